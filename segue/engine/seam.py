@@ -1,0 +1,158 @@
+"""The seams: what the server asks of an engine, and what the engine asks of a runner and a vocabulary."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.types import CompletionRequest, Event, ModelInfo, Stats
+
+Logits = NDArray[np.float32]
+
+
+# --- request level, async -------------------------------------------------------------------------
+
+
+class Engine(Protocol):
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
+        """The events of one request, ending in Done or Failed. Closing the generator cancels it."""
+
+    async def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]: ...
+
+    async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
+        """The bytes of each token; joined, they are the text. Unknown ids raise InvalidField."""
+
+    async def stats(self) -> Stats: ...
+
+    async def close(self, drain_s: float = 0.0) -> None:
+        """Let running requests finish for at most `drain_s`, end the rest with an error, then stop."""
+
+
+class Models(Protocol):
+    """The engines of a server, by name. Implemented by engine/fleet.py."""
+
+    @property
+    def names(self) -> list[str]:
+        """Every served name, the default first. Aliases are included."""
+
+    async def open(self, name: str) -> Engine:
+        """The engine of that name, started if need be. Raises UnknownModel."""
+
+    def loaded(self, name: str) -> Engine | None:
+        """The same without starting anything: None while it is not up."""
+
+    async def close(self, drain_s: float = 0.0) -> None: ...
+
+
+# --- step level, sync, owned by one thread --------------------------------------------------------
+
+
+class Span(NamedTuple):
+    """Consecutive tokens of one sequence to compute in this step."""
+
+    slot: int
+    tokens: Sequence[int]
+    past: int  # how many tokens the slot holds already; the span is appended after them
+    num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    num_slots: int  # sequences that can hold KV at once, cached prefixes included
+    num_cells: int  # KV capacity in tokens, over all slots
+    context_length: int  # the longest single sequence
+    max_rows: int  # tokens a step can carry, over all spans
+    vocab_size: int  # the width of a row of logits
+    cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
+    can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
+    deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
+
+
+class Runner(Protocol):
+    """Compute. A slot is one sequence's KV, empty until a span or a fork fills it."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def cells_free(self) -> int:
+        """Cells that spans can still take; a span may need up to a block more than its tokens."""
+
+    def decode(self, spans: Sequence[Span]) -> Logits:
+        """One step. Rows in the order of the spans, each span's trailing tokens in order.
+
+        At most one span a slot. The array may be overwritten by the next call.
+        """
+
+    def fork(self, src: int, dst: int, length: int) -> None:
+        """Fill the empty slot `dst` with the first `length` tokens of `src`."""
+
+    def trim(self, slot: int, length: int) -> None:
+        """Forget all but the first `length` tokens."""
+
+    def free(self, slot: int) -> None:
+        """Empty the slot."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class FimTokens:
+    """The ids of a model's fill-in-the-middle tokens; None where the model has no such token."""
+
+    prefix: int
+    suffix: int
+    middle: int | None
+    pad: int | None = None
+    repo: int | None = None
+    file_sep: int | None = None
+
+
+class Vocab(Protocol):
+    """Tokenizer of the served GGUF. Safe to call from any one thread at a time."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def bos(self) -> int | None: ...
+
+    @property
+    def eos(self) -> int | None: ...
+
+    @property
+    def adds_bos(self) -> bool: ...
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """Tokens that end a generation: EOS, EOT and their kin."""
+
+    @property
+    def fim(self) -> FimTokens | None: ...
+
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]: ...
+
+    def piece(self, token: int) -> bytes:
+        """The token's bytes, those of control tokens as written ("<|im_end|>")."""
+
+    def is_control(self, token: int) -> bool:
+        """Control tokens are not part of the output's text."""
+
+    def close(self) -> None: ...
+
+
+class Loaded(NamedTuple):
+    runner: Runner
+    vocab: Vocab
+    info: ModelInfo
+
+
+class Loader(Protocol):
+    """A picklable value, called once in the worker process. The command line chooses which."""
+
+    def __call__(self) -> Loaded: ...

@@ -1,0 +1,142 @@
+"""One exception tree. Each leaf carries the HTTP status and the machine code a client sees.
+
+SegueError
+├── RequestError                 the caller can mend it
+│   ├── MalformedBody            400 invalid_json
+│   ├── InvalidField             400 invalid_value            names the field
+│   ├── PromptTooLong            400 context_length_exceeded
+│   ├── Unauthorized             401 invalid_api_key
+│   ├── Forbidden                403 forbidden
+│   ├── UnknownModel             404 model_not_found
+│   ├── UnknownPath              404 not_found
+│   ├── WrongMethod              405 method_not_allowed
+│   ├── BodyTooLarge             413 body_too_large
+│   ├── UnsupportedMedia         415 unsupported_media_type
+│   ├── Unsupported              501 not_supported            this model or server cannot do it
+│   └── Overloaded               429 rate_limit_exceeded      Retry-After
+├── ServiceError                 the caller may try again
+│   ├── Unavailable              503 unavailable              loading, restarting or draining; Retry-After
+│   ├── EngineDied               503 engine_died              the model process ended under the request
+│   ├── TimedOut                 504 timeout
+│   └── EngineFault              500 engine_fault             our bug, or the model's
+└── SetupError                   raised before there is a server; printed by the command line
+    ├── ModelUnavailable         cannot be found, fetched or read
+    └── Incompatible             a library or machine that cannot run it
+"""
+
+from typing import ClassVar
+
+
+class SegueError(Exception):
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal_error"
+
+    def __init__(self, message: str, param: str | None = None, retry_after_s: float | None = None):
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+
+class RequestError(SegueError):
+    status = 400
+
+
+class MalformedBody(RequestError):
+    code = "invalid_json"
+
+
+class InvalidField(RequestError):
+    code = "invalid_value"
+
+
+class PromptTooLong(RequestError):
+    code = "context_length_exceeded"
+
+
+class Unauthorized(RequestError):
+    status = 401
+    code = "invalid_api_key"
+
+
+class Forbidden(RequestError):
+    status = 403
+    code = "forbidden"
+
+
+class UnknownModel(RequestError):
+    status = 404
+    code = "model_not_found"
+
+
+class UnknownPath(RequestError):
+    status = 404
+    code = "not_found"
+
+
+class WrongMethod(RequestError):
+    status = 405
+    code = "method_not_allowed"
+
+
+class BodyTooLarge(RequestError):
+    status = 413
+    code = "body_too_large"
+
+
+class UnsupportedMedia(RequestError):
+    status = 415
+    code = "unsupported_media_type"
+
+
+class Unsupported(RequestError):
+    status = 501
+    code = "not_supported"
+
+
+class Overloaded(RequestError):
+    status = 429
+    code = "rate_limit_exceeded"
+
+
+class ServiceError(SegueError):
+    status = 503
+
+
+class Unavailable(ServiceError):
+    code = "unavailable"
+
+
+class EngineDied(ServiceError):
+    code = "engine_died"
+
+
+class TimedOut(ServiceError):
+    status = 504
+    code = "timeout"
+
+
+class EngineFault(ServiceError):
+    status = 500
+    code = "engine_fault"
+
+
+class SetupError(SegueError):
+    pass
+
+
+class ModelUnavailable(SetupError):
+    code = "model_unavailable"
+
+
+class Incompatible(SetupError):
+    code = "incompatible"
+
+
+def _leaves(root: type[SegueError]) -> list[type[SegueError]]:
+    children = root.__subclasses__()
+    return [leaf for child in children for leaf in _leaves(child)] if children else [root]
+
+
+# An error crosses the process boundary as its code (types.Failed) and is raised again by it.
+BY_CODE: dict[str, type[SegueError]] = {leaf.code: leaf for leaf in _leaves(SegueError)}

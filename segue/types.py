@@ -1,0 +1,171 @@
+"""The vocabulary every room shares: plain frozen values, without the behaviour of any neighbour.
+
+Token ids are `token`/`tokens`, their bytes are a `piece`, decoded output is `text`. A *prompt* is one
+entry of the request; a *choice* is one text returned for it, numbered prompt-major (prompt × n + j).
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Prompt(Struct, frozen=True, array_like=True):
+    """Text and token ids in the order given. Token ids are taken as they are: no BOS is added to them."""
+
+    parts: tuple[str | tuple[int, ...], ...]
+    add_special: bool = True  # BOS in front of leading text, if the model wants one
+    parse_special: bool = True  # "<|im_end|>" in text means the token, not its characters
+
+
+class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the next token is drawn. Every default is neutral: it leaves the distribution alone."""
+
+    temperature: float = 1.0  # 0 is greedy
+    top_k: int = 0  # 0 is off
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    penalty_window: int = -1  # last tokens the penalties look at; -1 is all of them
+    penalize_prompt: bool = False  # whether presence and frequency count prompt tokens too
+    logit_bias: dict[int, float] = {}
+    seed: int | None = None
+
+
+class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    request_id: str
+    model: str
+    prompts: tuple[Prompt, ...]
+    max_tokens: int | None = 16  # None: until the context is full; 0: score the prompt only
+    n: int = 1
+    best_of: int | None = None  # candidates drawn for each prompt; n of them are returned
+    stop: tuple[str, ...] = ()
+    echo: bool = False
+    logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
+    prompt_logprobs: int | None = None  # the same for prompt tokens
+    sampling: Sampling = Sampling()
+    use_cache: bool = True
+    cache_salt: str = ""  # prompts share cached prefixes only within one salt
+
+    @property
+    def num_candidates(self) -> int:
+        return self.n if self.best_of is None else self.best_of
+
+
+# --- what comes back -----------------------------------------------------------------------------
+
+
+class Alternative(Struct, frozen=True, array_like=True):
+    token: int
+    piece: bytes
+    logprob: float
+
+
+class TokenScore(Struct, frozen=True, array_like=True):
+    """One token as it was scored: log-softmax of the raw logits, before penalties and temperature."""
+
+    token: int
+    piece: bytes
+    logprob: float | None  # None for the first token of a prompt, which nothing precedes
+    rank: int  # 1 is the likeliest; 0 where logprob is None
+    top: tuple[Alternative, ...]  # likeliest first
+
+
+class Prompted(Struct, frozen=True, tag=True, array_like=True):
+    """A prompt has been read in full. Comes once a prompt, before its choices' first Delta."""
+
+    prompt: int
+    tokens: tuple[int, ...]
+    num_cached: int
+    text: str | None = None  # with echo
+    scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one a token
+
+
+class Delta(Struct, frozen=True, tag=True, array_like=True):
+    choice: int
+    text: str
+    tokens: tuple[int, ...]
+    scores: tuple[TokenScore, ...] | None = None
+
+
+Reason = Literal["stop", "length"]
+Cause = Literal["eos", "stop_text", "max_tokens", "context"]
+
+
+class Finished(Struct, frozen=True, tag=True, array_like=True):
+    """One choice is complete. `cause` says more exactly why; `stop` is the string that matched."""
+
+    choice: int
+    reason: Reason
+    cause: Cause
+    num_tokens: int
+    stop: str | int | None = None
+    prompt_s: float = 0.0  # from its first prompt token computed to its first token out
+    decode_s: float = 0.0  # from its first token out to its last
+
+
+class Usage(Struct, frozen=True, array_like=True):
+    prompt_tokens: int  # each prompt once, whatever n is
+    completion_tokens: int  # every token generated, discarded candidates of best_of included
+    cached_tokens: int  # how many of the prompt tokens came from the prefix cache
+
+
+class Done(Struct, frozen=True, tag=True, array_like=True):
+    """The request is over and every choice was Finished. The last event, unless it Failed."""
+
+    usage: Usage
+    seed: int  # the one used: the caller's, or the one drawn for it
+
+
+class Failed(Struct, frozen=True, tag=True, array_like=True):
+    """The request ended without a full answer. The last event."""
+
+    code: str  # the machine code of a leaf in errors.py
+    message: str
+    param: str | None = None
+    retry_after_s: float | None = None
+
+
+Event = Prompted | Delta | Finished | Done | Failed
+
+
+class ModelInfo(Struct, frozen=True, kw_only=True):
+    """What a loaded model is. `deterministic`: same request, same bytes, whatever runs beside it."""
+
+    name: str
+    architecture: str
+    runner: str
+    context_length: int
+    vocab_size: int
+    num_params: int
+    size_bytes: int
+    quantization: str
+    has_fim: bool
+    deterministic: bool
+    kv_tokens: int
+    train_context: int = 0
+    chat_template: str | None = None
+    bos_token: str = ""
+    eos_token: str = ""
+
+
+class Stats(Struct, frozen=True, kw_only=True):
+    """Gauges and running totals of one engine since it started."""
+
+    running: int = 0
+    waiting: int = 0
+    slots_used: int = 0
+    slots_total: int = 0
+    cells_used: int = 0
+    cells_total: int = 0
+    steps: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    preemptions: int = 0
+    evictions: int = 0
+    finished: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    restarts: int = 0
