@@ -105,6 +105,7 @@ class Operation:
     rules: tuple[Rule, ...] = ()
     framing: Framing = "sse"
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
+    is_native: bool = False  # a path no other system has: served without the prefix as well
     complaint: Complaint = complain
 
     def __post_init__(self) -> None:
@@ -168,6 +169,7 @@ class Companion:
     doc: str
     answer: Answer
     table: Table = NO_FIELDS
+    is_native: bool = False
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,15 @@ def show(value: Any) -> str:
     """A value as a message may repeat it: short, and escaped as JSON."""
     if isinstance(value, list | dict):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
-    if isinstance(value, str) and len(value) > MAX_SHOWN_CHARS:
-        value = value[:MAX_SHOWN_CHARS] + "…"
-    return (
-        msgspec.json.encode(value).decode() if isinstance(value, str | bool | None) else f"{value}"
-    )
+    if isinstance(value, str):
+        return msgspec.json.encode(_shorten(value)).decode()
+    if value is None or isinstance(value, bool):
+        return msgspec.json.encode(value).decode()
+    return _shorten(f"{value}")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…"
 
 
 class Table:

@@ -86,9 +86,8 @@ class Number:
     clamp: bool = False
 
     def read(self, value: Any) -> float:
-        if type(value) is not float and type(value) is not int:
-            raise Mismatch(self._expected, value)
-        if not math.isfinite(value):
+        is_nan = type(value) is float and math.isnan(value)
+        if type(value) not in (float, int) or is_nan:
             raise Mismatch(self._expected, value)
         if self.clamp:
             value = min(max(value, self.low), self.high)

@@ -64,7 +64,7 @@ def _top(alternatives: tuple[Alternative, ...], text: str, logprob: float) -> di
     top: dict[str, float] = {}
     for alternative in alternatives:
         top.setdefault(token_text(alternative.piece), finite(alternative.logprob))
-    top.setdefault(text, finite(logprob))
+    top[text] = max(top.get(text, LOWEST), finite(logprob))
     return top
 
 
