@@ -130,6 +130,7 @@ OTHER = replace(
         Companion("GET", "/broken", "Fails.", break_down),
     ),
     error=plain_error,
+    json_only=False,
 )
 
 
@@ -153,11 +154,16 @@ def test_errors_speak_the_dialect_of_their_path(both: httpx2.Client) -> None:
     assert both.get("/other/nothing").text.startswith("404 ")
     assert both.get("/complete").text.startswith("405 ")
     assert both.post("/other/complete", json={}).text == "400 prompt is required"
-    assert (
-        both.post("/other/complete", content=b"", headers={"content-type": "a/b"}).text[:4]
-        == "415 "
-    )
     assert both.get("/nothing").json()["error"]["code"] == "not_found"
+
+
+def test_a_dialect_may_take_any_content_type_but_not_from_a_web_page(both: httpx2.Client) -> None:
+    """curl -d sends a form's type; so does a page of another origin, which also names itself."""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    body = b'{"prompt":"a"}'
+    assert both.post("/complete", content=body, headers=form).status_code == 200
+    page = form | {"origin": "https://evil.example"}
+    assert both.post("/complete", content=body, headers=page).text.startswith("415 ")
 
 
 def test_bug_in_a_companion_is_500_without_details(both: httpx2.Client) -> None:
