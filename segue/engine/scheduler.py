@@ -4,19 +4,19 @@ Each step carries one row for every decoding sequence and then prompt chunks, fi
 row budget; so a long prompt never stalls running streams for more than one chunk. A prompt that shares more with a
 prompt now being read than with anything cached waits for it, instead of computing the same twice.
 
-Memory: every running sequence has a slot; finished ones leave theirs to the prefix cache. When cells run out,
-cached slots are evicted, least recently used first; then the youngest running sequence is preempted: its tokens
-stay, its KV is computed again later. The oldest one can always go on, so everything finishes.
+When cells run out and nothing cached is left to evict, the youngest running sequence is preempted: its tokens stay,
+its KV is computed again later. The oldest one can always go on, so everything finishes.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from segue.engine.job import Job
-from segue.engine.prefix_cache import Match, PrefixCache, common_length
+from segue.engine.memory import Memory
+from segue.engine.prefix_cache import Match, common_length
 from segue.engine.score import score
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
@@ -45,10 +45,11 @@ class _Counts:
     cached_tokens: int = 0
     completion_tokens: int = 0
     preemptions: int = 0
-    evictions: int = 0
     finished: int = 0
     cancelled: int = 0
     failed: int = 0
+    draft_tokens: int = 0
+    draft_accepted: int = 0
 
 
 class Scheduler:
@@ -60,11 +61,10 @@ class Scheduler:
         self._limits = runner.capabilities
         self._chunk_rows = min(chunk_rows, self._limits.max_rows)
         self._clock = clock
-        self._cache = PrefixCache()
+        self._memory = Memory(runner)
         self._jobs: dict[str, Job] = {}
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []  # oldest first
-        self._free_slots = list(range(self._limits.num_slots))[::-1]
         self._counts = _Counts()
 
     # --- requests come and go --------------------------------------------------------------------
@@ -93,22 +93,18 @@ class Scheduler:
             slots_total=limits.num_slots,
             cells_used=limits.num_cells - self._runner.cells_free,
             cells_total=limits.num_cells,
+            evictions=self._memory.num_evictions,
             **vars(counts),
         )
 
     def check(self) -> None:
         """Raise unless slots, cache and queues agree. Run when idle, and after every test."""
-        self._cache.check()
-        owned = [s.slot for s in self._running]
-        free = set(self._free_slots)
-        if None in owned or len(set(owned)) != len(owned) or len(free) != len(self._free_slots):
-            raise RuntimeError("scheduler: a slot has two owners or a running sequence none")
-        if free & self._cache.slots or free & set(owned):
-            raise RuntimeError("scheduler: a slot is both free and in use")
-        if free | self._cache.slots | set(owned) != set(range(self._limits.num_slots)):
-            raise RuntimeError("scheduler: a slot was lost")
+        self._memory.check()
         if any(s.request_id not in self._jobs for s in (*self._running, *self._waiting)):
             raise RuntimeError("scheduler: a sequence outlived its request")
+        slots = [s.slot for s in self._running]
+        if None in slots or len(set(slots)) != len(slots):
+            raise RuntimeError("scheduler: a slot has two owners or a running sequence none")
 
     # --- one step: what to compute ---------------------------------------------------------------
 
@@ -127,10 +123,25 @@ class Scheduler:
         if batch.num_rows >= self._limits.max_rows:
             return
         while sequence.slot is not None:  # it may be the youngest itself
-            if self._make_room(batch.num_cells + self._cells(sequence, 1)):
-                self._append(batch, sequence, 1, 1)
+            if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):
+                draft = self._draft(batch, sequence)
+                self._append(batch, sequence, 1, 1 + len(draft), draft)
                 return
             self._preempt_youngest(batch)
+
+    def _draft(self, batch: Batch, sequence: Sequence) -> list[int]:
+        """Guesses fill rows that cost nothing, and cells that nobody has to give up."""
+        limits = self._limits
+        num_decoding = sum(s.is_decoding for s in self._running)
+        limit = min(
+            (limits.free_rows - batch.num_rows) // max(num_decoding - len(batch.spans), 1) - 1,
+            limits.max_rows - batch.num_rows - 1,
+            sequence.max_tokens - sequence.num_output - 1,
+            self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
+        )
+        if limit <= 0 or not limits.can_trim:
+            return []
+        return sequence.drafter.draft(sequence.tokens, limit)
 
     def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
         budget = min(
@@ -138,11 +149,11 @@ class Scheduler:
         )
         count = min(sequence.num_pending, budget)
         while count > 0 and sequence.slot is not None:
-            if self._make_room(batch.num_cells + self._cells(sequence, count)):
+            if self._memory.make_room(batch.num_cells + self._cells(sequence, count)):
                 batch.num_prompt_rows += count
                 self._append(batch, sequence, count, self._num_logits(sequence, count))
                 return
-            if sequence is self._running[0] and len(self._running) == 1 and not batch.spans:
+            if len(self._running) == 1:
                 raise EngineFault("the KV memory cannot hold one sequence of the model's context")
             if self._running[-1] is sequence and batch.spans:
                 return  # others go on; it waits a step for cells
@@ -154,15 +165,21 @@ class Scheduler:
         is_last = count == sequence.num_pending
         return int(is_last and sequence.max_tokens > 0)
 
-    def _append(self, batch: Batch, sequence: Sequence, count: int, num_logits: int) -> None:
+    def _append(
+        self,
+        batch: Batch,
+        sequence: Sequence,
+        count: int,
+        num_logits: int,
+        draft: Iterable[int] = (),
+    ) -> None:
         if sequence.slot is None:
             raise RuntimeError("scheduler: a span needs a slot")
         start = sequence.computed
-        batch.num_cells += self._cells(sequence, count)
-        batch.num_rows += count
-        batch.spans.append(
-            Span(sequence.slot, sequence.tokens[start : start + count], start, num_logits)
-        )
+        tokens = [*sequence.tokens[start : start + count], *draft]
+        batch.num_cells += self._cells(sequence, len(tokens))
+        batch.num_rows += len(tokens)
+        batch.spans.append(Span(sequence.slot, tokens, start, num_logits))
         batch.sequences.append(sequence)
 
     def _cells(self, sequence: Sequence, count: int) -> int:
@@ -180,26 +197,28 @@ class Scheduler:
             if sequence.is_waiting_for_leader:
                 passed.append(sequence)
                 continue
-            match = self._match(sequence)
+            match = self._memory.match(sequence)
             if self._is_worth_waiting(sequence, match):
                 passed.append(sequence)
                 continue
-            if not self._start(batch, sequence, match):
+            must = not self._running
+            if not self._memory.start(sequence, match, batch.num_cells, must):
                 self._waiting.appendleft(sequence)
                 break
+            self._running.append(sequence)
+            self._note_start(sequence)
             self._prompt_chunk(batch, sequence)
         self._waiting.extendleft(reversed(passed))
 
+    def _note_start(self, sequence: Sequence) -> None:
+        if not sequence.has_read_prompt and sequence.leader is None:
+            sequence.num_cached = min(sequence.computed, sequence.num_prompt)
+            self._counts.cached_tokens += sequence.num_cached
+        if sequence.prompt_started_s is None:
+            sequence.prompt_started_s = self._clock()
+
     def _has_budget(self, batch: Batch) -> bool:
         return batch.num_prompt_rows < self._chunk_rows and batch.num_rows < self._limits.max_rows
-
-    def _match(self, sequence: Sequence) -> Match | None:
-        if sequence.salt is None:
-            return None
-        num_top = sequence.num_top if sequence.is_scoring else None
-        return self._cache.match(
-            sequence.tokens, sequence.salt, num_top, whole=not self._limits.can_trim
-        )
 
     def _is_worth_waiting(self, sequence: Sequence, match: Match | None) -> bool:
         """Somebody is just computing a prefix that is longer than the cached one."""
@@ -214,73 +233,6 @@ class Scheduler:
             for other in self._running
         )
 
-    def _start(self, batch: Batch, sequence: Sequence, match: Match | None) -> bool:
-        """Give it a slot, filled from the cache as far as that goes. False: no memory now."""
-        reuse = self._reusable(sequence, match)
-        if match is not None and reuse:
-            was_locked = match.slot in {s.slot for s in self._running}
-            self._cache.lock(match.slot)
-            started = self._take_slot(batch, sequence, match, reuse)
-            if not was_locked:
-                self._cache.unlock(match.slot)
-            if started or self._running:
-                return started
-        return self._take_slot(batch, sequence, None, 0)
-
-    def _reusable(self, sequence: Sequence, match: Match | None) -> int:
-        """How many cached tokens to keep: the last token is always computed, for its logits."""
-        if match is None:
-            return 0
-        limit = len(sequence.tokens) - 1
-        if sequence.is_scoring:
-            return min(match.length - 1, limit)  # the row before the first unscored token
-        if not self._limits.can_trim and match.length > limit:
-            return 0
-        return min(match.length, limit)
-
-    def _take_slot(self, batch: Batch, sequence: Sequence, match: Match | None, reuse: int) -> bool:
-        block = self._limits.cells_per_block
-        needed = batch.num_cells + len(sequence.tokens) - reuse + 2 * block
-        if not self._make_room(needed) and self._running:
-            return False
-        if not self._free_slots and not self._evict():
-            return False
-        slot = self._free_slots.pop()
-        sequence.slot, sequence.computed = slot, reuse
-        if match is not None:
-            self._runner.fork(match.slot, slot, reuse)
-            if sequence.is_scoring and match.scores is not None:
-                sequence.scores = match.scores.first(reuse)
-        if not sequence.has_read_prompt and sequence.leader is None:
-            sequence.num_cached = min(reuse, sequence.num_prompt)
-            self._counts.cached_tokens += sequence.num_cached
-        if sequence.prompt_started_s is None:
-            sequence.prompt_started_s = self._clock()
-        self._running.append(sequence)
-        self._remember(sequence)
-        return True
-
-    # --- memory ----------------------------------------------------------------------------------
-
-    def _make_room(self, num_cells: int) -> bool:
-        while self._runner.cells_free < num_cells:
-            if not self._evict():
-                return False
-        return True
-
-    def _evict(self) -> bool:
-        slot = self._cache.evict()
-        if slot is None:
-            return False
-        self._release(slot)
-        self._counts.evictions += 1
-        return True
-
-    def _release(self, slot: int) -> None:
-        self._cache.remove(slot)
-        self._runner.free(slot)
-        self._free_slots.append(slot)
-
     def _preempt_youngest(self, batch: Batch) -> None:
         victim = self._running.pop()
         if victim in batch.sequences:
@@ -289,35 +241,10 @@ class Scheduler:
             del batch.sequences[at]
             batch.num_rows -= len(span.tokens)
             batch.num_cells -= self._cells(victim, len(span.tokens))
-        if victim.slot is not None:
-            self._release(victim.slot)
+        self._memory.retire(victim, keep=False)
         victim.rewind()
         self._waiting.appendleft(victim)
         self._counts.preemptions += 1
-
-    def _remember(self, sequence: Sequence) -> None:
-        """Let others share what this running sequence has computed so far."""
-        slot = sequence.slot
-        if slot is None or sequence.salt is None:
-            return
-        self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
-        self._cache.lock(slot)
-        if sequence.scores is not None:
-            self._cache.keep_scores(slot, sequence.scores)
-
-    def _retire(self, sequence: Sequence) -> None:
-        """It runs no more: its slot becomes a cached prefix, or free."""
-        self._running.remove(sequence)
-        slot, sequence.slot = sequence.slot, None
-        if slot is None:
-            return
-        if sequence.salt is None or not sequence.computed:
-            self._release(slot)
-            return
-        self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
-        self._cache.unlock(slot)
-        for redundant in self._cache.redundant(slot):
-            self._release(redundant)
 
     # --- one step: what follows ------------------------------------------------------------------
 
@@ -338,28 +265,29 @@ class Scheduler:
         if not np.isfinite(rows.max(initial=0.0)):
             return self._fail(job, "the model produced logits that are not numbers")
         is_scoring = sequence.is_scoring
-        sequence.computed += len(span.tokens)
+        sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
         if is_scoring:
             self._score_prompt(sequence, span, rows)
         if sequence.num_pending:
-            self._remember(sequence)
+            self._memory.remember(sequence)
             return []
         events: list[Event] = []
         if not sequence.has_read_prompt:
             sequence.has_read_prompt = True
-            self._remember(sequence)
+            self._memory.remember(sequence)
             if sequence.leader is None:
                 self._counts.prompt_tokens += sequence.num_prompt
                 events += job.prompted(sequence)
         if sequence.max_tokens > 0:
-            self._draw(job, sequence, rows[-1], now)
+            self._generate(job, sequence, span, rows, now)
         else:
             sequence.cause = "max_tokens"
         sequence.last_token_s = now
         if sequence.cause is None:
             events += job.progressed(sequence)
         else:
-            self._retire(sequence)
+            self._running.remove(sequence)
+            self._memory.retire(sequence)
             events += job.finished(sequence)
         if job.is_over:
             del self._jobs[sequence.request_id]
@@ -374,6 +302,26 @@ class Scheduler:
         targets = sequence.tokens[span.past + 1 : span.past + 1 + len(span.tokens)]
         targets = targets[: sequence.num_prompt - 1 - span.past]
         sequence.scores = scores.joined(score(rows[: len(targets)], targets, num_top))
+
+    def _generate(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> None:
+        """Draw a token, and one more for each guess that turned out to be the token drawn."""
+        known = len(sequence.tokens) - span.past
+        draft = list(span.tokens[known:])
+        num_drawn = 0
+        for row in rows[-1 - len(draft) :]:
+            self._draw(job, sequence, row, now)
+            num_drawn += 1
+            is_as_guessed = draft[num_drawn - 1 : num_drawn] == sequence.tokens[-1:]
+            if sequence.cause is not None or not is_as_guessed:
+                break
+        if draft and sequence.slot is not None:
+            sequence.computed = len(sequence.tokens) - 1
+            num_accepted = num_drawn - 1
+            if num_accepted < len(draft):
+                self._runner.trim(sequence.slot, sequence.computed)
+            sequence.drafter.learn(len(draft), num_accepted)
+            self._counts.draft_tokens += len(draft)
+            self._counts.draft_accepted += num_accepted
 
     def _draw(self, job: Job, sequence: Sequence, row: Logits, now: float) -> None:
         raw = row.copy() if job.needs_scores else row
@@ -398,6 +346,5 @@ class Scheduler:
     def _drop(self, request_id: str, keep: bool = True) -> None:
         self._waiting = deque(s for s in self._waiting if s.request_id != request_id)
         for sequence in [s for s in self._running if s.request_id == request_id]:
-            if not keep:
-                sequence.computed = 0  # nothing of it may be reused
-            self._retire(sequence)
+            self._running.remove(sequence)
+            self._memory.retire(sequence, keep)

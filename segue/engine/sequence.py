@@ -7,6 +7,7 @@ Few facts are stored, the rest is derived:
     pending                           <-------------->   what the next spans compute; 1 token while decoding
 """
 
+from segue.engine.draft import Drafter
 from segue.engine.output import Output
 from segue.engine.sampler import Sampler
 from segue.engine.score import Scores, empty
@@ -39,6 +40,7 @@ class Sequence:
         self.leader = leader  # the candidate that computes the prompt for all candidates
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
         self.scores: Scores | None = None if num_top is None else empty(num_top)
+        self.drafter = Drafter()
         self.slot: int | None = None
         self.computed = 0
         self.num_cached = 0

@@ -164,6 +164,7 @@ def default_capabilities(
     num_cells: int = 65536,
     context_length: int = 4096,
     max_rows: int = 512,
+    free_rows: int = 8,
 ) -> Capabilities:
     return Capabilities(
         num_slots=num_slots,
@@ -171,6 +172,7 @@ def default_capabilities(
         context_length=context_length,
         max_rows=max_rows,
         vocab_size=VOCAB_SIZE,
+        free_rows=free_rows,
         deterministic=True,
     )
 

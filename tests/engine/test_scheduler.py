@@ -152,6 +152,8 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     prompts = draw(
         st.lists(st.text(alphabet="abé", min_size=1, max_size=40), min_size=1, max_size=3)
     )
+    if draw(st.booleans()):
+        prompts = [prompt * 3 for prompt in prompts if len(prompt) < 15] or prompts
     n = draw(st.integers(1, 3))
     return ask(
         *prompts,
@@ -178,6 +180,7 @@ def test_same_request_same_answer_under_any_load(
         num_slots=data.draw(st.integers(2, 9)),
         num_cells=data.draw(st.integers(110, 300)),
         context_length=100,
+        free_rows=data.draw(st.sampled_from([1, 8])),
     )
     cancelled = set()
     for request in asked:
@@ -196,6 +199,21 @@ def test_same_request_same_answer_under_any_load(
             assert crowd.stories[request.request_id].essence == alone[request.request_id]
 
 
+def test_drafts_save_steps_and_change_nothing() -> None:
+    """A text that repeats itself is guessed, with the same tokens and scores as without guessing."""
+    request = ask("abcabcabc", max_tokens=40, logprobs=1, sampling=Sampling(temperature=0))
+    stories, steps, accepted = [], [], []
+    for free_rows in (1, 8):
+        runner = FakeRunner(default_capabilities(free_rows=free_rows), script=b"abc")
+        bench = Bench(runner)
+        stories += bench.run(request)
+        steps.append(bench.scheduler.stats.steps)
+        accepted.append(bench.scheduler.stats.draft_accepted)
+    assert stories[0].essence == stories[1].essence
+    assert steps[1] < steps[0] / 2
+    assert accepted[0] == 0 < accepted[1]
+
+
 def test_no_memory_is_leaked() -> None:
     bench = Bench(num_cells=300, context_length=100, num_slots=4)
     for i in range(30):
@@ -203,7 +221,7 @@ def test_no_memory_is_leaked() -> None:
     stats = bench.scheduler.stats
     assert stats.running == stats.waiting == 0
     assert stats.evictions > 0
-    while bench.scheduler._evict():
+    while bench.scheduler._memory._evict():
         pass
     assert bench.runner.cells_free == bench.capabilities.num_cells
 
