@@ -72,7 +72,7 @@ words = st.lists(
 @given(bytes_at=edits, words_at=words, keep=st.integers(0, 10_000))
 @example(bytes_at=[], words_at=[(8, 2**64 - 1)], keep=10_000)  # tensors
 @example(bytes_at=[], words_at=[(16, 2**63 - 1)], keep=10_000)  # metadata entries
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_a_damaged_file_is_refused_or_read_never_a_crash(
     sound: Path, bytes_at: list[tuple[int, int]], words_at: list[tuple[int, int]], keep: int
 ) -> None:
