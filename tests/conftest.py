@@ -1,0 +1,13 @@
+"""Fixtures shared by all tests."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tiny_gguf import write_tiny_gguf
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random llama model with FIM tokens, in F32."""
+    return write_tiny_gguf(tmp_path_factory.mktemp("models") / "tiny.gguf")
