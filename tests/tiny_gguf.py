@@ -130,7 +130,7 @@ def _tensors(
     random = np.random.default_rng(seed)
 
     def normal(rows: int, columns: int, gain: float = 1.0) -> NDArray[np.float32]:
-        values = random.standard_normal((rows, columns)) * gain / np.sqrt(columns)
+        values = random.standard_normal((rows, columns)) * (gain / columns**0.5)
         return values.astype(np.float32)
 
     def about(mean: float, size: int) -> NDArray[np.float32]:
@@ -140,7 +140,7 @@ def _tensors(
     # Readable text most of the time: half characters are seldom drawn, control tokens hardly ever.
     readable = [piece.isascii() and piece.decode().isprintable() for piece in pieces()]
     liveliness = np.array([2.5 if yes else 1.0 for yes in readable] + [0.1] * num_controls, "f4")
-    embedding = normal(len(liveliness), DIM) * np.float32(0.5 * np.sqrt(DIM))
+    embedding = normal(len(liveliness), DIM) * np.float32(0.5 * DIM**0.5)
     output = normal(len(liveliness), DIM) * liveliness[:, None]
     tensors = {"token_embd.weight": embedding, "output_norm.weight": about(1.0, DIM)}
     if not tied:
