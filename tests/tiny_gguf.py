@@ -1,5 +1,6 @@
 """A tiny GGUF with random weights and a byte-level vocabulary: quick to load, speaks nonsense."""
 
+import math
 from pathlib import Path
 
 import gguf
@@ -130,7 +131,7 @@ def _tensors(
     random = np.random.default_rng(seed)
 
     def normal(rows: int, columns: int, gain: float = 1.0) -> NDArray[np.float32]:
-        values = random.standard_normal((rows, columns)) * (gain / columns**0.5)
+        values = random.standard_normal((rows, columns)) * (gain / math.sqrt(columns))
         return values.astype(np.float32)
 
     def about(mean: float, size: int) -> NDArray[np.float32]:
@@ -140,7 +141,7 @@ def _tensors(
     # Readable text most of the time: half characters are seldom drawn, control tokens hardly ever.
     readable = [piece.isascii() and piece.decode().isprintable() for piece in pieces()]
     liveliness = np.array([2.5 if yes else 1.0 for yes in readable] + [0.1] * num_controls, "f4")
-    embedding = normal(len(liveliness), DIM) * np.float32(0.5 * DIM**0.5)
+    embedding = normal(len(liveliness), DIM) * np.float32(0.5 * math.sqrt(DIM))
     output = normal(len(liveliness), DIM) * liveliness[:, None]
     tensors = {"token_embd.weight": embedding, "output_norm.weight": about(1.0, DIM)}
     if not tied:
