@@ -284,9 +284,3 @@ def metadata(model: int, key: str) -> str | None:
     buffer = ctypes.create_string_buffer(length + 1)
     library.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
     return buffer.value.decode(errors="replace")
-
-
-def logits_view(context: int, rows: int, width: int) -> ctypes.Array[c_float]:
-    """The logits of the last decode; memory of the context, valid until its next decode."""
-    address = ctypes.cast(load().llama_get_logits(context), pointer).value
-    return (c_float * (rows * width)).from_address(address or 0)
