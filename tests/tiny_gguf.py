@@ -7,8 +7,11 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+Array = NDArray[np.float32]
+
 LAYERS, DIM, HEADS, KV_HEADS, FFN = 2, 128, 4, 2, 256
 HEAD_DIM = DIM // HEADS
+SSM_INNER, SSM_STATE, SSM_CONV, SSM_RANK = 256, 16, 4, 8
 EPSILON, ROPE_BASE = 1e-5, 10000.0
 
 END = "<|endoftext|>"
@@ -64,6 +67,7 @@ def write_tiny_gguf(
     path: Path | str,
     *,
     architecture: str = "llama",
+    name: str = "tiny",
     fim: bool = True,
     seed: int = 0,
     context_length: int = 512,
@@ -73,34 +77,44 @@ def write_tiny_gguf(
     control_tokens: tuple[str, ...] = (),
     chat_template: str | None = None,
 ) -> Path:
-    """`architecture` is llama, qwen2 or qwen3; `control_tokens` are added after the usual ones."""
+    """Architectures: llama, qwen2, qwen3, mamba (recurrent, F32). `control_tokens` come last."""
     writer = gguf.GGUFWriter(path, architecture)
-    writer.add_name("tiny")
+    writer.add_name(name)
     writer.add_file_type(FILE_TYPES[tensor_type])
+    _add_shape(writer, context_length)
+    if chat_template is not None:
+        writer.add_chat_template(chat_template)
+    controls = [END, *(FIM.values() if fim else ()), *control_tokens]
+    writer.add_vocab_size(len(pieces()) + len(controls))
+    _add_vocabulary(writer, controls, add_bos)
+    for key, tensor in _tensors(architecture, len(controls), tied, seed).items():
+        quantizable = tensor.ndim == 2 and tensor.shape[1] % 32 == 0
+        kind = tensor_type if quantizable else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(key, gguf.quantize(tensor, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return Path(path)
+
+
+def _add_shape(writer: gguf.GGUFWriter, context_length: int) -> None:
+    """Each architecture reads the keys it knows."""
     writer.add_context_length(context_length)
     writer.add_embedding_length(DIM)
     writer.add_block_count(LAYERS)
     writer.add_feed_forward_length(FFN)
+    writer.add_layer_norm_rms_eps(EPSILON)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV_HEADS)
     writer.add_key_length(HEAD_DIM)
     writer.add_value_length(HEAD_DIM)
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_rope_freq_base(ROPE_BASE)
-    writer.add_layer_norm_rms_eps(EPSILON)
-    if chat_template is not None:
-        writer.add_chat_template(chat_template)
-    controls = [END, *(FIM.values() if fim else ()), *control_tokens]
-    writer.add_vocab_size(len(pieces()) + len(controls))
-    _add_vocabulary(writer, controls, add_bos)
-    for name, tensor in _tensors(architecture, len(controls), tied, seed).items():
-        kind = tensor_type if tensor.ndim == 2 else gguf.GGMLQuantizationType.F32
-        writer.add_tensor(name, gguf.quantize(tensor, kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return Path(path)
+    writer.add_ssm_conv_kernel(SSM_CONV)
+    writer.add_ssm_inner_size(SSM_INNER)
+    writer.add_ssm_state_size(SSM_STATE)
+    writer.add_ssm_time_step_rank(SSM_RANK)
 
 
 def _add_vocabulary(writer: gguf.GGUFWriter, controls: list[str], add_bos: bool) -> None:
@@ -125,43 +139,70 @@ def _add_vocabulary(writer: gguf.GGUFWriter, controls: list[str], add_bos: bool)
             writer.add_uint32(key, tokens.index(text))
 
 
-def _tensors(
-    architecture: str, num_controls: int, tied: bool, seed: int
-) -> dict[str, NDArray[np.float32]]:
-    random = np.random.default_rng(seed)
+class _Weights:
+    """Random matrices that keep the size of what passes through them."""
 
-    def normal(rows: int, columns: int, gain: float = 1.0) -> NDArray[np.float32]:
-        values = random.standard_normal((rows, columns)) * (gain / math.sqrt(columns))
+    def __init__(self, seed: int):
+        self._random = np.random.default_rng(seed)
+
+    def matrix(self, rows: int, columns: int, gain: float = 1.0) -> Array:
+        values = self._random.standard_normal((rows, columns)) * (gain / math.sqrt(columns))
         return values.astype(np.float32)
 
-    def about(mean: float, size: int) -> NDArray[np.float32]:
-        return (mean + 0.1 * random.standard_normal(size)).astype(np.float32)
+    def vector(self, mean: float, size: int) -> Array:
+        return (mean + 0.1 * self._random.standard_normal(size)).astype(np.float32)
 
-    kv_dim = HEAD_DIM * KV_HEADS
+
+def _tensors(architecture: str, num_controls: int, tied: bool, seed: int) -> dict[str, Array]:
+    weights = _Weights(seed)
     # Readable text most of the time: half characters are seldom drawn, control tokens hardly ever.
     readable = [piece.isascii() and piece.decode().isprintable() for piece in pieces()]
     liveliness = np.array([2.5 if yes else 1.0 for yes in readable] + [0.1] * num_controls, "f4")
-    embedding = normal(len(liveliness), DIM) * np.float32(0.5 * math.sqrt(DIM))
-    output = normal(len(liveliness), DIM) * liveliness[:, None]
-    tensors = {"token_embd.weight": embedding, "output_norm.weight": about(1.0, DIM)}
+    embedding = weights.matrix(len(liveliness), DIM, 0.5 * math.sqrt(DIM))
+    output = weights.matrix(len(liveliness), DIM) * liveliness[:, None]
+    tensors = {
+        "output_norm.weight": weights.vector(1.0, DIM),
+        "token_embd.weight": output if tied else embedding,
+    }
     if not tied:
         tensors["output.weight"] = output
     for layer in range(LAYERS):
-        block: dict[str, NDArray[np.float32]] = {
-            "attn_norm.weight": about(1.0, DIM),
-            "attn_q.weight": normal(DIM, DIM, 1.3),
-            "attn_k.weight": normal(kv_dim, DIM, 1.3),
-            "attn_v.weight": normal(kv_dim, DIM),
-            "attn_output.weight": normal(DIM, DIM),
-            "ffn_norm.weight": about(1.0, DIM),
-            "ffn_gate.weight": normal(FFN, DIM),
-            "ffn_up.weight": normal(FFN, DIM),
-            "ffn_down.weight": normal(DIM, FFN),
-        }
-        if architecture == "qwen2":
-            sizes = {"attn_q": DIM, "attn_k": kv_dim, "attn_v": kv_dim}
-            block |= {f"{name}.bias": about(0.0, size) for name, size in sizes.items()}
-        if architecture == "qwen3":
-            block |= {f"attn_{name}_norm.weight": about(1.0, HEAD_DIM) for name in "qk"}
+        block = _mamba(weights) if architecture == "mamba" else _transformer(architecture, weights)
         tensors |= {f"blk.{layer}.{name}": tensor for name, tensor in block.items()}
     return tensors
+
+
+def _transformer(architecture: str, weights: _Weights) -> dict[str, Array]:
+    kv_dim = HEAD_DIM * KV_HEADS
+    block = {
+        "attn_norm.weight": weights.vector(1.0, DIM),
+        "attn_q.weight": weights.matrix(DIM, DIM, 1.3),
+        "attn_k.weight": weights.matrix(kv_dim, DIM, 1.3),
+        "attn_v.weight": weights.matrix(kv_dim, DIM),
+        "attn_output.weight": weights.matrix(DIM, DIM),
+        "ffn_norm.weight": weights.vector(1.0, DIM),
+        "ffn_gate.weight": weights.matrix(FFN, DIM),
+        "ffn_up.weight": weights.matrix(FFN, DIM),
+        "ffn_down.weight": weights.matrix(DIM, FFN),
+    }
+    if architecture == "qwen2":
+        sizes = {"attn_q": DIM, "attn_k": kv_dim, "attn_v": kv_dim}
+        block |= {f"{name}.bias": weights.vector(0.0, size) for name, size in sizes.items()}
+    if architecture == "qwen3":
+        block |= {f"attn_{name}_norm.weight": weights.vector(1.0, HEAD_DIM) for name in "qk"}
+    return block
+
+
+def _mamba(weights: _Weights) -> dict[str, Array]:
+    return {
+        "attn_norm.weight": weights.vector(1.0, DIM),
+        "ssm_in.weight": weights.matrix(2 * SSM_INNER, DIM),
+        "ssm_conv1d.weight": weights.matrix(SSM_INNER, SSM_CONV, 2.0),
+        "ssm_conv1d.bias": weights.vector(0.0, SSM_INNER),
+        "ssm_x.weight": weights.matrix(SSM_RANK + 2 * SSM_STATE, SSM_INNER, 2.0),
+        "ssm_dt.weight": weights.matrix(SSM_INNER, SSM_RANK),
+        "ssm_dt.bias": weights.vector(-1.0, SSM_INNER),
+        "ssm_a": np.full((SSM_INNER, SSM_STATE), -1.0, np.float32),
+        "ssm_d": weights.vector(1.0, SSM_INNER),
+        "ssm_out.weight": weights.matrix(DIM, SSM_INNER),
+    }

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -20,6 +21,8 @@ MEMORY_SHARE = 4  # of the machine's memory, the cache takes at most a fourth
 MAX_RECURRENT_SLOTS = 16  # each reserves its whole state, which can be tens of megabytes
 MICRO_BATCH = 512  # rows llama.cpp computes at once; scratch memory grows with it
 
+Precision = Literal["f16", "f32"]
+KV_TYPES = {"f16": llama_api.TYPE_F16, "f32": llama_api.TYPE_F32}
 DECODE_FAULTS = {1: "no free KV cells", 2: "aborted", -1: "invalid batch", -2: "out of memory"}
 
 
@@ -35,6 +38,7 @@ class LlamaRunner:
         num_slots: int = 32,
         threads: int = 0,
         max_rows: int = MICRO_BATCH,
+        kv_precision: Precision = "f16",
     ):
         self._api = llama_api.load()
         self._context = 0
@@ -44,8 +48,12 @@ class LlamaRunner:
             most_slots = MAX_RECURRENT_SLOTS if self._is_stateful else llama_api.MAX_SEQUENCES
             num_slots = min(num_slots, most_slots)
             context_length = context_length or min(self._train_context, DEFAULT_CONTEXT)
-            kv_tokens = kv_tokens or self._default_cells(context_length)
-            self._context = self._open_context(kv_tokens, num_slots, threads, max_rows)
+            params = self._api.llama_context_default_params()
+            params.n_ctx = kv_tokens or self._default_cells(context_length)
+            params.type_k = params.type_v = KV_TYPES[kv_precision]
+            if kv_precision == "f32":  # flash attention would round it to f16 again
+                params.flash_attn_type = llama_api.FLASH_ATTENTION_OFF
+            self._context = self._open_context(params, num_slots, threads, max_rows)
         except BaseException:
             self.close()
             raise
@@ -163,9 +171,9 @@ class LlamaRunner:
         )  # a value is a half float
         return max(context_length, min(SEQUENCES_WORTH * context_length, affordable))
 
-    def _open_context(self, num_cells: int, num_slots: int, threads: int, max_rows: int) -> int:
-        params = self._api.llama_context_default_params()
-        params.n_ctx = num_cells
+    def _open_context(
+        self, params: llama_api.ContextParams, num_slots: int, threads: int, max_rows: int
+    ) -> int:
         # It asserts that a batch can carry one output a sequence.
         params.n_batch = max(max_rows, num_slots)
         params.n_ubatch = min(params.n_batch, MICRO_BATCH)
@@ -231,6 +239,7 @@ class LlamaLoader:
     num_slots: int = 32
     threads: int = 0  # 0: one a core
     max_rows: int = MICRO_BATCH
+    kv_precision: Precision = "f16"
 
     def __call__(self) -> Loaded:
         runner = LlamaRunner(
@@ -240,6 +249,7 @@ class LlamaLoader:
             num_slots=self.num_slots,
             threads=self.threads,
             max_rows=self.max_rows,
+            kv_precision=self.kv_precision,
         )
         vocab = LlamaVocab(self.path)
         return Loaded(runner, vocab, model_info(self.name, "llama", vocab, runner.capabilities))
