@@ -3,8 +3,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.tiny_gguf import write_tiny_gguf
+
+# No test may fail because the machine is busy.
+settings.register_profile("segue", deadline=None)
+settings.load_profile("segue")
 
 
 @pytest.fixture(scope="session")

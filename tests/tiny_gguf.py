@@ -72,6 +72,7 @@ def write_tiny_gguf(
     seed: int = 0,
     context_length: int = 512,
     tensor_type: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32,
+    tokenizer: str = "gpt2",
     add_bos: bool = False,
     tied: bool = False,
     control_tokens: tuple[str, ...] = (),
@@ -86,6 +87,7 @@ def write_tiny_gguf(
         writer.add_chat_template(chat_template)
     controls = [END, *(FIM.values() if fim else ()), *control_tokens]
     writer.add_vocab_size(len(pieces()) + len(controls))
+    writer.add_tokenizer_model(tokenizer)
     _add_vocabulary(writer, controls, add_bos)
     for key, tensor in _tensors(architecture, len(controls), tied, seed).items():
         quantizable = tensor.ndim == 2 and tensor.shape[1] % 32 == 0
@@ -126,7 +128,6 @@ def _add_vocabulary(writer: gguf.GGUFWriter, controls: list[str], add_bos: bool)
     ordinary = pieces()
     tokens = [spell(piece) for piece in ordinary] + controls
     types = [gguf.TokenType.NORMAL] * len(ordinary) + [gguf.TokenType.CONTROL] * len(controls)
-    writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list(tokens)
     writer.add_token_types(types)

@@ -161,14 +161,14 @@ class LlamaRunner:
     def _default_cells(self, context_length: int) -> int:
         """Room for a few full sequences, unless that is more than a fair share of the memory."""
         api, model = self._api, self._model
-        heads = max(1, api.llama_model_n_head(model))
-        head_size = api.llama_model_n_embd(model) // heads
-        values: int = (
-            2 * api.llama_model_n_layer(model) * api.llama_model_n_head_kv(model) * head_size
+        architecture = llama_api.metadata(model, "general.architecture")
+        head_size = int(
+            llama_api.metadata(model, f"{architecture}.attention.key_length")
+            or api.llama_model_n_embd(model) // max(1, api.llama_model_n_head(model))
         )
-        affordable = (
-            _memory_bytes() // MEMORY_SHARE // max(1, 2 * values)
-        )  # a value is a half float
+        values = 2 * api.llama_model_n_layer(model) * api.llama_model_n_head_kv(model) * head_size
+        cell_bytes: int = max(1, 2 * values)  # a value is a half float
+        affordable = _memory_bytes() // MEMORY_SHARE // cell_bytes
         return max(context_length, min(SEQUENCES_WORTH * context_length, affordable))
 
     def _open_context(
@@ -242,6 +242,7 @@ class LlamaLoader:
     kv_precision: Precision = "f16"
 
     def __call__(self) -> Loaded:
+        vocab = LlamaVocab(self.path)  # first, as it fails sooner
         runner = LlamaRunner(
             self.path,
             context_length=self.context_length,
@@ -251,5 +252,4 @@ class LlamaLoader:
             max_rows=self.max_rows,
             kv_precision=self.kv_precision,
         )
-        vocab = LlamaVocab(self.path)
         return Loaded(runner, vocab, model_info(self.name, "llama", vocab, runner.capabilities))

@@ -21,6 +21,7 @@ PACKAGE = "xllamacpp"
 VERSION = "2026.10.11549"
 
 MAX_SEQUENCES = 256  # LLAMA_MAX_SEQ
+NO_VOCAB = 0  # LLAMA_VOCAB_TYPE_NONE
 NO_TOKEN = -1  # LLAMA_TOKEN_NULL
 ATTR_CONTROL = 1 << 3  # LLAMA_TOKEN_ATTR_CONTROL
 FLASH_ATTENTION_OFF = 0  # LLAMA_FLASH_ATTN_TYPE_DISABLED
@@ -125,12 +126,9 @@ SIGNATURES: dict[str, tuple[type | None, Sequence[type]]] = {
     "llama_model_n_head_kv": (c_int32, (pointer,)),
     "llama_model_n_params": (c_uint64, (pointer,)),
     "llama_model_size": (c_uint64, (pointer,)),
-    "llama_model_ftype": (c_int32, (pointer,)),
-    "llama_ftype_name": (c_char_p, (c_int32,)),
     "llama_model_meta_val_str": (c_int32, (pointer, c_char_p, c_char_p, c_size_t)),
     "llama_model_chat_template": (c_char_p, (pointer, c_char_p)),
     "llama_model_has_encoder": (c_bool, (pointer,)),
-    "llama_model_has_decoder": (c_bool, (pointer,)),
     "llama_model_is_recurrent": (c_bool, (pointer,)),
     "llama_model_is_hybrid": (c_bool, (pointer,)),
     "llama_model_is_diffusion": (c_bool, (pointer,)),

@@ -32,10 +32,13 @@ class LlamaVocab:
         self._api = llama_api.load()
         self._model = llama_api.open_model(str(path), vocab_only=True)
         self._vocab = self._api.llama_model_get_vocab(self._model)
-        self._size = int(self._api.llama_vocab_n_tokens(self._vocab))
-        if not self._size:
+        if self._api.llama_vocab_type(self._vocab) == llama_api.NO_VOCAB:
             self.close()
             raise Incompatible(f"{path} holds no vocabulary, so text cannot become tokens.")
+        self._size = int(self._api.llama_vocab_n_tokens(self._vocab))
+        self._bos = _known(self._api.llama_vocab_bos(self._vocab))
+        self._eos = _known(self._api.llama_vocab_eos(self._vocab))
+        self._adds_bos = bool(self._api.llama_vocab_get_add_bos(self._vocab))
         self._pieces = self._read_pieces()
         self._controls = frozenset(
             token
@@ -51,15 +54,15 @@ class LlamaVocab:
 
     @property
     def bos(self) -> int | None:
-        return _known(self._api.llama_vocab_bos(self._vocab))
+        return self._bos
 
     @property
     def eos(self) -> int | None:
-        return _known(self._api.llama_vocab_eos(self._vocab))
+        return self._eos
 
     @property
     def adds_bos(self) -> bool:
-        return bool(self._api.llama_vocab_get_add_bos(self._vocab))
+        return self._adds_bos
 
     @property
     def end_tokens(self) -> frozenset[int]:
