@@ -67,7 +67,8 @@ class Settings:
         default=False, metadata=_said("refuse requests that name a model not served")
     )
     preload: bool = field(
-        default=True, metadata=_said("load every model at the start, not at its first request")
+        default=False,
+        metadata=_said("load all models at the start, not only the first one"),
     )
     keep_alive_s: Seconds = field(
         default=0.0, metadata=_said("unload a model idle for so many seconds; 0: never")
@@ -86,6 +87,10 @@ class Settings:
     )
     kv_memory_mib: Count | None = field(
         default=None, metadata=_said("memory for the KV cache; auto: by the model and the machine")
+    )
+    fast_kv: bool = field(
+        default=False,
+        metadata=_said("KV in 8 bits: faster, but answers may depend on what else runs"),
     )
     num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
         default=64, metadata=_said("sequences that hold KV at once, cached prefixes included")

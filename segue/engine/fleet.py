@@ -39,6 +39,13 @@ class Fleet:
     def names(self) -> list[str]:
         return [name for m in self._members for name in (m.name, *m.aliases)]
 
+    @property
+    def members(self) -> list[str]:
+        return [member.name for member in self._members]
+
+    def resolve(self, name: str) -> str:
+        return self._find(name).name
+
     async def open(self, name: str) -> Engine:
         member = self._find(name)
         async with member.starting:

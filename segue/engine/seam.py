@@ -40,6 +40,9 @@ class Models(Protocol):
     def names(self) -> list[str]:
         """Every served name, the default first. Aliases are included."""
 
+    def resolve(self, name: str) -> str:
+        """The served name that is meant: of a name, an alias or `default`. Raises UnknownModel."""
+
     async def open(self, name: str) -> Engine:
         """The engine of that name, started if need be. Raises UnknownModel."""
 
