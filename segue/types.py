@@ -168,4 +168,6 @@ class Stats(Struct, frozen=True, kw_only=True):
     finished: int = 0
     cancelled: int = 0
     failed: int = 0
+    draft_tokens: int = 0
+    draft_accepted: int = 0
     restarts: int = 0

@@ -40,6 +40,9 @@ class Models(Protocol):
     def names(self) -> list[str]:
         """Every served name, the default first. Aliases are included."""
 
+    def resolve(self, name: str) -> str:
+        """The served name that is meant: of a name, an alias or `default`. Raises UnknownModel."""
+
     async def open(self, name: str) -> Engine:
         """The engine of that name, started if need be. Raises UnknownModel."""
 
@@ -70,6 +73,7 @@ class Capabilities:
     vocab_size: int  # the width of a row of logits
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
+    free_rows: int = 1  # rows a step carries at about the price of one: room for drafts
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
 
 

@@ -1,0 +1,188 @@
+"""One request in the engine: its sequences, and the events that tell its story in order."""
+
+from segue.engine.detokenizer import decode
+from segue.engine.output import Output, Shown
+from segue.engine.sampler import Sampler
+from segue.engine.seam import Capabilities, Vocab
+from segue.engine.sequence import Sequence
+from segue.types import (
+    Cause,
+    CompletionRequest,
+    Delta,
+    Done,
+    Event,
+    Finished,
+    Prompted,
+    Reason,
+    TokenScore,
+    Usage,
+)
+
+_REASONS: dict[Cause, Reason] = {
+    "eos": "stop",
+    "stop_text": "stop",
+    "max_tokens": "length",
+    "context": "length",
+}
+
+
+class Job:
+    """With best_of > n the candidates of a prompt stay silent until the best of them are known."""
+
+    def __init__(
+        self,
+        request: CompletionRequest,
+        prompts: list[list[int]],
+        seed: int,
+        vocab: Vocab,
+        capabilities: Capabilities,
+    ) -> None:
+        self.request = request
+        self.seed = seed
+        self._vocab = vocab
+        self._context_length = capabilities.context_length
+        self._is_ranked = request.num_candidates > request.n
+        self.sequences: list[Sequence] = []
+        for index, prompt in enumerate(prompts):
+            self.sequences.extend(self._candidates(index, prompt, capabilities.vocab_size))
+        self._num_open = len(self.sequences)
+        self._held: dict[Sequence, list[Event]] = {}
+        self._usage = Usage(sum(map(len, prompts)), 0, 0)
+
+    @property
+    def is_over(self) -> bool:
+        return self._num_open == 0
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether drawn tokens are scored: to report them or to rank candidates by them."""
+        return self.request.logprobs is not None or self._is_ranked
+
+    def _candidates(self, index: int, prompt: list[int], vocab_size: int) -> list[Sequence]:
+        request = self.request
+        room = self._context_length - len(prompt)
+        wanted = room if request.max_tokens is None else min(request.max_tokens, room)
+        made: list[Sequence] = []
+        for candidate in range(request.num_candidates if wanted else 1):
+            sampler = Sampler(request.sampling, self.seed, candidate, vocab_size)
+            sampler.start(prompt)
+            made.append(
+                Sequence(
+                    request.request_id,
+                    index,
+                    candidate,
+                    prompt,
+                    wanted,
+                    sampler,
+                    Output(request.stop),
+                    None if candidate else request.prompt_logprobs,
+                    request.cache_salt if request.use_cache else None,
+                    made[0] if made else None,
+                )
+            )
+        return made
+
+    # --- the story -------------------------------------------------------------------------------
+
+    def prompted(self, leader: Sequence) -> list[Event]:
+        """The prompt has been read. With max_tokens 0 that is all there was to do."""
+        request, tokens = self.request, leader.tokens[: leader.num_prompt]
+        text = None
+        if request.echo or request.logprobs is not None:
+            text = decode([self._prompt_piece(token) for token in tokens])
+        self._add_usage(cached=leader.num_cached)
+        scores = self._prompt_scores(leader, tokens)
+        return [Prompted(leader.prompt_index, tuple(tokens), leader.num_cached, text, scores)]
+
+    def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
+        if leader.scores is None:
+            return None
+        first = TokenScore(tokens[0], self._prompt_piece(tokens[0]), None, 0, ())
+        return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
+
+    def progressed(self, sequence: Sequence) -> list[Event]:
+        return self._tell(sequence, self._delta(sequence, sequence.output.take()))
+
+    def finished(self, sequence: Sequence) -> list[Event]:
+        """The sequence has a cause to end; the request ends with its last one."""
+        if sequence.cause is None:
+            raise RuntimeError("a sequence is finished only once it has a cause to end")
+        self._num_open -= 1
+        self._add_usage(completion=sequence.num_output)
+        cause = sequence.cause
+        if cause == "max_tokens" and self._ran_out_of_context(sequence):
+            cause = "context"
+        first = sequence.first_token_s or sequence.last_token_s
+        end = Finished(
+            self._choice(sequence.prompt_index, sequence.candidate),
+            _REASONS[cause],
+            cause,
+            sequence.num_output,
+            sequence.stop,
+            max(0.0, first - (sequence.prompt_started_s or first)),
+            max(0.0, sequence.last_token_s - first),
+        )
+        events = self._tell(sequence, [*self._delta(sequence, sequence.output.flush()), end])
+        if self.request.max_tokens == 0:
+            others = range(1, self.request.n)
+            events += [Finished(end.choice + i, end.reason, end.cause, 0) for i in others]
+        if self._is_ranked:
+            events += self._ranked(sequence.prompt_index)
+        if self.is_over:
+            events.append(Done(self._usage, self.seed))
+        return events
+
+    def _ran_out_of_context(self, sequence: Sequence) -> bool:
+        wanted = self.request.max_tokens
+        return wanted is None or sequence.num_output < wanted
+
+    def _delta(self, sequence: Sequence, shown: Shown | None) -> list[Event]:
+        if shown is None:
+            return []
+        scores = shown.scores if self.request.logprobs is not None else None
+        choice = self._choice(sequence.prompt_index, sequence.candidate)
+        return [Delta(choice, shown.text, shown.tokens, scores)]
+
+    def _tell(self, sequence: Sequence, events: list[Event]) -> list[Event]:
+        if not self._is_ranked:
+            return events
+        self._held.setdefault(sequence, []).extend(events)
+        return []
+
+    def _ranked(self, prompt_index: int) -> list[Event]:
+        """Once every candidate of a prompt is over: the n with the highest mean log-probability."""
+        mates = [s for s in self.sequences if s.prompt_index == prompt_index]
+        if any(s.cause is None for s in mates):
+            return []
+        best = sorted(mates, key=lambda s: (-s.sum_logprob / max(s.num_output, 1), s.candidate))
+        events: list[Event] = []
+        for rank, sequence in enumerate(best[: self.request.n]):
+            choice = self._choice(prompt_index, rank)
+            events += [_renumbered(event, choice) for event in self._held[sequence]]
+        return events
+
+    def _choice(self, prompt_index: int, candidate: int) -> int:
+        return prompt_index * self.request.n + candidate
+
+    def _add_usage(self, completion: int = 0, cached: int = 0) -> None:
+        u = self._usage
+        self._usage = Usage(
+            u.prompt_tokens, u.completion_tokens + completion, u.cached_tokens + cached
+        )
+
+    def _prompt_piece(self, token: int) -> bytes:
+        """BOS has no text: it was put there by us, not by the caller."""
+        return b"" if token == self._vocab.bos else self._vocab.piece(token)
+
+    def text_piece(self, token: int) -> bytes:
+        """What a drawn token adds to the text: control tokens add nothing."""
+        return b"" if self._vocab.is_control(token) else self._vocab.piece(token)
+
+
+def _renumbered(event: Event, choice: int) -> Event:
+    match event:
+        case Delta(_, text, tokens, scores):
+            return Delta(choice, text, tokens, scores)
+        case Finished(_, reason, cause, num_tokens, stop, prompt_s, decode_s):
+            return Finished(choice, reason, cause, num_tokens, stop, prompt_s, decode_s)
+    return event

@@ -1,0 +1,73 @@
+"""From the tokens of one choice to the text that may be shown of it.
+
+Scores travel with their text: a token's score is released once text from its place on is shown, and a token that
+a stop string swallowed whole is not reported. So the answer is the same however it was streamed.
+"""
+
+from typing import NamedTuple
+
+from segue.engine.detokenizer import Detokenizer
+from segue.engine.stops import StopMatcher
+from segue.types import TokenScore
+
+
+class Shown(NamedTuple):
+    text: str
+    tokens: tuple[int, ...]
+    scores: tuple[TokenScore, ...]
+
+
+class Output:
+    def __init__(self, stops: tuple[str, ...]) -> None:
+        self._detokenizer = Detokenizer()
+        self._stops = StopMatcher(stops)
+        self._num_decoded = 0  # characters out of the detokenizer, held ones included
+        self._num_shown = 0
+        self._text: list[str] = []
+        self._tokens: list[int] = []
+        self._scores: list[tuple[int, TokenScore]] = []  # with the character each token starts at
+        self.stopped_by: str | None = None
+
+    def push(self, token: int, piece: bytes, score: TokenScore | None) -> None:
+        """One more token; `piece` is empty for those that have no text. Sets `stopped_by` on a match."""
+        self._tokens.append(token)
+        if score is not None:
+            self._scores.append((self._num_decoded, score))
+        self._show(self._detokenizer.push(piece))
+
+    def take(self) -> Shown | None:
+        """What became visible since the last call, or None if nothing did."""
+        ready = 0
+        while ready < len(self._scores) and self._scores[ready][0] < self._num_shown:
+            ready += 1
+        return self._release(ready) if self._text or ready else None
+
+    def flush(self) -> Shown | None:
+        """The choice is over: everything that is still held back, or None if nothing is."""
+        if self.stopped_by is None:
+            self._show(self._detokenizer.flush())
+        if self.stopped_by is None:
+            self._add(self._stops.flush())
+        else:
+            self._scores = [entry for entry in self._scores if entry[0] < self._num_shown]
+        is_left = self._text or self._tokens or self._scores
+        return self._release(len(self._scores)) if is_left else None
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._num_decoded += len(text)
+            shown, self.stopped_by = self._stops.push(text)
+            self._add(shown)
+
+    def _add(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self._num_shown += len(text)
+
+    def _release(self, num_scores: int) -> Shown:
+        scores = tuple(score for _, score in self._scores[:num_scores])
+        shown = Shown("".join(self._text), tuple(self._tokens), scores)
+        del self._scores[:num_scores]
+        self._text.clear()
+        self._tokens.clear()
+        return shown

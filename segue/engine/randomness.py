@@ -1,0 +1,17 @@
+"""Counter-based randomness: a number is a pure function of what it is for.
+
+There is no state to carry, so batching, preemption and speculation cannot change a draw.
+"""
+
+import hashlib
+import struct
+from typing import Literal
+
+Purpose = Literal["token"]
+
+
+def uniform(seed: int, candidate: int, position: int, purpose: Purpose = "token") -> float:
+    """A number in [0, 1) for one decision of one candidate at one position of its output."""
+    key = struct.pack("<QII", seed & 0xFFFF_FFFF_FFFF_FFFF, candidate, position)
+    digest = hashlib.blake2b(key, digest_size=8, person=purpose.encode()).digest()
+    return (int.from_bytes(digest, "little") >> 11) * 2.0**-53

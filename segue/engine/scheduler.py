@@ -1,0 +1,350 @@
+"""What is computed next, and what follows from it: next_batch → Runner.decode → commit.
+
+Each step carries one row for every decoding sequence and then prompt chunks, first come first served, up to the
+row budget; so a long prompt never stalls running streams for more than one chunk. A prompt that shares more with a
+prompt now being read than with anything cached waits for it, instead of computing the same twice.
+
+When cells run out and nothing cached is left to evict, the youngest running sequence is preempted: its tokens stay,
+its KV is computed again later. The oldest one can always go on, so everything finishes.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from segue.engine.job import Job
+from segue.engine.memory import Memory
+from segue.engine.prefix_cache import Match, common_length
+from segue.engine.score import score
+from segue.engine.seam import Logits, Runner, Span, Vocab
+from segue.engine.sequence import Sequence
+from segue.errors import EngineFault
+from segue.types import Event, Failed, Stats, TokenScore
+
+Told = list[tuple[str, Event]]  # events with the id of their request
+
+_MIN_SHARED = 32  # tokens worth waiting for another prompt
+_MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
+
+
+@dataclass
+class Batch:
+    spans: list[Span] = field(default_factory=list)
+    sequences: list[Sequence] = field(default_factory=list)
+    num_rows: int = 0
+    num_prompt_rows: int = 0
+    num_cells: int = 0  # cells the spans will take
+
+
+@dataclass
+class _Counts:
+    steps: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    preemptions: int = 0
+    finished: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    draft_tokens: int = 0
+    draft_accepted: int = 0
+
+
+class Scheduler:
+    def __init__(
+        self, runner: Runner, vocab: Vocab, chunk_rows: int, clock: Callable[[], float]
+    ) -> None:
+        self._runner = runner
+        self._vocab = vocab
+        self._limits = runner.capabilities
+        self._chunk_rows = min(chunk_rows, self._limits.max_rows)
+        self._clock = clock
+        self._memory = Memory(runner)
+        self._jobs: dict[str, Job] = {}
+        self._waiting: deque[Sequence] = deque()
+        self._running: list[Sequence] = []  # oldest first
+        self._counts = _Counts()
+
+    # --- requests come and go --------------------------------------------------------------------
+
+    def add(self, job: Job) -> None:
+        self._jobs[job.request.request_id] = job
+        self._waiting.extend(job.sequences)
+
+    def cancel(self, request_id: str) -> None:
+        """Free all it holds now. Its computed prefix stays in the cache for the next try."""
+        if self._jobs.pop(request_id, None) is not None:
+            self._drop(request_id)
+            self._counts.cancelled += 1
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._jobs
+
+    @property
+    def stats(self) -> Stats:
+        counts, limits = self._counts, self._limits
+        return Stats(
+            running=len(self._running),
+            waiting=len(self._waiting),
+            slots_used=len(self._running),
+            slots_total=limits.num_slots,
+            cells_used=limits.num_cells - self._runner.cells_free,
+            cells_total=limits.num_cells,
+            evictions=self._memory.num_evictions,
+            **vars(counts),
+        )
+
+    def check(self) -> None:
+        """Raise unless slots, cache and queues agree. Run when idle, and after every test."""
+        self._memory.check()
+        if any(s.request_id not in self._jobs for s in (*self._running, *self._waiting)):
+            raise RuntimeError("scheduler: a sequence outlived its request")
+        slots = [s.slot for s in self._running]
+        if None in slots or len(set(slots)) != len(slots):
+            raise RuntimeError("scheduler: a slot has two owners or a running sequence none")
+
+    # --- one step: what to compute ---------------------------------------------------------------
+
+    def next_batch(self) -> Batch | None:
+        batch = Batch()
+        for sequence in list(self._running):
+            if sequence.is_decoding and sequence.slot is not None:
+                self._decode_row(batch, sequence)
+        for sequence in list(self._running):
+            if not sequence.is_decoding and sequence.slot is not None:
+                self._prompt_chunk(batch, sequence)
+        self._admit(batch)
+        return batch if batch.spans else None
+
+    def _decode_row(self, batch: Batch, sequence: Sequence) -> None:
+        if batch.num_rows >= self._limits.max_rows:
+            return
+        while sequence.slot is not None:  # it may be the youngest itself
+            if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):
+                draft = self._draft(batch, sequence)
+                self._append(batch, sequence, 1, 1 + len(draft), draft)
+                return
+            self._preempt_youngest(batch)
+
+    def _draft(self, batch: Batch, sequence: Sequence) -> list[int]:
+        """Guesses fill rows that cost nothing, and cells that nobody has to give up."""
+        limits = self._limits
+        num_decoding = sum(s.is_decoding for s in self._running)
+        limit = min(
+            (limits.free_rows - batch.num_rows) // max(num_decoding - len(batch.spans), 1) - 1,
+            limits.max_rows - batch.num_rows - 1,
+            sequence.max_tokens - sequence.num_output - 1,
+            self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
+        )
+        if limit <= 0 or not limits.can_trim:
+            return []
+        return sequence.drafter.draft(sequence.tokens, limit)
+
+    def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
+        budget = min(
+            self._chunk_rows - batch.num_prompt_rows, self._limits.max_rows - batch.num_rows
+        )
+        count = min(sequence.num_pending, budget)
+        while count > 0 and sequence.slot is not None:
+            if self._memory.make_room(batch.num_cells + self._cells(sequence, count)):
+                batch.num_prompt_rows += count
+                self._append(batch, sequence, count, self._num_logits(sequence, count))
+                return
+            if len(self._running) == 1:
+                raise EngineFault("the KV memory cannot hold one sequence of the model's context")
+            if self._running[-1] is sequence and batch.spans:
+                return  # others go on; it waits a step for cells
+            self._preempt_youngest(batch)
+
+    def _num_logits(self, sequence: Sequence, count: int) -> int:
+        if sequence.is_scoring:
+            return count
+        is_last = count == sequence.num_pending
+        return int(is_last and sequence.max_tokens > 0)
+
+    def _append(
+        self,
+        batch: Batch,
+        sequence: Sequence,
+        count: int,
+        num_logits: int,
+        draft: Iterable[int] = (),
+    ) -> None:
+        if sequence.slot is None:
+            raise RuntimeError("scheduler: a span needs a slot")
+        start = sequence.computed
+        tokens = [*sequence.tokens[start : start + count], *draft]
+        batch.num_cells += self._cells(sequence, len(tokens))
+        batch.num_rows += len(tokens)
+        batch.spans.append(Span(sequence.slot, tokens, start, num_logits))
+        batch.sequences.append(sequence)
+
+    def _cells(self, sequence: Sequence, count: int) -> int:
+        block = self._limits.cells_per_block
+        return (-(-(sequence.computed + count) // block) - -(-sequence.computed // block)) * block
+
+    # --- admission -------------------------------------------------------------------------------
+
+    def _admit(self, batch: Batch) -> None:
+        passed: list[Sequence] = []
+        looked_at = 0
+        while self._waiting and looked_at < _MAX_LOOKAHEAD and self._has_budget(batch):
+            looked_at += 1
+            sequence = self._waiting.popleft()
+            if sequence.is_waiting_for_leader:
+                passed.append(sequence)
+                continue
+            match = self._memory.match(sequence)
+            if self._is_worth_waiting(sequence, match):
+                passed.append(sequence)
+                continue
+            must = not self._running
+            if not self._memory.start(sequence, match, batch.num_cells, must):
+                self._waiting.appendleft(sequence)
+                break
+            self._running.append(sequence)
+            self._note_start(sequence)
+            self._prompt_chunk(batch, sequence)
+        self._waiting.extendleft(reversed(passed))
+
+    def _note_start(self, sequence: Sequence) -> None:
+        if not sequence.has_read_prompt and sequence.leader is None:
+            sequence.num_cached = min(sequence.computed, sequence.num_prompt)
+            self._counts.cached_tokens += sequence.num_cached
+        if sequence.prompt_started_s is None:
+            sequence.prompt_started_s = self._clock()
+
+    def _has_budget(self, batch: Batch) -> bool:
+        return batch.num_prompt_rows < self._chunk_rows and batch.num_rows < self._limits.max_rows
+
+    def _is_worth_waiting(self, sequence: Sequence, match: Match | None) -> bool:
+        """Somebody is just computing a prefix that is longer than the cached one."""
+        if sequence.salt is None:
+            return False
+        cached = match.length if match else 0
+        return any(
+            other.salt == sequence.salt
+            and other.num_pending > 1
+            and (not sequence.is_scoring or other.num_top == sequence.num_top)
+            and common_length(other.tokens, sequence.tokens) >= cached + _MIN_SHARED
+            for other in self._running
+        )
+
+    def _preempt_youngest(self, batch: Batch) -> None:
+        victim = self._running.pop()
+        if victim in batch.sequences:
+            at = batch.sequences.index(victim)
+            span = batch.spans.pop(at)
+            del batch.sequences[at]
+            batch.num_rows -= len(span.tokens)
+            batch.num_cells -= self._cells(victim, len(span.tokens))
+        self._memory.retire(victim, keep=False)
+        victim.rewind()
+        self._waiting.appendleft(victim)
+        self._counts.preemptions += 1
+
+    # --- one step: what follows ------------------------------------------------------------------
+
+    def commit(self, batch: Batch, logits: Logits) -> Told:
+        told: Told = []
+        now = self._clock()
+        self._counts.steps += 1
+        row = 0
+        for sequence, span in zip(batch.sequences, batch.spans, strict=True):
+            rows = logits[row : row + span.num_logits]
+            row += span.num_logits
+            job = self._jobs.get(sequence.request_id)
+            if job is not None:
+                told += self._advance(job, sequence, span, rows, now)
+        return told
+
+    def _advance(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> Told:
+        if not np.isfinite(rows.max(initial=0.0)):
+            return self._fail(job, "the model produced logits that are not numbers")
+        is_scoring = sequence.is_scoring
+        sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
+        if is_scoring:
+            self._score_prompt(sequence, span, rows)
+        if sequence.num_pending:
+            self._memory.remember(sequence)
+            return []
+        events: list[Event] = []
+        if not sequence.has_read_prompt:
+            sequence.has_read_prompt = True
+            self._memory.remember(sequence)
+            if sequence.leader is None:
+                self._counts.prompt_tokens += sequence.num_prompt
+                events += job.prompted(sequence)
+        if sequence.max_tokens > 0:
+            self._generate(job, sequence, span, rows, now)
+        else:
+            sequence.cause = "max_tokens"
+        sequence.last_token_s = now
+        if sequence.cause is None:
+            events += job.progressed(sequence)
+        else:
+            self._running.remove(sequence)
+            self._memory.retire(sequence)
+            events += job.finished(sequence)
+        if job.is_over:
+            del self._jobs[sequence.request_id]
+            self._counts.finished += 1
+        return [(sequence.request_id, event) for event in events]
+
+    def _score_prompt(self, sequence: Sequence, span: Span, rows: Logits) -> None:
+        """Row i scores token i + 1, as long as that is a token of the prompt."""
+        scores, num_top = sequence.scores, sequence.num_top
+        if scores is None or num_top is None:
+            return
+        targets = sequence.tokens[span.past + 1 : span.past + 1 + len(span.tokens)]
+        targets = targets[: sequence.num_prompt - 1 - span.past]
+        sequence.scores = scores.joined(score(rows[: len(targets)], targets, num_top))
+
+    def _generate(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> None:
+        """Draw a token, and one more for each guess that turned out to be the token drawn."""
+        known = len(sequence.tokens) - span.past
+        draft = list(span.tokens[known:])
+        num_drawn = 0
+        for row in rows[-1 - len(draft) :]:
+            self._draw(job, sequence, row, now)
+            num_drawn += 1
+            is_as_guessed = draft[num_drawn - 1 : num_drawn] == sequence.tokens[-1:]
+            if sequence.cause is not None or not is_as_guessed:
+                break
+        if draft and sequence.slot is not None:
+            sequence.computed = len(sequence.tokens) - 1
+            num_accepted = num_drawn - 1
+            if num_accepted < len(draft):
+                self._runner.trim(sequence.slot, sequence.computed)
+            sequence.drafter.learn(len(draft), num_accepted)
+            self._counts.draft_tokens += len(draft)
+            self._counts.draft_accepted += num_accepted
+
+    def _draw(self, job: Job, sequence: Sequence, row: Logits, now: float) -> None:
+        raw = row.copy() if job.needs_scores else row
+        token = sequence.sampler.sample(row, sequence.num_output)
+        drawn: TokenScore | None = None
+        if job.needs_scores:
+            scores = score(raw[None], [token], job.request.logprobs or 0)
+            drawn = scores.tokens([token], self._vocab.piece)[0]
+        if sequence.first_token_s is None:
+            sequence.first_token_s = now
+        is_end = token in self._vocab.end_tokens
+        sequence.accept(token, job.text_piece(token), drawn, is_end)
+        self._counts.completion_tokens += 1
+
+    def _fail(self, job: Job, message: str) -> Told:
+        request_id = job.request.request_id
+        del self._jobs[request_id]
+        self._drop(request_id, keep=False)
+        self._counts.failed += 1
+        return [(request_id, Failed(EngineFault.code, message))]
+
+    def _drop(self, request_id: str, keep: bool = True) -> None:
+        self._waiting = deque(s for s in self._waiting if s.request_id != request_id)
+        for sequence in [s for s in self._running if s.request_id == request_id]:
+            self._running.remove(sequence)
+            self._memory.retire(sequence, keep)

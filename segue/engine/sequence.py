@@ -1,0 +1,95 @@
+"""One candidate text: its tokens, where they are in the KV, and how it ends.
+
+Few facts are stored, the rest is derived:
+
+    tokens      [ prompt ............ | output ...... ]
+    computed     -------------------->                   tokens whose KV is in the slot
+    pending                           <-------------->   what the next spans compute; 1 token while decoding
+"""
+
+from segue.engine.draft import Drafter
+from segue.engine.output import Output
+from segue.engine.sampler import Sampler
+from segue.engine.score import Scores, empty
+from segue.types import Cause, TokenScore
+
+
+class Sequence:
+    def __init__(
+        self,
+        request_id: str,
+        prompt_index: int,
+        candidate: int,
+        prompt: list[int],
+        max_tokens: int,
+        sampler: Sampler,
+        output: Output,
+        num_top: int | None,
+        salt: str | None,
+        leader: "Sequence | None",
+    ) -> None:
+        self.request_id = request_id
+        self.prompt_index = prompt_index
+        self.candidate = candidate
+        self.tokens = list(prompt)
+        self.num_prompt = len(prompt)
+        self.max_tokens = max_tokens
+        self.sampler = sampler
+        self.output = output
+        self.salt = salt  # None: neither reads nor fills the prefix cache
+        self.leader = leader  # the candidate that computes the prompt for all candidates
+        self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
+        self.scores: Scores | None = None if num_top is None else empty(num_top)
+        self.drafter = Drafter()
+        self.slot: int | None = None
+        self.computed = 0
+        self.num_cached = 0
+        self.sum_logprob = 0.0
+        self.cause: Cause | None = None  # set once it is over
+        self.stop: str | int | None = None
+        self.prompt_started_s: float | None = None
+        self.first_token_s: float | None = None
+        self.last_token_s: float = 0.0
+        self.has_read_prompt = False
+
+    @property
+    def num_output(self) -> int:
+        return len(self.tokens) - self.num_prompt
+
+    @property
+    def num_pending(self) -> int:
+        return len(self.tokens) - self.computed
+
+    @property
+    def is_decoding(self) -> bool:
+        return self.has_read_prompt and self.num_pending == 1
+
+    @property
+    def is_scoring(self) -> bool:
+        """Whether prompt rows must be turned into scores: until each token but the first has one."""
+        return self.scores is not None and len(self.scores) < self.num_prompt - 1
+
+    @property
+    def is_waiting_for_leader(self) -> bool:
+        return self.leader is not None and not self.leader.has_read_prompt
+
+    def accept(self, token: int, piece: bytes, score: TokenScore | None, is_end: bool) -> None:
+        """Append a drawn token, and find out whether it was the last."""
+        self.tokens.append(token)
+        self.sampler.push(token)
+        if score is not None and score.logprob is not None:
+            self.sum_logprob += score.logprob
+        self.output.push(token, piece, score)
+        if is_end:
+            self.cause = "eos"
+        elif self.output.stopped_by is not None:
+            self.cause, self.stop = "stop_text", self.output.stopped_by
+        elif self.num_output >= self.max_tokens:
+            self.cause = "max_tokens"
+
+    def rewind(self) -> None:
+        """Its KV is gone; everything is computed again later, from tokens that stay as they are."""
+        self.slot = None
+        self.computed = 0
+        if self.is_scoring and self.num_top is not None:
+            self.scores = empty(self.num_top)

@@ -1,0 +1,54 @@
+"""Stop strings, matched on text.
+
+A match is the first moment at which some stop string is a suffix of all text so far; if several are, the
+longest wins. Text is held back only while it could still become a stop string: what is held is the longest
+suffix of the text that is a proper prefix of a stop. So nothing of a stop ever leaks, nothing else waits,
+and the result does not depend on how the text was split.
+"""
+
+from collections.abc import Sequence
+
+
+class StopMatcher:
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._longest = max((len(stop) for stop in stops), default=0)
+        self._held = ""
+
+    def push(self, text: str) -> tuple[str, str | None]:
+        """The text that is now safe to show, and the stop string that ended it, if one did."""
+        if not self._stops:
+            return text, None
+        self._held += text
+        found = self._first_match()
+        if found is not None:
+            start, stop = found
+            shown, self._held = self._held[:start], ""
+            return shown, stop
+        keep = self._num_held()
+        cut = len(self._held) - keep
+        shown, self._held = self._held[:cut], self._held[cut:]
+        return shown, None
+
+    def flush(self) -> str:
+        """The output ended otherwise: what was held back is ordinary text after all."""
+        shown, self._held = self._held, ""
+        return shown
+
+    def _first_match(self) -> tuple[int, str] | None:
+        matches = [
+            (start + len(stop), start, stop)
+            for stop in self._stops
+            if (start := self._held.find(stop)) >= 0
+        ]
+        if not matches:
+            return None
+        _, start, stop = min(matches)  # earliest end; among those the earliest start
+        return start, stop
+
+    def _num_held(self) -> int:
+        for size in range(min(self._longest - 1, len(self._held)), 0, -1):
+            tail = self._held[-size:]
+            if any(stop.startswith(tail) for stop in self._stops):
+                return size
+        return 0

@@ -1,0 +1,120 @@
+"""Drives a scheduler to the end without threads, and folds its events."""
+
+import itertools
+from collections import defaultdict
+
+from segue.engine.prepare import prepare
+from segue.engine.scheduler import Scheduler
+from segue.engine.seam import Capabilities, Runner, Vocab
+from segue.runners.fake import FakeRunner, FakeVocab, default_capabilities
+from segue.types import (
+    CompletionRequest,
+    Delta,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    Prompt,
+    Prompted,
+    Sampling,
+    TokenScore,
+)
+
+
+class Story:
+    """The events of one request, folded."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.texts: dict[int, str] = defaultdict(str)
+        self.tokens: dict[int, list[int]] = defaultdict(list)
+        self.scores: dict[int, list[TokenScore]] = defaultdict(list)
+        self.finished: dict[int, Finished] = {}
+        self.prompted: dict[int, Prompted] = {}
+        self.done: Done | None = None
+        self.failed: Failed | None = None
+
+    def push(self, event: Event) -> None:
+        assert self.done is None
+        assert self.failed is None, "nothing may follow the last event"
+        self.events.append(event)
+        match event:
+            case Prompted():
+                self.prompted[event.prompt] = event
+            case Delta():
+                assert event.choice not in self.finished
+                self.texts[event.choice] += event.text
+                self.tokens[event.choice] += event.tokens
+                self.scores[event.choice] += event.scores or ()
+            case Finished():
+                self.finished[event.choice] = event
+            case Done():
+                self.done = event
+            case Failed():
+                self.failed = event
+
+    @property
+    def essence(self) -> object:
+        """All that must not depend on load, chunking or caching."""
+        ends = {c: (f.reason, f.cause, f.stop, f.num_tokens) for c, f in self.finished.items()}
+        usage = (
+            (self.done.usage.prompt_tokens, self.done.usage.completion_tokens)
+            if self.done
+            else None
+        )
+        return dict(self.texts), dict(self.tokens), dict(self.scores), ends, usage
+
+
+class Bench:
+    def __init__(
+        self,
+        runner: Runner | None = None,
+        vocab: Vocab | None = None,
+        chunk_rows: int = 64,
+        **limits: int,
+    ) -> None:
+        self.runner = runner or FakeRunner(default_capabilities(**limits))
+        self.vocab = vocab or FakeVocab()
+        ticks = itertools.count()
+        self.scheduler = Scheduler(self.runner, self.vocab, chunk_rows, lambda: float(next(ticks)))
+        self.stories: dict[str, Story] = defaultdict(Story)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.runner.capabilities
+
+    def submit(self, request: CompletionRequest) -> None:
+        self.scheduler.add(prepare(request, self.vocab, self.capabilities))
+
+    def step(self) -> bool:
+        batch = self.scheduler.next_batch()
+        if batch is None:
+            return False
+        for request_id, event in self.scheduler.commit(batch, self.runner.decode(batch.spans)):
+            self.stories[request_id].push(event)
+        self.scheduler.check()
+        return True
+
+    def run(self, *requests: CompletionRequest) -> list[Story]:
+        for request in requests:
+            self.submit(request)
+        while self.step():
+            pass
+        assert self.scheduler.is_idle, "work left, but nothing to compute"
+        return [self.stories[request.request_id] for request in requests]
+
+
+_ids = itertools.count()
+
+
+def ask(
+    *prompts: str | list[int], sampling: Sampling | None = None, **fields: object
+) -> CompletionRequest:
+    parts = tuple(Prompt((p if isinstance(p, str) else tuple(p),)) for p in prompts)
+    return CompletionRequest(
+        request_id=f"r{next(_ids)}",
+        model="fake",
+        prompts=parts,
+        sampling=sampling or Sampling(seed=7),
+        **fields,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,234 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.engine.seam import Logits, Span
+from segue.runners.fake import FakeRunner, default_capabilities
+from segue.types import CompletionRequest, Sampling
+from tests.engine.harness import Bench, ask
+
+
+def test_one_request_ends_with_all_its_events() -> None:
+    [story] = Bench().run(ask("hello", max_tokens=5))
+    assert story.done is not None
+    assert story.done.usage.prompt_tokens == 5
+    assert story.done.usage.completion_tokens == 5
+    assert len(story.tokens[0]) == 5
+    assert (story.finished[0].reason, story.finished[0].cause) == ("length", "max_tokens")
+    assert [type(e).__name__ for e in story.events[:2]] == ["Prompted", "Delta"]
+
+
+def test_choices_are_prompt_major_and_differ() -> None:
+    [story] = Bench().run(ask("ab", "cd", n=3, max_tokens=12))
+    assert set(story.texts) == set(range(6))
+    assert len(set(story.texts.values())) == 6
+    [again] = Bench().run(ask("ab", "cd", n=3, max_tokens=12))
+    assert again.texts == story.texts
+
+
+def test_a_batch_of_prompts_is_the_same_as_each_alone() -> None:
+    [both] = Bench().run(ask("ab", "cd", max_tokens=12))
+    singles = [Bench().run(ask(p, max_tokens=12))[0].texts[0] for p in ("ab", "cd")]
+    assert [both.texts[0], both.texts[1]] == singles
+
+
+def test_max_tokens_zero_reads_the_prompt_and_generates_nothing() -> None:
+    [story] = Bench().run(ask("hello", max_tokens=0, n=2, prompt_logprobs=1, echo=True))
+    assert story.done is not None
+    assert story.done.usage.completion_tokens == 0
+    assert set(story.finished) == {0, 1}
+    assert story.prompted[0].text == "hello"
+    assert len(story.prompted[0].scores or ()) == 5
+
+
+def test_until_the_context_is_full() -> None:
+    runner = FakeRunner(default_capabilities(context_length=20), script=b"x")
+    [story] = Bench(runner).run(ask("hello", max_tokens=None, sampling=Sampling(temperature=0)))
+    assert story.texts[0] == "x" * 15
+    assert story.finished[0].cause == "context"
+
+
+def test_best_of_returns_the_likeliest_and_counts_all() -> None:
+    [all_six] = Bench().run(ask("ab", n=6, max_tokens=8, logprobs=0))
+    means = {
+        c: np.mean([s.logprob for s in scores if s.logprob is not None])
+        for c, scores in all_six.scores.items()
+    }
+    ranked = sorted(means, key=lambda c: -means[c])
+    [best] = Bench().run(ask("ab", n=2, best_of=6, max_tokens=8))
+    assert [best.texts[0], best.texts[1]] == [all_six.texts[c] for c in ranked[:2]]
+    assert best.done is not None
+    assert best.done.usage.completion_tokens == 48
+
+
+def test_a_long_prompt_delays_the_others_by_one_chunk_only() -> None:
+    bench = Bench(chunk_rows=16)
+    bench.submit(ask("hi", max_tokens=50))
+    bench.step()
+    bench.submit(ask("z" * 1000, max_tokens=1))
+    for _ in range(40):
+        batch = bench.scheduler.next_batch()
+        assert batch is not None
+        rows = sum(len(span.tokens) for span in batch.spans)
+        assert rows <= 17
+        assert len(batch.spans[0].tokens) == 1, "the running stream is in every step"
+        bench.scheduler.commit(batch, bench.runner.decode(batch.spans))
+
+
+def test_a_shared_header_is_computed_once() -> None:
+    bench = Bench(chunk_rows=64)
+    header = "h" * 200
+    prompts = [header + str(i) * 10 for i in range(8)]
+    rows = 0
+    bench.submit(ask(*prompts, max_tokens=1))
+    while (batch := bench.scheduler.next_batch()) is not None:
+        rows += sum(len(span.tokens) for span in batch.spans)
+        bench.scheduler.commit(batch, bench.runner.decode(batch.spans))
+    assert rows <= 210 + 7 * (10 + 32), "the others may start a little before the header is whole"
+
+
+def test_scores_of_a_shared_header_are_the_same_cached_or_not() -> None:
+    header = "header " * 20
+    cold = [Bench().run(ask(header + t, max_tokens=0, prompt_logprobs=3))[0] for t in ("ab", "cd")]
+    warm = Bench()
+    warm_stories = [
+        warm.run(ask(header + t, max_tokens=0, prompt_logprobs=3))[0] for t in ("ab", "cd")
+    ]
+    assert [s.prompted[0].scores for s in warm_stories] == [s.prompted[0].scores for s in cold]
+    assert warm_stories[1].prompted[0].num_cached >= len(header) - 1
+
+
+def test_cache_off_neither_reads_nor_fills() -> None:
+    bench = Bench()
+    bench.run(ask("hello there", use_cache=False))
+    [again] = bench.run(ask("hello there"))
+    assert again.prompted[0].num_cached == 0
+    [third] = bench.run(ask("hello there", use_cache=False))
+    assert third.prompted[0].num_cached == 0
+    [salted] = bench.run(ask("hello there", cache_salt="mine"))
+    assert salted.prompted[0].num_cached == 0
+
+
+def test_cancel_frees_the_slot_and_keeps_the_prefix() -> None:
+    bench = Bench(chunk_rows=16)
+    request = ask("p" * 100, max_tokens=50)
+    bench.submit(request)
+    for _ in range(3):
+        bench.step()
+    bench.scheduler.cancel(request.request_id)
+    bench.scheduler.check()
+    assert bench.scheduler.is_idle
+    assert bench.scheduler.stats.running == 0
+    [again] = bench.run(ask("p" * 100, max_tokens=1))
+    assert again.prompted[0].num_cached == 48
+
+
+class BrokenRunner(FakeRunner):
+    """Gives NaN to whoever's prompt begins with byte 33."""
+
+    def decode(self, spans: Sequence[Span]) -> Logits:
+        logits = super().decode(spans)
+        row = 0
+        for span in spans:
+            if self._slots[span.slot].tokens[0] == 33:
+                logits[row : row + span.num_logits] = np.nan
+            row += span.num_logits
+        return logits
+
+
+def test_bad_logits_end_that_request_alone() -> None:
+    bad, good = ask("!bad", max_tokens=4), ask("good", max_tokens=4)
+    stories = Bench(BrokenRunner()).run(bad, good)
+    assert stories[0].failed is not None
+    assert stories[0].failed.code == "engine_fault"
+    assert stories[1].done is not None
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> CompletionRequest:
+    prompts = draw(
+        st.lists(st.text(alphabet="abé", min_size=1, max_size=40), min_size=1, max_size=3)
+    )
+    if draw(st.booleans()):
+        prompts = [prompt * 3 for prompt in prompts if len(prompt) < 15] or prompts
+    n = draw(st.integers(1, 3))
+    return ask(
+        *prompts,
+        n=n,
+        max_tokens=draw(st.sampled_from([0, 1, 3, 20])),
+        stop=tuple(draw(st.lists(st.sampled_from(["a", "th", " "]), max_size=2))),
+        logprobs=draw(st.sampled_from([None, 0, 2])),
+        prompt_logprobs=draw(st.sampled_from([None, 0, 2])),
+        best_of=draw(st.sampled_from([None, n + 2])),
+        use_cache=draw(st.booleans()),
+        sampling=Sampling(seed=draw(st.integers(0, 3)), temperature=draw(st.sampled_from([0, 1]))),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(requests(), min_size=1, max_size=5), st.data())
+def test_same_request_same_answer_under_any_load(
+    asked: list[CompletionRequest], data: st.DataObject
+) -> None:
+    """Tiny memory forces eviction and preemption; arrivals and cancels are random; all must finish alike."""
+    alone = {r.request_id: Bench().run(r)[0].essence for r in asked}
+    crowd = Bench(
+        chunk_rows=data.draw(st.sampled_from([1, 7, 64])),
+        num_slots=data.draw(st.integers(2, 9)),
+        num_cells=data.draw(st.integers(110, 300)),
+        context_length=100,
+        free_rows=data.draw(st.sampled_from([1, 8])),
+    )
+    cancelled = set()
+    for request in asked:
+        crowd.submit(request)
+        for _ in range(data.draw(st.integers(0, 6))):
+            crowd.step()
+        if data.draw(st.integers(0, 4)) == 0:
+            victim = data.draw(st.sampled_from(asked)).request_id
+            crowd.scheduler.cancel(victim)
+            cancelled.add(victim)
+            crowd.scheduler.check()
+    crowd.run()
+    crowd.scheduler.check()
+    for request in asked:
+        if request.request_id not in cancelled:
+            assert crowd.stories[request.request_id].essence == alone[request.request_id]
+
+
+def test_drafts_save_steps_and_change_nothing() -> None:
+    """A text that repeats itself is guessed, with the same tokens and scores as without guessing."""
+    request = ask("abcabcabc", max_tokens=40, logprobs=1, sampling=Sampling(temperature=0))
+    stories, steps, accepted = [], [], []
+    for free_rows in (1, 8):
+        runner = FakeRunner(default_capabilities(free_rows=free_rows), script=b"abc")
+        bench = Bench(runner)
+        stories += bench.run(request)
+        steps.append(bench.scheduler.stats.steps)
+        accepted.append(bench.scheduler.stats.draft_accepted)
+    assert stories[0].essence == stories[1].essence
+    assert steps[1] < steps[0] / 2
+    assert accepted[0] == 0 < accepted[1]
+
+
+def test_no_memory_is_leaked() -> None:
+    bench = Bench(num_cells=300, context_length=100, num_slots=4)
+    for i in range(30):
+        bench.run(ask(f"prompt number {i}", n=2, max_tokens=9))
+    stats = bench.scheduler.stats
+    assert stats.running == stats.waiting == 0
+    assert stats.evictions > 0
+    while bench.scheduler._memory._evict():
+        pass
+    assert bench.runner.cells_free == bench.capabilities.num_cells
+
+
+@pytest.mark.parametrize("num_cells", [101, 150])
+def test_preempted_sequences_finish_too(num_cells: int) -> None:
+    bench = Bench(num_cells=num_cells, context_length=100)
+    stories = bench.run(*(ask(f"{i} some prompt", max_tokens=60) for i in range(6)))
+    assert all(story.done is not None for story in stories)
+    assert bench.scheduler.stats.preemptions > 0
