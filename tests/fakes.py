@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
-from segue.errors import UnknownModel
+from segue.errors import Unavailable, UnknownModel
 from segue.types import (
     CompletionRequest,
     Delta,
@@ -86,6 +86,7 @@ class ScriptedEngine:
     def __init__(self, script: Script):
         self.script = script
         self.requests: list[CompletionRequest] = []
+        self.is_restarting = False
         self.started = threading.Event()
         self.closed = threading.Event()
 
@@ -111,6 +112,8 @@ class ScriptedEngine:
         return [bytes([token]) for token in tokens]
 
     async def stats(self) -> Stats:
+        if self.is_restarting:
+            raise Unavailable("restarting", retry_after_s=2.0)
         return Stats()
 
     async def close(self, drain_s: float = 0.0) -> None: ...
@@ -125,17 +128,25 @@ class OneModel:
 
     def load(self, engine: ScriptedEngine) -> None:
         self.engine = engine
-        self.is_loaded = True
+        self.is_up = True
+        self.is_starting = False
         self.gate: Callable[[], Awaitable[None]] | None = None
 
-    async def open(self, name: str) -> ScriptedEngine:
-        if name not in self.names:
+    def resolve(self, name: str) -> str:
+        if name == "unknown":
             raise UnknownModel(f"{name} is not served", "model")
+        return "tiny"
+
+    async def open(self, name: str) -> ScriptedEngine:
+        self.resolve(name)
         if self.gate:
             await self.gate()
         return self.engine
 
     def loaded(self, name: str) -> ScriptedEngine | None:
-        return self.engine if self.is_loaded else None
+        return self.engine if self.is_up else None
+
+    def is_loading(self, name: str) -> bool:
+        return self.is_starting
 
     async def close(self, drain_s: float = 0.0) -> None: ...

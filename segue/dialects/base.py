@@ -130,6 +130,7 @@ class Card(Struct, frozen=True):
 
     name: str
     created: int
+    status: Literal["ok", "loading", "idle"]
     info: ModelInfo | None
 
 
@@ -151,7 +152,8 @@ class Service(Protocol):
 
     async def pieces(self, model: str, tokens: list[int]) -> list[bytes]: ...
 
-    async def stats(self, model: str) -> Stats: ...
+    async def stats(self, model: str) -> Stats:
+        """Raises Unavailable while the model is not up: looking at a model does not load it."""
 
 
 NO_FIELDS = Table(())

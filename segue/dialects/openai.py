@@ -86,7 +86,7 @@ FIELDS = Table(
         Field("stop", Stops(), "Text that ends a choice; it is not returned.", "stop"),
         Field(
             "seed",
-            Integer(-1, MAX_INT64, meaning={-1: UNSET}),
+            Integer(-MAX_INT64 - 1, MAX_INT64, meaning={-1: UNSET}),
             "The same seed and request give the same answer; -1 draws one.",
             "sampling.seed",
         ),
@@ -215,19 +215,16 @@ async def show_model(service: Service, values: Mapping[str, Any]) -> Reply:
 
 
 async def health(service: Service, _: Mapping[str, Any]) -> Reply:
-    """Ready once the default model is up; until then a balancer should send its load elsewhere."""
+    """Whether a balancer should send its load here. An idle model loads when it is asked for."""
     card = service.card("")
+    status = {"status": card.status, "model": card.name}
+    if card.status == "loading":
+        return Reply(status, 503, (("retry-after", f"{LOADING_RETRY_S}"),))
     if card.info is None:
-        retry = (("retry-after", f"{LOADING_RETRY_S}"),)
-        return Reply({"status": "loading", "model": card.name}, 503, retry)
-    return Reply(
-        {
-            "status": "ok",
-            "model": card.name,
-            "runner": card.info.runner,
-            "deterministic": card.info.deterministic,
-        }
-    )
+        return Reply(status)
+    await service.stats(card.name)  # raises while the model's process is being restarted
+    about = {"runner": card.info.runner, "deterministic": card.info.deterministic}
+    return Reply({**status, **about})
 
 
 async def version(service: Service, _: Mapping[str, Any]) -> Reply:

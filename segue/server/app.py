@@ -26,17 +26,13 @@ def create_app(
     dialects: Sequence[Dialect],
     *,
     root: str = "openai",
-    strict_model: bool = False,
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
 ) -> Starlette:
-    """`strict_model`: a name that is not served is a 404 instead of the default model."""
-    service = ModelService(
-        models, strict_model=strict_model, version=__version__, started=int(time.time())
-    )
+    """`root` names the dialect that is served without a prefix too."""
     mounts = _mounts(dialects, root)
     dialect_at = _dialect_finder(mounts)
     app = Starlette(
-        routes=[Route("/livez", Alive(), methods=["GET"]), *_routes(mounts, service)],
+        routes=[Route("/livez", Alive(), methods=["GET"]), *_routes(mounts, models)],
         middleware=[Middleware(Guard, dialect_at=dialect_at, max_body_bytes=max_body_bytes)],
         exception_handlers={HTTPException: _refuse(dialect_at), Exception: _fail(dialect_at)},
     )
@@ -72,11 +68,12 @@ def _method(end: Operation | Companion) -> str:
     return end.method if isinstance(end, Companion) else "POST"
 
 
-def _routes(mounts: list[Mount], service: ModelService) -> list[Route]:
+def _routes(mounts: list[Mount], models: Models) -> list[Route]:
+    service = ModelService(models, version=__version__, started=int(time.time()))
     routes = []
     for prefix, dialect, end in mounts:
         if isinstance(end, Operation):
-            app: Companions | Completions = Completions(end, end.error or dialect.error, service)
+            app: Companions | Completions = Completions(end, end.error or dialect.error, models)
         else:
             app = Companions(end, dialect.error, service)
         routes.append(Route(prefix + end.path, app, methods=[_method(end)]))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from segue import __version__
 from segue.dialects.base import (
     Call,
     Companion,
@@ -19,9 +20,11 @@ from segue.dialects.base import (
     Operation,
     Renderer,
     Reply,
+    Service,
     Stamp,
 )
 from segue.dialects.tally import Tally
+from segue.engine.seam import Models
 from segue.errors import BY_CODE, EngineFault, MalformedBody, SegueError
 from segue.server.feed import FAULT, Disconnected, Feed
 from segue.server.framing import (
@@ -32,7 +35,6 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
-from segue.server.service import ModelService
 from segue.types import Done, Event, Failed
 
 logger = logging.getLogger(__name__)
@@ -52,10 +54,10 @@ class Completions:
 
     operation: Operation
     error: ErrorShape
-    service: ModelService
+    models: Models
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stamp = _stamp(scope, self.service.version)
+        stamp = _stamp(scope)
         headers = [(b"x-request-id", stamp.public_id.encode())]
         try:
             call = await self._read(receive, stamp)
@@ -73,13 +75,13 @@ class Completions:
     async def _read(self, receive: Receive, stamp: Stamp) -> Call:
         body = await _body(receive)
         call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
-        model = self.service.resolve(call.request.model)
+        model = self.models.resolve(call.request.model)
         return msgspec.structs.replace(
             call, request=msgspec.structs.replace(call.request, model=model)
         )
 
     async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
-        engine = await self.service.open(call.request.model)
+        engine = await self.models.open(call.request.model)
         return engine.submit(call.request)
 
     async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
@@ -131,7 +133,7 @@ class Companions:
 
     companion: Companion
     error: ErrorShape
-    service: ModelService
+    service: Service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -145,7 +147,7 @@ class Companions:
             await _send(send, self.error(error), error_headers(error))
 
 
-def _stamp(scope: Scope, version: str) -> Stamp:
+def _stamp(scope: Scope) -> Stamp:
     request_id = secrets.token_hex(12)
     given = dict(scope["headers"]).get(b"x-request-id", b"")
     return Stamp(
@@ -153,7 +155,7 @@ def _stamp(scope: Scope, version: str) -> Stamp:
         public_id=given.decode() if _REQUEST_ID.fullmatch(given) else request_id,
         created=int(time.time()),
         seed=secrets.randbits(53),  # a JSON number in every language
-        fingerprint=f"segue-{version}",
+        fingerprint=f"segue-{__version__}",
     )
 
 

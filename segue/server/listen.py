@@ -46,15 +46,14 @@ def address(listener: socket.socket) -> str:
 class Server(uvicorn.Server):
     """`await Server(...).serve([listener])` runs until SIGINT, SIGTERM or `should_exit`.
 
-    `on_ready` is called once connections are accepted; `on_stop` is awaited once they no longer
-    are, while open requests still run: it should let them finish for `drain_s` and end the rest.
+    `on_stop` is awaited once no new connections are accepted, while open requests still run: it
+    should let them finish for at most `drain_s` and end the rest.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        on_ready: Callable[[], None],
         on_stop: Callable[[], Awaitable[None]],
         drain_s: float = 0.0,
     ):
@@ -72,12 +71,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=round(drain_s) + GRACE_S,
         )
         super().__init__(config)
-        self._on_ready = on_ready
         self._on_stop = on_stop
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Beside uvicorn's own wait for open requests, which would otherwise outlast its patience.

@@ -24,14 +24,11 @@ class Live:
         self._listener = bind("127.0.0.1", 0)
         self.host, self.port = self._listener.getsockname()[:2]
         self.url = address(self._listener)
-        self._ready = threading.Event()
         app = create_app(self.models, dialects, **settings)
         self.on_stop = self.models.close
-        self._server = Server(app, on_ready=self._ready.set, on_stop=lambda: self.on_stop())
+        self._server = Server(app, on_stop=lambda: self.on_stop())
         self._thread = threading.Thread(target=run, args=(self._main(),))
         self._thread.start()
-        if not self._ready.wait(10):
-            raise RuntimeError("the server did not start")
         self.client = httpx2.Client(base_url=self.url, timeout=10)
 
     def follow(self, script: Script) -> None:

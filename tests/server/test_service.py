@@ -2,53 +2,47 @@ import asyncio
 
 import pytest
 
-from segue.errors import UnknownModel
+from segue.errors import Unavailable, UnknownModel
 from segue.server.service import ModelService
 from segue.types import Stats
-from tests.fakes import OneModel, ScriptedEngine, speak
+from tests.fakes import INFO, OneModel, ScriptedEngine, speak
 
 
-class TwoNames(OneModel):
-    @property
-    def names(self) -> list[str]:
-        return ["tiny", "alias"]
-
-
-def service(*, strict_model: bool) -> ModelService:
-    models = TwoNames()
+@pytest.fixture
+def models() -> OneModel:
+    models = OneModel()
     models.load(ScriptedEngine(speak()))
-    return ModelService(models, strict_model=strict_model, version="1", started=5)
+    return models
 
 
-@pytest.mark.parametrize(
-    ("asked", "meant"),
-    [("tiny", "tiny"), ("alias", "alias"), ("", "tiny"), ("default", "tiny"), ("other", "tiny")],
-)
-def test_names(asked: str, meant: str) -> None:
-    assert service(strict_model=False).resolve(asked) == meant
-    if asked != "other":
-        assert service(strict_model=True).resolve(asked) == meant
+@pytest.fixture
+def service(models: OneModel) -> ModelService:
+    return ModelService(models, version="1", started=5)
 
 
-def test_strict_names() -> None:
-    with pytest.raises(UnknownModel, match="try tiny, alias") as error:
-        service(strict_model=True).resolve("other")
-    assert error.value.param == "model"
-
-
-def test_cards_never_stand_for_another_model() -> None:
-    cards = service(strict_model=False).cards()
-    assert [card.name for card in cards] == ["tiny", "alias"]
+def test_cards_never_stand_for_another_model(service: ModelService) -> None:
+    assert [card.name for card in service.cards()] == ["tiny"]
+    assert service.card("") == service.card("tiny")
     with pytest.raises(UnknownModel):
-        service(strict_model=False).card("other")
+        service.card("other")
 
 
-def test_engine_questions() -> None:
+def test_status(models: OneModel, service: ModelService) -> None:
+    assert (service.card("").status, service.card("").info) == ("ok", INFO)
+    models.is_up = False
+    assert (service.card("").status, service.card("").info) == ("idle", None)
+    models.is_starting = True
+    assert service.card("").status == "loading"
+
+
+def test_engine_questions(models: OneModel, service: ModelService) -> None:
     async def main() -> None:
-        asked = service(strict_model=True)
-        tokens = await asked.tokenize("tiny", "ab", add_special=False, parse_special=False)
+        tokens = await service.tokenize("tiny", "ab", add_special=False, parse_special=False)
         assert tokens == [97, 98]
-        assert await asked.pieces("", tokens) == [b"a", b"b"]
-        assert await asked.stats("alias") == Stats()
+        assert await service.pieces("", tokens) == [b"a", b"b"]
+        assert await service.stats("tiny") == Stats()
+        models.is_up = False
+        with pytest.raises(Unavailable):
+            await service.stats("tiny")
 
     asyncio.run(main())
