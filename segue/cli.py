@@ -83,7 +83,7 @@ def serve(print_config: bool, file: Path | None, **flags: Any) -> None:
         )
         server = listen.Server(
             app,
-            on_stop=lambda: fleet.close(settings.drain_timeout_s),
+            on_stop=fleet.close,
             drain_s=settings.drain_timeout_s,
         )
         listen.run(_serve(server, listener, fleet, settings))

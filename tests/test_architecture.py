@@ -27,7 +27,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.metrics",
         "segue.server",
     ),
-    "segue.engine": ("segue.types", "segue.errors", "segue.engine"),
+    "segue.engine": ("segue.types", "segue.errors", "segue.logs", "segue.engine"),
     "segue.runners": (
         "segue.types",
         "segue.errors",
@@ -43,6 +43,8 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
+    "segue.bench": ("segue.bench",),
+    "segue.logs": (),
 }
 
 # Library → the only modules that may import it (by prefix).

@@ -8,7 +8,6 @@ When cells run out and nothing cached is left to evict, the youngest running seq
 its KV is computed again later. The oldest one can always go on, so everything finishes.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from segue.engine.prefix_cache import Match, common_length
 from segue.engine.score import score
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
+from segue.engine.waiting import WaitingQueue
 from segue.errors import EngineFault
 from segue.types import Event, Failed, Stats, TokenScore
 
@@ -63,7 +63,7 @@ class Scheduler:
         self._clock = clock
         self._memory = Memory(runner)
         self._jobs: dict[str, Job] = {}
-        self._waiting: deque[Sequence] = deque()
+        self._waiting = WaitingQueue(lambda s: self._jobs[s.request_id].request.tenant)
         self._running: list[Sequence] = []  # oldest first
         self._counts = _Counts()
 
@@ -250,6 +250,9 @@ class Scheduler:
     # --- one step: what follows ------------------------------------------------------------------
 
     def commit(self, batch: Batch, logits: Logits) -> Told:
+        wanted = (sum(span.num_logits for span in batch.spans), self._limits.vocab_size)
+        if logits.shape != wanted:
+            raise EngineFault(f"the runner gave logits of shape {logits.shape}, not {wanted}")
         told: Told = []
         now = self._clock()
         self._counts.steps += 1
@@ -345,7 +348,7 @@ class Scheduler:
         return [(request_id, Failed(EngineFault.code, message))]
 
     def _drop(self, request_id: str, keep: bool = True) -> None:
-        self._waiting = deque(s for s in self._waiting if s.request_id != request_id)
+        self._waiting.drop(request_id)
         for sequence in [s for s in self._running if s.request_id == request_id]:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep)

@@ -4,6 +4,8 @@ It ends when its parent does: the socket closes. If a step raises, the process e
 what is left in the KV; the supervisor tells the clients and starts a fresh one.
 """
 
+import contextlib
+import functools
 import gc
 import logging
 import os
@@ -11,7 +13,9 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 from segue.engine.job import Job
 from segue.engine.messages import (
@@ -21,6 +25,8 @@ from segue.engine.messages import (
     GetStats,
     LoadFailed,
     Order,
+    Ping,
+    Pong,
     Ready,
     Report,
     Submit,
@@ -31,14 +37,16 @@ from segue.engine.messages import (
     receive,
 )
 from segue.engine.prepare import prepare
+from segue.engine.pulse import Pulse
 from segue.engine.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
-from segue.errors import InvalidField, SegueError
+from segue.errors import EngineFault, InvalidField, SegueError
+from segue.logs import set_up
 from segue.types import Failed
 
 log = logging.getLogger("segue.worker")
 
-EXIT_STEP_FAILED = 70
+EXIT_FAILED = 70
 
 
 class Outbox:
@@ -58,11 +66,12 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
     """The entry of the process. Signals to the whole group are the parent's to handle: it drains us."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    logging.basicConfig(level=log_level, format="%(levelname)s %(name)s: %(message)s")
-    arrived: SimpleQueue[Order | None] = SimpleQueue()
-    # Reads from the start: a parent that dies while the model loads must not leave us behind.
-    threading.Thread(target=_listen, args=(sock, arrived), daemon=True).start()
+    set_up(log_level)
+    arrived: SimpleQueue[Order] = SimpleQueue()
     outbox = Outbox(sock)
+    pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
+    # Reads from the start: a parent that dies while the model loads must not leave us behind.
+    threading.Thread(target=_listen, args=(sock, arrived, outbox, pulses), daemon=True).start()
     try:
         loaded = loader()
     except SegueError as error:
@@ -72,40 +81,64 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
         log.exception("loading the model failed")
         outbox.send(LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
         return
-    worker = Worker(loaded, outbox, chunk_rows)
-    threading.Thread(target=worker.serve_inbox, args=(arrived,), daemon=True).start()
+    worker = Worker(loaded, outbox, chunk_rows, pulses)
+    inbox = functools.partial(_end_if_it_fails, lambda: worker.serve_inbox(arrived))
+    threading.Thread(target=inbox, daemon=True).start()
     gc.collect()
     gc.freeze()  # what the model brought stays; collections look at requests only
     outbox.send(Ready(loaded.info))
+    _end_if_it_fails(worker.serve_steps)
+
+
+def _end_if_it_fails(thread: Callable[[], None]) -> None:
+    """Half a worker would be up but deaf."""
     try:
-        worker.serve_steps()
+        thread()
     except Exception:
-        log.exception("a step failed; the worker ends")
-        os._exit(EXIT_STEP_FAILED)
+        log.exception("the worker ends")
+        os._exit(EXIT_FAILED)
 
 
-def _listen(sock: socket.socket, arrived: SimpleQueue[Order | None]) -> None:
-    while (order := receive(sock, orders)) is not None:
-        arrived.put(order)
+class Pulses(NamedTuple):
+    step: Pulse
+    inbox: Pulse
+
+
+def _listen(
+    sock: socket.socket, arrived: SimpleQueue[Order], outbox: Outbox, pulses: Pulses
+) -> None:
+    with contextlib.suppress(OSError):  # of an answer that nobody waits for any more
+        while (order := receive(sock, orders)) is not None:
+            if isinstance(order, Ping):
+                outbox.send(Pong(pulses.step.age_s, pulses.inbox.age_s))
+            else:
+                arrived.put(order)
     os._exit(0)  # the parent closed the socket or is gone
 
 
 class Worker:
-    def __init__(self, loaded: Loaded, outbox: Outbox, chunk_rows: int) -> None:
+    def __init__(
+        self, loaded: Loaded, outbox: Outbox, chunk_rows: int, pulses: Pulses
+    ) -> None:
         self._loaded = loaded
+        self._pulses = pulses
         self._outbox = outbox
         self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, time.perf_counter)
         self._inbox: SimpleQueue[Job | Cancel | GetStats] = SimpleQueue()
 
     # --- inbox thread: everything that needs no runner --------------------------------------------
 
-    def serve_inbox(self, arrived: SimpleQueue[Order | None]) -> None:
-        while (order := arrived.get()) is not None:
+    def serve_inbox(self, arrived: SimpleQueue[Order]) -> None:
+        pulse = self._pulses.inbox
+        while True:
+            pulse.rest()
+            order = arrived.get()
+            pulse.beat()
             match order:
                 case Submit():
                     self._submit(order)
                 case Tokenize() | GetPieces():
-                    self._outbox.send(self._answer(order))
+                    self._outbox.send(self._answered(order))
                 case Cancel() | GetStats():
                     self._inbox.put(order)
 
@@ -123,6 +156,13 @@ class Worker:
         else:
             self._inbox.put(job)
 
+    def _answered(self, order: Tokenize | GetPieces) -> Answer:
+        try:
+            return self._answer(order)
+        except Exception:
+            log.exception("a call could not be answered")
+            return Answer(order.call, error=(EngineFault.code, "the call failed", None))
+
     def _answer(self, order: Tokenize | GetPieces) -> Answer:
         vocab = self._loaded.vocab
         if isinstance(order, Tokenize):
@@ -137,12 +177,14 @@ class Worker:
     # --- step thread: owns the runner -------------------------------------------------------------
 
     def serve_steps(self) -> None:
-        scheduler, runner = self._scheduler, self._loaded.runner
+        scheduler, runner, pulse = self._scheduler, self._loaded.runner, self._pulses.step
         while True:
+            pulse.beat()
             self._take_orders()
             batch = scheduler.next_batch()
             if batch is None:
                 scheduler.check()
+                pulse.rest()
                 self._carry_out(self._inbox.get())
                 continue
             told = scheduler.commit(batch, runner.decode(batch.spans))

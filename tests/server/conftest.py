@@ -26,7 +26,7 @@ class Live:
         self.url = address(self._listener)
         app = create_app(self.models, dialects, **settings)
         self.on_stop = self.models.close
-        self._server = Server(app, on_stop=lambda: self.on_stop())
+        self._server = Server(app, on_stop=lambda drain_s: self.on_stop(drain_s))
         self._thread = threading.Thread(target=run, args=(self._main(),))
         self._thread.start()
         self.client = httpx2.Client(base_url=self.url, timeout=10)
