@@ -36,6 +36,7 @@ class Call(Struct, frozen=True, kw_only=True):
     stream: bool = False
     shape: Mapping[str, Any] = {}  # how the answer is to look: the rows whose target is shape.*
     ignored: tuple[str, ...] = ()  # fields that were sent and have no effect
+    given: Mapping[str, str] = {}  # by target, the wire name it was given under
 
 
 _TARGETS = {
@@ -64,6 +65,7 @@ def build(draft: Draft, stamp: Stamp) -> Call:
         stream=stream,
         shape=parts["shape"],
         ignored=tuple(draft.ignored),
+        given=draft.given,
     )
 
 

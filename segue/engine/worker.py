@@ -117,9 +117,7 @@ def _listen(
 
 
 class Worker:
-    def __init__(
-        self, loaded: Loaded, outbox: Outbox, chunk_rows: int, pulses: Pulses
-    ) -> None:
+    def __init__(self, loaded: Loaded, outbox: Outbox, chunk_rows: int, pulses: Pulses) -> None:
         self._loaded = loaded
         self._pulses = pulses
         self._outbox = outbox

@@ -35,6 +35,9 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
+from segue.server.policy import Policy
+from segue.server.service import open_engine
+from segue.server.visit import Visit
 from segue.types import Done, Event, Failed
 
 logger = logging.getLogger(__name__)
@@ -44,7 +47,6 @@ HEADERS_AFTER_S = 2.0  # how long a stream's status can still become an error's
 PING_S = 15.0
 MAX_NAMED_IGNORED = 32
 
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -55,33 +57,37 @@ class Completions:
     operation: Operation
     error: ErrorShape
     models: Models
+    policy: Policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stamp = _stamp(scope)
-        headers = [(b"x-request-id", stamp.public_id.encode())]
+        visit = Visit.of(scope)
+        headers: list[Header] = []
         try:
-            call = await self._read(receive, stamp)
+            call = await self._read(receive, visit)
             headers += _report(call)
-            async with Feed(lambda: self._submit(call), receive) as feed:
+            timeout_s = self.policy.request_timeout_s
+            async with Feed(lambda: self._submit(call), receive, visit.push, timeout_s) as feed:
                 if call.stream:
                     await self._stream(call, feed, send, headers)
                 else:
                     await self._answer(call, feed, send, headers)
-        except Disconnected:
-            return
         except SegueError as error:
             await _send(send, self.error(error), [*headers, *error_headers(error)])
 
-    async def _read(self, receive: Receive, stamp: Stamp) -> Call:
-        body = await _body(receive)
+    async def _read(self, receive: Receive, visit: Visit) -> Call:
+        body, stamp = await _body(receive), _stamp(visit)
         call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
-        model = self.models.resolve(call.request.model)
-        return msgspec.structs.replace(
-            call, request=msgspec.structs.replace(call.request, model=model)
-        )
+        self.policy.caps.check(call)
+        visit.model = self.models.resolve(call.request.model)
+        changes: dict[str, Any] = {"model": visit.model}
+        if visit.tenant:
+            changes |= {"tenant": visit.tenant, "cache_salt": _own_salt(call, visit.tenant)}
+        request = msgspec.structs.replace(call.request, **changes)
+        return msgspec.structs.replace(call, request=request)
 
     async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
-        engine = await self.models.open(call.request.model)
+        engine = await open_engine(self.models, call.request.model)
+        self.policy.caps.check_length(call, engine.info.context_length)
         return engine.submit(call.request)
 
     async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
@@ -104,9 +110,11 @@ class Completions:
         while True:
             objects, is_over = self._render(renderer, events)
             writes = frame.wrap(objects, is_over) if events else [frame.ping]
+            feed.is_reader_behind = True
             for left, body in zip(reversed(range(len(writes))), writes, strict=True):
                 more = left > 0 or not is_over
                 await send({"type": "http.response.body", "body": body, "more_body": more})
+            feed.is_reader_behind = False
             if is_over:
                 return
             events = await feed.take(PING_S)
@@ -141,18 +149,21 @@ class Companions:
             if self.companion.table.rows:
                 values |= self.companion.table.read(_decode(await _body(receive))).values
             await _send(send, await self.companion.answer(self.service, values))
-        except Disconnected:
-            return
         except SegueError as error:
             await _send(send, self.error(error), error_headers(error))
 
 
-def _stamp(scope: Scope) -> Stamp:
-    request_id = secrets.token_hex(12)
-    given = dict(scope["headers"]).get(b"x-request-id", b"")
+def _own_salt(call: Call, tenant: str) -> str:
+    """What one key has cached must not be felt by another. A salt that is given may be shared on purpose,
+    but can never be made to look like a key's own."""
+    given = call.request.cache_salt
+    return f"salt:{given}" if given else f"key:{tenant}"
+
+
+def _stamp(visit: Visit) -> Stamp:
     return Stamp(
-        request_id=request_id,
-        public_id=given.decode() if _REQUEST_ID.fullmatch(given) else request_id,
+        request_id=visit.request_id,
+        public_id=visit.public_id,
         created=int(time.time()),
         seed=secrets.randbits(53),  # a JSON number in every language
         fingerprint=f"segue-{__version__}",

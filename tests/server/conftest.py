@@ -12,21 +12,32 @@ from segue.dialects.base import Dialect
 from segue.dialects.openai import OPENAI
 from segue.server.app import create_app
 from segue.server.listen import Server, address, bind, run
+from segue.server.policy import Policy
 from tests.fakes import OneModel, Pause, Script, ScriptedEngine, speak
 
 
 class Live:
     """One running server. `models` and `engine` are the doubles behind it."""
 
-    def __init__(self, script: Script, dialects: Sequence[Dialect] = (OPENAI,), **settings: Any):
+    def __init__(
+        self,
+        script: Script,
+        dialects: Sequence[Dialect] = (OPENAI,),
+        write_timeout_s: float = 30.0,
+        **policy: Any,
+    ):
         self.models = OneModel()
         self.follow(script)
         self._listener = bind("127.0.0.1", 0)
         self.host, self.port = self._listener.getsockname()[:2]
         self.url = address(self._listener)
-        app = create_app(self.models, dialects, **settings)
+        app = create_app(self.models, dialects, policy=Policy(**policy))
         self.on_stop = self.models.close
-        self._server = Server(app, on_stop=lambda drain_s: self.on_stop(drain_s))
+        self._server = Server(
+            app,
+            on_stop=lambda drain_s: self.on_stop(drain_s),
+            write_timeout_s=write_timeout_s,
+        )
         self._thread = threading.Thread(target=run, args=(self._main(),))
         self._thread.start()
         self.client = httpx2.Client(base_url=self.url, timeout=10)
