@@ -1,7 +1,6 @@
 """The command line: serve · complete · models · doctor. It reads settings, and leaves the building to assembly."""
 
 import asyncio
-import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,6 @@ from segue.errors import SegueError, SetupError
 from segue.models.progress import shown
 from segue.server import listen
 from segue.server.app import create_app
-
-log = logging.getLogger("segue")
 
 _CLICK_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "path": click.STRING}
 

@@ -45,8 +45,9 @@ from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
 
 log = logging.getLogger("segue.supervisor")
 
-_FIRST_PAUSE_S = 0.25
-_LONGEST_PAUSE_S = 30.0
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 4.0  # between workers that load well and die of what they are asked
+LONGEST_LOADING_PAUSE_S = 60.0  # between workers that do not get so far
 _STEADY_S = 60.0  # a worker that lived this long is not part of a crash loop
 _STATS_PATIENCE_S = 1.0  # figures are told between steps; a long one must not make us look dead
 _DIED_RETRY_S = 1.0
@@ -86,6 +87,7 @@ class Supervisor:
         self._living: asyncio.Task[None] | None = None
         self._info: ModelInfo | None = None
         self._is_ready = False
+        self._has_loaded = False  # this worker, whether or not it is still well
         self._is_closing = False
         self._is_closed = asyncio.Event()
         self._open: dict[str, _Mailbox] = {}
@@ -179,9 +181,9 @@ class Supervisor:
     # --- one worker after another -----------------------------------------------------------------
 
     async def _live(self, ready: asyncio.Future[None]) -> None:
-        pause_s = _FIRST_PAUSE_S
+        pause_s = 0.0
         while not self._is_closed.is_set():
-            begun = time.monotonic()
+            begun, self._has_loaded = time.monotonic(), False
             try:
                 await self._one_life(ready)
             except Exception as error:
@@ -191,8 +193,7 @@ class Supervisor:
                 log.error("the worker could not be started: %s", error)
             if self._is_closed.is_set():
                 return
-            steady = time.monotonic() - begun > _STEADY_S
-            pause_s = _FIRST_PAUSE_S if steady else min(pause_s * 2, _LONGEST_PAUSE_S)
+            pause_s = next_pause(pause_s, time.monotonic() - begun, self._has_loaded)
             self._num_restarts += 1
             self._retry_at = time.monotonic() + pause_s
             log.info("starting the worker again in %.1f s", pause_s)
@@ -278,7 +279,7 @@ class Supervisor:
                 if future is not None and not future.done():
                     future.set_result(report)
             case Ready(info):
-                self._info, self._is_ready = info, True
+                self._info, self._is_ready, self._has_loaded = info, True, True
                 if not ready.done():
                     ready.set_result(None)
             case LoadFailed(code, message):
@@ -330,6 +331,14 @@ class Supervisor:
             code, message, param = answer.error
             raise BY_CODE.get(code, EngineFault)(message, param)
         return answer
+
+
+def next_pause(last_s: float, lived_s: float, has_loaded: bool) -> float:
+    """How long to wait before the next worker: doubled each time, so that no loop hammers the machine."""
+    if lived_s > _STEADY_S:
+        return FIRST_PAUSE_S
+    longest = LONGEST_PAUSE_S if has_loaded else LONGEST_LOADING_PAUSE_S
+    return min(max(last_s * 2, FIRST_PAUSE_S), longest)
 
 
 async def _read_report(reader: asyncio.StreamReader) -> Report | None:

@@ -1,7 +1,7 @@
 """The application, assembled from lists: each dialect at its prefix, one of them at the root."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -127,11 +127,11 @@ class Ready:
             await send(message)
 
 
-Handler = Callable[[Request, Exception], Response]
+Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def _refuse(dialect_at: Callable[[str], Dialect]) -> Handler:
-    def refuse(request: Request, error: Exception) -> Response:
+    async def refuse(request: Request, error: Exception) -> Response:
         path, method = request.scope["path"], request.scope["method"]
         allow = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         if allow:
