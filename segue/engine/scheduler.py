@@ -8,6 +8,7 @@ When cells run out and nothing cached is left to evict, the youngest running seq
 its KV is computed again later. The oldest one can always go on, so everything finishes.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -22,6 +23,8 @@ from segue.engine.sequence import Sequence
 from segue.engine.waiting import WaitingQueue
 from segue.errors import EngineFault
 from segue.types import Event, Failed, Stats, TokenScore
+
+log = logging.getLogger("segue.scheduler")
 
 Told = list[tuple[str, Event]]  # events with the id of their request
 
@@ -262,8 +265,18 @@ class Scheduler:
             row += span.num_logits
             job = self._jobs.get(sequence.request_id)
             if job is not None:
-                told += self._advance(job, sequence, span, rows, now)
+                told += self._advance_safely(job, sequence, span, rows, now)
         return told
+
+    def _advance_safely(
+        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+    ) -> Told:
+        """The step itself went well, so what goes wrong here is this request's own affair."""
+        try:
+            return self._advance(job, sequence, span, rows, now)
+        except Exception:
+            log.exception("request %s failed", job.request.request_id)
+            return self._fail(job, "the engine failed on this request")
 
     def _advance(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> Told:
         if not np.isfinite(rows.max(initial=0.0)):
