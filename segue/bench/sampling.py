@@ -4,6 +4,7 @@ import json
 import time
 
 import numpy as np
+from msgspec.structs import replace
 
 from segue.engine.sampler import Sampler
 from segue.engine.seam import Logits
@@ -13,16 +14,21 @@ NUM_SEQUENCES = 32
 VOCABULARIES = (49_152, 151_936)
 _WARM_UP, _STEPS = 3, 30
 
-_USUAL = {"top_k": 40, "top_p": 0.95, "min_p": 0.05, "temperature": 0.8}
-_PENALTIES = {"repetition_penalty": 1.1, "presence_penalty": 0.2, "frequency_penalty": 0.1}
-CASES: dict[
-    str, tuple[Sampling, float]
-] = {  # with the milliseconds allowed at the smaller vocabulary
+_USUAL = Sampling(
+    top_k=40,
+    top_p=0.95,
+    min_p=0.05,
+    temperature=0.8,
+    repetition_penalty=1.1,
+    presence_penalty=0.2,
+    frequency_penalty=0.1,
+)
+CASES: dict[str, tuple[Sampling, float]] = {  # with the milliseconds allowed at 49152
     "greedy": (Sampling(temperature=0.0), 1.0),
-    "usual": (Sampling(**_USUAL, **_PENALTIES, penalty_window=64, order=CUT_FIRST), 8.0),
-    "usual, scaled first": (Sampling(**_USUAL, **_PENALTIES), 8.0),
+    "usual": (_USUAL, 8.0),
+    "usual, cut first": (replace(_USUAL, order=CUT_FIRST, penalty_window=64), 8.0),
     "plain": (Sampling(), 8.0),
-    "nucleus": (Sampling(top_p=0.95), 8.0),
+    "nucleus": (Sampling(top_p=0.95), 16.0),
     "dry": (Sampling(dry_multiplier=0.8, top_k=40), 8.0),
     "mirostat 2": (Sampling(mirostat=2), 8.0),
 }

@@ -17,7 +17,7 @@ Index = NDArray[np.intp]
 Weights = NDArray[np.float32]
 
 _HEIGHT = 64  # of the matrix a wide array is looked at as
-_SIZES = (256, 4096, 32768)  # how many are sorted before all are
+_SIZES = (256, 1024, 4096, 32768)  # how many are sorted before all are
 
 
 class Distribution(NamedTuple):

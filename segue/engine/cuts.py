@@ -94,7 +94,7 @@ def dynamic_temperature(
     _, entropy = _entropy(candidates, candidates.weights())
     unsureness = max(entropy, 0.0) / float(np.log(num_possible))
     lowest = max(middle - reach, 0.0)
-    temperature(candidates, lowest + (middle + reach - lowest) * unsureness**exponent)
+    temperature(candidates, lowest + (middle + reach - lowest) * unsureness ** max(exponent, 0.0))
 
 
 def infill(

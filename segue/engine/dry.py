@@ -6,6 +6,7 @@ makes each match one longer or ends it. A breaker ("\\n", say) is where no repet
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +38,8 @@ class Dry:
         if prompt:
             self._size = len(prompt)
             self._tokens = np.array(prompt, np.int64)
-            self._matches = np.array(_suffix_matches(prompt), np.int32)
-            for token in prompt:
-                self._breaks.push(token)
+            self._matches = np.array(_suffix_matches(tuple(prompt)), np.int32)
+            self._breaks.start(prompt)
 
     def push(self, token: int) -> None:
         if self._size == self._tokens.size:
@@ -48,11 +48,10 @@ class Dry:
         self._size += 1
         self._breaks.push(token)
         seen = self._seen()
-        matches = np.zeros(seen.size, np.int32)
-        if seen.size > 1:
-            before = self._matches[self._matches.size - seen.size + 1 :]
-            matches[1:] = (before + 1) * (seen[1:] == token)
-        self._matches = matches
+        before = self._matches[self._matches.size - seen.size + 1 :]  # one place further left
+        self._matches = np.ones(seen.size, np.int32)
+        self._matches[1:] += before
+        self._matches *= seen == token
 
     def apply(self, logits: Logits) -> None:
         lengths = self._continued()
@@ -97,6 +96,17 @@ class _Breaks:
         self._head = -1  # of the last breaker: its first and its last token
         self._end = -1
 
+    def start(self, tokens: Sequence[int]) -> None:
+        self._position = len(tokens) - 1
+        if self._tail_lengths:
+            self._recent = list(tokens[-self._tail_lengths[-1] - 1 :])
+        for place in range(len(tokens) - 1, -1, -1):
+            for tail in sorted(self._breakers.get(tokens[place], ()), key=len, reverse=True):
+                end = place + len(tail)
+                if tuple(tokens[place + 1 : end + 1]) == tail:
+                    self._head, self._end = place, end
+                    return
+
     def push(self, token: int) -> None:
         self._position += 1
         if not self._tail_lengths:
@@ -120,7 +130,8 @@ class _Breaks:
         return () in self._breakers.get(token, ())
 
 
-def _suffix_matches(tokens: Sequence[int]) -> list[int]:
+@lru_cache(maxsize=4)  # the candidates of a prompt all start with it
+def _suffix_matches(tokens: tuple[int, ...]) -> list[int]:
     """For each place, how much of what ends there ends the whole too: the Z function, read backwards."""
     backwards = tokens[::-1]
     size = len(backwards)

@@ -99,7 +99,7 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
         logprobs[i] = chosen - norm
         ranks[i] = 1 + np.count_nonzero(row > chosen)
         if num_top:
-            ids[i] = top(row, num_top)
+            ids[i] = _top(row, num_top)
             values[i] = row[ids[i]] - norm
     np.maximum(logprobs, LOWEST, out=logprobs)
     np.maximum(values, LOWEST, out=values)
@@ -109,6 +109,12 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
 def _log_sum_exp(row: NDArray[np.float32]) -> np.float32:
     best = row.max()
     return np.float32(best + np.log(np.exp(row - best).sum(dtype=np.float64)))
+
+
+def _top(row: NDArray[np.float32], num_top: int) -> NDArray[np.intp]:
+    """Exactly that many, likeliest first: impossible tokens fill up where there are too few others."""
+    found = top(row, num_top)
+    return np.append(found, np.flatnonzero(row == -np.inf)[: num_top - found.size])
 
 
 def score_drawn(drawn_from: Distribution, token: int, num_top: int) -> Scores:

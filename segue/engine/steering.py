@@ -8,6 +8,8 @@ from segue.engine.candidates import Candidates, draw, top
 
 _MIROSTAT_LOOKS_AT = 100  # tokens, to estimate how fast probabilities fall with rank
 
+_LARGEST_MU = 1e6  # whatever tau and eta are
+
 
 class Chooser(Protocol):
     def choose(self, candidates: Candidates, point: float) -> int:
@@ -43,7 +45,8 @@ class Mirostat:
         weights = candidates.weights()
         index = draw(weights, point)
         share = float(weights[index]) / float(weights.sum(dtype=np.float64))
-        self.mu -= self._eta * (-float(np.log2(share)) - self._tau)
+        error = -float(np.log2(share)) - self._tau
+        self.mu = min(max(self.mu - self._eta * error, -_LARGEST_MU), _LARGEST_MU)
         return index
 
     def _num_kept(self, candidates: Candidates) -> int:
