@@ -26,15 +26,17 @@ log = logging.getLogger("segue")
 
 def choose_loader(settings: Settings, path: Path, name: str) -> Loader:
     """The runner asked for, or the best one for this model on this machine."""
-    obstacle = _openvino_obstacle(path)
-    if settings.runner == "openvino" and obstacle:
-        raise Incompatible(f"--runner openvino cannot run {name}: {obstacle}")
-    if settings.runner == "llama" or obstacle:
-        reason = "asked for" if settings.runner == "llama" else f"OpenVINO cannot: {obstacle}"
-        log.info("%s runs on llama.cpp (%s)", name, reason)
+    if settings.runner == "llama":
+        log.info("%s runs on llama.cpp, as asked for", name)
         return _llama(settings, path, name)
-    log.info("%s runs on OpenVINO", name)
-    return _openvino(settings, path, name)
+    obstacle = _openvino_obstacle(path)
+    if obstacle is None:
+        log.info("%s runs on OpenVINO", name)
+        return _openvino(settings, path, name)
+    if settings.runner == "openvino":
+        raise Incompatible(f"--runner openvino cannot run {name}: {obstacle}")
+    log.info("%s runs on llama.cpp; OpenVINO cannot run it: %s", name, obstacle)
+    return _llama(settings, path, name)
 
 
 def _openvino_obstacle(path: Path) -> str | None:

@@ -58,6 +58,10 @@ class Fleet:
     def loaded(self, name: str) -> Engine | None:
         return self._find(name).engine
 
+    def is_loading(self, name: str) -> bool:
+        member = self._find(name)
+        return member.engine is None and member.starting.locked()
+
     async def close(self, drain_s: float = 0.0) -> None:
         if self._unloading is not None:
             self._unloading.cancel()

@@ -49,6 +49,9 @@ class Models(Protocol):
     def loaded(self, name: str) -> Engine | None:
         """The same without starting anything: None while it is not up."""
 
+    def is_loading(self, name: str) -> bool:
+        """Whether it is being started now. Neither loaded nor loading: it waits to be used."""
+
     async def close(self, drain_s: float = 0.0) -> None: ...
 
 
