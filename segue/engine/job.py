@@ -74,7 +74,7 @@ class Job:
                 candidate,
                 vocab_size,
                 self.rules,
-                request.post_sampling_probs,
+                request.post_sampling_probs and request.logprobs is not None,
             )
             sampler.start(prompt)
             made.append(
