@@ -49,10 +49,11 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.bench": (
         "segue.bench",
         "segue.config",
-        "segue.engine.seam",
+        "segue.engine",
         "segue.errors",
         "segue.models",
         "segue.runners",
+        "segue.types",
     ),
 }
 
