@@ -31,8 +31,11 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.runners": (
         "segue.types",
         "segue.errors",
+        "segue.cpus",
         "segue.engine.seam",
         "segue.models.gguf",
+        "segue.models.progress",
+        "segue.models.requantise",
         "segue.runners",
     ),
     "segue.distributed": (
@@ -43,7 +46,15 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
-    "segue.bench": ("segue.types", "segue.errors", "segue.engine", "segue.bench"),
+    "segue.bench": (
+        "segue.bench",
+        "segue.config",
+        "segue.engine",
+        "segue.errors",
+        "segue.models",
+        "segue.runners",
+        "segue.types",
+    ),
 }
 
 # Library → the only modules that may import it (by prefix).
@@ -51,7 +62,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "ctypes": ("segue.runners.llama",),
     "xllamacpp": ("segue.runners.llama",),
     "openvino": ("segue.runners.openvino",),
-    "openvino_genai": ("segue.runners.openvino",),
     "vllm": ("segue.distributed",),
     "llguidance": ("segue.engine.constraint",),
     "starlette": ("segue.server", "segue.cli"),
