@@ -43,6 +43,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
+    "segue.bench": ("segue.types", "segue.errors", "segue.engine", "segue.bench"),
 }
 
 # Library → the only modules that may import it (by prefix).
@@ -66,7 +67,7 @@ BANNED: dict[str, tuple[str, ...]] = {"segue.engine": ("json", "http", "starlett
 BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
 
 # What every dialect may share. The others in the room are dialects: each may have one parent.
-DIALECT_PARTS = {"base", "fields", "kinds", "logprobs", "tally", "text_completion"}
+DIALECT_PARTS = {"base", "fields", "kinds", "logprobs", "tally", "text_completion", "tokens"}
 
 
 def modules() -> dict[str, Path]:

@@ -155,9 +155,11 @@ class BrokenRunner(FakeRunner):
         return logits
 
 
-@pytest.mark.parametrize("asked", [{"max_tokens": 4}, {"max_tokens": 0, "prompt_logprobs": 1}])
-def test_bad_logits_end_that_request_alone(asked: dict[str, int]) -> None:
-    bad, good = ask("!bad", **asked), ask("good", **asked)
+@pytest.mark.parametrize(("max_tokens", "num_top"), [(4, None), (0, 1), (4, 1)])
+def test_bad_logits_end_that_request_alone(max_tokens: int, num_top: int | None) -> None:
+    bad, good = (
+        ask(prompt, max_tokens=max_tokens, prompt_logprobs=num_top) for prompt in ("!bad", "good")
+    )
     stories = Bench(BrokenRunner()).run(bad, good)
     assert stories[0].failed is not None
     assert stories[0].failed.code == "engine_fault"
