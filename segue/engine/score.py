@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from segue.engine.candidates import Distribution, top
 from segue.engine.seam import Logits
 from segue.types import Alternative, TokenScore
 
 LOWEST = -9999.0  # stands for minus infinity, which JSON cannot say
-_HEIGHT = (
-    64  # a row is looked at as a matrix of so many rows: columns reduce with vector instructions
-)
+_HEIGHT = 64  # columns of so many are added up with vector instructions
 
 Row = NDArray[np.float32]
 
@@ -98,17 +97,20 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
         np.empty((num_rows, num_top), np.float32),
     )
     scratch = _Scratch(width)
-    with np.errstate(invalid="ignore"):
-        # Row by row: a row stays in the processor's cache, and sums cannot depend on batch-mates.
-        for i, target in enumerate(targets):
-            row = logits[i]
-            best = _top(row, num_top) if num_top else _NONE
-            norm = scratch.log_sum_exp(row, row[best[0]] if num_top else row.max())
-            chosen, tops = row[target], row[best]
-            scores.logprobs[i] = chosen - norm
-            scores.ranks[i] = scratch.rank(row, chosen, tops)
-            scores.ids[i] = best
-            np.subtract(tops, norm, out=scores.values[i])
+    # Row by row: a row stays in the processor's cache, and sums cannot depend on batch-mates.
+    for i, target in enumerate(targets):
+        row = logits[i]
+        highest = row.max()
+        if not np.isfinite(highest):
+            scores.logprobs[i] = scores.values[i] = np.nan
+            scores.ranks[i] = scores.ids[i] = 0
+            continue
+        norm, best = scratch.log_sum_exp(row, highest), _top(row, num_top)
+        chosen, tops = row[target], row[best]
+        scores.logprobs[i] = chosen - norm
+        scores.ranks[i] = scratch.rank(row, chosen, tops)
+        scores.ids[i] = best
+        np.subtract(tops, norm, out=scores.values[i])
     np.maximum(scores.logprobs, LOWEST, out=scores.logprobs)
     np.maximum(scores.values, LOWEST, out=scores.values)
     return scores
@@ -127,12 +129,12 @@ class _Scratch:
         self._columns = self._weights[:whole].reshape(_HEIGHT, -1)
         self._rest = self._weights[whole:]
 
-    def log_sum_exp(self, row: Row, best: np.float32) -> np.float32:
+    def log_sum_exp(self, row: Row, highest: np.float32) -> np.float32:
         """Columns are added up by vector instructions in single precision, their sums in double."""
-        np.subtract(row, best, out=self._weights)
+        np.subtract(row, highest, out=self._weights)
         np.exp(self._weights, out=self._weights)
         total = self._columns.sum(axis=0).sum(dtype=np.float64) + self._rest.sum(dtype=np.float64)
-        return np.float32(best + np.log(total))
+        return np.float32(highest + np.log(total))
 
     def rank(self, row: Row, chosen: np.float32, tops: Row) -> int:
         """1 is the likeliest. Whatever is likelier than one of the best is among the best itself."""
@@ -143,16 +145,22 @@ class _Scratch:
 
 
 def _top(row: Row, num_top: int) -> NDArray[np.intp]:
-    """The `num_top` likeliest ids, likeliest first, lower ids first among equals.
+    """Exactly that many, likeliest first: impossible tokens fill up where there are too few others."""
+    found = top(row, num_top) if num_top else _NONE
+    if found.size == num_top:
+        return found
+    return np.append(found, np.flatnonzero(row == -np.inf)[: num_top - found.size])
 
-    At least k logits reach the k-th highest peak of the columns, and rarely many more: only those are sorted.
-    """
-    if num_top == 1:
-        return np.array([row.argmax()])
-    width = row.size // _HEIGHT
-    if num_top > width:
-        return np.asarray(np.argsort(-row, kind="stable")[:num_top])
-    peaks = row[: width * _HEIGHT].reshape(_HEIGHT, width).max(axis=0)
-    floor = np.partition(peaks, width - num_top)[width - num_top]
-    found = np.flatnonzero(~(row < floor))  # what is not a number shows too
-    return np.asarray(found[np.argsort(-row[found], kind="stable")[:num_top]])
+
+def score_drawn(drawn_from: Distribution, token: int, num_top: int) -> Scores:
+    """The score of a token in the distribution it was drawn from."""
+    ids, weights = drawn_from
+    index = token if ids is None else int(np.flatnonzero(ids == token)[0])
+    best = top(weights, max(min(num_top, weights.size), 1))[:num_top]
+    logprobs = np.log(np.append(weights[best], weights[index])) - np.log(weights.sum())
+    return Scores(
+        logprobs[-1:],
+        np.array([1 + np.count_nonzero(weights > weights[index])], np.int32),
+        (best if ids is None else ids[best]).astype(np.int32)[None],
+        logprobs[None, :-1],
+    )
