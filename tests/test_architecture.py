@@ -43,6 +43,15 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
+    "segue.commands": (
+        "segue.types",
+        "segue.errors",
+        "segue.config",
+        "segue.assembly",
+        "segue.engine.seam",
+        "segue.models.progress",
+        "segue.commands",
+    ),
     "segue.bench": ("segue.types", "segue.errors", "segue.engine", "segue.bench"),
 }
 
@@ -56,7 +65,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "llguidance": ("segue.engine.constraint",),
     "starlette": ("segue.server", "segue.cli"),
     "uvicorn": ("segue.server", "segue.cli"),
-    "click": ("segue.cli", "segue.bench"),
+    "click": ("segue.cli", "segue.commands", "segue.bench"),
     "pickle": (),
 }
 
