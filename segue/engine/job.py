@@ -100,7 +100,7 @@ class Job:
         request, tokens = self.request, leader.tokens[: leader.num_prompt]
         text = None
         if request.echo or request.logprobs is not None:
-            text = decode([self._prompt_piece(token) for token in tokens])
+            text = self._prompt_text(leader.prompt_index, tokens)
         self._add_usage(cached=leader.num_cached)
         scores = self._prompt_scores(leader, tokens)
         return [Prompted(leader.prompt_index, tuple(tokens), leader.num_cached, text, scores)]
@@ -108,7 +108,7 @@ class Job:
     def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
         if leader.scores is None:
             return None
-        first = TokenScore(tokens[0], self._prompt_piece(tokens[0]), None, 0, ())
+        first = TokenScore(tokens[0], self._vocab.piece(tokens[0]), None, 0, ())
         return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
 
     def progressed(self, sequence: Sequence) -> list[Event]:
@@ -181,9 +181,13 @@ class Job:
             u.prompt_tokens, u.completion_tokens + completion, u.cached_tokens + cached
         )
 
-    def _prompt_piece(self, token: int) -> bytes:
-        """BOS has no text: it was put there by us, not by the caller."""
-        return b"" if token == self._vocab.bos else self._vocab.piece(token)
+    def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
+        """As the caller wrote it: without the BOS or the space that the tokenizer puts in front."""
+        vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
+        has_bos = vocab.adds_bos and tokens[0] == vocab.bos
+        text = decode([vocab.piece(token) for token in tokens[has_bos:]])
+        written = "".join(part for part in parts if isinstance(part, str))
+        return written if text == " " + written else text
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text: control tokens and the token that ends it add nothing."""

@@ -69,6 +69,12 @@ class Sequence:
         """Whether prompt rows must be turned into scores: until each token but the first has one."""
         return self.scores is not None and len(self.scores) < self.num_prompt - 1
 
+    def scores_for(self, other: "Sequence") -> bool:
+        """Whether the scores of its prompt have all that the other's need."""
+        return (
+            self.num_top is not None and other.num_top is not None and self.num_top >= other.num_top
+        )
+
     @property
     def is_waiting_for_leader(self) -> bool:
         return self.leader is not None and not self.leader.has_read_prompt
