@@ -171,7 +171,7 @@ class _Endings:
 
     def _own_type_can_end(self, schema: dict[str, Json]) -> bool:
         kind = schema.get("type")
-        kinds = kind if isinstance(kind, list) else [kind]
+        kinds: list[str] = kind if isinstance(kind, list) else [str(kind)]
         if not all(kind in ("object", "array") for kind in kinds):
             return True
         return any(all(map(self._can_end, _needed(schema, kind))) for kind in kinds)
