@@ -71,7 +71,8 @@ class _Parser:
                 raise self._error("expected ::= after the name of a rule")
             self._skip(newlines=True)
             found[name] = self._options(nested=False)
-            if (c := self._peek()) and c not in "\r\n":
+            c = self._peek()
+            if c and c not in "\r\n" and not (c in _NAME and self._is_definition()):
                 raise self._error(f"unexpected {c!r}")
             self._skip(newlines=True)
         return found
