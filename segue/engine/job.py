@@ -1,5 +1,6 @@
 """One request in the engine: its sequences, and the events that tell its story in order."""
 
+from segue.engine.constraint import Grammar
 from segue.engine.detokenizer import decode
 from segue.engine.output import Output, Shown
 from segue.engine.sampler import Sampler
@@ -25,6 +26,8 @@ _REASONS: dict[Cause, Reason] = {
     "stop_token": "stop",
     "max_tokens": "length",
     "context": "length",
+    "constraint": "stop",
+    "dead_end": "error",
 }
 
 
@@ -39,10 +42,12 @@ class Job:
         vocab: Vocab,
         capabilities: Capabilities,
         rules: TokenRules,
+        grammar: Grammar | None = None,
     ) -> None:
         self.request = request
         self.seed = seed
         self.rules = rules
+        self._grammar = grammar
         self._vocab = vocab
         self._context_length = capabilities.context_length
         self._is_ranked = request.num_candidates > request.n
@@ -89,6 +94,7 @@ class Job:
                     None if candidate else request.prompt_logprobs,
                     request.cache_salt if request.use_cache else None,
                     made[0] if made else None,
+                    self._grammar.guide() if self._grammar else None,
                 )
             )
         return made

@@ -2,6 +2,7 @@
 
 import secrets
 
+from segue.engine.constraint import Grammar
 from segue.engine.job import Job
 from segue.engine.seam import Capabilities, Vocab
 from segue.engine.token_rules import token_rules
@@ -9,7 +10,13 @@ from segue.errors import InvalidField, PromptTooLong
 from segue.types import CompletionRequest, Prompt
 
 
-def prepare(request: CompletionRequest, vocab: Vocab, capabilities: Capabilities) -> Job:
+def prepare(
+    request: CompletionRequest,
+    vocab: Vocab,
+    capabilities: Capabilities,
+    grammar: Grammar | None = None,
+) -> Job:
+    """`grammar` is the request's constraint, compiled."""
     prompts = [_tokens(prompt, vocab) for prompt in request.prompts]
     for index, tokens in enumerate(prompts):
         _check_length(request, index, len(tokens), capabilities.context_length)
@@ -17,7 +24,7 @@ def prepare(request: CompletionRequest, vocab: Vocab, capabilities: Capabilities
     seed = request.sampling.seed
     if seed is None:
         seed = secrets.randbits(63)
-    return Job(request, prompts, seed, vocab, capabilities, rules)
+    return Job(request, prompts, seed, vocab, capabilities, rules, grammar)
 
 
 def _tokens(prompt: Prompt, vocab: Vocab) -> list[int]:

@@ -7,6 +7,7 @@ Few facts are stored, the rest is derived:
     pending                           <-------------->   what the next spans compute; 1 token while decoding
 """
 
+from segue.engine.constraint import Guide
 from segue.engine.draft import Drafter
 from segue.engine.output import Output
 from segue.engine.sampler import Sampler
@@ -27,6 +28,7 @@ class Sequence:
         num_top: int | None,
         salt: str | None,
         leader: "Sequence | None",
+        guide: Guide | None = None,
     ) -> None:
         self.request_id = request_id
         self.prompt_index = prompt_index
@@ -38,6 +40,7 @@ class Sequence:
         self.output = output
         self.salt = salt  # None: neither reads nor fills the prefix cache
         self.leader = leader  # the candidate that computes the prompt for all candidates
+        self.guide = guide  # its way through the constraint
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
         self.scores: Scores | None = None if num_top is None else empty(num_top)
         self.drafter = Drafter()
@@ -63,6 +66,11 @@ class Sequence:
     @property
     def is_decoding(self) -> bool:
         return self.has_read_prompt and self.num_pending == 1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it cannot go on yet: what its constraint lets follow is still being found out."""
+        return self.guide is not None and not self.guide.is_ready
 
     @property
     def is_scoring(self) -> bool:
@@ -92,6 +100,8 @@ class Sequence:
             self.cause, self.stop = cause, token if cause == "stop_token" else None
         elif self.output.stopped_by is not None:
             self.cause, self.stop = "stop_text", self.output.stopped_by
+        elif self.guide is not None and self.guide.accept(token):
+            self.cause = "constraint"
         elif self.num_output >= self.max_tokens:
             self.cause = "max_tokens"
 
