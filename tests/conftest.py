@@ -1,0 +1,18 @@
+"""Fixtures shared by all tests."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.tiny_gguf import write_tiny_gguf
+
+# No test may fail because the machine is busy.
+settings.register_profile("segue", deadline=None)
+settings.load_profile("segue")
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random llama model with FIM tokens, in F32."""
+    return write_tiny_gguf(tmp_path_factory.mktemp("models") / "tiny.gguf")
