@@ -1,5 +1,7 @@
 """One request in the engine: its sequences, and the events that tell its story in order."""
 
+from dataclasses import dataclass
+
 from segue.engine.detokenizer import decode
 from segue.engine.output import Output, Shown
 from segue.engine.sampler import Sampler
@@ -14,16 +16,28 @@ from segue.types import (
     Finished,
     Prompted,
     Reason,
+    Sampling,
     TokenScore,
     Usage,
+    Way,
 )
 
-_REASONS: dict[Cause, Reason] = {
+REASONS: dict[Cause, Reason] = {
     "eos": "stop",
     "stop_text": "stop",
     "max_tokens": "length",
     "context": "length",
 }
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How the prompts of an infill request were made; lists have an entry a prompt."""
+
+    way: Way
+    num_dropped: list[int]
+    texts: list[str] | None = None  # what to echo, where the tokens hold more than the prompt
+    end_tokens: frozenset[int] = frozenset()  # more of them than the model has anyway
 
 
 class Job:
@@ -36,9 +50,12 @@ class Job:
         seed: int,
         vocab: Vocab,
         capabilities: Capabilities,
+        filling: Filling | None = None,
     ) -> None:
         self.request = request
         self.seed = seed
+        self.end_tokens = vocab.end_tokens | (filling.end_tokens if filling else set())
+        self._filling = filling
         self._vocab = vocab
         self._context_length = capabilities.context_length
         self._is_ranked = request.num_candidates > request.n
@@ -58,13 +75,21 @@ class Job:
         """Whether drawn tokens are scored: to report them or to rank candidates by them."""
         return self.request.logprobs is not None or self._is_ranked
 
+    @property
+    def num_candidates(self) -> int:
+        """Drawn for each prompt."""
+        return self.request.num_candidates
+
+    def take_more(self) -> list[Sequence]:
+        """Sequences that follow from what the finished ones have shown."""
+        return []
+
     def _candidates(self, index: int, prompt: list[int], vocab_size: int) -> list[Sequence]:
         request = self.request
-        room = self._context_length - len(prompt)
-        wanted = room if request.max_tokens is None else min(request.max_tokens, room)
+        wanted = self._num_wanted(len(prompt))
         made: list[Sequence] = []
-        for candidate in range(request.num_candidates if wanted else 1):
-            sampler = Sampler(request.sampling, self.seed, candidate, vocab_size)
+        for candidate in range(self.num_candidates if wanted else 1):
+            sampler = Sampler(self._sampling(candidate), self.seed, candidate, vocab_size)
             sampler.start(prompt)
             made.append(
                 Sequence(
@@ -76,23 +101,49 @@ class Job:
                     sampler,
                     Output(request.stop),
                     None if candidate else request.prompt_logprobs,
-                    request.cache_salt if request.use_cache else None,
+                    self._salt,
                     made[0] if made else None,
                 )
             )
         return made
 
+    def _num_wanted(self, num_prompt: int) -> int:
+        room = self._context_length - num_prompt
+        wanted = self.request.max_tokens
+        return room if wanted is None else min(wanted, room)
+
+    def _sampling(self, candidate: int) -> Sampling:
+        return self.request.sampling
+
+    @property
+    def _salt(self) -> str | None:
+        return self.request.cache_salt if self.request.use_cache else None
+
     # --- the story -------------------------------------------------------------------------------
 
     def prompted(self, leader: Sequence) -> list[Event]:
         """The prompt has been read. With max_tokens 0 that is all there was to do."""
-        request, tokens = self.request, leader.tokens[: leader.num_prompt]
-        text = None
-        if request.echo or request.logprobs is not None:
-            text = decode([self._prompt_piece(token) for token in tokens])
+        index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
         self._add_usage(cached=leader.num_cached)
-        scores = self._prompt_scores(leader, tokens)
-        return [Prompted(leader.prompt_index, tuple(tokens), leader.num_cached, text, scores)]
+        filling = self._filling
+        return [
+            Prompted(
+                index,
+                tuple(tokens),
+                leader.num_cached,
+                self._prompt_text(index, tokens),
+                self._prompt_scores(leader, tokens),
+                filling.way if filling else None,
+                filling.num_dropped[index] if filling else 0,
+            )
+        ]
+
+    def _prompt_text(self, index: int, tokens: list[int]) -> str | None:
+        if not self.request.echo and self.request.logprobs is None:
+            return None
+        if self._filling is not None and self._filling.texts is not None:
+            return self._filling.texts[index]
+        return decode([self._prompt_piece(token) for token in tokens])
 
     def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
         if leader.scores is None:
@@ -115,7 +166,7 @@ class Job:
         first = sequence.first_token_s or sequence.last_token_s
         end = Finished(
             self._choice(sequence.prompt_index, sequence.candidate),
-            _REASONS[cause],
+            REASONS[cause],
             cause,
             sequence.num_output,
             sequence.stop,

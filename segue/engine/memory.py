@@ -22,7 +22,7 @@ class Memory:
         """The longest cached prefix the sequence can use, scores included where it needs them."""
         if sequence.salt is None:
             return None
-        num_top = sequence.num_top if sequence.is_scoring else None
+        num_top = sequence.num_top if sequence.is_scoring_all else None
         return self._cache.match(
             sequence.tokens, sequence.salt, num_top, whole=not self._limits.can_trim
         )
@@ -49,8 +49,10 @@ class Memory:
         if match is None:
             return 0
         limit = len(sequence.tokens) - 1
-        if sequence.is_scoring:
+        if sequence.is_scoring_all:
             return min(match.length - 1, limit)  # the row before the first unscored token
+        if sequence.is_scoring:
+            limit = sequence.score_from - 1
         if not self._limits.can_trim and match.length > limit:
             return 0
         return min(match.length, limit)
@@ -86,7 +88,7 @@ class Memory:
             return
         self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
         self._cache.lock(slot)
-        if sequence.scores is not None:
+        if sequence.scores is not None and sequence.score_from == 1:
             self._cache.keep_scores(slot, sequence.scores)
 
     def retire(self, sequence: Sequence, keep: bool = True) -> None:

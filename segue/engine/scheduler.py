@@ -17,7 +17,7 @@ import numpy as np
 from segue.engine.job import Job
 from segue.engine.memory import Memory
 from segue.engine.prefix_cache import Match, common_length
-from segue.engine.score import score
+from segue.engine.score import chances, score
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
 from segue.errors import EngineFault
@@ -161,9 +161,9 @@ class Scheduler:
 
     def _num_logits(self, sequence: Sequence, count: int) -> int:
         if sequence.is_scoring:
-            return count
+            return max(0, min(count, sequence.computed + count + 1 - sequence.score_from))
         is_last = count == sequence.num_pending
-        return int(is_last and sequence.max_tokens > 0)
+        return int(is_last and (sequence.max_tokens > 0 or bool(sequence.watched)))
 
     def _append(
         self,
@@ -228,7 +228,7 @@ class Scheduler:
         return any(
             other.salt == sequence.salt
             and other.num_pending > 1
-            and (not sequence.is_scoring or other.num_top == sequence.num_top)
+            and (not sequence.is_scoring_all or other.num_top == sequence.num_top)
             and common_length(other.tokens, sequence.tokens) >= cached + _MIN_SHARED
             for other in self._running
         )
@@ -282,13 +282,16 @@ class Scheduler:
             self._generate(job, sequence, span, rows, now)
         else:
             sequence.cause = "max_tokens"
+            if sequence.watched:
+                sequence.chances.append(chances(rows[-1], sequence.watched))
         sequence.last_token_s = now
         if sequence.cause is None:
             events += job.progressed(sequence)
         else:
             self._running.remove(sequence)
-            self._memory.retire(sequence)
+            self._memory.retire(sequence, keep=not sequence.is_probe)
             events += job.finished(sequence)
+            self._waiting.extendleft(reversed(job.take_more()))
         if job.is_over:
             del self._jobs[sequence.request_id]
             self._counts.finished += 1
@@ -299,8 +302,8 @@ class Scheduler:
         scores, num_top = sequence.scores, sequence.num_top
         if scores is None or num_top is None:
             return
-        targets = sequence.tokens[span.past + 1 : span.past + 1 + len(span.tokens)]
-        targets = targets[: sequence.num_prompt - 1 - span.past]
+        first = span.past + len(span.tokens) - len(rows) + 1
+        targets = sequence.tokens[first : min(first + len(rows), sequence.num_prompt)]
         sequence.scores = scores.joined(score(rows[: len(targets)], targets, num_top))
 
     def _generate(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> None:
@@ -325,6 +328,8 @@ class Scheduler:
 
     def _draw(self, job: Job, sequence: Sequence, row: Logits, now: float) -> None:
         raw = row.copy() if job.needs_scores else row
+        if sequence.watched:
+            sequence.chances.append(chances(raw, sequence.watched))
         token = sequence.sampler.sample(row, sequence.num_output)
         drawn: TokenScore | None = None
         if job.needs_scores:
@@ -332,7 +337,7 @@ class Scheduler:
             drawn = scores.tokens([token], self._vocab.piece)[0]
         if sequence.first_token_s is None:
             sequence.first_token_s = now
-        is_end = token in self._vocab.end_tokens
+        is_end = token in job.end_tokens
         sequence.accept(token, job.text_piece(token), drawn, is_end)
         self._counts.completion_tokens += 1
 

@@ -106,6 +106,12 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
     return Scores(logprobs, ranks, ids, values)
 
 
+def chances(row: NDArray[np.float32], tokens: Sequence[int]) -> list[float]:
+    """The log-probability of each of `tokens` to be the next one."""
+    values = row[list(tokens)] - _log_sum_exp(row)
+    return [max(float(value), LOWEST) for value in values]
+
+
 def _log_sum_exp(row: NDArray[np.float32]) -> np.float32:
     best = row.max()
     return np.float32(best + np.log(np.exp(row - best).sum(dtype=np.float64)))
