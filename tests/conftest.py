@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from segue import config
+from segue.models import names, sources
 from tests.tiny_gguf import write_tiny_gguf
 
 # No test may fail because the machine is busy.
@@ -16,3 +18,9 @@ settings.load_profile("segue")
 def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random llama model with FIM tokens, in F32."""
     return write_tiny_gguf(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
+@pytest.fixture(scope="session")
+def embedded_gguf() -> Path:
+    """The embedded default model, fetched into the user's cache the first time."""
+    return sources.fetch(names.parse("default"), config.load({}).cache_dir)

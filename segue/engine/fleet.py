@@ -39,6 +39,13 @@ class Fleet:
     def names(self) -> list[str]:
         return [name for m in self._members for name in (m.name, *m.aliases)]
 
+    @property
+    def members(self) -> list[str]:
+        return [member.name for member in self._members]
+
+    def resolve(self, name: str) -> str:
+        return self._find(name).name
+
     async def open(self, name: str) -> Engine:
         member = self._find(name)
         async with member.starting:
@@ -50,6 +57,10 @@ class Fleet:
 
     def loaded(self, name: str) -> Engine | None:
         return self._find(name).engine
+
+    def is_loading(self, name: str) -> bool:
+        member = self._find(name)
+        return member.engine is None and member.starting.locked()
 
     async def close(self, drain_s: float = 0.0) -> None:
         if self._unloading is not None:

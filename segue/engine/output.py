@@ -50,7 +50,8 @@ class Output:
             self._add(self._stops.flush())
         else:
             self._scores = [entry for entry in self._scores if entry[0] < self._num_shown]
-        return self._release(len(self._scores)) if self._text or self._tokens else None
+        is_left = self._text or self._tokens or self._scores
+        return self._release(len(self._scores)) if is_left else None
 
     def _show(self, text: str) -> None:
         if text:

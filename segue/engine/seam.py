@@ -40,11 +40,17 @@ class Models(Protocol):
     def names(self) -> list[str]:
         """Every served name, the default first. Aliases are included."""
 
+    def resolve(self, name: str) -> str:
+        """The served name that is meant: of a name, an alias or `default`. Raises UnknownModel."""
+
     async def open(self, name: str) -> Engine:
         """The engine of that name, started if need be. Raises UnknownModel."""
 
     def loaded(self, name: str) -> Engine | None:
         """The same without starting anything: None while it is not up."""
+
+    def is_loading(self, name: str) -> bool:
+        """Whether it is being started now. Neither loaded nor loading: it waits to be used."""
 
     async def close(self, drain_s: float = 0.0) -> None: ...
 

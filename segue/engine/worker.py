@@ -55,8 +55,9 @@ class Outbox:
 
 
 def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -> None:
-    """The entry of the process. Keyboard interrupts are the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """The entry of the process. Signals to the whole group are the parent's to handle: it drains us."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=log_level, format="%(levelname)s %(name)s: %(message)s")
     arrived: SimpleQueue[Order | None] = SimpleQueue()
     # Reads from the start: a parent that dies while the model loads must not leave us behind.

@@ -34,7 +34,7 @@ class LlamaRunner:
         path: str,
         *,
         context_length: int | None = None,
-        kv_tokens: int | None = None,
+        kv_bytes: int | None = None,
         num_slots: int = 32,
         threads: int = 0,
         max_rows: int = MICRO_BATCH,
@@ -49,7 +49,7 @@ class LlamaRunner:
             num_slots = min(num_slots, most_slots)
             context_length = context_length or min(self._train_context, DEFAULT_CONTEXT)
             params = self._api.llama_context_default_params()
-            params.n_ctx = kv_tokens or self._default_cells(context_length)
+            params.n_ctx = self._num_cells(context_length, kv_bytes)
             params.type_k = params.type_v = KV_TYPES[kv_precision]
             if kv_precision == "f32":  # flash attention would round it to f16 again
                 params.flash_attn_type = llama_api.FLASH_ATTENTION_OFF
@@ -158,8 +158,8 @@ class LlamaRunner:
     def _train_context(self) -> int:
         return int(self._api.llama_model_n_ctx_train(self._model)) or DEFAULT_CONTEXT
 
-    def _default_cells(self, context_length: int) -> int:
-        """Room for a few full sequences, unless that is more than a fair share of the memory."""
+    def _num_cells(self, context_length: int, kv_bytes: int | None) -> int:
+        """What was asked for; else a few full sequences, within a fair share of the memory."""
         api, model = self._api, self._model
         architecture = llama_api.metadata(model, "general.architecture")
         head_size = int(
@@ -168,6 +168,8 @@ class LlamaRunner:
         )
         values = 2 * api.llama_model_n_layer(model) * api.llama_model_n_head_kv(model) * head_size
         cell_bytes: int = max(1, 2 * values)  # a value is a half float
+        if kv_bytes is not None:
+            return max(context_length, kv_bytes // cell_bytes)
         affordable = _memory_bytes() // MEMORY_SHARE // cell_bytes
         return max(context_length, min(SEQUENCES_WORTH * context_length, affordable))
 
@@ -235,7 +237,7 @@ class LlamaLoader:
     path: str
     name: str
     context_length: int | None = None
-    kv_tokens: int | None = None
+    kv_bytes: int | None = None
     num_slots: int = 32
     threads: int = 0  # 0: one a core
     max_rows: int = MICRO_BATCH
@@ -246,7 +248,7 @@ class LlamaLoader:
         runner = LlamaRunner(
             self.path,
             context_length=self.context_length,
-            kv_tokens=self.kv_tokens,
+            kv_bytes=self.kv_bytes,
             num_slots=self.num_slots,
             threads=self.threads,
             max_rows=self.max_rows,

@@ -41,7 +41,12 @@ def test_started_once_on_first_use_and_unloaded_when_idle() -> None:
         other, other_started = member("other")
         fleet = Fleet([one, other], keep_alive_s=0.2)
         assert fleet.loaded("one") is None
-        engines = await asyncio.gather(*(fleet.open("one") for _ in range(5)))
+        assert not fleet.is_loading("one")
+        opening = asyncio.gather(*(fleet.open("one") for _ in range(5)))
+        await asyncio.sleep(0)
+        assert fleet.is_loading("one")
+        engines = await opening
+        assert not fleet.is_loading("one")
         assert len(set(map(id, engines))) == 1
         assert (started, other_started) == (["one"], [])
         async with asyncio.timeout(20):

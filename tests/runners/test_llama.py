@@ -20,7 +20,13 @@ TEXT = list(b"the end and then the other one \xc3\xa9 and so on, in the rain")
 @pytest.fixture(scope="module")
 def shared_runner(tiny_gguf: Path) -> Iterator[LlamaRunner]:
     runner = LlamaRunner(
-        str(tiny_gguf), num_slots=4, threads=1, max_rows=64, kv_tokens=256, kv_precision="f32"
+        str(tiny_gguf),
+        num_slots=4,
+        threads=1,
+        max_rows=64,
+        context_length=256,
+        kv_bytes=0,
+        kv_precision="f32",
     )
     yield runner
     runner.close()

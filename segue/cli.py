@@ -1,0 +1,121 @@
+"""The command line: serve · complete · models · doctor. It reads settings, and leaves the building to assembly."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.logging import RichHandler
+
+from segue import __version__, assembly, config
+from segue.dialects import DIALECTS
+from segue.engine.fleet import Fleet
+from segue.errors import SegueError, SetupError
+from segue.models.progress import shown
+from segue.server import listen
+from segue.server.app import create_app
+
+log = logging.getLogger("segue")
+
+_CLICK_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "path": click.STRING}
+
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Every setting as a flag; the defaults stay in config.py."""
+    for row in reversed(config.TABLE):
+        if not row.flag:
+            continue
+        if row.kind == "bool":
+            option = click.option(
+                f"{row.flag}/--no-{row.flag[2:]}", row.name, default=None, help=row.help
+            )
+        else:
+            kind = click.Choice(row.choices) if row.choices else click.STRING
+            is_list = row.kind == "list"
+            option = click.option(row.flag, row.name, type=kind, multiple=is_list, help=row.help)
+        command = option(command)
+    command = click.option(
+        "--config", "file", type=click.Path(path_type=Path), help="settings in TOML"
+    )(command)
+    return click.argument("models", nargs=-1)(command)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="segue")
+def cli() -> None:
+    """A text-completions server: one engine, six dialects."""
+
+
+def main() -> None:
+    """Errors of set-up are a sentence, not a traceback."""
+    try:
+        cli(standalone_mode=True)
+    except SegueError as error:
+        click.echo(f"segue: {error.message}", err=True)
+        sys.exit(1)
+
+
+@cli.command()
+@_with_settings
+@click.option("--print-config", is_flag=True, help="print the settings as a file, and stop")
+def serve(print_config: bool, file: Path | None, **flags: Any) -> None:
+    """Serve MODELS over HTTP; without any, the embedded one."""
+    settings = config.load(flags, file=file)
+    if print_config:
+        click.echo(settings.as_toml(), nl=False)
+        return
+    if settings.dialect not in {dialect.name for dialect in DIALECTS}:
+        known = ", ".join(dialect.name for dialect in DIALECTS)
+        raise SetupError(f"there is no dialect {settings.dialect!r}; there are: {known}")
+    _log_to_stderr(settings.log_level)
+    listener = listen.bind(settings.host, settings.port)
+    with shown(Console(stderr=True)) as report:
+        fleet = assembly.build_fleet(settings, report)
+        app = create_app(
+            fleet,
+            DIALECTS,
+            root=settings.dialect,
+            max_body_bytes=settings.max_body_bytes,
+        )
+        server = listen.Server(
+            app,
+            on_stop=lambda: fleet.close(settings.drain_timeout_s),
+            drain_s=settings.drain_timeout_s,
+        )
+        listen.run(_serve(server, listener, fleet, settings))
+
+
+async def _serve(
+    server: listen.Server, listener: Any, fleet: Fleet, settings: config.Settings
+) -> None:
+    """Accept connections at once (health says 503), load, then say so in one line."""
+    serving = asyncio.create_task(server.serve([listener]))
+    loading = asyncio.create_task(_load(fleet, settings, listen.address(listener)))
+    await asyncio.wait([serving, loading], return_when=asyncio.FIRST_COMPLETED)
+    if loading.done() and loading.exception() is not None:
+        server.should_exit = True
+    await serving
+    if not loading.done():
+        loading.cancel()
+        await asyncio.wait([loading])
+    elif (error := loading.exception()) is not None:
+        raise error
+
+
+async def _load(fleet: Fleet, settings: config.Settings, address: str) -> None:
+    first, *others = fleet.members
+    engine = await fleet.open(first)
+    if settings.preload:
+        for name in others:
+            await fleet.open(name)
+    info = engine.info
+    click.echo(f"segue is ready: {address}  model {info.name}  runner {info.runner}", err=True)
+
+
+def _log_to_stderr(level: str) -> None:
+    handler = RichHandler(console=Console(stderr=True), show_path=False, rich_tracebacks=False)
+    logging.basicConfig(level=level.upper(), format="%(message)s", datefmt="%X", handlers=[handler])

@@ -1,0 +1,281 @@
+"""Frozen settings: defaults < file (TOML) < environment (SEGUE_*) < flags, merged once by load().
+
+The fields of Settings are the only list: flags, variables, file keys and help texts follow from it.
+"""
+
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from segue.errors import SetupError
+
+AUTO = "auto"  # how a file, a variable or a flag writes None
+FILE_VARIABLE = "SEGUE_CONFIG"
+
+Seconds = Annotated[float, Meta(ge=0, le=10**9)]
+Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+def user_cache_dir(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+    """Where this system keeps a user's caches, and Segue's folder there."""
+    variable = "LOCALAPPDATA" if platform == "win32" else "XDG_CACHE_HOME"
+    given = Path(environ.get(variable, ""))
+    if given.is_absolute() and platform != "darwin":
+        return given / "segue"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise SetupError("there is no home folder to keep models in: set SEGUE_CACHE") from None
+    inside = {"darwin": "Library/Caches", "win32": "AppData/Local"}
+    return home / inside.get(platform, ".cache") / "segue"
+
+
+def _said(help: str, flag: str | None = None, variable: str | None = None) -> dict[str, Any]:
+    """What a field tells besides its type; flag and variable follow from its name if not given."""
+    return {"help": help, "flag": flag, "variable": variable}
+
+
+_MODELS_HELP = (
+    "models to serve: PATH.gguf, OWNER/REPO[:QUANT], hf:OWNER/REPO/FILE.gguf, or NAME= and one of "
+    "these; none: the embedded one"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    models: tuple[str, ...] = field(default=(), metadata=_said(_MODELS_HELP, flag=""))
+    aliases: tuple[str, ...] = field(
+        default=(),
+        metadata=_said("another name for the first model, or NAME=SERVED_NAME", flag="--alias"),
+    )
+    host: str = field(default="127.0.0.1", metadata=_said("address to listen on"))
+    port: Annotated[int, Meta(ge=0, le=65535)] = field(
+        default=8080, metadata=_said("port to listen on; 0 takes a free one")
+    )
+    dialect: str = field(default="openai", metadata=_said("whose dialect the root paths speak"))
+    strict_model: bool = field(
+        default=False, metadata=_said("refuse requests that name a model not served")
+    )
+    preload: bool = field(
+        default=False,
+        metadata=_said("load all models at the start, not only the first one"),
+    )
+    keep_alive_s: Seconds = field(
+        default=0.0, metadata=_said("unload a model idle for so many seconds; 0: never")
+    )
+    drain_timeout_s: Seconds = field(
+        default=30.0, metadata=_said("seconds that running requests get to finish when stopping")
+    )
+    runner: Literal["auto", "openvino", "llama", "fake"] = field(
+        default="auto", metadata=_said("what computes; auto: OpenVINO where it can, else llama.cpp")
+    )
+    threads: Count | None = field(
+        default=None, metadata=_said("compute threads; auto: every processor it may use")
+    )
+    context_length: Count | None = field(
+        default=None, metadata=_said("tokens of the longest sequence; auto: as the model was made")
+    )
+    kv_memory_mib: Count | None = field(
+        default=None, metadata=_said("memory for the KV cache; auto: by the model and the machine")
+    )
+    fast_kv: bool = field(
+        default=False,
+        metadata=_said("KV in 8 bits: faster, but answers may depend on what else runs"),
+    )
+    num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
+        default=64, metadata=_said("sequences that hold KV at once, cached prefixes included")
+    )
+    chunk_rows: Annotated[int, Meta(ge=2, le=65536)] = field(
+        default=256, metadata=_said("tokens a step computes; longer prompts are read in chunks")
+    )
+    # A million token ids are 8 MB of JSON, and a hundred such bodies still fit in memory.
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = field(
+        default=16 << 20, metadata=_said("the largest request body accepted")
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = field(
+        default="info", metadata=_said("the least grave messages logged")
+    )
+    cache_dir: Path = field(
+        default_factory=user_cache_dir,
+        metadata=_said(
+            "where models are kept (those of Hugging Face: HF_HOME)", variable="SEGUE_CACHE"
+        ),
+    )
+
+    def as_toml(self) -> str:
+        """A file that load() reads back as these settings."""
+        rows = [
+            (f"# {row.help}", f"{row.name} = {_toml(getattr(self, row.name))}") for row in TABLE
+        ]
+        return "\n".join(line for pair in rows for line in pair) + "\n"
+
+
+Kind = Literal["text", "int", "float", "bool", "list", "choice", "path"]
+
+
+class Setting(NamedTuple):
+    """One row of the table that flags, variables and file keys are made from."""
+
+    name: str  # the field, and the key in a file
+    flag: str  # "" where it is the command's own arguments
+    variable: str
+    kind: Kind
+    help: str
+    choices: tuple[str, ...]
+    is_optional: bool  # may be "auto"
+    hint: Any  # the type as msgspec takes it
+
+    def parse(self, value: object, origin: str, from_text: bool = False) -> Any:
+        """The value, as found in `origin`. From text, "8080" is a number and "a,b" a list."""
+        if self.is_optional and value == AUTO:
+            return None
+        if from_text and self.kind == "list":
+            value = [item for item in (part.strip() for part in str(value).split(",")) if item]
+        try:
+            return msgspec.convert(value, self.hint, strict=not from_text, dec_hook=_path)
+        except msgspec.ValidationError:
+            raise SetupError(f"{origin} must be {self.expected}, not {value!r}") from None
+
+    @property
+    def expected(self) -> str:
+        """What would be right, in words."""
+        words = _WORDS[self.kind]
+        if self.choices:
+            words += ", ".join(self.choices)
+        low, high = _bounds(self.hint)
+        if high is not None:
+            words += f" from {low} to {high}"
+        return f'{words}, or "{AUTO}"' if self.is_optional else words
+
+
+_WORDS: dict[Kind, str] = {
+    "text": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list of texts",
+    "choice": "one of ",
+    "path": "a path",
+}
+_KINDS: dict[object, Kind] = {
+    str: "text",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    tuple: "list",
+    Literal: "choice",
+    Path: "path",
+}
+
+
+def _bare(hint: Any) -> Any:
+    """The type without `| None` and without bounds."""
+    if get_origin(hint) in (Union, UnionType):
+        hint = get_args(hint)[0]
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _bounds(hint: Any) -> tuple[int | float | None, int | float | None]:
+    if get_origin(hint) in (Union, UnionType):
+        hint = get_args(hint)[0]
+    metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next(((meta.ge, meta.le) for meta in metas), (None, None))
+
+
+def _path(wanted: type, value: object) -> Path:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise msgspec.ValidationError
+    return Path(value).expanduser()
+
+
+def _table() -> tuple[Setting, ...]:
+    hints = get_type_hints(Settings, include_extras=True)
+    rows = []
+    for item in fields(Settings):
+        hint, bare, said = hints[item.name], _bare(hints[item.name]), item.metadata
+        kind = _KINDS[get_origin(bare) or bare]
+        flag = said["flag"] if said["flag"] is not None else "--" + item.name.replace("_", "-")
+        rows.append(
+            Setting(
+                name=item.name,
+                flag=flag,
+                variable=said["variable"] or "SEGUE_" + item.name.upper(),
+                kind=kind,
+                help=said["help"],
+                choices=get_args(bare) if kind == "choice" else (),
+                is_optional=type(None) in get_args(hint),
+                hint=hint,
+            )
+        )
+    return tuple(rows)
+
+
+TABLE = _table()
+_BY_NAME = {row.name: row for row in TABLE}
+
+
+def load(
+    flags: Mapping[str, object], environ: Mapping[str, str] = os.environ, file: Path | None = None
+) -> Settings:
+    """The one merge. Flags are by field name, None (or nothing in a list) where not given."""
+    file = file or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
+    values = _from_file(file) if file else {}
+    values |= _from_environment(environ) | _from_flags(flags)
+    if "cache_dir" not in values:
+        values["cache_dir"] = user_cache_dir(environ)
+    return Settings(**values)
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SetupError(f"cannot read {file}: {error.strerror}") from None
+    except ValueError as error:  # of UTF-8 and of TOML
+        raise SetupError(f"{file} is not TOML: {error}") from None
+    for key in content:
+        if key not in _BY_NAME:
+            near = get_close_matches(key, _BY_NAME, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(_BY_NAME)}"
+            raise SetupError(f"{file}: there is no setting {key!r}; {hint}")
+    return {key: _BY_NAME[key].parse(value, f"{file}: {key}") for key, value in content.items()}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        row.name: row.parse(text, row.variable, from_text=True)
+        for row in TABLE
+        # Kubernetes sets SEGUE_PORT=tcp://… of its own accord for a service named "segue".
+        if (text := environ.get(row.variable, "")) and not text.startswith("tcp://")
+    }
+
+
+def _from_flags(flags: Mapping[str, object]) -> dict[str, Any]:
+    given = {name: value for name, value in flags.items() if value is not None and value != ()}
+    return {
+        name: _BY_NAME[name].parse(
+            value, _BY_NAME[name].flag or name, from_text=isinstance(value, str)
+        )
+        for name, value in given.items()
+    }
+
+
+def _toml(value: object) -> str:
+    if value is None:
+        return f'"{AUTO}"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, str | Path):
+        # TOML's basic strings escape as JSON's do, but for DEL.
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)

@@ -1,0 +1,47 @@
+"""How many processors this process may really use: its affinity and its container's quota."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def usable_cpus(root: Path = Path("/")) -> int:
+    """At least 1. Threads beyond a quota would only be throttled, so a fraction is rounded down."""
+    try:
+        allowed = len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows have no affinity to ask for
+        allowed = os.cpu_count() or 1
+    return max(1, min([allowed, *(int(quota) for quota in _quotas(root))]))
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    for folder in _cgroups(root):
+        limit, period = [*_words(folder / "cpu.max"), "", ""][:2]  # version 2
+        if not limit:
+            limit = " ".join(_words(folder / "cpu.cfs_quota_us"))  # version 1
+            period = " ".join(_words(folder / "cpu.cfs_period_us"))
+        if limit.isdigit() and period.isdigit() and int(period):  # "max" and -1 are no limit
+            yield int(limit) / int(period)
+
+
+def _cgroups(root: Path) -> Iterator[Path]:
+    """Our group and all above it: the tightest quota holds."""
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        group = Path(path.lstrip("/"))
+        # In a container the path may be the host's, which is not there: the mount itself is.
+        yield from (mount / folder for folder in (group, *group.parents))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _words(path: Path) -> list[str]:
+    return " ".join(_lines(path)).split()

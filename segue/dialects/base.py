@@ -1,0 +1,183 @@
+"""What a dialect is made of: rows that read a request, renderers that write events, error shapes.
+
+A dialect is data. Adding one adds rows, a renderer and an error shape; the server has one endpoint
+for all of them. Nothing here does I/O or looks at a clock: the server stamps each request.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from segue.dialects.fields import Complaint, Draft, Table, complain
+from segue.dialects.tally import Tally
+from segue.errors import SegueError
+from segue.types import CompletionRequest, Event, ModelInfo, Sampling, Stats
+
+# --- a request, read -----------------------------------------------------------------------------
+
+
+class Stamp(Struct, frozen=True, kw_only=True):
+    """What the server knows of a request before reading its body."""
+
+    request_id: str  # the engine's: unique, whatever the client calls its request
+    public_id: str  # the client's own x-request-id, or the same as request_id
+    created: int  # seconds since 1970
+    seed: int  # used when the request brings none
+    fingerprint: str
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One request as the endpoint and the renderer see it."""
+
+    stamp: Stamp
+    request: CompletionRequest
+    stream: bool = False
+    shape: Mapping[str, Any] = {}  # how the answer is to look: the rows whose target is shape.*
+    ignored: tuple[str, ...] = ()  # fields that were sent and have no effect
+
+
+_TARGETS = {
+    "": {"", "stream", *CompletionRequest.__struct_fields__},
+    "sampling": set(Sampling.__struct_fields__),
+}
+
+Rule = Callable[[Draft], None]
+"""What one field asks of another. Reads and may change the draft; raises InvalidField."""
+
+
+def build(draft: Draft, stamp: Stamp) -> Call:
+    """The call a draft describes. Targets: a request field, sampling.*, shape.*, or stream."""
+    parts: dict[str, dict[str, Any]] = {"": {}, "sampling": {}, "shape": {}}
+    for target, value in draft.values.items():
+        part, _, name = target.rpartition(".")
+        parts[part][name] = value
+    stream = parts[""].pop("stream", False)
+    parts["sampling"].setdefault("seed", stamp.seed)
+    parts[""].setdefault("model", "")
+    return Call(
+        stamp=stamp,
+        request=CompletionRequest(
+            request_id=stamp.request_id, sampling=Sampling(**parts["sampling"]), **parts[""]
+        ),
+        stream=stream,
+        shape=parts["shape"],
+        ignored=tuple(draft.ignored),
+    )
+
+
+# --- an answer, written --------------------------------------------------------------------------
+
+
+class Renderer(Protocol):
+    """One request's answer on the wire, as objects that msgspec can encode."""
+
+    def push(self, event: Event) -> list[Any]:
+        """The objects a stream sends for this event. Failed never comes here."""
+
+    def fold(self, tally: Tally) -> Any:
+        """The one object of an answer that is not streamed."""
+
+
+class Reply(Struct, frozen=True):
+    """A whole answer. Text goes out as it is, anything else as JSON."""
+
+    body: Any
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+ErrorShape = Callable[[SegueError], Reply]
+
+# sse: events, then "data: [DONE]". sse_open: events, then the end. ndjson: an object a line.
+Framing = Literal["sse", "sse_open", "ndjson"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A completion as one path of one dialect offers it."""
+
+    path: str
+    doc: str
+    table: Table
+    renderer: Callable[[Call], Renderer]
+    rules: tuple[Rule, ...] = ()
+    framing: Framing = "sse"
+    error: ErrorShape | None = None  # where this path's errors differ from its dialect's
+    is_native: bool = False  # a path no other system has: served without the prefix as well
+    complaint: Complaint = complain
+
+    def __post_init__(self) -> None:
+        for row in self.table.rows:
+            part, _, name = row.target.rpartition(".")
+            if part != "shape" and name not in _TARGETS[part]:
+                raise ValueError(f"{self.path}: no target {row.target!r} for {row.name}")
+
+    def parse(self, body: Any, stamp: Stamp) -> Call:
+        """The call this JSON body asks for. Raises RequestError and nothing else."""
+        draft = self.table.read(body, self.complaint)
+        for rule in self.rules:
+            rule(draft)
+        return build(draft, stamp)
+
+
+# --- what else clients ask a server --------------------------------------------------------------
+
+
+class Card(Struct, frozen=True):
+    """One served model. `info` is None while it is not up."""
+
+    name: str
+    created: int
+    status: Literal["ok", "loading", "idle"]
+    info: ModelInfo | None
+
+
+class Service(Protocol):
+    """What a companion endpoint may ask. An empty model name means the default one."""
+
+    @property
+    def version(self) -> str: ...
+
+    def cards(self) -> list[Card]:
+        """Every served name, the default first."""
+
+    def card(self, model: str) -> Card:
+        """Raises UnknownModel."""
+
+    async def tokenize(
+        self, model: str, text: str, *, add_special: bool, parse_special: bool
+    ) -> list[int]: ...
+
+    async def pieces(self, model: str, tokens: list[int]) -> list[bytes]: ...
+
+    async def stats(self, model: str) -> Stats:
+        """Raises Unavailable while the model is not up: looking at a model does not load it."""
+
+
+NO_FIELDS = Table(())
+
+Answer = Callable[[Service, Mapping[str, Any]], Awaitable[Reply]]
+"""Called with the values of the table's targets and of the path's parameters."""
+
+
+@dataclass(frozen=True)
+class Companion:
+    """Anything that is not a completion: models, health, tokenize, and a system's own pages."""
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str  # "/v1/models/{model:path}"
+    doc: str
+    answer: Answer
+    table: Table = NO_FIELDS
+    is_native: bool = False
+
+
+@dataclass(frozen=True)
+class Dialect:
+    name: str
+    operations: tuple[Operation, ...]
+    companions: tuple[Companion, ...]
+    error: ErrorShape
+    json_only: bool = True  # refuse bodies of another content type

@@ -1,0 +1,274 @@
+"""Kinds of JSON values: each reads one, and says what would be right in words and as a schema.
+
+`read` returns the core's value, or UNSET where the value means the same as leaving the field out.
+It raises Mismatch and knows no field names: the table puts those in.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from msgspec import UNSET
+
+from segue.types import Prompt
+
+MAX_PROMPTS = 1024
+MAX_TOKEN = 2**31 - 1
+MAX_STOPS = 64
+MAX_STOP_CHARS = 1024
+MAX_BIASES = 1024
+MAX_BIAS = 100.0
+
+
+class Mismatch(Exception):
+    """The value is not what the field takes. `at` is where inside it, such as "[3]"."""
+
+    def __init__(self, expected: str, value: Any, at: str = ""):
+        super().__init__(expected)
+        self.expected = expected
+        self.value = value
+        self.at = at
+
+
+class Kind(Protocol):
+    def read(self, value: Any) -> Any: ...
+
+    def schema(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Boolean:
+    def read(self, value: Any) -> bool:
+        if type(value) is not bool:
+            raise Mismatch("true or false", value)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class Integer:
+    """`meaning` gives single values another sense: {-1: None}. `clamp` moves others into range."""
+
+    low: int
+    high: int
+    meaning: Mapping[int, Any] = field(default_factory=dict)
+    clamp: bool = False
+
+    def read(self, value: Any) -> Any:
+        # JSON has one type of number: 16.0 is an integer, 1.5 is not.
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        if type(value) is not int:
+            raise Mismatch(self._expected, value)
+        if self.clamp:
+            value = min(max(value, self.low), self.high)
+        elif not self.low <= value <= self.high:
+            raise Mismatch(self._expected, value)
+        return self.meaning.get(value, value)
+
+    @property
+    def _expected(self) -> str:
+        return f"an integer from {self.low} to {self.high}"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True)
+class Number:
+    low: float
+    high: float
+    above_low: bool = False  # the low end itself is refused
+    clamp: bool = False
+
+    def read(self, value: Any) -> float:
+        is_nan = type(value) is float and math.isnan(value)
+        if type(value) not in (float, int) or is_nan:
+            raise Mismatch(self._expected, value)
+        if self.clamp:
+            value = min(max(value, self.low), self.high)
+        elif not self.low <= value <= self.high or (self.above_low and value == self.low):
+            raise Mismatch(self._expected, value)
+        return float(value)
+
+    @property
+    def _expected(self) -> str:
+        if self.above_low:
+            return f"a number above {self.low:g}, up to {self.high:g}"
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    def schema(self) -> dict[str, Any]:
+        low = "exclusiveMinimum" if self.above_low else "minimum"
+        return {"type": "number", low: self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True)
+class Text:
+    max_chars: int
+
+    def read(self, value: Any) -> str:
+        if type(value) is not str or len(value) > self.max_chars:
+            raise Mismatch(f"a string of at most {self.max_chars} characters", value)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "maxLength": self.max_chars}
+
+
+@dataclass(frozen=True)
+class Lax:
+    """What lenient JSON readers let pass: true for 1, "5" for 5."""
+
+    kind: Kind
+
+    def read(self, value: Any) -> Any:
+        if type(value) is bool:
+            value = int(value)
+        elif type(value) is str:
+            try:
+                value = float(value) if not value.lstrip("-").isdecimal() else int(value)
+            except ValueError:
+                raise Mismatch("a number", value) from None
+        return self.kind.read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema()
+
+
+@dataclass(frozen=True)
+class NumTop:
+    """How many alternatives to report: a number, or true for one and false for none at all."""
+
+    high: int
+
+    def read(self, value: Any) -> Any:
+        if type(value) is bool:
+            return 1 if value else UNSET
+        return Integer(0, self.high).read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Integer(0, self.high).schema(), Boolean().schema()]}
+
+
+@dataclass(frozen=True)
+class OnlyEmpty:
+    """A field that is known but not served: "", [], {} and null pass, anything else is refused."""
+
+    reason: str
+
+    def read(self, value: Any) -> Any:
+        if value not in ("", [], {}):
+            raise Mismatch(f"left out: {self.reason}", value)
+        return UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return {"description": self.reason}
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Text, token ids, a mix of both, or a list of such prompts. An id among the entries of the
+    outer list makes the whole list one prompt; otherwise each entry is a prompt of its own."""
+
+    def read(self, value: Any) -> tuple[Prompt, ...]:
+        if type(value) is str or (type(value) is list and int in set(map(type, value))):
+            return (Prompt(_parts(value, "")),)
+        if type(value) is not list or not value:
+            raise Mismatch(self._expected, value)
+        if len(value) > MAX_PROMPTS:
+            raise Mismatch(f"at most {MAX_PROMPTS} prompts", value)
+        return tuple(Prompt(_parts(entry, f"[{i}]")) for i, entry in enumerate(value))
+
+    @property
+    def _expected(self) -> str:
+        return "a non-empty string, a list of token ids, or a list of those"
+
+    def schema(self) -> dict[str, Any]:
+        one = {"type": "array", "items": {"type": ["string", "integer"]}}
+        return {"anyOf": [{"type": "string"}, one, {"type": "array", "items": one}]}
+
+
+def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:
+    if type(value) is str and value:
+        return (value,)
+    if type(value) is not list or not value:
+        raise Mismatch("a non-empty string or list of token ids", value, at)
+    if set(map(type, value)) == {int}:  # the long case: thousands of ids, checked without a loop
+        return (_tokens(value, at),)
+    parts: list[str | tuple[int, ...]] = []
+    run: list[int] = []
+    for i, entry in enumerate(value):
+        if type(entry) is int:
+            run.append(entry)
+            continue
+        if type(entry) is not str:
+            raise Mismatch("a token id or a string", entry, f"{at}[{i}]")
+        if run:
+            parts.append(_tokens(run, at))
+            run = []
+        if entry:
+            parts.append(entry)
+    if run:
+        parts.append(_tokens(run, at))
+    if not parts:
+        raise Mismatch("a prompt that is not empty", value, at)
+    return tuple(parts)
+
+
+def _tokens(value: list[int], at: str) -> tuple[int, ...]:
+    for edge in (min(value), max(value)):
+        if not 0 <= edge <= MAX_TOKEN:
+            raise Mismatch(f"token ids from 0 to {MAX_TOKEN}", edge, at)
+    return tuple(value)
+
+
+@dataclass(frozen=True)
+class Stops:
+    max_stops: int = MAX_STOPS
+    max_chars: int = MAX_STOP_CHARS
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        stops = [value] if type(value) is str else value
+        if type(stops) is not list or len(stops) > self.max_stops:
+            raise Mismatch(f"a string or a list of at most {self.max_stops} strings", value)
+        for i, stop in enumerate(stops):
+            if type(stop) is not str or not 0 < len(stop) <= self.max_chars:
+                expected = f"a string of 1 to {self.max_chars} characters"
+                raise Mismatch(expected, stop, f"[{i}]" if stops is value else "")
+        return tuple(dict.fromkeys(stops))
+
+    def schema(self) -> dict[str, Any]:
+        one = {"type": "string", "minLength": 1, "maxLength": self.max_chars}
+        return {"anyOf": [one, {"type": "array", "items": one, "maxItems": self.max_stops}]}
+
+
+_TOKEN_KEY = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+@dataclass(frozen=True)
+class LogitBias:
+    def read(self, value: Any) -> dict[int, float]:
+        if type(value) is not dict or len(value) > MAX_BIASES:
+            raise Mismatch(f"an object of at most {MAX_BIASES} token ids", value)
+        return {_token_key(key): _bias(key, bias) for key, bias in value.items()}
+
+    def schema(self) -> dict[str, Any]:
+        bias = {"type": "number", "minimum": -MAX_BIAS, "maximum": MAX_BIAS}
+        return {"type": "object", "additionalProperties": bias, "maxProperties": MAX_BIASES}
+
+
+def _token_key(key: str) -> int:
+    if not _TOKEN_KEY.fullmatch(key) or int(key) > MAX_TOKEN:
+        raise Mismatch("an object whose keys are token ids", key)
+    return int(key)
+
+
+def _bias(key: str, bias: Any) -> float:
+    try:
+        return Number(-MAX_BIAS, MAX_BIAS).read(bias)
+    except Mismatch as wrong:
+        raise Mismatch(wrong.expected, bias, f"[{key}]") from None

@@ -1,0 +1,96 @@
+"""Log-probabilities in the legacy completions layout, and prompt scores as vLLM writes them."""
+
+import codecs
+from collections.abc import Iterable
+from typing import Any
+
+from segue.types import Alternative, Prompted, TokenScore
+
+LOWEST = -9999.0  # JSON has no -inf, and clients add these up
+
+
+def token_text(piece: bytes) -> str:
+    """A token as a string. Half a character is written as its bytes, so that it stays distinct."""
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(
+            chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in piece
+        )
+
+
+def finite(logprob: float) -> float:
+    return logprob if logprob > LOWEST else LOWEST
+
+
+class LegacyLogprobs:
+    """Writes runs of scored tokens; `push` says where in the text each token began.
+
+    Offsets count characters from the start of the prompt. A token that begins inside a character
+    has the offset of that character. It does not matter how the tokens are split over calls.
+    """
+
+    def __init__(self, num_top: int, offset: int):
+        self._num_top = num_top
+        self._offset = offset
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def push(self, scores: Iterable[TokenScore]) -> dict[str, list[Any]]:
+        tokens: list[str] = []
+        logprobs: list[float | None] = []
+        tops: list[dict[str, float] | None] = []
+        offsets: list[int] = []
+        for score in scores:
+            text = token_text(score.piece)
+            tokens.append(text)
+            offsets.append(max(self._offset, 0))
+            self._offset += len(self._decoder.decode(score.piece))
+            if score.logprob is None:
+                logprobs.append(None)
+                tops.append(None)
+                continue
+            logprobs.append(finite(score.logprob))
+            tops.append(_top(score.top[: self._num_top], text, score.logprob))
+        return {
+            "tokens": tokens,
+            "token_logprobs": logprobs,
+            "top_logprobs": tops,
+            "text_offset": offsets,
+        }
+
+
+def _top(alternatives: tuple[Alternative, ...], text: str, logprob: float) -> dict[str, float]:
+    # Likeliest first, so setdefault keeps the best of two ids that are written alike.
+    top: dict[str, float] = {}
+    for alternative in alternatives:
+        top.setdefault(token_text(alternative.piece), finite(alternative.logprob))
+    top[text] = max(top.get(text, LOWEST), finite(logprob))
+    return top
+
+
+def echoed(prompt: Prompted, num_top: int) -> dict[str, list[Any]]:
+    """A prompt's own tokens. Those in front of its text (BOS, an added space) have no width."""
+    scores = prompt.scores or ()
+    width = len(b"".join(score.piece for score in scores).decode(errors="replace"))
+    return LegacyLogprobs(num_top, len(prompt.text or "") - width).push(scores)
+
+
+def prompt_scores(prompt: Prompted, num_top: int) -> list[dict[str, Any] | None]:
+    """One entry a prompt token: by token id, its log-probability, rank and text."""
+    return [
+        None if score.logprob is None else _ranked(score, score.logprob, num_top)
+        for score in prompt.scores or ()
+    ]
+
+
+def _ranked(score: TokenScore, logprob: float, num_top: int) -> dict[str, Any]:
+    entry = {
+        str(other.token): _scored(other.logprob, rank, other.piece)
+        for rank, other in enumerate(score.top[:num_top], start=1)
+    }
+    entry[str(score.token)] = _scored(logprob, score.rank, score.piece)
+    return entry
+
+
+def _scored(logprob: float, rank: int, piece: bytes) -> dict[str, Any]:
+    return {"logprob": finite(logprob), "rank": rank, "decoded_token": token_text(piece)}

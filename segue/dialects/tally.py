@@ -1,0 +1,71 @@
+"""A fold over the events of one request: what an answer that is not streamed is made from."""
+
+from segue.types import (
+    CompletionRequest,
+    Delta,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    Prompted,
+    TokenScore,
+    Usage,
+)
+
+
+class Choice:
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.tokens: list[int] = []
+        self.scores: list[TokenScore] = []
+        self.finished = Finished(0, "length", "max_tokens", 0)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+
+class Tally:
+    """Everything said so far. It is the whole answer once `is_done`."""
+
+    def __init__(self, request: CompletionRequest):
+        self.n = request.n
+        self.prompts = [Prompted(prompt, (), 0) for prompt in range(len(request.prompts))]
+        self.choices = [Choice() for _ in range(len(request.prompts) * request.n)]
+        self.usage = Usage(0, 0, 0)
+        self.is_done = False
+
+    def push(self, event: Event) -> None:
+        match event:
+            case Delta():
+                choice = self.choices[event.choice]
+                choice.texts.append(event.text)
+                choice.tokens += event.tokens
+                choice.scores += event.scores or ()
+            case Prompted():
+                self.prompts[event.prompt] = event
+            case Finished():
+                self.choices[event.choice].finished = event
+            case Done():
+                self.usage = event.usage
+                self.is_done = True
+            case Failed():
+                raise TypeError("a failed request has nothing to fold")
+
+
+class Meter:
+    """Usage so far, for streams that report it with every chunk. Ends equal to Done's."""
+
+    def __init__(self) -> None:
+        self._prompt = self._completion = self._cached = 0
+
+    def push(self, event: Event) -> None:
+        if isinstance(event, Delta):
+            self._completion += len(event.tokens)
+        elif isinstance(event, Prompted):
+            self._prompt += len(event.tokens)
+            self._cached += event.num_cached
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(self._prompt, self._completion, self._cached)

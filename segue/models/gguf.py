@@ -1,0 +1,264 @@
+"""The header of a GGUF file, read with distrust before any library maps the file.
+
+Every count and length is held against the bytes that are there, so a damaged or hostile file ends
+in ModelUnavailable and never in a crash, an endless loop or a huge allocation.
+"""
+
+import math
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
+
+from segue.errors import ModelUnavailable
+
+MAGIC = b"GGUF"
+_VERSIONS = (2, 3)  # version 1 counted with 32 bits and has not been written since 2023
+_HEADER_LIMIT = 256 << 20  # the largest vocabularies need about 20 MiB
+_MAX_KEY, _MAX_TENSOR_NAME, _MAX_DIMS = 65535, 64, 4
+
+Value = int | float | bool | str
+
+# GGUF's type numbers of metadata values.
+_SCALARS = {
+    number: struct.Struct("<" + code)
+    for number, code in enumerate("BbHhIif?")  # 0 to 7
+} | {10: struct.Struct("<Q"), 11: struct.Struct("<q"), 12: struct.Struct("<d")}
+_STRING, _ARRAY = 8, 9
+
+_FILE_TYPES = {
+    int(kind): kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType
+}
+
+_U64 = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    name: str
+    shape: tuple[int, ...]  # GGML's order: the contiguous dimension first
+    type: str  # "F32", "Q4_1", ...
+    offset: int  # from the start of the file
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class GgufHeader:
+    architecture: str
+    metadata: Mapping[str, Value]  # scalars and strings
+    array_lengths: Mapping[str, int]
+    tensors: tuple[Tensor, ...]
+    num_bytes: int  # of the whole file
+
+    @property
+    def n_vocab(self) -> int:
+        """0 where the file says nothing of a vocabulary."""
+        return self.array_lengths.get("tokenizer.ggml.tokens", 0) or self.count("vocab_size")
+
+    @property
+    def train_context(self) -> int:
+        return self.count("context_length")
+
+    @property
+    def num_params(self) -> int:
+        return sum(math.prod(tensor.shape) for tensor in self.tensors)
+
+    @property
+    def tensor_types(self) -> frozenset[str]:
+        return frozenset(tensor.type for tensor in self.tensors)
+
+    @property
+    def quantization(self) -> str:
+        """The file's own word for it ("Q4_K_M"), or else the type most of its bytes have."""
+        number = self.metadata.get("general.file_type")
+        if isinstance(number, int) and number in _FILE_TYPES:
+            return _FILE_TYPES[number]
+        sizes: dict[str, int] = {}
+        for tensor in self.tensors:
+            sizes[tensor.type] = sizes.get(tensor.type, 0) + tensor.num_bytes
+        return max(sizes, key=lambda kind: sizes[kind], default="unknown")
+
+    def count(self, key: str) -> int:
+        """A whole number of this architecture ("block_count"), 0 where it is not given."""
+        value = self.metadata.get(f"{self.architecture}.{key}", 0)
+        return value if isinstance(value, int) and value > 0 else 0
+
+
+def header(path: str | Path) -> GgufHeader:
+    """Read and check the header of the file at `path`. Raises ModelUnavailable."""
+    check_magic(path)
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            with mmap.mmap(
+                file.fileno(), min(size, _HEADER_LIMIT), access=mmap.ACCESS_READ
+            ) as view:
+                return _Reader(view, size).header()
+    except _Damaged as damage:
+        raise ModelUnavailable(
+            f"{path} is not a sound GGUF file: {damage}; fetch it again"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ModelUnavailable(f"cannot read {path}: {error}") from None
+
+
+def check_magic(path: str | Path) -> None:
+    """Raises ModelUnavailable unless a readable file at `path` begins as a GGUF does."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(len(MAGIC))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ModelUnavailable(f"cannot read {path}: {reason}") from None
+    if start != MAGIC:
+        raise ModelUnavailable(
+            f"{path} is not a GGUF file (it begins with {start!r}, not {MAGIC!r}); "
+            "other formats must be converted to GGUF first"
+        )
+
+
+class _Damaged(Exception):
+    """What is wrong with the file."""
+
+
+class _Reader:
+    def __init__(self, view: mmap.mmap, file_size: int):
+        self.view = view
+        self.file_size = file_size
+        self.limit = len(view)
+        self.at = len(MAGIC)
+
+    def header(self) -> GgufHeader:
+        version = int.from_bytes(self.take(4), "little")
+        if version not in _VERSIONS:
+            # A big-endian file shows its version in the high bytes.
+            kind = "big-endian" if version & 0xFFFF == 0 and version else f"version {version}"
+            raise _Damaged(f"it is {kind}, and only little-endian versions 2 and 3 can be read")
+        num_tensors = self.counted("tensors", 8 + 4 + 8 + 4 + 8)
+        num_pairs = self.counted("metadata entries", 8 + 4 + 1)
+        metadata, lengths = self.pairs(num_pairs)
+        entries = [self.tensor_entry() for _ in range(num_tensors)]
+        alignment = metadata.get("general.alignment", 32)
+        if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment % 8:
+            raise _Damaged(f"its alignment is {alignment!r}")
+        start = -(-self.at // alignment) * alignment
+        tensors = [self.placed(entry, start, alignment) for entry in entries]
+        if len({tensor.name for tensor in tensors}) < len(tensors):
+            raise _Damaged("two tensors have the same name")
+        architecture = metadata.get("general.architecture")
+        if not isinstance(architecture, str) or not architecture:
+            raise _Damaged("it names no architecture (general.architecture)")
+        return GgufHeader(architecture, metadata, lengths, tuple(tensors), self.file_size)
+
+    # --- primitives: each checks before it moves ---
+
+    def take(self, length: int) -> bytes:
+        if length > self.limit - self.at:
+            raise _Damaged(f"it ends inside its header (at byte {self.at})")
+        start = self.at
+        self.at += length
+        return self.view[start : self.at]
+
+    def u64(self) -> int:
+        return int.from_bytes(self.take(8), "little")
+
+    def u32(self) -> int:
+        return int.from_bytes(self.take(4), "little")
+
+    def counted(self, what: str, least_bytes: int) -> int:
+        """A count of things that take at least so many bytes each."""
+        count = self.u64()
+        if count > (self.limit - self.at) // least_bytes:
+            raise _Damaged(
+                f"it claims {count} {what}, more than its {self.file_size} bytes can hold"
+            )
+        return count
+
+    def name(self, what: str, longest: int) -> str:
+        length = self.u64()
+        if not 0 < length <= longest:
+            raise _Damaged(f"a {what} has a name of {length} bytes")
+        try:
+            return self.take(length).decode()
+        except UnicodeDecodeError:
+            raise _Damaged(f"a {what} has a name that is not UTF-8") from None
+
+    # --- metadata ---
+
+    def pairs(self, count: int) -> tuple[dict[str, Value], dict[str, int]]:
+        scalars: dict[str, Value] = {}
+        lengths: dict[str, int] = {}
+        for _ in range(count):
+            key = self.name("metadata entry", _MAX_KEY)
+            if key in scalars or key in lengths:
+                raise _Damaged(f"{key} is given twice")
+            kind = self.u32()
+            if kind == _ARRAY:
+                lengths[key] = self.skip_array(key)
+            else:
+                scalars[key] = self.scalar(key, kind)
+        return scalars, lengths
+
+    def scalar(self, key: str, kind: int) -> Value:
+        if kind == _STRING:
+            return self.take(self.u64()).decode(errors="replace")
+        form = _SCALARS.get(kind)
+        if form is None:
+            raise _Damaged(f"{key} has the unknown type {kind}")
+        value: Value = form.unpack(self.take(form.size))[0]
+        return value
+
+    def skip_array(self, key: str) -> int:
+        kind = self.u32()
+        if kind == _STRING:
+            length = self.counted(f"strings in {key}", 8)
+            self.skip_strings(length)
+            return length
+        form = _SCALARS.get(kind)
+        if form is None:
+            raise _Damaged(f"{key} is an array of the unknown type {kind}")
+        length = self.counted(f"values in {key}", form.size)
+        self.at += length * form.size
+        return length
+
+    def skip_strings(self, count: int) -> None:
+        # The one hot loop: a vocabulary and its merges are hundreds of thousands of strings.
+        at, unpack, view = self.at, _U64.unpack_from, self.view
+        try:
+            for _ in range(count):
+                at += 8 + unpack(view, at)[0]
+        except (struct.error, OverflowError):
+            at = self.limit + 1
+        if at > self.limit:
+            raise _Damaged(f"it ends inside its header (at byte {self.at})")
+        self.at = at
+
+    # --- tensors ---
+
+    def tensor_entry(self) -> tuple[str, tuple[int, ...], int, int]:
+        name = self.name("tensor", _MAX_TENSOR_NAME)
+        num_dims = self.u32()
+        if num_dims > _MAX_DIMS:
+            raise _Damaged(f"tensor {name} has {num_dims} dimensions")
+        shape = tuple(self.u64() for _ in range(num_dims))
+        return name, shape, self.u32(), self.u64()
+
+    def placed(
+        self, entry: tuple[str, tuple[int, ...], int, int], start: int, alignment: int
+    ) -> Tensor:
+        name, shape, number, offset = entry
+        try:
+            kind = GGMLQuantizationType(number)
+            block, block_bytes = GGML_QUANT_SIZES[kind]
+        except (ValueError, KeyError):
+            raise _Damaged(f"tensor {name} has the unknown type {number}") from None
+        if 0 in shape or (shape or (1,))[0] % block:
+            raise _Damaged(f"tensor {name} cannot have the shape {shape} as {kind.name}")
+        num_bytes = math.prod(shape) // block * block_bytes
+        if offset % alignment or start + offset + num_bytes > self.file_size:
+            raise _Damaged(f"tensor {name} does not lie within the file; it may be cut off")
+        return Tensor(name, shape, kind.name, start + offset, num_bytes)

@@ -1,0 +1,166 @@
+"""Models on Hugging Face: which file of a repository is meant, and bringing it to the hub's cache.
+
+That cache is shared with every other program that uses it, and HF_HOME, HF_TOKEN, HF_ENDPOINT and
+HF_HUB_OFFLINE mean what they always mean.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from segue.errors import ModelUnavailable
+from segue.models.names import ModelRef
+
+# Small and good first; then what a repository with few files is likely to have.
+PREFERRED = (
+    *("Q4_K_M", "Q8_0", "Q4_0", "Q4_K_S", "Q5_K_M", "Q5_K_S", "Q6_K", "Q4_1", "Q5_0", "Q5_1"),
+    *("IQ4_NL", "IQ4_XS", "MXFP4", "F16", "BF16", "F32", "Q3_K_M", "Q2_K"),
+)
+_NOT_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
+_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.gguf", re.IGNORECASE)
+
+
+_UNREACHABLE = (
+    "Hugging Face cannot be reached; serve a file instead (segue serve PATH.gguf), "
+    "or set HTTPS_PROXY or HF_ENDPOINT"
+)
+
+
+class Hub(Protocol):
+    def cached(self, repo: str) -> Mapping[str, Path]:
+        """The files of the repository that are on this machine already."""
+
+    def files(self, repo: str) -> Sequence[str]:
+        """Every file of the repository."""
+
+    def download(self, repo: str, file: str) -> Path: ...
+
+
+class HuggingFace:
+    """The real one. The library is imported when it is needed: that takes a third of a second."""
+
+    def cached(self, repo: str) -> Mapping[str, Path]:
+        from huggingface_hub import CacheNotFound, scan_cache_dir
+
+        try:
+            repos = scan_cache_dir().repos
+        except CacheNotFound:
+            return {}
+        for found in repos:
+            main = found.refs.get("main")
+            if found.repo_type == "model" and found.repo_id == repo and main is not None:
+                paths = [file.file_path for file in main.files]
+                return {path.relative_to(main.snapshot_path).as_posix(): path for path in paths}
+        return {}
+
+    def files(self, repo: str) -> Sequence[str]:
+        from huggingface_hub import list_repo_files
+
+        return list_repo_files(repo)
+
+    def download(self, repo: str, file: str) -> Path:
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(repo, file))
+
+
+def fetch(ref: ModelRef, hub: Hub) -> Path:
+    """The path of the model's file, the first of them if it is split. Raises ModelUnavailable."""
+    try:
+        cached = hub.cached(ref.repo)
+        # A restart serves the file it served before, and needs no network for it.
+        if local := choose(cached, ref.file, (ref.quant or PREFERRED[0],)):
+            return cached[local[0]]
+        files = _wanted(ref, hub, cached)
+        first, *_ = [cached.get(file) or hub.download(ref.repo, file) for file in files]
+        return first
+    except ModelUnavailable:
+        raise
+    except (
+        Exception
+    ) as error:  # the library lets errors of its HTTP client through, whichever it is
+        raise ModelUnavailable(f"cannot fetch {_shown(ref)}: {_explain(error)}") from error
+
+
+def _wanted(ref: ModelRef, hub: Hub, cached: Mapping[str, Path]) -> list[str]:
+    preferred = (ref.quant,) if ref.quant else PREFERRED
+    try:
+        listed = hub.files(ref.repo)
+    except Exception:
+        if local := choose(cached, ref.file, preferred):
+            return local  # offline, but there is something to serve
+        raise
+    files = choose(listed, ref.file, preferred)
+    if not files:
+        models = ", ".join(sorted(_models(listed))[:20]) or "no .gguf file at all"
+        raise ModelUnavailable(
+            f"{ref.repo} has no {ref.file or ref.quant or 'file to choose by itself'}; it has: "
+            f"{models}. Write hf:{ref.repo}/FILE.gguf"
+        )
+    return files
+
+
+def choose(files: Iterable[str], file: str, preferred: Sequence[str]) -> list[str]:
+    """The files of one model: `file`, or the first preferred quantisation. Empty if incomplete."""
+    models = _models(files)
+    if file:
+        return _all_parts(file, models)
+    for quant in preferred:
+        pattern = re.compile(rf"(?:^|[-._/]){re.escape(quant)}(?=[-./]|$)", re.IGNORECASE)
+        found = [name for name in models if pattern.search(name)]
+        if found:
+            return _all_parts(min(found, key=lambda name: (len(name), name)), models)
+    firsts = [
+        name for name in models if not (part := _PART.fullmatch(name)) or part["number"] == "00001"
+    ]
+    if (
+        len(firsts) == 1 and len(preferred) > 1
+    ):  # nobody named a quantisation, and there is one model
+        return _all_parts(firsts[0], models)
+    return []
+
+
+def _models(files: Iterable[str]) -> set[str]:
+    return {
+        file
+        for file in files
+        if file.lower().endswith(".gguf")
+        and not _NOT_MODELS.search(file)
+        and not {"", "..", "."} & set(file.split("/"))  # a listing is foreign input
+    }
+
+
+def _all_parts(file: str, models: set[str]) -> list[str]:
+    part = _PART.fullmatch(file)
+    if not part:
+        return [file] if file in models else []
+    total = part["total"]
+    names = [f"{part['stem']}-{n:05}-of-{total}.gguf" for n in range(1, int(total) + 1)]
+    return names if models.issuperset(names) else []
+
+
+def _shown(ref: ModelRef) -> str:
+    return f"{ref.repo}/{ref.file}" if ref.file else ref.repo
+
+
+def _explain(error: Exception) -> str:
+    from huggingface_hub import errors
+
+    sentences: list[tuple[type[Exception], str]] = [
+        (errors.LocalEntryNotFoundError, _UNREACHABLE),
+        (errors.OfflineModeIsEnabled, "HF_HUB_OFFLINE is set and the file is not in the cache"),
+        (errors.GatedRepoError, "accept its terms on huggingface.co, then set HF_TOKEN"),
+        (
+            errors.RepositoryNotFoundError,
+            "there is no such repository, or it is private and HF_TOKEN is not set; "
+            "for a local file, write its path beginning with ./",
+        ),
+        (errors.EntryNotFoundError, "the repository has no such file"),
+        (errors.HfHubHTTPError, f"the hub answered: {error}"),
+        (OSError, f"{getattr(error, 'strerror', None) or error}"),
+    ]
+    for kind, sentence in sentences:
+        if isinstance(error, kind):
+            return sentence
+    return f"{_UNREACHABLE} ({error})"

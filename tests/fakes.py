@@ -1,0 +1,152 @@
+"""Doubles of the engine seam for the HTTP layer: they say what a script tells them to."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+
+from segue.errors import Unavailable, UnknownModel
+from segue.types import (
+    CompletionRequest,
+    Delta,
+    Done,
+    Event,
+    Finished,
+    ModelInfo,
+    Prompted,
+    Stats,
+    TokenScore,
+    Usage,
+)
+
+INFO = ModelInfo(
+    name="tiny",
+    architecture="llama",
+    runner="fake",
+    context_length=2048,
+    vocab_size=256,
+    num_params=1,
+    size_bytes=1,
+    quantization="F32",
+    has_fim=False,
+    deterministic=True,
+    kv_tokens=2048,
+)
+
+
+class Pause:
+    """A place in a script where the engine waits until the test lets it go on, or for ever."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+
+
+Script = Callable[[CompletionRequest], Iterable[Event | Pause | Exception]]
+
+
+def prompt_text(request: CompletionRequest, prompt: int) -> str:
+    parts = request.prompts[prompt].parts
+    return "".join(part if isinstance(part, str) else bytes(part).decode() for part in parts)
+
+
+def score(piece: bytes, logprob: float | None = -1.0) -> TokenScore:
+    return TokenScore(piece[0], piece, logprob, 0 if logprob is None else 1, ())
+
+
+def speak(*words: str) -> Script:
+    """Every choice says these words, a token each; with a byte a prompt token."""
+
+    def script(request: CompletionRequest) -> Iterable[Event]:
+        num_prompt = 0
+        for index in range(len(request.prompts)):
+            text = prompt_text(request, index)
+            tokens = tuple(text.encode())
+            num_prompt += len(tokens)
+            scores = None
+            if request.prompt_logprobs is not None:
+                scores = tuple(score(bytes([t]), -2.0 if i else None) for i, t in enumerate(tokens))
+            is_wanted = request.echo or request.logprobs is not None
+            yield Prompted(index, tokens, 0, text if is_wanted else None, scores)
+        choices = range(len(request.prompts) * request.n)
+        said = words if request.max_tokens is None else words[: request.max_tokens]
+        for word in said:
+            scores = (score(word.encode()),) if request.logprobs is not None else None
+            yield from (Delta(choice, word, (word.encode()[0],), scores) for choice in choices)
+        yield from (Finished(choice, "stop", "eos", len(said)) for choice in choices)
+        usage = Usage(num_prompt, len(said) * len(choices), 0)
+        yield Done(usage, request.sampling.seed or 0)
+
+    return script
+
+
+class ScriptedEngine:
+    """Implements Engine. `requests` are those submitted; `closed` is set when one ends early."""
+
+    info = INFO
+
+    def __init__(self, script: Script):
+        self.script = script
+        self.requests: list[CompletionRequest] = []
+        self.is_restarting = False
+        self.started = threading.Event()
+        self.closed = threading.Event()
+
+    async def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
+        self.requests.append(request)
+        self.started.set()
+        try:
+            for step in self.script(request):
+                if isinstance(step, Pause):
+                    await step.go.wait()
+                elif isinstance(step, Exception):
+                    raise step
+                else:
+                    yield step
+        except (asyncio.CancelledError, GeneratorExit):
+            self.closed.set()
+            raise
+
+    async def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        return list(text.encode())
+
+    async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
+        return [bytes([token]) for token in tokens]
+
+    async def stats(self) -> Stats:
+        if self.is_restarting:
+            raise Unavailable("restarting", retry_after_s=2.0)
+        return Stats()
+
+    async def close(self, drain_s: float = 0.0) -> None: ...
+
+
+class OneModel:
+    """Implements Models: one engine under some names. `gate` holds it back as loading would."""
+
+    @property
+    def names(self) -> list[str]:
+        return ["tiny"]
+
+    def load(self, engine: ScriptedEngine) -> None:
+        self.engine = engine
+        self.is_up = True
+        self.is_starting = False
+        self.gate: Callable[[], Awaitable[None]] | None = None
+
+    def resolve(self, name: str) -> str:
+        if name == "unknown":
+            raise UnknownModel(f"{name} is not served", "model")
+        return "tiny"
+
+    async def open(self, name: str) -> ScriptedEngine:
+        self.resolve(name)
+        if self.gate:
+            await self.gate()
+        return self.engine
+
+    def loaded(self, name: str) -> ScriptedEngine | None:
+        return self.engine if self.is_up else None
+
+    def is_loading(self, name: str) -> bool:
+        return self.is_starting
+
+    async def close(self, drain_s: float = 0.0) -> None: ...

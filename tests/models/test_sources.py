@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from segue.errors import ModelUnavailable
+from segue.models import hub
+from segue.models.gguf import header
+from segue.models.names import parse
+from segue.models.sources import fetch
+
+
+def test_a_path_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (str(tmp_path / "m.gguf"), "~/m.gguf"):
+        assert fetch(parse(name), tmp_path / "cache") == tmp_path / "m.gguf"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_paths_that_cannot_be_served(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGML")
+    for path, reason in [
+        (tmp_path / "m.gguf", "not a GGUF file"),
+        (tmp_path / "absent.gguf", "there is no file"),
+        (tmp_path, r"is a folder; name one of its files: m\.gguf"),
+    ]:
+        with pytest.raises(ModelUnavailable, match=reason):
+            fetch(parse(f"name={path}"), tmp_path / "cache")
+
+
+def test_what_the_hub_brings_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "page.gguf").write_bytes(b"<html>")
+    monkeypatch.setattr(hub, "fetch", lambda ref, _: tmp_path / "page.gguf")
+    with pytest.raises(ModelUnavailable, match="not a GGUF file"):
+        fetch(parse("o/r"), tmp_path / "cache")
+
+
+@pytest.mark.model
+def test_the_embedded_model_is_the_one_promised(embedded_gguf: Path) -> None:
+    head = header(embedded_gguf)
+    assert (head.architecture, head.n_vocab, head.train_context) == ("llama", 49152, 8192)
+    assert head.quantization == "Q4_1"

@@ -1,0 +1,49 @@
+import pytest
+
+from segue.dialects.base import Reply
+from segue.errors import BodyTooLarge, Overloaded, UnknownPath
+from segue.server.framing import FRAMES, error_headers, reply_messages
+
+
+def test_server_sent_events() -> None:
+    frame = FRAMES["sse"]
+    assert frame.wrap([{"a": "é\n"}], False) == ['data: {"a":"é\\n"}\n\n'.encode()]
+    assert frame.wrap([1, 2], True) == [b"data: 1\n\ndata: 2\n\ndata: [DONE]\n\n"]
+    assert frame.wrap([], False) == []
+    assert FRAMES["sse_open"].wrap([1], True) == [b"data: 1\n\n"]
+
+
+def test_ndjson_is_one_object_a_write() -> None:
+    """Some readers parse what one read returns: two objects in it stall them for good."""
+    assert FRAMES["ndjson"].wrap([{}, {}], False) == [b"{}\n", b"{}\n"]
+    assert FRAMES["ndjson"].wrap([{}], True) == [b"{}\n", b""]
+    assert FRAMES["ndjson"].ping == b""
+
+
+def test_whole_replies() -> None:
+    start, body = reply_messages(Reply({"a": [1]}, 201, (("x-y", "z"),)), [(b"k", b"v")])
+    assert start["status"] == 201
+    assert start["headers"] == [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"9"),
+        (b"x-y", b"z"),
+        (b"k", b"v"),
+    ]
+    assert body["body"] == b'{"a":[1]}'
+    start, body = reply_messages(Reply("it is ü\n"))
+    assert start["headers"][0] == (b"content-type", b"text/plain; charset=utf-8")
+    assert body["body"] == "it is ü\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "whole", "milliseconds"),
+    [(0, b"1", b"1"), (1.5, b"2", b"1500"), (3, b"3", b"3000")],
+)
+def test_retry_headers(seconds: float, whole: bytes, milliseconds: bytes) -> None:
+    headers = dict(error_headers(Overloaded("later", retry_after_s=seconds)))
+    assert headers == {b"retry-after": whole, b"retry-after-ms": milliseconds}
+
+
+def test_connection_closes_only_over_an_unread_body() -> None:
+    assert error_headers(UnknownPath("x")) == []
+    assert error_headers(BodyTooLarge("x")) == [(b"connection", b"close")]

@@ -1,0 +1,48 @@
+import asyncio
+
+import pytest
+
+from segue.errors import Unavailable, UnknownModel
+from segue.server.service import ModelService
+from segue.types import Stats
+from tests.fakes import INFO, OneModel, ScriptedEngine, speak
+
+
+@pytest.fixture
+def models() -> OneModel:
+    models = OneModel()
+    models.load(ScriptedEngine(speak()))
+    return models
+
+
+@pytest.fixture
+def service(models: OneModel) -> ModelService:
+    return ModelService(models, version="1", started=5)
+
+
+def test_cards_never_stand_for_another_model(service: ModelService) -> None:
+    assert [card.name for card in service.cards()] == ["tiny"]
+    assert service.card("") == service.card("tiny")
+    with pytest.raises(UnknownModel):
+        service.card("other")
+
+
+def test_status(models: OneModel, service: ModelService) -> None:
+    assert (service.card("").status, service.card("").info) == ("ok", INFO)
+    models.is_up = False
+    assert (service.card("").status, service.card("").info) == ("idle", None)
+    models.is_starting = True
+    assert service.card("").status == "loading"
+
+
+def test_engine_questions(models: OneModel, service: ModelService) -> None:
+    async def main() -> None:
+        tokens = await service.tokenize("tiny", "ab", add_special=False, parse_special=False)
+        assert tokens == [97, 98]
+        assert await service.pieces("", tokens) == [b"a", b"b"]
+        assert await service.stats("tiny") == Stats()
+        models.is_up = False
+        with pytest.raises(Unavailable):
+            await service.stats("tiny")
+
+    asyncio.run(main())

@@ -1,0 +1,138 @@
+"""The import law, as a table. A room may use what its row says and nothing else of ours."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MAX_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+# Room (longest match) → what of ours it may import; a name stands for everything under it.
+LAW: dict[str, tuple[str, ...]] = {
+    "segue.types": (),
+    "segue.errors": (),
+    "segue.config": ("segue.errors", "segue.cpus"),
+    "segue.cpus": (),
+    "segue.metrics": ("segue.types",),
+    "segue.dialects": ("segue.types", "segue.errors", "segue.dialects"),
+    "segue.server": (
+        "segue",
+        "segue.types",
+        "segue.errors",
+        "segue.dialects",
+        "segue.engine.seam",
+        "segue.metrics",
+        "segue.server",
+    ),
+    "segue.engine": ("segue.types", "segue.errors", "segue.engine"),
+    "segue.runners": (
+        "segue.types",
+        "segue.errors",
+        "segue.engine.seam",
+        "segue.models.gguf",
+        "segue.runners",
+    ),
+    "segue.distributed": (
+        "segue.types",
+        "segue.errors",
+        "segue.engine.seam",
+        "segue.models.gguf",
+        "segue.distributed",
+    ),
+    "segue.models": ("segue.types", "segue.errors", "segue.models"),
+}
+
+# Library → the only modules that may import it (by prefix).
+OWNERS: dict[str, tuple[str, ...]] = {
+    "ctypes": ("segue.runners.llama",),
+    "xllamacpp": ("segue.runners.llama",),
+    "openvino": ("segue.runners.openvino",),
+    "openvino_genai": ("segue.runners.openvino",),
+    "vllm": ("segue.distributed",),
+    "llguidance": ("segue.engine.constraint",),
+    "starlette": ("segue.server", "segue.cli"),
+    "uvicorn": ("segue.server", "segue.cli"),
+    "click": ("segue.cli", "segue.bench"),
+    "pickle": (),
+}
+
+# Nothing of the wire reaches the engine.
+BANNED: dict[str, tuple[str, ...]] = {"segue.engine": ("json", "http", "starlette", "uvicorn")}
+
+# The only modules without a row in the law: they build the concretes and run them.
+BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
+
+# What every dialect may share. The others in the room are dialects: each may have one parent.
+DIALECT_PARTS = {"base", "fields", "kinds", "logprobs", "tally", "text_completion"}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted((ROOT / "segue").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(name: str) -> Iterator[str]:
+    """Every module imported anywhere in this one, whole names, lazy imports included."""
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: imports are absolute"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else str(node.module)
+
+
+def is_under(name: str, room: str) -> bool:
+    # "segue" itself stands for the package's own file only, not for everything in it.
+    return name == room or (room != "segue" and name.startswith(room + "."))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_rooms_keep_to_themselves(name: str) -> None:
+    room = max((room for room in LAW if is_under(name, room)), key=len, default=None)
+    if room is None:
+        assert name in BUILDERS
+        return
+    ours = {module for module in imports(name) if module.split(".")[0] == "segue"}
+    assert {
+        module for module in ours if not any(is_under(module, may) for may in LAW[room])
+    } == set()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_libraries_have_one_owner(name: str) -> None:
+    for module in imports(name):
+        library = module.split(".")[0]
+        owners = OWNERS.get(library)
+        assert owners is None or name.startswith(owners), f"{name} imports {module}"
+        for room, banned in BANNED.items():
+            assert not (is_under(name, room) and library in banned), f"{name} imports {module}"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("segue.dialects.")])
+def test_a_dialect_has_at_most_one_parent(name: str) -> None:
+    room = "segue.dialects."
+    siblings = {module.removeprefix(room) for module in imports(name) if module.startswith(room)}
+    parents = siblings - DIALECT_PARTS
+    is_part = name.removeprefix(room) in DIALECT_PARTS
+    assert len(parents) <= (0 if is_part else 1)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_files_and_functions_stay_small(name: str) -> None:
+    source = MODULES[name].read_text()
+    assert len(source.splitlines()) <= MAX_LINES
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            num_lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert num_lines <= MAX_FUNCTION_LINES, f"{node.name} has {num_lines} lines"
