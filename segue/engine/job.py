@@ -36,7 +36,7 @@ class Filling:
 
     way: Way
     num_dropped: list[int]
-    texts: list[str] | None = None  # what to echo, where the tokens hold more than the prompt
+    texts: list[str]  # what to echo: the tokens hold more than the caller's prompt
     end_tokens: frozenset[int] = frozenset()  # more of them than the model has anyway
 
 
@@ -126,29 +126,23 @@ class Job:
         index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
         self._add_usage(cached=leader.num_cached)
         filling = self._filling
+        shows_text = self.request.echo or self.request.logprobs is not None
         return [
             Prompted(
                 index,
                 tuple(tokens),
                 leader.num_cached,
-                self._prompt_text(index, tokens),
+                self._prompt_text(index, tokens) if shows_text else None,
                 self._prompt_scores(leader, tokens),
                 filling.way if filling else None,
                 filling.num_dropped[index] if filling else 0,
             )
         ]
 
-    def _prompt_text(self, index: int, tokens: list[int]) -> str | None:
-        if not self.request.echo and self.request.logprobs is None:
-            return None
-        if self._filling is not None and self._filling.texts is not None:
-            return self._filling.texts[index]
-        return decode([self._prompt_piece(token) for token in tokens])
-
     def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
         if leader.scores is None:
             return None
-        first = TokenScore(tokens[0], self._prompt_piece(tokens[0]), None, 0, ())
+        first = TokenScore(tokens[0], self._vocab.piece(tokens[0]), None, 0, ())
         return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
 
     def progressed(self, sequence: Sequence) -> list[Event]:
@@ -221,9 +215,15 @@ class Job:
             u.prompt_tokens, u.completion_tokens + completion, u.cached_tokens + cached
         )
 
-    def _prompt_piece(self, token: int) -> bytes:
-        """BOS has no text: it was put there by us, not by the caller."""
-        return b"" if token == self._vocab.bos else self._vocab.piece(token)
+    def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
+        """As the caller wrote it: without the BOS or the space that the tokenizer puts in front."""
+        if self._filling is not None:
+            return self._filling.texts[prompt_index]
+        vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
+        has_bos = vocab.adds_bos and tokens[0] == vocab.bos
+        text = decode([vocab.piece(token) for token in tokens[has_bos:]])
+        written = "".join(part for part in parts if isinstance(part, str))
+        return written if text == " " + written else text
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text: control tokens add nothing."""

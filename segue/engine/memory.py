@@ -48,14 +48,12 @@ class Memory:
         """How many cached tokens to keep: the last token is always computed, for its logits."""
         if match is None:
             return 0
+        # To score a token, the row before it is computed: again, if only the tokens before were scored.
         limit = len(sequence.tokens) - 1
-        if sequence.is_scoring_all:
-            return min(match.length - 1, limit)  # the row before the first unscored token
         if sequence.is_scoring:
-            limit = sequence.score_from - 1
-        if not self._limits.can_trim and match.length > limit:
-            return 0
-        return min(match.length, limit)
+            limit = match.length - 1 if sequence.score_from == 1 else sequence.score_from - 1
+        reuse = min(match.length, limit)
+        return reuse if self._limits.can_trim or reuse == match.length else 0
 
     def _take_slot(
         self, sequence: Sequence, match: Match | None, reuse: int, num_reserved: int, must: bool

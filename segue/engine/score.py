@@ -14,7 +14,11 @@ from segue.engine.seam import Logits
 from segue.types import Alternative, TokenScore
 
 LOWEST = -9999.0  # stands for minus infinity, which JSON cannot say
-_BLOCK = 64
+_HEIGHT = (
+    64  # a row is looked at as a matrix of so many rows: columns reduce with vector instructions
+)
+
+Row = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -84,54 +88,71 @@ def empty(num_top: int) -> Scores:
 
 
 def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
-    """Row i of `logits` is the distribution over what `targets[i]` is."""
-    num_rows = len(targets)
-    num_top = min(num_top, logits.shape[1])
-    logprobs = np.empty(num_rows, np.float32)
-    ranks = np.empty(num_rows, np.int32)
-    ids = np.empty((num_rows, num_top), np.int32)
-    values = np.empty((num_rows, num_top), np.float32)
-    # Row by row: a row stays in the processor's cache, and sums cannot depend on batch-mates.
-    for i, target in enumerate(targets):
-        row = logits[i]
-        norm = _log_sum_exp(row)
-        chosen = row[target]
-        logprobs[i] = chosen - norm
-        ranks[i] = 1 + np.count_nonzero(row > chosen)
-        if num_top:
-            ids[i] = _top(row, num_top)
-            values[i] = row[ids[i]] - norm
-    np.maximum(logprobs, LOWEST, out=logprobs)
-    np.maximum(values, LOWEST, out=values)
-    return Scores(logprobs, ranks, ids, values)
+    """Row i of `logits` is the distribution over what `targets[i]` is. Logits that are not numbers score NaN."""
+    num_rows, width = len(targets), logits.shape[1]
+    num_top = min(num_top, width)
+    scores = Scores(
+        np.empty(num_rows, np.float32),
+        np.empty(num_rows, np.int32),
+        np.empty((num_rows, num_top), np.int32),
+        np.empty((num_rows, num_top), np.float32),
+    )
+    scratch = _Scratch(width)
+    with np.errstate(invalid="ignore"):
+        # Row by row: a row stays in the processor's cache, and sums cannot depend on batch-mates.
+        for i, target in enumerate(targets):
+            row = logits[i]
+            best = _top(row, num_top) if num_top else _NONE
+            norm = scratch.log_sum_exp(row, row[best[0]] if num_top else row.max())
+            chosen, tops = row[target], row[best]
+            scores.logprobs[i] = chosen - norm
+            scores.ranks[i] = scratch.rank(row, chosen, tops)
+            scores.ids[i] = best
+            np.subtract(tops, norm, out=scores.values[i])
+    np.maximum(scores.logprobs, LOWEST, out=scores.logprobs)
+    np.maximum(scores.values, LOWEST, out=scores.values)
+    return scores
 
 
-def chances(row: NDArray[np.float32], tokens: Sequence[int]) -> list[float]:
-    """The log-probability of each of `tokens` to be the next one."""
-    values = row[list(tokens)] - _log_sum_exp(row)
-    return [max(float(value), LOWEST) for value in values]
+_NONE = np.empty(0, np.intp)
 
 
-def _log_sum_exp(row: NDArray[np.float32]) -> np.float32:
-    best = row.max()
-    return np.float32(best + np.log(np.exp(row - best).sum(dtype=np.float64)))
+class _Scratch:
+    """Room for the passes over one row, so that they stay in the processor's cache."""
+
+    def __init__(self, width: int) -> None:
+        self._weights = np.empty(width, np.float32)
+        self._is_higher = np.empty(width, np.bool_)
+        whole = width - width % _HEIGHT
+        self._columns = self._weights[:whole].reshape(_HEIGHT, -1)
+        self._rest = self._weights[whole:]
+
+    def log_sum_exp(self, row: Row, best: np.float32) -> np.float32:
+        """Columns are added up by vector instructions in single precision, their sums in double."""
+        np.subtract(row, best, out=self._weights)
+        np.exp(self._weights, out=self._weights)
+        total = self._columns.sum(axis=0).sum(dtype=np.float64) + self._rest.sum(dtype=np.float64)
+        return np.float32(best + np.log(total))
+
+    def rank(self, row: Row, chosen: np.float32, tops: Row) -> int:
+        """1 is the likeliest. Whatever is likelier than one of the best is among the best itself."""
+        if tops.size and chosen >= tops[-1]:
+            return 1 + int(np.count_nonzero(tops > chosen))
+        np.greater(row, chosen, out=self._is_higher)
+        return 1 + int(np.count_nonzero(self._is_higher))
 
 
-def _top(row: NDArray[np.float32], num_top: int) -> NDArray[np.intp]:
+def _top(row: Row, num_top: int) -> NDArray[np.intp]:
     """The `num_top` likeliest ids, likeliest first, lower ids first among equals.
 
-    The best k tokens lie in the k blocks with the highest maxima, so only those are sorted.
+    At least k logits reach the k-th highest peak of the columns, and rarely many more: only those are sorted.
     """
-    num_blocks = row.size // _BLOCK
-    if num_top >= num_blocks:
-        candidates: NDArray[np.intp] = np.arange(row.size)
-    else:
-        body = row[: num_blocks * _BLOCK].reshape(num_blocks, _BLOCK)
-        peaks = body.max(axis=1)
-        floor = np.partition(peaks, num_blocks - num_top)[num_blocks - num_top]
-        blocks = np.flatnonzero(peaks >= floor)
-        inside = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
-        candidates = np.concatenate([inside, np.arange(num_blocks * _BLOCK, row.size)])
-        candidates = candidates[row[candidates] >= floor]
-    order = np.lexsort((candidates, -row[candidates]))
-    return candidates[order[:num_top]]
+    if num_top == 1:
+        return np.array([row.argmax()])
+    width = row.size // _HEIGHT
+    if num_top > width:
+        return np.asarray(np.argsort(-row, kind="stable")[:num_top])
+    peaks = row[: width * _HEIGHT].reshape(_HEIGHT, width).max(axis=0)
+    floor = np.partition(peaks, width - num_top)[width - num_top]
+    found = np.flatnonzero(~(row < floor))  # what is not a number shows too
+    return np.asarray(found[np.argsort(-row[found], kind="stable")[:num_top]])

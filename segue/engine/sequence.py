@@ -81,6 +81,12 @@ class Sequence:
         """Only scores of a whole prompt are shared by way of the prefix cache."""
         return self.is_scoring and self.score_from == 1
 
+    def scores_for(self, other: "Sequence") -> bool:
+        """Whether the scores of its prompt have all that the other's need."""
+        return (
+            self.num_top is not None and other.num_top is not None and self.num_top >= other.num_top
+        )
+
     @property
     def is_waiting_for_leader(self) -> bool:
         return self.leader is not None and not self.leader.has_read_prompt
