@@ -136,20 +136,20 @@ class Search:
         """Cuts to score further. None: `best` is the answer, best first."""
         self._cuts.sort(key=lambda cut: (-cut.bound, cut.candidate, cut.text))
         self.best = []
-        unsure: list[Cut] = []
+        unsure: dict[Cut, None] = {}
         for is_picky in (True, False):  # first one middle of each candidate, then any others
             texts = {cut.text for cut in self.best}
             candidates = {cut.candidate for cut in self.best} if is_picky else set()
             for cut in self._cuts:
                 if len(self.best) == self._n or len(unsure) == _WIDTH:
-                    return unsure
+                    return list(unsure)
                 if cut.text in texts or cut.candidate in candidates:
                     continue
                 if not cut.is_complete:
-                    unsure.append(cut)
+                    unsure[cut] = None
                     continue
                 self.best.append(cut)
                 texts.add(cut.text)
                 if is_picky:
                     candidates.add(cut.candidate)
-        return list(dict.fromkeys(unsure))
+        return list(unsure)
