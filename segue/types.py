@@ -17,20 +17,134 @@ class Prompt(Struct, frozen=True, array_like=True):
     parse_special: bool = True  # "<|im_end|>" in text means the token, not its characters
 
 
+Step = Literal[
+    "penalties",
+    "dry",
+    "top_n_sigma",
+    "top_k",
+    "typical_p",
+    "top_p",
+    "min_p",
+    "xtc",
+    "temperature",
+    "infill",
+    "adaptive_p",
+]
+# Cutting before scaling, the cuts see the model's own probabilities; scaling first, they see what
+# temperature made of them.
+CUT_FIRST: tuple[Step, ...] = (
+    "penalties",
+    "dry",
+    "top_n_sigma",
+    "top_k",
+    "typical_p",
+    "top_p",
+    "min_p",
+    "xtc",
+    "temperature",
+)
+SCALE_FIRST: tuple[Step, ...] = (
+    "penalties",
+    "dry",
+    "temperature",
+    "top_n_sigma",
+    "min_p",
+    "top_k",
+    "typical_p",
+    "top_p",
+    "xtc",
+)
+
+
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the next token is drawn. Every default is neutral: it leaves the distribution alone."""
 
+    order: tuple[Step, ...] = SCALE_FIRST  # a step that is not named does not act
+    seed: int | None = None
+
     temperature: float = 1.0  # 0 is greedy
+    dynatemp_range: float = 0.0  # temperature ± this, higher where the model is less sure
+    dynatemp_exponent: float = 1.0
     top_k: int = 0  # 0 is off
     top_p: float = 1.0
     min_p: float = 0.0
-    repetition_penalty: float = 1.0
+    typical_p: float = 1.0
+    top_n_sigma: float = 0.0  # 0 or less is off
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1  # above a half nothing can be excluded
+    min_keep: int = 0  # top_p, min_p, typical_p and xtc leave at least this many candidates
+    adaptive_target: float = -1.0  # below 0 is off; acts only if the order names adaptive_p
+    adaptive_decay: float = 0.9
+    mirostat: int = 0  # 1 or 2: in place of every cut
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+
+    repetition_penalty: float = 1.0  # looks at prompt and output
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     penalty_window: int = -1  # last tokens the penalties look at; -1 is all of them
     penalize_prompt: bool = False  # whether presence and frequency count prompt tokens too
-    logit_bias: dict[int, float] = {}
-    seed: int | None = None
+    dry_multiplier: float = 0.0  # 0 is off; looks at prompt and output
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_window: int = -1  # last tokens DRY looks at; -1 is all of them
+    dry_sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
+
+    logit_bias: dict[int, float] = {}  # minus infinity bans the token
+    allowed_token_ids: tuple[int, ...] | None = None  # nothing else is ever drawn
+    bad_words: tuple[str, ...] = ()
+    ignore_eos: bool = False  # end tokens are not drawn
+    min_tokens: int = 0  # before that many: no end token, no stop token, no stop string
+    stop_token_ids: tuple[int, ...] = ()
+
+
+ConstraintKind = Literal[
+    "json_schema",  # a JSON schema
+    "json_object",  # any JSON object
+    "regex",  # matches the whole output
+    "choice",  # one of these texts
+    "gbnf",  # llama.cpp's grammars
+    "lark",  # Lark as llguidance reads it
+    "grammar",  # GBNF or Lark, told apart by the text
+    "llguidance",  # llguidance's own JSON: a list of grammars
+    "structural_tag",  # free text in which tags, once begun, hold what their schema says
+]
+
+
+class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the output must match. A call of a tool is the JSON schema of that call."""
+
+    kind: ConstraintKind
+    value: str | tuple[str, ...] = ""  # in the syntax of its kind; the texts of a choice
+    param: str = "grammar"  # the caller's name of the field, for messages
+    lenient: bool = False  # schema keywords that cannot be enforced are let pass
+    whitespace: str | None = None  # between JSON tokens: a regex; "" is none; None is a little
+
+
+Way = Literal["fim", "ranked"]  # by the model's own tokens, or by ranking continuations
+
+
+class Snippet(Struct, frozen=True, array_like=True):
+    """Part of another file, for the model to know of."""
+
+    text: str
+    filename: str = ""
+
+
+class Infill(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Each prompt is what stands before the cursor, `suffix` what stands after; the answer goes between."""
+
+    suffix: Prompt
+    snippets: tuple[Snippet, ...] = ()  # the least wanted first: it is the first to be dropped
+    repo: str = ""
+    filename: str = ""
+    order: Literal["auto", "psm", "spm"] = "auto"  # of prefix (P), suffix (S) and middle (M)
+    mode: Literal["auto", "fim", "ranked"] = "auto"
+
+    def way(self, has_fim: bool) -> Way | None:
+        """How a model with or without FIM tokens answers this. None: with no suffix, by going on."""
+        way = ("fim" if has_fim else "ranked") if self.mode == "auto" else self.mode
+        return None if way == "ranked" and not any(self.suffix.parts) else way
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,7 +158,10 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     echo: bool = False
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens
+    post_sampling_probs: bool = False  # logprobs are of what was drawn from, not of the raw logits
+    infill: Infill | None = None
     sampling: Sampling = Sampling()
+    constraint: Constraint | None = None
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
     tenant: str = ""  # on whose behalf; the engine serves tenants in turn
@@ -64,7 +181,10 @@ class Alternative(Struct, frozen=True, array_like=True):
 
 
 class TokenScore(Struct, frozen=True, array_like=True):
-    """One token as it was scored: log-softmax of the raw logits, before penalties and temperature."""
+    """One token as it was scored: log-softmax of the raw logits, before penalties and temperature.
+
+    With post_sampling_probs a drawn token's score is of the distribution it was drawn from instead.
+    """
 
     token: int
     piece: bytes
@@ -81,6 +201,8 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     num_cached: int
     text: str | None = None  # with echo
     scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one a token
+    infill: Way | None = None
+    num_dropped: int = 0  # tokens of prompt, suffix and snippets that did not fit beside the answer
 
 
 class Delta(Struct, frozen=True, tag=True, array_like=True):
@@ -90,12 +212,20 @@ class Delta(Struct, frozen=True, tag=True, array_like=True):
     scores: tuple[TokenScore, ...] | None = None
 
 
-Reason = Literal["stop", "length"]
-Cause = Literal["eos", "stop_text", "max_tokens", "context"]
+Reason = Literal["stop", "length", "error"]
+Cause = Literal[
+    "eos",
+    "stop_text",
+    "stop_token",
+    "max_tokens",
+    "context",
+    "constraint",  # its constraint is met and nothing may follow
+    "dead_end",  # its constraint, or that and the bans together, let nothing follow: it is not met
+]
 
 
 class Finished(Struct, frozen=True, tag=True, array_like=True):
-    """One choice is complete. `cause` says more exactly why; `stop` is the string that matched."""
+    """One choice is complete. `cause` says more exactly why; `stop` is the string or token id that matched."""
 
     choice: int
     reason: Reason

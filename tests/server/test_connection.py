@@ -135,7 +135,7 @@ def test_pipelined_requests_are_not_run(live: Live) -> None:
 def test_garbage_behind_a_running_request_does_not_spoil_its_answer(launch: Launch) -> None:
     pause = Pause()
 
-    def script(request: object) -> Iterator[Event | Pause]:
+    def script(request: object) -> Iterator[Event | Pause | Exception]:
         yield from (Prompted(0, (1,), 0), Delta(0, "one", (1,)), pause)
         yield from list(speak("a")(live.engine.requests[0]))[1:]
 
@@ -151,13 +151,15 @@ def test_garbage_behind_a_running_request_does_not_spoil_its_answer(launch: Laun
     assert received.rstrip(b"\r\n0").endswith(b"[DONE]")
 
 
+def reset(client: socket.socket) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
 GOODBYES: dict[str, Callable[[socket.socket], None]] = {
     "fin": lambda client: client.close(),
     "half": lambda client: client.shutdown(socket.SHUT_WR),
-    "rst": lambda client: (
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)),
-        client.close(),
-    )[1],
+    "rst": reset,
 }
 
 

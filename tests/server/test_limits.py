@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.errors import Overloaded
-from segue.server.limits import Bucket, Limiter, Limits
+from segue.server.limits import Bucket, Limiter, Limits, Permit
 
 
 class Clock:
@@ -118,7 +118,8 @@ def test_a_bucket_never_gives_more_than_its_rate(rate: int, uses: list[tuple[flo
 def test_places_are_accounted_for(moves: list[str]) -> None:
     """Whatever order requests come, begin and end in: none leaves a place taken behind."""
     limiter = Limiter(Limits(max_queue=3), Clock())
-    waiting, running = [], []
+    waiting: list[Permit] = []
+    running: list[Permit] = []
     for move in moves:
         if move == "admit":
             if len(waiting) < 3:
