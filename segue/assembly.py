@@ -121,6 +121,7 @@ def build_policy(settings: Settings) -> Policy:
             stops=settings.max_stops,
             logprobs=settings.max_logprobs,
             logit_bias=settings.max_logit_bias,
+            grammar_chars=settings.max_grammar_chars,
             total_tokens=settings.max_total_tokens,
         ),
         max_body_bytes=settings.max_body_bytes,

@@ -145,7 +145,7 @@ class Settings:
     max_stops: Count = field(default=64, metadata=_said("stop strings in one request"))
     max_logprobs: Count = field(default=100, metadata=_said("alternatives reported for a token"))
     max_logit_bias: Count = field(default=1024, metadata=_said("biased tokens in one request"))
-    max_grammar_bytes: Count = field(
+    max_grammar_chars: Count = field(
         default=256 << 10, metadata=_said("the size of a request's grammar or schema")
     )
     max_total_tokens: Count = field(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from segue.dialects.base import Call
 from segue.errors import InvalidField
-from segue.types import CompletionRequest
+from segue.types import CompletionRequest, Constraint
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Caps:
     stops: int = 64
     logprobs: int = 100
     logit_bias: int = 1024
+    grammar_chars: int = 256 << 10
     total_tokens: int = 1 << 20  # that could be generated, over all candidates
 
     def check(self, call: Call) -> None:
@@ -24,6 +25,11 @@ class Caps:
         for field, count, limit, what in self._counts(call.request):
             if count > limit:
                 raise _refuse(call, field, f"may be at most {limit}{what} on this server")
+
+        constraint = call.request.constraint
+        if constraint is not None and _size(constraint) > self.grammar_chars:
+            message = f"may be at most {self.grammar_chars} characters on this server"
+            raise InvalidField(f"{constraint.param} {message}", param=constraint.param)
 
     def _counts(self, request: CompletionRequest) -> Iterator[tuple[str, int, int, str]]:
         num_prompts, num_candidates = len(request.prompts), request.num_candidates
@@ -46,6 +52,11 @@ class Caps:
         if min(longest, context_length) * num_candidates > self.total_tokens:
             message = f"times {num_candidates} candidates may be at most {self.total_tokens} tokens"
             raise _refuse(call, "max_tokens", f"{message} on this server")
+
+
+def _size(constraint: Constraint) -> int:
+    value = constraint.value
+    return sum(map(len, [value] if isinstance(value, str) else value))
 
 
 def _refuse(call: Call, target: str, message: str) -> InvalidField:

@@ -1,11 +1,13 @@
 from typing import Any
 
+import msgspec
 import pytest
 
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI
 from segue.errors import InvalidField
 from segue.server.caps import Caps
+from segue.types import Constraint
 from tests.server.conftest import Launch
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="f")
@@ -17,6 +19,7 @@ SMALL = Caps(
     stops=1,
     logprobs=2,
     logit_bias=1,
+    grammar_chars=20,
     total_tokens=100,
 )
 
@@ -70,6 +73,16 @@ def test_tokens_over_all_candidates(body: dict[str, Any], param: str) -> None:
 def test_a_candidate_is_never_longer_than_the_context() -> None:
     SMALL.check_length(call(max_tokens=10**6, n=2), context_length=50)
     SMALL.check_length(call(max_tokens=50, n=2), context_length=80)
+
+
+def test_the_size_of_a_constraint_is_told_under_its_own_name() -> None:
+    for value in ("x" * 21, ("x" * 11, "y" * 10)):
+        constraint = Constraint(kind="regex", value=value, param="guided_regex")
+        made = call()
+        request = msgspec.structs.replace(made.request, constraint=constraint)
+        with pytest.raises(InvalidField, match="at most 20 characters") as error:
+            SMALL.check(msgspec.structs.replace(made, request=request))
+        assert error.value.param == "guided_regex"
 
 
 def test_caps_over_http(launch: Launch) -> None:
