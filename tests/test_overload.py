@@ -46,26 +46,25 @@ def keyed() -> Iterator[Live]:
 
 
 def test_keys_take_turns(keyed: Live) -> None:
-    """Bob asks once behind Ada's twenty, and is not the last to be served."""
+    """Bob asks once behind Ada's eight, and is not the last to be served."""
     done: list[str] = []
-
-    body = {"max_tokens": 200}
 
     def ask(key: str, prompt: str) -> None:
         with httpx2.Client(base_url=keyed.url, timeout=60) as client:
             headers = {"x-api-key": f"{key}-secret"}
-            client.post("/v1/completions", json={**LONG, **body, "prompt": prompt}, headers=headers)
+            client.post("/v1/completions", json={"prompt": prompt, **LONG}, headers=headers)
             done.append(key)
 
-    crowd = [threading.Thread(target=ask, args=("a", f"{i}")) for i in range(20)]
+    crowd = [threading.Thread(target=ask, args=("a", f"{i}")) for i in range(8)]
     for thread in crowd:
         thread.start()
-    while keyed.stats().waiting < 15:
+    while keyed.stats().waiting < 6:
         time.sleep(0.005)
+    num_before = len(done)
     at_once(threading.Thread(target=ask, args=("b", "once")))
     for thread in crowd:
         thread.join(60)
-    assert done.index("b") < 12
+    assert done.index("b") - num_before <= 3
 
 
 def test_a_request_past_its_time_is_ended_and_told() -> None:
