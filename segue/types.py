@@ -98,6 +98,55 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_token_ids: tuple[int, ...] = ()
 
 
+ConstraintKind = Literal[
+    "json_schema",  # a JSON schema
+    "json_object",  # any JSON object
+    "regex",  # matches the whole output
+    "choice",  # one of these texts
+    "gbnf",  # llama.cpp's grammars
+    "lark",  # Lark as llguidance reads it
+    "grammar",  # GBNF or Lark, told apart by the text
+    "llguidance",  # llguidance's own JSON: a list of grammars
+    "structural_tag",  # free text in which tags, once begun, hold what their schema says
+]
+
+
+class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the output must match. A call of a tool is the JSON schema of that call."""
+
+    kind: ConstraintKind
+    value: str | tuple[str, ...] = ""  # in the syntax of its kind; the texts of a choice
+    param: str = "grammar"  # the caller's name of the field, for messages
+    lenient: bool = False  # schema keywords that cannot be enforced are let pass
+    whitespace: str | None = None  # between JSON tokens: a regex; "" is none; None is a little
+
+
+Way = Literal["fim", "ranked"]  # by the model's own tokens, or by ranking continuations
+
+
+class Snippet(Struct, frozen=True, array_like=True):
+    """Part of another file, for the model to know of."""
+
+    text: str
+    filename: str = ""
+
+
+class Infill(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Each prompt is what stands before the cursor, `suffix` what stands after; the answer goes between."""
+
+    suffix: Prompt
+    snippets: tuple[Snippet, ...] = ()  # the least wanted first: it is the first to be dropped
+    repo: str = ""
+    filename: str = ""
+    order: Literal["auto", "psm", "spm"] = "auto"  # of prefix (P), suffix (S) and middle (M)
+    mode: Literal["auto", "fim", "ranked"] = "auto"
+
+    def way(self, has_fim: bool) -> Way | None:
+        """How a model with or without FIM tokens answers this. None: with no suffix, by going on."""
+        way = ("fim" if has_fim else "ranked") if self.mode == "auto" else self.mode
+        return None if way == "ranked" and not any(self.suffix.parts) else way
+
+
 class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str
     model: str
@@ -110,7 +159,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens
     post_sampling_probs: bool = False  # logprobs are of what was drawn from, not of the raw logits
+    infill: Infill | None = None
     sampling: Sampling = Sampling()
+    constraint: Constraint | None = None
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
 
@@ -149,6 +200,8 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     num_cached: int
     text: str | None = None  # with echo
     scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one a token
+    infill: Way | None = None
+    num_dropped: int = 0  # tokens of prompt, suffix and snippets that did not fit beside the answer
 
 
 class Delta(Struct, frozen=True, tag=True, array_like=True):
@@ -158,8 +211,16 @@ class Delta(Struct, frozen=True, tag=True, array_like=True):
     scores: tuple[TokenScore, ...] | None = None
 
 
-Reason = Literal["stop", "length"]
-Cause = Literal["eos", "stop_text", "stop_token", "max_tokens", "context"]
+Reason = Literal["stop", "length", "error"]
+Cause = Literal[
+    "eos",
+    "stop_text",
+    "stop_token",
+    "max_tokens",
+    "context",
+    "constraint",  # its constraint is met and nothing may follow
+    "dead_end",  # its constraint, or that and the bans together, let nothing follow: it is not met
+]
 
 
 class Finished(Struct, frozen=True, tag=True, array_like=True):

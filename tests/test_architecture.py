@@ -31,8 +31,11 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.runners": (
         "segue.types",
         "segue.errors",
+        "segue.cpus",
         "segue.engine.seam",
         "segue.models.gguf",
+        "segue.models.progress",
+        "segue.models.requantise",
         "segue.runners",
     ),
     "segue.distributed": (
@@ -43,6 +46,15 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
+    "segue.bench": (
+        "segue.bench",
+        "segue.config",
+        "segue.engine",
+        "segue.errors",
+        "segue.models",
+        "segue.runners",
+        "segue.types",
+    ),
     "segue.commands": (
         "segue.types",
         "segue.errors",
@@ -52,7 +64,6 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.models.progress",
         "segue.commands",
     ),
-    "segue.bench": ("segue.types", "segue.errors", "segue.engine", "segue.bench"),
 }
 
 # Library → the only modules that may import it (by prefix).
@@ -60,7 +71,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "ctypes": ("segue.runners.llama",),
     "xllamacpp": ("segue.runners.llama",),
     "openvino": ("segue.runners.openvino",),
-    "openvino_genai": ("segue.runners.openvino",),
     "vllm": ("segue.distributed",),
     "llguidance": ("segue.engine.constraint",),
     "starlette": ("segue.server", "segue.cli"),

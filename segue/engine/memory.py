@@ -22,7 +22,7 @@ class Memory:
         """The longest cached prefix the sequence can use, scores included where it needs them."""
         if sequence.salt is None:
             return None
-        num_top = sequence.num_top if sequence.is_scoring else None
+        num_top = sequence.num_top if sequence.is_scoring_all else None
         tokens = sequence.tokens[: self._num_common(sequence)]
         return self._cache.match(tokens, sequence.salt, num_top, whole=not self._limits.can_trim)
 
@@ -47,9 +47,11 @@ class Memory:
         """How many cached tokens to keep: the last token is always computed, for its logits."""
         if match is None:
             return 0
+        # To score a token, the row before it is computed: again, if only the tokens before were scored.
         limit = len(sequence.tokens) - 1
-        # To score the first token after the match, the row before it is computed again.
-        reuse = min(match.length - sequence.is_scoring, limit)
+        if sequence.is_scoring:
+            limit = match.length - 1 if sequence.score_from == 1 else sequence.score_from - 1
+        reuse = min(match.length, limit)
         return reuse if self._limits.can_trim or reuse == match.length else 0
 
     def _take_slot(
@@ -84,7 +86,7 @@ class Memory:
         num_shared = min(sequence.computed, self._num_common(sequence))
         self._cache.insert(slot, sequence.tokens[:num_shared], sequence.salt)
         self._cache.lock(slot)
-        if sequence.scores is not None:
+        if sequence.scores is not None and sequence.score_from == 1:
             self._cache.keep_scores(slot, sequence.scores)
 
     def retire(self, sequence: Sequence, keep: bool = True) -> None:

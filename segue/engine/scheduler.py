@@ -14,19 +14,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from segue.engine.constraint import wait_for
 from segue.engine.job import Job
 from segue.engine.memory import Memory
 from segue.engine.prefix_cache import Match, common_length
 from segue.engine.score import Scores, empty, score, score_drawn
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
-from segue.errors import EngineFault, RequestError, SegueError
+from segue.errors import EngineFault, InvalidField, RequestError, SegueError
 from segue.types import Event, Failed, Stats, TokenScore
 
 Told = list[tuple[str, Event]]  # events with the id of their request
 
 _MIN_SHARED = 32  # tokens worth waiting for another prompt
 _MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
+_MAX_FORCED = (
+    32  # tokens of one sequence that its constraint leaves no choice in, taken in one step
+)
+_MASK_WAIT_S = (
+    0.005  # the longest that a step waits for slow constraints: others go on without them
+)
 
 
 @dataclass
@@ -84,6 +91,11 @@ class Scheduler:
         return not self._jobs
 
     @property
+    def is_held(self) -> bool:
+        """Whether something will go on once its constraint has found out what may follow."""
+        return any(s.is_held for s in self._running)
+
+    @property
     def stats(self) -> Stats:
         counts, limits = self._counts, self._limits
         return Stats(
@@ -111,6 +123,7 @@ class Scheduler:
     def next_batch(self) -> Batch | None:
         batch = Batch()
         decoding = [s for s in self._running if s.is_decoding]
+        wait_for((s.guide for s in decoding if s.guide is not None), _MASK_WAIT_S)
         reading = [s for s in self._running if not s.is_decoding]
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
@@ -122,7 +135,7 @@ class Scheduler:
         return batch if batch.spans else None
 
     def _decode_row(self, batch: Batch, sequence: Sequence, num_left: int) -> None:
-        if batch.num_rows >= self._limits.max_rows:
+        if batch.num_rows >= self._limits.max_rows or sequence.is_held:
             return
         while sequence.slot is not None:  # it may be the youngest itself
             if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):
@@ -134,14 +147,17 @@ class Scheduler:
     def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
         """Guesses fill rows that cost nothing, and cells that nobody has to give up."""
         limits = self._limits
+        forced = () if sequence.guide is None else sequence.guide.forced
         limit = min(
-            (limits.free_rows - batch.num_rows) // num_left - 1,
+            _MAX_FORCED if forced else (limits.free_rows - batch.num_rows) // num_left - 1,
             limits.max_rows - batch.num_rows - 1,
             sequence.max_tokens - sequence.num_output - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
         )
         if limit <= 0 or not limits.can_trim:
             return []
+        if forced:  # no guesses: each saves a step of its own
+            return list(forced[:limit])
         return sequence.drafter.draft(sequence.tokens, limit)
 
     def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
@@ -162,9 +178,9 @@ class Scheduler:
 
     def _num_logits(self, sequence: Sequence, count: int) -> int:
         if sequence.is_scoring:
-            return count
+            return max(0, min(count, sequence.computed + count + 1 - sequence.score_from))
         is_last = count == sequence.num_pending
-        return int(is_last and sequence.max_tokens > 0)
+        return int(is_last and (sequence.max_tokens > 0 or bool(sequence.watched)))
 
     def _append(
         self,
@@ -229,7 +245,7 @@ class Scheduler:
         return any(
             other.salt == sequence.salt
             and other.num_pending > 1
-            and (not sequence.is_scoring or other.scores_for(sequence))
+            and (not sequence.is_scoring_all or other.scores_for(sequence))
             and common_length(other.tokens, sequence.tokens) >= cached + _MIN_SHARED
             for other in self._running
         )
@@ -284,13 +300,16 @@ class Scheduler:
                 return self._fail(job, error)
         else:
             sequence.cause = "max_tokens"
+            if sequence.watched:
+                sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
         sequence.last_token_s = now
         if sequence.cause is None:
             events += job.progressed(sequence)
         else:
             self._running.remove(sequence)
-            self._memory.retire(sequence)
+            self._memory.retire(sequence, keep=not sequence.is_probe)
             events += job.finished(sequence)
+            self._waiting.extendleft(reversed(job.take_more()))
         if job.is_over:
             del self._jobs[sequence.request_id]
             self._counts.finished += 1
@@ -301,8 +320,8 @@ class Scheduler:
         scores, num_top = sequence.scores, sequence.num_top
         if scores is None or num_top is None or not sequence.is_scoring:
             return empty(0)
-        targets = sequence.tokens[span.past + 1 : span.past + 1 + len(span.tokens)]
-        targets = targets[: sequence.num_prompt - 1 - span.past]
+        first = span.past + len(span.tokens) - len(rows) + 1
+        targets = sequence.tokens[first : min(first + len(rows), sequence.num_prompt)]
         added = score(rows[: len(targets)], targets, num_top)
         sequence.scores = scores.joined(added)
         return added
@@ -313,6 +332,8 @@ class Scheduler:
         draft = list(span.tokens[known:])
         num_drawn = 0
         for row in rows[-1 - len(draft) :]:
+            if num_drawn and sequence.guide is not None and not sequence.guide.wait(_MASK_WAIT_S):
+                break
             self._draw(job, sequence, row, now)
             num_drawn += 1
             is_as_guessed = draft[num_drawn - 1 : num_drawn] == sequence.tokens[-1:]
@@ -329,7 +350,10 @@ class Scheduler:
 
     def _draw(self, job: Job, sequence: Sequence, row: Logits, now: float) -> None:
         raw = row.copy() if job.needs_scores else row
-        token = sequence.sampler.sample(row, sequence.num_output)
+        token = self._sample(sequence, row)
+        if token is None:
+            sequence.cause = "dead_end"
+            return
         drawn: TokenScore | None = None
         if job.needs_scores:
             num_top, drawn_from = job.request.logprobs or 0, sequence.sampler.distribution
@@ -338,10 +362,25 @@ class Scheduler:
             else:
                 scores = score_drawn(drawn_from, token, num_top)
             drawn = scores.tokens([token], self._vocab.piece)[0]
+            if sequence.watched:
+                odds = raw[list(sequence.watched)] - raw[token]
+                sequence.chances.append((odds + scores.logprobs[0]).tolist())
         if sequence.first_token_s is None:
             sequence.first_token_s = now
         sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token))
         self._counts.completion_tokens += 1
+
+    def _sample(self, sequence: Sequence, row: Logits) -> int | None:
+        """None: the sequence's constraint lets nothing follow that may be drawn."""
+        guide = sequence.guide
+        if guide is None:
+            return sequence.sampler.sample(row, sequence.num_output)
+        if not guide.apply(row):
+            return None
+        try:
+            return sequence.sampler.sample(row, sequence.num_output)
+        except InvalidField:
+            return None
 
     def _fail(self, job: Job, error: SegueError) -> Told:
         request_id = job.request.request_id

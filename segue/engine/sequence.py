@@ -7,6 +7,7 @@ Few facts are stored, the rest is derived:
     pending                           <-------------->   what the next spans compute; 1 token while decoding
 """
 
+from segue.engine.constraint import Guide
 from segue.engine.draft import Drafter
 from segue.engine.output import Output
 from segue.engine.sampler import Sampler
@@ -27,6 +28,10 @@ class Sequence:
         num_top: int | None,
         salt: str | None,
         leader: "Sequence | None",
+        guide: Guide | None = None,
+        score_from: int = 1,
+        watched: tuple[int, ...] = (),
+        is_probe: bool = False,
     ) -> None:
         self.request_id = request_id
         self.prompt_index = prompt_index
@@ -38,8 +43,13 @@ class Sequence:
         self.output = output
         self.salt = salt  # None: neither reads nor fills the prefix cache
         self.leader = leader  # the candidate that computes the prompt for all candidates
+        self.guide = guide  # its way through the constraint
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
+        self.score_from = score_from  # the first prompt token that gets a score
         self.scores: Scores | None = None if num_top is None else empty(num_top)
+        self.watched = watched  # tokens whose chances to be the next one are noted at every place
+        self.chances: list[list[float]] = []
+        self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
         self.drafter = Drafter()
         self.slot: int | None = None
         self.computed = 0
@@ -65,9 +75,19 @@ class Sequence:
         return self.has_read_prompt and self.num_pending == 1
 
     @property
+    def is_held(self) -> bool:
+        """Whether it cannot go on yet: what its constraint lets follow is still being found out."""
+        return self.guide is not None and not self.guide.is_ready
+
+    @property
     def is_scoring(self) -> bool:
-        """Whether prompt rows must be turned into scores: until each token but the first has one."""
-        return self.scores is not None and len(self.scores) < self.num_prompt - 1
+        """Whether prompt rows must be turned into scores: until each token from the first on has one."""
+        return self.scores is not None and len(self.scores) < self.num_prompt - self.score_from
+
+    @property
+    def is_scoring_all(self) -> bool:
+        """Only scores of a whole prompt are shared by way of the prefix cache."""
+        return self.is_scoring and self.score_from == 1
 
     def scores_for(self, other: "Sequence") -> bool:
         """Whether the scores of its prompt have all that the other's need."""
@@ -92,6 +112,8 @@ class Sequence:
             self.cause, self.stop = cause, token if cause == "stop_token" else None
         elif self.output.stopped_by is not None:
             self.cause, self.stop = "stop_text", self.output.stopped_by
+        elif self.guide is not None and self.guide.accept(token):
+            self.cause = "constraint"
         elif self.num_output >= self.max_tokens:
             self.cause = "max_tokens"
 
