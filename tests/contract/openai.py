@@ -47,7 +47,7 @@ def legacy(tokens: str, start: int) -> dict[str, Any]:
     }
 
 
-def error(message: str, param: str | None, code: str, kind: str) -> dict[str, Any]:
+def error(message: str | Like, param: str | None, code: str, kind: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
