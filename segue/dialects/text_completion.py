@@ -20,9 +20,10 @@ def render_usage(usage: Usage) -> dict[str, Any]:
 class TextCompletion:
     def __init__(self, call: Call):
         self._request = call.request
-        self._prompt_top: int | None = call.shape["prompt_logprobs"]
-        self._include_usage: bool = call.shape["include_usage"]
-        self._meter = Meter() if self._include_usage and call.shape["continuous_usage"] else None
+        self._prompt_top: int | None = call.shape.get("prompt_logprobs")
+        self._include_usage: bool = call.shape.get("include_usage", False)
+        is_metered = self._include_usage and call.shape.get("continuous_usage", False)
+        self._meter = Meter() if is_metered else None
         self._logprobs: dict[int, LegacyLogprobs] = {}
         self._head: dict[str, Any] = {
             "id": f"cmpl-{call.stamp.public_id}",
@@ -41,18 +42,23 @@ class TextCompletion:
             case Prompted():
                 return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
-                ending = {"finish_reason": event.reason, "stop_reason": event.stop}
-                return [self._chunk({**_blank(event.choice), **ending})]
+                return [self._chunk({**_blank(event.choice), **self._ending(event)})]
             case Done() if self._include_usage:
-                return [{**self._head, "choices": [], "usage": render_usage(event.usage)}]
+                return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
             case Done() | Failed():
                 return []
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         chunk = {**self._head, "choices": [choice]}
         if self._include_usage:
-            chunk["usage"] = render_usage(self._meter.usage) if self._meter else None
+            chunk["usage"] = self._usage(self._meter.usage) if self._meter else None
         return chunk
+
+    def _ending(self, finished: Finished) -> dict[str, Any]:
+        return {"finish_reason": finished.reason, "stop_reason": finished.stop}
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        return render_usage(usage)
 
     def _render_delta(self, delta: Delta) -> dict[str, Any]:
         writer = self._logprobs.get(delta.choice)
@@ -92,7 +98,7 @@ class TextCompletion:
                 self._fold_choice(index, choice, *openings[index // tally.n])
                 for index, choice in enumerate(tally.choices)
             ],
-            "usage": render_usage(tally.usage),
+            "usage": self._usage(tally.usage),
         }
 
     def _fold_choice(
@@ -105,9 +111,7 @@ class TextCompletion:
             generated = writer.push(choice.scores)
             echo = folded["logprobs"] or {}
             folded["logprobs"] = {key: echo.get(key, []) + generated[key] for key in generated}
-        folded["finish_reason"] = choice.finished.reason
-        folded["stop_reason"] = choice.finished.stop
-        return folded
+        return {**folded, **self._ending(choice.finished)}
 
 
 def _blank(index: int) -> dict[str, Any]:
