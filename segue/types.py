@@ -91,6 +91,7 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dry_sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
 
     logit_bias: dict[int, float] = {}  # minus infinity bans the token
+    text_bias: tuple[tuple[str, float], ...] = ()  # the same for every token of a text
     allowed_token_ids: tuple[int, ...] | None = None  # nothing else is ever drawn
     bad_words: tuple[str, ...] = ()
     ignore_eos: bool = False  # end tokens are not drawn

@@ -73,6 +73,7 @@ DIALECT_PARTS = {
     "fields",
     "kinds",
     "logprobs",
+    "sampler_fields",
     "tally",
     "text_completion",
 }

@@ -332,13 +332,21 @@ _TOKEN_KEY = re.compile(r"0|[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True)
 class LogitBias:
+    max_bias: float = MAX_BIAS
+
     def read(self, value: Any) -> dict[int, float]:
         if type(value) is not dict or len(value) > MAX_BIASES:
             raise Mismatch(f"an object of at most {MAX_BIASES} token ids", value)
-        return {_token_key(key): _bias(key, bias) for key, bias in value.items()}
+        return {_token_key(key): self._bias(key, bias) for key, bias in value.items()}
+
+    def _bias(self, key: str, bias: Any) -> float:
+        try:
+            return Number(-self.max_bias, self.max_bias).read(bias)
+        except Mismatch as wrong:
+            raise Mismatch(wrong.expected, bias, f"[{key}]") from None
 
     def schema(self) -> dict[str, Any]:
-        bias = {"type": "number", "minimum": -MAX_BIAS, "maximum": MAX_BIAS}
+        bias = Number(-self.max_bias, self.max_bias).schema()
         return {"type": "object", "additionalProperties": bias, "maxProperties": MAX_BIASES}
 
 
@@ -346,10 +354,3 @@ def _token_key(key: str) -> int:
     if not _TOKEN_KEY.fullmatch(key) or int(key) > MAX_TOKEN:
         raise Mismatch("an object whose keys are token ids", key)
     return int(key)
-
-
-def _bias(key: str, bias: Any) -> float:
-    try:
-        return Number(-MAX_BIAS, MAX_BIAS).read(bias)
-    except Mismatch as wrong:
-        raise Mismatch(wrong.expected, bias, f"[{key}]") from None

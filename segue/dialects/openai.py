@@ -8,9 +8,9 @@ from msgspec import UNSET
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
+    MAX_BIAS,
     Boolean,
     Integer,
-    LogitBias,
     Number,
     NumTop,
     OnlyEmpty,
@@ -18,6 +18,7 @@ from segue.dialects.kinds import (
     Stops,
     Text,
 )
+from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.errors import SegueError
 
@@ -131,12 +132,16 @@ FIELDS = Table(
             "sampling.penalty_window",
         ),
         Field(
-            "logit_bias", LogitBias(), "Added to the logits, by token id.", "sampling.logit_bias"
+            "logit_bias",
+            Biases(MAX_BIAS),
+            "Added to the logits, by token id or text; false bans.",
+            "sampling.logit_bias",
         ),
         Field("cache_prompt", Boolean(), "Whether cached prefixes may be used.", "use_cache"),
         Field(
             "cache_salt", Text(128), "Share cached prefixes only with the same salt.", "cache_salt"
         ),
+        *SAMPLERS.rows,
     )
 )
 
@@ -173,7 +178,7 @@ def name_idle_stream_options(draft: Draft) -> None:
         draft.ignored += [draft.given[target] for target in targets if target in draft.given]
 
 
-RULES = (check_candidates, score_prompt, name_idle_stream_options)
+RULES = (check_candidates, score_prompt, split_biases, name_idle_stream_options)
 
 # --- errors --------------------------------------------------------------------------------------
 

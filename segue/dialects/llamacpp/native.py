@@ -12,6 +12,7 @@ from segue.types import Cause, Delta, Done, Event, Failed, Finished, Prompted, T
 STOP_TYPES: dict[Cause, str] = {
     "eos": "eos",
     "stop_text": "word",
+    "stop_token": "word",
     "max_tokens": "limit",
     "context": "limit",
 }
