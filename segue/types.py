@@ -99,6 +99,14 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_token_ids: tuple[int, ...] = ()
 
 
+class Truncation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a prompt that is too long is cut."""
+
+    max_tokens: int | None = None  # None: what the context holds beside the answer
+    num_kept: int = 0  # at its start, whatever is dropped
+    side: Literal["start", "end"] = "start"  # where it is cut
+
+
 class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str
     model: str
@@ -112,6 +120,10 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_logprobs: int | None = None  # the same for prompt tokens
     post_sampling_probs: bool = False  # logprobs are of what was drawn from, not of the raw logits
     sampling: Sampling = Sampling()
+    truncation: Truncation | None = None  # None: a prompt that is too long is refused
+    min_indent: int = 0  # ends a choice at a later line that is indented less
+    time_limit_s: float | None = None  # ends a choice at the first new line after so long
+    report_progress: bool = False  # tell how far a prompt has been read
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
 
@@ -150,6 +162,18 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     num_cached: int
     text: str | None = None  # with echo
     scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one a token
+    num_dropped: int = 0  # tokens that truncation cut off
+    prompt_s: float = 0.0  # from its first token computed until now
+
+
+class Progress(Struct, frozen=True, tag=True, array_like=True):
+    """With report_progress: so much of a prompt has been read. All of it, the last time."""
+
+    prompt: int
+    num_read: int
+    num_tokens: int
+    num_cached: int
+    prompt_s: float
 
 
 class Delta(Struct, frozen=True, tag=True, array_like=True):
@@ -157,10 +181,11 @@ class Delta(Struct, frozen=True, tag=True, array_like=True):
     text: str
     tokens: tuple[int, ...]
     scores: tuple[TokenScore, ...] | None = None
+    decode_s: float = 0.0  # from its first token out until now
 
 
 Reason = Literal["stop", "length"]
-Cause = Literal["eos", "stop_text", "stop_token", "max_tokens", "context"]
+Cause = Literal["eos", "stop_text", "stop_token", "max_tokens", "context", "indent", "time"]
 
 
 class Finished(Struct, frozen=True, tag=True, array_like=True):
@@ -195,9 +220,10 @@ class Failed(Struct, frozen=True, tag=True, array_like=True):
     message: str
     param: str | None = None
     retry_after_s: float | None = None
+    details: dict[str, int] = {}  # figures that belong to the code
 
 
-Event = Prompted | Delta | Finished | Done | Failed
+Event = Progress | Prompted | Delta | Finished | Done | Failed
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
@@ -240,4 +266,6 @@ class Stats(Struct, frozen=True, kw_only=True):
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    prompt_s: float = 0.0  # spent on prompts and on answers, summed over sequences
+    decode_s: float = 0.0
     restarts: int = 0

@@ -56,6 +56,19 @@ class Boolean:
 
 
 @dataclass(frozen=True)
+class When:
+    """A switch for one value of the core's: true stands for it, false for leaving it out."""
+
+    value: Any
+
+    def read(self, value: Any) -> Any:
+        return self.value if Boolean().read(value) else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return Boolean().schema()
+
+
+@dataclass(frozen=True)
 class Flag:
     """A boolean, or the words for one in a query: `?add_special=0`."""
 
@@ -124,6 +137,18 @@ class Number:
     def schema(self) -> dict[str, Any]:
         low = "exclusiveMinimum" if self.above_low else "minimum"
         return {"type": "number", low: self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True)
+class Milliseconds:
+    """A time limit, in seconds for the core. 0 and below are none."""
+
+    def read(self, value: Any) -> Any:
+        number = Integer(-1, 2**53).read(value)
+        return number / 1000 if number > 0 else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return Integer(-1, 2**53).schema()
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,12 @@ from typing import Any
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields import Draft, Field
-from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, OnePrompt, Stops, Text
+from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, OnePrompt, Stops, Text, When
 from segue.dialects.logprobs import finite, token_text
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS
 from segue.dialects.tally import Tally
 from segue.errors import InvalidField, PromptTooLong, SegueError
-from segue.types import (
-    Delta,
-    Done,
-    Event,
-    Failed,
-    Finished,
-    Prompted,
-    TokenScore,
-)
+from segue.types import Delta, Event, Finished, Prompted, TokenScore, Truncation
 
 # --- fields --------------------------------------------------------------------------------------
 
@@ -94,6 +86,12 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         "Added to the logits, by token id.",
         "sampling.logit_bias",
     ),
+    Field(
+        "truncate_sequence",
+        When(Truncation()),
+        "Drop the start of a prompt that is too long.",
+        "truncation",
+    ),
     *SAMPLERS.pick(
         "dry_multiplier",
         "dry_base",
@@ -147,7 +145,7 @@ class Completion:
                 return [each for i in choices for each in self._pieces(i, text, scores)]
             case Finished():
                 return [self._chunk(_choice(event.choice, "", None, event.reason))]
-            case Prompted() | Done() | Failed():
+            case _:
                 return []
 
     def _pieces(self, index: int, text: str, scores: tuple[TokenScore, ...]) -> list[Any]:

@@ -11,16 +11,19 @@ from segue.dialects.kinds import (
     MAX_BIAS,
     Boolean,
     Integer,
+    Milliseconds,
     Number,
     NumTop,
     OnlyEmpty,
     Prompts,
     Stops,
     Text,
+    When,
 )
 from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.errors import SegueError
+from segue.types import Truncation
 
 MAX_N = 128
 MAX_CHOICES = 4096  # candidates of one request, over all its prompts
@@ -136,6 +139,30 @@ FIELDS = Table(
             Biases(MAX_BIAS),
             "Added to the logits, by token id or text; false bans.",
             "sampling.logit_bias",
+        ),
+        Field(
+            "truncate_sequence",
+            When(Truncation()),
+            "Drop the start of a prompt that is too long.",
+            "truncation",
+        ),
+        Field(
+            "n_indent",
+            Integer(0, MAX_INT32),
+            "End a choice at a later line that is indented by fewer blanks; 0 is off.",
+            "min_indent",
+        ),
+        Field(
+            "t_max_predict_ms",
+            Milliseconds(),
+            "End a choice at the first new line after so long; 0 and below are off.",
+            "time_limit_s",
+        ),
+        Field(
+            "return_progress",
+            Boolean(),
+            "Tell in a stream how far a prompt has been read.",
+            "report_progress",
         ),
         Field("cache_prompt", Boolean(), "Whether cached prefixes may be used.", "use_cache"),
         Field(

@@ -5,7 +5,7 @@ from typing import Any
 from segue.dialects.base import Call
 from segue.dialects.logprobs import LegacyLogprobs, echoed, prompt_scores
 from segue.dialects.tally import Choice, Meter, Tally
-from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Usage
+from segue.types import Delta, Done, Event, Finished, Progress, Prompted, Usage
 
 
 def render_usage(usage: Usage) -> dict[str, Any]:
@@ -14,6 +14,15 @@ def render_usage(usage: Usage) -> dict[str, Any]:
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
+
+
+def render_progress(progress: Progress) -> dict[str, Any]:
+    return {
+        "total": progress.num_tokens,
+        "cache": progress.num_cached,
+        "processed": progress.num_read,
+        "time_ms": progress.prompt_s * 1000,
     }
 
 
@@ -43,9 +52,12 @@ class TextCompletion:
                 return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
                 return [self._chunk({**_blank(event.choice), **self._ending(event)})]
+            case Progress():
+                blank = _blank(event.prompt * self._request.n)
+                return [{**self._chunk(blank), "prompt_progress": render_progress(event)}]
             case Done() if self._include_usage:
                 return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
-            case Done() | Failed():
+            case _:
                 return []
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:

@@ -140,6 +140,27 @@ COMPLETIONS = [
         source="B.1 stream: usage on the last chunk whatever stream_options says",
     ),
     Case(
+        "stream",
+        PATH,
+        {
+            "prompt": "x",
+            "n_predict": 1,
+            "stream": True,
+            "return_progress": True,
+            "timings_per_token": True,
+        },
+        chunks=[
+            chunk(
+                choice("", reason=None),
+                prompt_progress={"total": 1, "cache": 0, "processed": 1, "time_ms": NUMBER},
+            ),
+            chunk(choice(" ", reason=None), timings=timings(1)),
+            chunk(choice(""), **ended(1, 1)),
+            DONE,
+        ],
+        source="B.1 stream, 2 and 3",
+    ),
+    Case(
         "stop",
         PATH,
         {"prompt": "x", "stop": ["fox"]},
@@ -269,7 +290,15 @@ COMPLETIONS = [
         PATH,
         {"prompt": "x" * 5000},
         status=400,
-        answer=error(Like(".*5000 tokens.*"), kind="exceed_context_size_error"),
+        answer={
+            "error": {
+                "code": 400,
+                "message": Like(".*5000 tokens.*"),
+                "type": "exceed_context_size_error",
+                "n_prompt_tokens": 5000,
+                "n_ctx": 4096,
+            }
+        },
         source="C.1 exceed_context_size_error",
     ),
     Case(
@@ -389,6 +418,36 @@ NATIVES = [
         {"prompt": "x", "logit_bias": {str(END_TOKEN): 100}},
         answer=native("", stop_type="eos", tokens_predicted=1, timings=timings(1), tokens_cached=1),
         source="B.1 stop_type",
+    ),
+    Case(
+        "stop",
+        NATIVE,
+        {"prompt": "x", "n_indent": 1, "logit_bias": [["\n", 100]]},
+        answer=native(
+            "\n", has_new_line=True, tokens_predicted=2, timings=timings(2), tokens_cached=2
+        ),
+        source="A.1 n_indent",
+    ),
+    Case(
+        "stream",
+        NATIVE,
+        {
+            "prompt": "x",
+            "n_predict": 1,
+            "stream": True,
+            "return_progress": True,
+            "timings_per_token": True,
+        },
+        chunks=[
+            piece(
+                "",
+                0,
+                prompt_progress={"total": 1, "cache": 0, "processed": 1, "time_ms": NUMBER},
+            ),
+            piece(" ", 1, timings=timings(1)),
+            {**native(" "), "content": ""},
+        ],
+        source="A.1 return_progress, timings_per_token",
     ),
     Case(
         "n",

@@ -15,7 +15,7 @@ HEAD: dict[str, Any] = {
 }
 
 
-def choice(text: str, index: int = 0, reason: str | None = "length", **more: Any) -> dict[str, Any]:
+def choice(text: Any, index: int = 0, reason: str | None = "length", **more: Any) -> dict[str, Any]:
     return {"finish_reason": reason, "index": index, "text": text, "logprobs": None, **more}
 
 
@@ -140,6 +140,14 @@ CASES = [
             DONE,
         ],
         source="echo in a stream: a difference",
+    ),
+    Case(
+        "usage",
+        PATH,
+        {"prompt": "x" * 5000, "max_tokens": 6, "truncate_sequence": True},
+        answer=whole(choice(ANY), prompt=4090, completion=6),
+        headers={"x-segue-truncated": "910"},
+        source="A.1 truncate_sequence",
     ),
     Case(
         "usage",

@@ -42,6 +42,9 @@ def _unwrap(value: Any) -> Any:
     return value.get("prompt_string")
 
 
+ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress")
+
+
 def _clamped(row: Field) -> Field:
     """It moves probabilities into their range; the rest it takes as they come."""
     kind = row.kind
@@ -143,6 +146,14 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
         Number(-ANY_NUMBER, ANY_NUMBER),
         "Against tokens, by how often they occurred.",
         "sampling.frequency_penalty",
+    ),
+    *ENDINGS.rows,
+    Field(
+        "timings_per_token",
+        Boolean(),
+        "Put the timings so far into every chunk.",
+        "shape.timings_per_token",
+        default=False,
     ),
     Field("id_slot", Integer(-1, openai.MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
 )
