@@ -5,7 +5,7 @@ from typing import Any
 from segue.dialects.base import Call
 from segue.dialects.logprobs import LegacyLogprobs, echoed, prompt_scores
 from segue.dialects.tally import Choice, Meter, Tally
-from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Usage
+from segue.types import Delta, Done, Event, Finished, Progress, Prompted, Usage
 
 
 def render_usage(usage: Usage) -> dict[str, Any]:
@@ -17,12 +17,22 @@ def render_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
+def render_progress(progress: Progress) -> dict[str, Any]:
+    return {
+        "total": progress.num_tokens,
+        "cache": progress.num_cached,
+        "processed": progress.num_read,
+        "time_ms": progress.prompt_s * 1000,
+    }
+
+
 class TextCompletion:
     def __init__(self, call: Call):
         self._request = call.request
-        self._prompt_top: int | None = call.shape["prompt_logprobs"]
-        self._include_usage: bool = call.shape["include_usage"]
-        self._meter = Meter() if self._include_usage and call.shape["continuous_usage"] else None
+        self._prompt_top: int | None = call.shape.get("prompt_logprobs")
+        self._include_usage: bool = call.shape.get("include_usage", False)
+        is_metered = self._include_usage and call.shape.get("continuous_usage", False)
+        self._meter = Meter() if is_metered else None
         self._logprobs: dict[int, LegacyLogprobs] = {}
         self._head: dict[str, Any] = {
             "id": f"cmpl-{call.stamp.public_id}",
@@ -41,18 +51,26 @@ class TextCompletion:
             case Prompted():
                 return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
-                ending = {"finish_reason": event.reason, "stop_reason": event.stop}
-                return [self._chunk({**_blank(event.choice), **ending})]
+                return [self._chunk({**_blank(event.choice), **self._ending(event)})]
+            case Progress():
+                blank = _blank(event.prompt * self._request.n)
+                return [{**self._chunk(blank), "prompt_progress": render_progress(event)}]
             case Done() if self._include_usage:
-                return [{**self._head, "choices": [], "usage": render_usage(event.usage)}]
-            case Done() | Failed():
+                return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
+            case _:
                 return []
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         chunk = {**self._head, "choices": [choice]}
         if self._include_usage:
-            chunk["usage"] = render_usage(self._meter.usage) if self._meter else None
+            chunk["usage"] = self._usage(self._meter.usage) if self._meter else None
         return chunk
+
+    def _ending(self, finished: Finished) -> dict[str, Any]:
+        return {"finish_reason": finished.reason, "stop_reason": finished.stop}
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        return render_usage(usage)
 
     def _render_delta(self, delta: Delta) -> dict[str, Any]:
         writer = self._logprobs.get(delta.choice)
@@ -92,7 +110,7 @@ class TextCompletion:
                 self._fold_choice(index, choice, *openings[index // tally.n])
                 for index, choice in enumerate(tally.choices)
             ],
-            "usage": render_usage(tally.usage),
+            "usage": self._usage(tally.usage),
         }
 
     def _fold_choice(
@@ -105,9 +123,7 @@ class TextCompletion:
             generated = writer.push(choice.scores)
             echo = folded["logprobs"] or {}
             folded["logprobs"] = {key: echo.get(key, []) + generated[key] for key in generated}
-        folded["finish_reason"] = choice.finished.reason
-        folded["stop_reason"] = choice.finished.stop
-        return folded
+        return {**folded, **self._ending(choice.finished)}
 
 
 def _blank(index: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -35,7 +36,7 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
-from segue.types import Done, Event, Failed
+from segue.types import Done, Event, Failed, Prompted
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class Completions:
                 if isinstance(event, Failed):
                     raise _raised(event)
                 tally.push(event)
+        headers += _found(tally.prompts)
         await _send(send, Reply(self.operation.renderer(call).fold(tally)), headers)
 
     async def _stream(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
@@ -100,6 +102,7 @@ class Completions:
         for event in events:
             if isinstance(event, Failed):
                 raise _raised(event)
+        headers += _found(event for event in events if isinstance(event, Prompted))
         await _start(send, frame, headers)
         while True:
             objects, is_over = self._render(renderer, events)
@@ -117,14 +120,19 @@ class Completions:
         try:
             for event in events:
                 if isinstance(event, Failed):
-                    return [*objects, self.error(_raised(event)).body], True
+                    return [*objects, self._broken(event)], True
                 objects += renderer.push(event)
                 if isinstance(event, Done):
                     return objects, True
         except Exception:
             logger.exception("an answer could not be rendered")
-            return [*objects, self.error(_raised(FAULT)).body], True
+            return [*objects, self._broken(FAULT)], True
         return objects, False
+
+    def _broken(self, failed: Failed) -> Any:
+        """The last object of a stream that cannot go on."""
+        shape = self.operation.stream_error or self.error
+        return shape(_raised(failed)).body
 
 
 @dataclass(frozen=True)
@@ -139,12 +147,17 @@ class Companions:
         try:
             values = dict(scope["path_params"])
             if self.companion.table.rows:
-                values |= self.companion.table.read(_decode(await _body(receive))).values
+                values |= self.companion.table.read(await self._given(scope, receive)).values
             await _send(send, await self.companion.answer(self.service, values))
         except Disconnected:
             return
         except SegueError as error:
             await _send(send, self.error(error), error_headers(error))
+
+    async def _given(self, scope: Scope, receive: Receive) -> Any:
+        if self.companion.method == "POST":
+            return _decode(await _body(receive))
+        return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
 
 def _stamp(scope: Scope) -> Stamp:
@@ -165,6 +178,12 @@ def _report(call: Call) -> list[Header]:
     if names:
         headers.append((b"x-segue-ignored", ", ".join(names).encode()))
     return headers
+
+
+def _found(prompts: Iterable[Prompted]) -> list[Header]:
+    """What only the engine could tell of a request."""
+    num_dropped = sum(prompt.num_dropped for prompt in prompts)
+    return [(b"x-segue-truncated", b"%d" % num_dropped)] if num_dropped else []
 
 
 async def _body(receive: Receive) -> bytes:
@@ -193,7 +212,7 @@ async def _off_loop_if_large(body: bytes, parse: Callable[[], Call]) -> Call:
 
 def _raised(failed: Failed) -> SegueError:
     leaf = BY_CODE.get(failed.code, EngineFault)
-    return leaf(failed.message, failed.param, failed.retry_after_s)
+    return leaf(failed.message, failed.param, failed.retry_after_s, failed.details)
 
 
 async def _start(send: Send, frame: Frame, headers: Iterable[Header]) -> None:

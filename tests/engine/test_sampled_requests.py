@@ -125,3 +125,8 @@ def test_state_does_not_depend_on_drafts_or_preemption(sampling: Sampling) -> No
     crowded, stats = run(free_rows=4, num_cells=160, num_slots=8, context_length=100)
     assert stats.preemptions > 0
     assert crowded == plain
+
+
+def test_a_bias_on_an_id_counts_more_than_one_on_a_text() -> None:
+    sampling = greedy(text_bias=(("A", 90.0), ("B", 80.0)), logit_bias={65: -90.0})
+    assert Bench().run(ask("x", sampling=sampling, max_tokens=3))[0].texts[0] == "BBB"
