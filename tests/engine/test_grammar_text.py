@@ -28,6 +28,11 @@ def test_what_cannot_be_enforced_is_refused(constraint: Constraint) -> None:
     assert time.process_time() - started < 5
 
 
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(InvalidField, match="surrogate"):
+        COMPILER.compile(Constraint(kind="choice", value=("a", "\ud800")))
+
+
 @pytest.mark.parametrize("constraint", HARMLESS, ids=name)
 def test_what_is_only_frightening_compiles(constraint: Constraint) -> None:
     started = time.process_time()
