@@ -31,8 +31,11 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.runners": (
         "segue.types",
         "segue.errors",
+        "segue.cpus",
         "segue.engine.seam",
         "segue.models.gguf",
+        "segue.models.progress",
+        "segue.models.requantise",
         "segue.runners",
     ),
     "segue.distributed": (
@@ -43,7 +46,24 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
-    "segue.bench": ("segue.types", "segue.errors", "segue.engine", "segue.bench"),
+    "segue.bench": (
+        "segue.bench",
+        "segue.config",
+        "segue.engine",
+        "segue.errors",
+        "segue.models",
+        "segue.runners",
+        "segue.types",
+    ),
+    "segue.commands": (
+        "segue.types",
+        "segue.errors",
+        "segue.config",
+        "segue.assembly",
+        "segue.engine.seam",
+        "segue.models.progress",
+        "segue.commands",
+    ),
 }
 
 # Library → the only modules that may import it (by prefix).
@@ -51,12 +71,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "ctypes": ("segue.runners.llama",),
     "xllamacpp": ("segue.runners.llama",),
     "openvino": ("segue.runners.openvino",),
-    "openvino_genai": ("segue.runners.openvino",),
     "vllm": ("segue.distributed",),
     "llguidance": ("segue.engine.constraint",),
     "starlette": ("segue.server", "segue.cli"),
     "uvicorn": ("segue.server", "segue.cli"),
-    "click": ("segue.cli", "segue.bench"),
+    "click": ("segue.cli", "segue.commands", "segue.bench"),
     "pickle": (),
 }
 
@@ -67,7 +86,7 @@ BANNED: dict[str, tuple[str, ...]] = {"segue.engine": ("json", "http", "starlett
 BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
 
 # What every dialect may share. The others in the room are dialects: each may have one parent.
-DIALECT_PARTS = {"base", "fields", "kinds", "logprobs", "tally", "text_completion"}
+DIALECT_PARTS = {"base", "fields", "kinds", "logprobs", "tally", "text_completion", "tokens"}
 
 
 def modules() -> dict[str, Path]:

@@ -227,6 +227,17 @@ def _tokens(value: list[int], at: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
+class TokenIds:
+    def read(self, value: Any) -> tuple[int, ...]:
+        if type(value) is not list or not set(map(type, value)) <= {int}:
+            raise Mismatch("a list of token ids", value)
+        return _tokens(value, "") if value else ()
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_TOKEN}}
+
+
+@dataclass(frozen=True)
 class Stops:
     max_stops: int = MAX_STOPS
     max_chars: int = MAX_STOP_CHARS

@@ -19,6 +19,7 @@ from segue.dialects.kinds import (
     Text,
 )
 from segue.dialects.text_completion import TextCompletion
+from segue.dialects.tokens import TOKEN_COMPANIONS
 from segue.errors import SegueError
 
 MAX_N = 128
@@ -239,6 +240,7 @@ OPENAI = Dialect(
         Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
         Companion("GET", "/health", "Whether completions would be answered now.", health),
         Companion("GET", "/version", "The version of this server.", version),
+        *TOKEN_COMPANIONS,
     ),
     error=error_reply,
 )

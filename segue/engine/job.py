@@ -1,5 +1,7 @@
 """One request in the engine: its sequences, and the events that tell its story in order."""
 
+from dataclasses import dataclass
+
 from segue.engine.constraint import Grammar
 from segue.engine.detokenizer import decode
 from segue.engine.output import Output, Shown
@@ -16,11 +18,13 @@ from segue.types import (
     Finished,
     Prompted,
     Reason,
+    Sampling,
     TokenScore,
     Usage,
+    Way,
 )
 
-_REASONS: dict[Cause, Reason] = {
+REASONS: dict[Cause, Reason] = {
     "eos": "stop",
     "stop_text": "stop",
     "stop_token": "stop",
@@ -29,6 +33,15 @@ _REASONS: dict[Cause, Reason] = {
     "constraint": "stop",
     "dead_end": "error",
 }
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How the prompts of an infill request were made; lists have an entry a prompt."""
+
+    way: Way
+    num_dropped: list[int]
+    texts: list[str]  # what to echo: the tokens hold more than the caller's prompt
 
 
 class Job:
@@ -43,11 +56,13 @@ class Job:
         capabilities: Capabilities,
         rules: TokenRules,
         grammar: Grammar | None = None,
+        filling: Filling | None = None,
     ) -> None:
         self.request = request
         self.seed = seed
         self.rules = rules
         self._grammar = grammar
+        self._filling = filling
         self._vocab = vocab
         self._context_length = capabilities.context_length
         self._is_ranked = request.num_candidates > request.n
@@ -67,19 +82,27 @@ class Job:
         """Whether drawn tokens are scored: to report them or to rank candidates by them."""
         return self.request.logprobs is not None or self._is_ranked
 
+    @property
+    def num_candidates(self) -> int:
+        """Drawn for each prompt."""
+        return self.request.num_candidates
+
+    def take_more(self) -> list[Sequence]:
+        """Sequences that follow from what the finished ones have shown."""
+        return []
+
     def _candidates(self, index: int, prompt: list[int], vocab_size: int) -> list[Sequence]:
         request = self.request
-        room = self._context_length - len(prompt)
-        wanted = room if request.max_tokens is None else min(request.max_tokens, room)
+        wanted = self._num_wanted(len(prompt))
         made: list[Sequence] = []
-        for candidate in range(request.num_candidates if wanted else 1):
+        for candidate in range(self.num_candidates if wanted else 1):
             sampler = Sampler(
-                request.sampling,
+                self._sampling(candidate),
                 self.seed,
                 candidate,
                 vocab_size,
                 self.rules,
-                request.post_sampling_probs,
+                request.post_sampling_probs and request.logprobs is not None,
             )
             sampler.start(prompt)
             made.append(
@@ -92,29 +115,49 @@ class Job:
                     sampler,
                     Output(request.stop, request.sampling.min_tokens),
                     None if candidate else request.prompt_logprobs,
-                    request.cache_salt if request.use_cache else None,
+                    self._salt,
                     made[0] if made else None,
                     self._grammar.guide() if self._grammar else None,
                 )
             )
         return made
 
+    def _num_wanted(self, num_prompt: int) -> int:
+        room = self._context_length - num_prompt
+        wanted = self.request.max_tokens
+        return room if wanted is None else min(wanted, room)
+
+    def _sampling(self, candidate: int) -> Sampling:
+        return self.request.sampling
+
+    @property
+    def _salt(self) -> str | None:
+        return self.request.cache_salt if self.request.use_cache else None
+
     # --- the story -------------------------------------------------------------------------------
 
     def prompted(self, leader: Sequence) -> list[Event]:
         """The prompt has been read. With max_tokens 0 that is all there was to do."""
-        request, tokens = self.request, leader.tokens[: leader.num_prompt]
-        text = None
-        if request.echo or request.logprobs is not None:
-            text = decode([self._prompt_piece(token) for token in tokens])
+        index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
         self._add_usage(cached=leader.num_cached)
-        scores = self._prompt_scores(leader, tokens)
-        return [Prompted(leader.prompt_index, tuple(tokens), leader.num_cached, text, scores)]
+        filling = self._filling
+        shows_text = self.request.echo or self.request.logprobs is not None
+        return [
+            Prompted(
+                index,
+                tuple(tokens),
+                leader.num_cached,
+                self._prompt_text(index, tokens) if shows_text else None,
+                self._prompt_scores(leader, tokens),
+                filling.way if filling else None,
+                filling.num_dropped[index] if filling else 0,
+            )
+        ]
 
     def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
         if leader.scores is None:
             return None
-        first = TokenScore(tokens[0], self._prompt_piece(tokens[0]), None, 0, ())
+        first = TokenScore(tokens[0], self._vocab.piece(tokens[0]), None, 0, ())
         return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
 
     def progressed(self, sequence: Sequence) -> list[Event]:
@@ -132,7 +175,7 @@ class Job:
         first = sequence.first_token_s or sequence.last_token_s
         end = Finished(
             self._choice(sequence.prompt_index, sequence.candidate),
-            _REASONS[cause],
+            REASONS[cause],
             cause,
             sequence.num_output,
             sequence.stop,
@@ -187,9 +230,15 @@ class Job:
             u.prompt_tokens, u.completion_tokens + completion, u.cached_tokens + cached
         )
 
-    def _prompt_piece(self, token: int) -> bytes:
-        """BOS has no text: it was put there by us, not by the caller."""
-        return b"" if token == self._vocab.bos else self._vocab.piece(token)
+    def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
+        """As the caller wrote it: without the BOS or the space that the tokenizer puts in front."""
+        if self._filling is not None:
+            return self._filling.texts[prompt_index]
+        vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
+        has_bos = vocab.adds_bos and tokens[0] == vocab.bos
+        text = decode([vocab.piece(token) for token in tokens[has_bos:]])
+        written = "".join(part for part in parts if isinstance(part, str))
+        return written if text == " " + written else text
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text: control tokens and the token that ends it add nothing."""

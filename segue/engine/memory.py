@@ -22,7 +22,7 @@ class Memory:
         """The longest cached prefix the sequence can use, scores included where it needs them."""
         if sequence.salt is None:
             return None
-        num_top = sequence.num_top if sequence.is_scoring else None
+        num_top = sequence.num_top if sequence.is_scoring_all else None
         tokens = sequence.tokens[: self._num_common(sequence)]
         return self._cache.match(tokens, sequence.salt, num_top, whole=not self._limits.can_trim)
 
@@ -47,12 +47,12 @@ class Memory:
         """How many cached tokens to keep: the last token is always computed, for its logits."""
         if match is None:
             return 0
+        # To score a token, the row before it is computed: again, if only the tokens before were scored.
         limit = len(sequence.tokens) - 1
         if sequence.is_scoring:
-            return min(match.length - 1, limit)  # the row before the first unscored token
-        if not self._limits.can_trim and match.length > limit:
-            return 0
-        return min(match.length, limit)
+            limit = match.length - 1 if sequence.score_from == 1 else sequence.score_from - 1
+        reuse = min(match.length, limit)
+        return reuse if self._limits.can_trim or reuse == match.length else 0
 
     def _take_slot(
         self, sequence: Sequence, match: Match | None, reuse: int, num_reserved: int, must: bool
@@ -86,7 +86,7 @@ class Memory:
         num_shared = min(sequence.computed, self._num_common(sequence))
         self._cache.insert(slot, sequence.tokens[:num_shared], sequence.salt)
         self._cache.lock(slot)
-        if sequence.scores is not None:
+        if sequence.scores is not None and sequence.score_from == 1:
             self._cache.keep_scores(slot, sequence.scores)
 
     def retire(self, sequence: Sequence, keep: bool = True) -> None:

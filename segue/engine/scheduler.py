@@ -18,7 +18,7 @@ from segue.engine.constraint import wait_for
 from segue.engine.job import Job
 from segue.engine.memory import Memory
 from segue.engine.prefix_cache import Match, common_length
-from segue.engine.score import score, score_drawn
+from segue.engine.score import Scores, empty, score, score_drawn
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
 from segue.errors import EngineFault, InvalidField, RequestError, SegueError
@@ -178,9 +178,9 @@ class Scheduler:
 
     def _num_logits(self, sequence: Sequence, count: int) -> int:
         if sequence.is_scoring:
-            return count
+            return max(0, min(count, sequence.computed + count + 1 - sequence.score_from))
         is_last = count == sequence.num_pending
-        return int(is_last and sequence.max_tokens > 0)
+        return int(is_last and (sequence.max_tokens > 0 or bool(sequence.watched)))
 
     def _append(
         self,
@@ -239,13 +239,13 @@ class Scheduler:
 
     def _is_worth_waiting(self, sequence: Sequence, match: Match | None) -> bool:
         """Somebody is just computing a prefix that is longer than the cached one."""
-        if sequence.salt is None:
+        if sequence.salt is None or not self._limits.can_trim:
             return False
         cached = match.length if match else 0
         return any(
             other.salt == sequence.salt
             and other.num_pending > 1
-            and (not sequence.is_scoring or other.num_top == sequence.num_top)
+            and (not sequence.is_scoring_all or other.scores_for(sequence))
             and common_length(other.tokens, sequence.tokens) >= cached + _MIN_SHARED
             for other in self._running
         )
@@ -279,12 +279,10 @@ class Scheduler:
         return told
 
     def _advance(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> Told:
-        if not np.isfinite(rows.max(initial=0.0)):
+        scored = self._score_prompt(sequence, span, rows)
+        if not _are_numbers(rows, scored):
             return self._fail(job, EngineFault("the model produced logits that are not numbers"))
-        is_scoring = sequence.is_scoring
         sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
-        if is_scoring:
-            self._score_prompt(sequence, span, rows)
         if sequence.num_pending:
             self._memory.remember(sequence)
             return []
@@ -302,26 +300,31 @@ class Scheduler:
                 return self._fail(job, error)
         else:
             sequence.cause = "max_tokens"
+            if sequence.watched:
+                sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
         sequence.last_token_s = now
         if sequence.cause is None:
             events += job.progressed(sequence)
         else:
             self._running.remove(sequence)
-            self._memory.retire(sequence)
+            self._memory.retire(sequence, keep=not sequence.is_probe)
             events += job.finished(sequence)
+            self._waiting.extendleft(reversed(job.take_more()))
         if job.is_over:
             del self._jobs[sequence.request_id]
             self._counts.finished += 1
         return [(sequence.request_id, event) for event in events]
 
-    def _score_prompt(self, sequence: Sequence, span: Span, rows: Logits) -> None:
-        """Row i scores token i + 1, as long as that is a token of the prompt."""
+    def _score_prompt(self, sequence: Sequence, span: Span, rows: Logits) -> Scores:
+        """The scores that these rows added. Row i scores token i + 1, if that is a token of the prompt."""
         scores, num_top = sequence.scores, sequence.num_top
-        if scores is None or num_top is None:
-            return
-        targets = sequence.tokens[span.past + 1 : span.past + 1 + len(span.tokens)]
-        targets = targets[: sequence.num_prompt - 1 - span.past]
-        sequence.scores = scores.joined(score(rows[: len(targets)], targets, num_top))
+        if scores is None or num_top is None or not sequence.is_scoring:
+            return empty(0)
+        first = span.past + len(span.tokens) - len(rows) + 1
+        targets = sequence.tokens[first : min(first + len(rows), sequence.num_prompt)]
+        added = score(rows[: len(targets)], targets, num_top)
+        sequence.scores = scores.joined(added)
+        return added
 
     def _generate(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> None:
         """Draw a token, and one more for each guess that turned out to be the token drawn."""
@@ -359,6 +362,9 @@ class Scheduler:
             else:
                 scores = score_drawn(drawn_from, token, num_top)
             drawn = scores.tokens([token], self._vocab.piece)[0]
+            if sequence.watched:
+                odds = raw[list(sequence.watched)] - raw[token]
+                sequence.chances.append((odds + scores.logprobs[0]).tolist())
         if sequence.first_token_s is None:
             sequence.first_token_s = now
         sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token))
@@ -388,3 +394,9 @@ class Scheduler:
         for sequence in [s for s in self._running if s.request_id == request_id]:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep)
+
+
+def _are_numbers(rows: Logits, scored: Scores) -> bool:
+    """Rows that were scored have been read already: one that is not all numbers scored NaN."""
+    others = rows[len(scored) :]
+    return bool(np.isfinite(scored.logprobs).all() and np.isfinite(others.max(initial=0.0)))

@@ -29,6 +29,9 @@ class Sequence:
         salt: str | None,
         leader: "Sequence | None",
         guide: Guide | None = None,
+        score_from: int = 1,
+        watched: tuple[int, ...] = (),
+        is_probe: bool = False,
     ) -> None:
         self.request_id = request_id
         self.prompt_index = prompt_index
@@ -42,7 +45,11 @@ class Sequence:
         self.leader = leader  # the candidate that computes the prompt for all candidates
         self.guide = guide  # its way through the constraint
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
+        self.score_from = score_from  # the first prompt token that gets a score
         self.scores: Scores | None = None if num_top is None else empty(num_top)
+        self.watched = watched  # tokens whose chances to be the next one are noted at every place
+        self.chances: list[list[float]] = []
+        self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
         self.drafter = Drafter()
         self.slot: int | None = None
         self.computed = 0
@@ -74,8 +81,19 @@ class Sequence:
 
     @property
     def is_scoring(self) -> bool:
-        """Whether prompt rows must be turned into scores: until each token but the first has one."""
-        return self.scores is not None and len(self.scores) < self.num_prompt - 1
+        """Whether prompt rows must be turned into scores: until each token from the first on has one."""
+        return self.scores is not None and len(self.scores) < self.num_prompt - self.score_from
+
+    @property
+    def is_scoring_all(self) -> bool:
+        """Only scores of a whole prompt are shared by way of the prefix cache."""
+        return self.is_scoring and self.score_from == 1
+
+    def scores_for(self, other: "Sequence") -> bool:
+        """Whether the scores of its prompt have all that the other's need."""
+        return (
+            self.num_top is not None and other.num_top is not None and self.num_top >= other.num_top
+        )
 
     @property
     def is_waiting_for_leader(self) -> bool:
