@@ -18,6 +18,10 @@ from segue.types import CompletionRequest, Event, ModelInfo, Sampling, Stats
 # --- a request, read -----------------------------------------------------------------------------
 
 
+def _no_clock() -> float:
+    return 0.0
+
+
 class Stamp(Struct, frozen=True, kw_only=True):
     """What the server knows of a request before reading its body."""
 
@@ -26,6 +30,7 @@ class Stamp(Struct, frozen=True, kw_only=True):
     created: int  # seconds since 1970
     seed: int  # used when the request brings none
     fingerprint: str
+    now: Callable[[], float] = _no_clock  # seconds since 1970, for answers with times
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -34,12 +39,13 @@ class Call(Struct, frozen=True, kw_only=True):
     stamp: Stamp
     request: CompletionRequest
     stream: bool = False
+    keep_s: float | None = None  # how long the model stays loaded afterwards; 0 unloads it
     shape: Mapping[str, Any] = {}  # how the answer is to look: the rows whose target is shape.*
     ignored: tuple[str, ...] = ()  # fields that were sent and have no effect
 
 
 _TARGETS = {
-    "": {"", "stream", *CompletionRequest.__struct_fields__},
+    "": {"", "stream", "keep_s", *CompletionRequest.__struct_fields__},
     "sampling": set(Sampling.__struct_fields__),
 }
 
@@ -48,12 +54,13 @@ Rule = Callable[[Draft], None]
 
 
 def build(draft: Draft, stamp: Stamp) -> Call:
-    """The call a draft describes. Targets: a request field, sampling.*, shape.*, or stream."""
+    """The call a draft describes. Targets: a request field, sampling.*, shape.*, stream or keep_s."""
     parts: dict[str, dict[str, Any]] = {"": {}, "sampling": {}, "shape": {}}
     for target, value in draft.values.items():
         part, _, name = target.rpartition(".")
         parts[part][name] = value
     stream = parts[""].pop("stream", False)
+    keep_s = parts[""].pop("keep_s", None)
     parts["sampling"].setdefault("seed", stamp.seed)
     parts[""].setdefault("model", "")
     return Call(
@@ -62,6 +69,7 @@ def build(draft: Draft, stamp: Stamp) -> Call:
             request_id=stamp.request_id, sampling=Sampling(**parts["sampling"]), **parts[""]
         ),
         stream=stream,
+        keep_s=keep_s,
         shape=parts["shape"],
         ignored=tuple(draft.ignored),
     )
@@ -93,6 +101,9 @@ ErrorShape = Callable[[SegueError], Reply]
 # sse: events, then "data: [DONE]". sse_open: events, then the end. ndjson: an object a line.
 Framing = Literal["sse", "sse_open", "ndjson"]
 
+Adapt = Callable[[Call, ModelInfo], CompletionRequest]
+"""What only the loaded model can settle, such as its chat template. Raises RequestError."""
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -105,6 +116,9 @@ class Operation:
     rules: tuple[Rule, ...] = ()
     framing: Framing = "sse"
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
+    stream_error: ErrorShape | None = None  # where an error inside a stream looks different again
+    adapt: Adapt | None = None
+    exact_model: bool = False  # 404 for a name that is not served, even if there is one model only
     is_native: bool = False  # a path no other system has: served without the prefix as well
     complaint: Complaint = complain
 
@@ -132,6 +146,7 @@ class Card(Struct, frozen=True):
     created: int
     status: Literal["ok", "loading", "idle"]
     info: ModelInfo | None
+    expires_s: float | None = None  # until it is unloaded, if nobody uses it; None: never
 
 
 class Service(Protocol):

@@ -35,7 +35,7 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
-from segue.types import Done, Event, Failed
+from segue.types import CompletionRequest, Done, Event, Failed, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +62,15 @@ class Completions:
         try:
             call = await self._read(receive, stamp)
             headers += _report(call)
-            async with Feed(lambda: self._submit(call), receive) as feed:
-                if call.stream:
-                    await self._stream(call, feed, send, headers)
-                else:
-                    await self._answer(call, feed, send, headers)
+            try:
+                async with Feed(lambda: self._submit(call), receive) as feed:
+                    if call.stream:
+                        await self._stream(call, feed, send, headers)
+                    else:
+                        await self._answer(call, feed, send, headers)
+            finally:
+                if call.keep_s is not None:
+                    self.models.keep(call.request.model, call.keep_s)
         except Disconnected:
             return
         except SegueError as error:
@@ -75,14 +79,23 @@ class Completions:
     async def _read(self, receive: Receive, stamp: Stamp) -> Call:
         body = await _body(receive)
         call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
-        model = self.models.resolve(call.request.model)
+        model = self.models.resolve(call.request.model, self.operation.exact_model)
         return msgspec.structs.replace(
             call, request=msgspec.structs.replace(call.request, model=model)
         )
 
     async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
-        engine = await self.models.open(call.request.model)
-        return engine.submit(call.request)
+        request = call.request
+        if not request.prompts:
+            # Nothing to complete: the request was for the model to be loaded, or to go.
+            if call.keep_s != 0:
+                await self.models.open(request.model)
+            return _nothing(request)
+        engine = await self.models.open(request.model)
+        if self.operation.adapt:
+            request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
+            engine = await self.models.open(request.model)  # it may have been unloaded meanwhile
+        return engine.submit(request)
 
     async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
         tally = Tally(call.request)
@@ -117,14 +130,18 @@ class Completions:
         try:
             for event in events:
                 if isinstance(event, Failed):
-                    return [*objects, self.error(_raised(event)).body], True
+                    return [*objects, self._error_object(event)], True
                 objects += renderer.push(event)
                 if isinstance(event, Done):
                     return objects, True
         except Exception:
             logger.exception("an answer could not be rendered")
-            return [*objects, self.error(_raised(FAULT)).body], True
+            return [*objects, self._error_object(FAULT)], True
         return objects, False
+
+    def _error_object(self, failed: Failed) -> Any:
+        shape = self.operation.stream_error or self.error
+        return shape(_raised(failed)).body
 
 
 @dataclass(frozen=True)
@@ -156,7 +173,12 @@ def _stamp(scope: Scope) -> Stamp:
         created=int(time.time()),
         seed=secrets.randbits(53),  # a JSON number in every language
         fingerprint=f"segue-{__version__}",
+        now=time.time,
     )
+
+
+async def _nothing(request: CompletionRequest) -> AsyncGenerator[Event, None]:
+    yield Done(Usage(0, 0, 0), request.sampling.seed or 0)
 
 
 def _report(call: Call) -> list[Header]:

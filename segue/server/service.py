@@ -26,7 +26,7 @@ class ModelService:
     def _card(self, name: str) -> Card:
         engine = self._models.loaded(name)
         if engine is not None:
-            return Card(name, self._started, "ok", engine.info)
+            return Card(name, self._started, "ok", engine.info, self._models.expires_s(name))
         is_loading = self._models.is_loading(name)
         return Card(name, self._started, "loading" if is_loading else "idle", None)
 
