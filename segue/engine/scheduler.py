@@ -110,31 +110,32 @@ class Scheduler:
 
     def next_batch(self) -> Batch | None:
         batch = Batch()
-        for sequence in list(self._running):
-            if sequence.is_decoding and sequence.slot is not None:
-                self._decode_row(batch, sequence)
-        for sequence in list(self._running):
-            if not sequence.is_decoding and sequence.slot is not None:
+        decoding = [s for s in self._running if s.is_decoding]
+        reading = [s for s in self._running if not s.is_decoding]
+        for place, sequence in enumerate(decoding):
+            if sequence.slot is not None:  # it may have been preempted for an older one
+                self._decode_row(batch, sequence, len(decoding) - place)
+        for sequence in reading:
+            if sequence.slot is not None:
                 self._prompt_chunk(batch, sequence)
         self._admit(batch)
         return batch if batch.spans else None
 
-    def _decode_row(self, batch: Batch, sequence: Sequence) -> None:
+    def _decode_row(self, batch: Batch, sequence: Sequence, num_left: int) -> None:
         if batch.num_rows >= self._limits.max_rows:
             return
         while sequence.slot is not None:  # it may be the youngest itself
             if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):
-                draft = self._draft(batch, sequence)
+                draft = self._draft(batch, sequence, num_left)
                 self._append(batch, sequence, 1, 1 + len(draft), draft)
                 return
             self._preempt_youngest(batch)
 
-    def _draft(self, batch: Batch, sequence: Sequence) -> list[int]:
+    def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
         """Guesses fill rows that cost nothing, and cells that nobody has to give up."""
         limits = self._limits
-        num_decoding = sum(s.is_decoding for s in self._running)
         limit = min(
-            (limits.free_rows - batch.num_rows) // max(num_decoding - len(batch.spans), 1) - 1,
+            (limits.free_rows - batch.num_rows) // num_left - 1,
             limits.max_rows - batch.num_rows - 1,
             sequence.max_tokens - sequence.num_output - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,

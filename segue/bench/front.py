@@ -1,0 +1,111 @@
+"""How many tokens a second pass the whole front: HTTP, rendering, the worker's messages; everything but a model.
+
+    python -m segue.bench.front [--streams 64] [--tokens 400]
+
+Starts `segue serve --runner fake` and reads streams over loopback from this process. Client, server and worker
+share the machine, so the figure is a lower bound of what the server does alone.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+_READY = re.compile(r"segue is ready: http://([\d.]+):(\d+)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--streams", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=400)
+    options = parser.parse_args()
+    with _served() as (host, port, pid):
+        asyncio.run(_load(host, port, 4, 50))  # warm up
+        before = _cpu_seconds(pid)
+        begun = time.perf_counter()
+        tokens = asyncio.run(_load(host, port, options.streams, options.tokens))
+        elapsed = time.perf_counter() - begun
+        used = {name: cpu - before.get(name, 0.0) for name, cpu in _cpu_seconds(pid).items()}
+    print(f"{options.streams} streams, {tokens} tokens in {elapsed:.2f} s")
+    print(f"tokens a second   {tokens / elapsed:10,.0f}")
+    for name, seconds in used.items():
+        print(
+            f"CPU of {name:10} {seconds / elapsed:10.0%}   {seconds / tokens * 1e6:.0f} µs a token"
+        )
+    result = {"tokens_per_s": round(tokens / elapsed), "streams": options.streams}
+    print(json.dumps(result | {f"cpu_{name}_s": round(s, 3) for name, s in used.items()}))
+
+
+@contextlib.contextmanager
+def _served() -> Iterator[tuple[str, int, int]]:
+    command = [sys.executable, "-m", "segue", "serve", "--runner", "fake", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stderr or ():
+                if found := _READY.search(line):
+                    yield found[1], int(found[2]), process.pid
+                    return
+            raise SystemExit("the server did not start")
+        finally:
+            process.terminate()
+
+
+async def _load(host: str, port: int, streams: int, tokens: int) -> int:
+    return sum(await asyncio.gather(*(_stream(host, port, i, tokens) for i in range(streams))))
+
+
+async def _stream(host: str, port: int, seed: int, tokens: int) -> int:
+    """Read one stream with as little work as can be; usage at its end says how many tokens it had."""
+    body = json.dumps(
+        {
+            "prompt": f"stream {seed}",
+            "max_tokens": tokens,
+            "seed": seed,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "logit_bias": {"256": -100},
+        }
+    ).encode()
+    reader, writer = await asyncio.open_connection(host, port)
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    tail = b""
+    while data := await reader.read(1 << 16):
+        tail = (tail + data)[-2000:]
+    writer.close()
+    found = re.findall(rb'"completion_tokens":(\d+)', tail)
+    if not found or b"[DONE]" not in tail:
+        raise SystemExit(f"a stream broke off: {tail[-300:]!r}")
+    return int(found[-1])
+
+
+def _cpu_seconds(pid: int) -> dict[str, float]:
+    """CPU time so far of the server and of its worker, where /proc tells."""
+    with contextlib.suppress(OSError):
+        ticks = os.sysconf("SC_CLK_TCK")
+        children = {int(p): _stat(int(p)) for p in os.listdir("/proc") if p.isdigit()}
+        workers = [s for s in children.values() if s and s[0] == pid]
+        server = children.get(pid)
+        if server:
+            return {"server": server[1] / ticks, "worker": max(w[1] for w in workers) / ticks}
+    return {}
+
+
+def _stat(pid: int) -> tuple[int, int] | None:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+        return int(fields[1]), int(fields[11]) + int(fields[12])
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The real thing: `segue serve` as a process of its own, on a free port, until the test is over."""
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+READY = re.compile(r"segue is ready: (\S+)")
+
+
+@dataclass(frozen=True)
+class Served:
+    url: str
+    process: subprocess.Popen[str]
+    log: list[str]
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[Served]:
+    command = [sys.executable, "-m", "segue", "serve", "--port", "0", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            url, log = _wait_until_ready(process)
+            yield Served(url, process, log)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _wait_until_ready(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
+    log: list[str] = []
+    stderr = process.stderr
+    assert stderr is not None
+    for line in stderr:
+        log.append(line)
+        found = READY.search(line)
+        if found:
+            # Keep reading, or a full pipe would stop the server.
+            threading.Thread(target=lambda: log.extend(stderr), daemon=True).start()
+            return found[1], log
+    raise RuntimeError("the server ended before it was ready:\n" + "".join(log))
