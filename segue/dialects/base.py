@@ -6,7 +6,7 @@ for all of them. Nothing here does I/O or looks at a clock: the server stamps ea
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -116,7 +116,7 @@ class Operation:
     rules: tuple[Rule, ...] = ()
     framing: Framing = "sse"
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
-    stream_error: ErrorShape | None = None  # where an error inside a stream looks different again
+    stream_error: ErrorShape | None = None  # the event of a broken stream, where that differs too
     adapt: Adapt | None = None
     exact_model: bool = False  # 404 for a name that is not served, even if there is one model only
     is_native: bool = False  # a path no other system has: served without the prefix as well
@@ -185,14 +185,23 @@ class Companion:
     path: str  # "/v1/models/{model:path}"
     doc: str
     answer: Answer
-    table: Table = NO_FIELDS
+    table: Table = NO_FIELDS  # of the body, or of the query where the method has no body
     is_native: bool = False
+
+
+class Difference(NamedTuple):
+    """Where a dialect does on purpose what its system does not. Both are whole sentences."""
+
+    what: str
+    why: str
 
 
 @dataclass(frozen=True)
 class Dialect:
     name: str
+    system: str  # what it speaks for, as people call it
     operations: tuple[Operation, ...]
     companions: tuple[Companion, ...]
     error: ErrorShape
     json_only: bool = True  # refuse bodies of another content type
+    differences: tuple[Difference, ...] = ()

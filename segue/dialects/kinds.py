@@ -23,13 +23,19 @@ MAX_BIAS = 100.0
 
 
 class Mismatch(Exception):
-    """The value is not what the field takes. `at` is where inside it, such as "[3]"."""
+    """The value is not what the field takes. `at` is where inside it, such as "[3]".
 
-    def __init__(self, expected: str, value: Any, at: str = ""):
+    `bounds` are set where the value is a number, only too small or too large.
+    """
+
+    def __init__(
+        self, expected: str, value: Any, at: str = "", bounds: tuple[float, float] | None = None
+    ):
         super().__init__(expected)
         self.expected = expected
         self.value = value
         self.at = at
+        self.bounds = bounds
 
 
 class Kind(Protocol):
@@ -67,7 +73,7 @@ class Integer:
         if self.clamp:
             value = min(max(value, self.low), self.high)
         elif not self.low <= value <= self.high:
-            raise Mismatch(self._expected, value)
+            raise Mismatch(self._expected, value, bounds=(self.low, self.high))
         return self.meaning.get(value, value)
 
     @property
@@ -92,7 +98,7 @@ class Number:
         if self.clamp:
             value = min(max(value, self.low), self.high)
         elif not self.low <= value <= self.high or (self.above_low and value == self.low):
-            raise Mismatch(self._expected, value)
+            raise Mismatch(self._expected, value, bounds=(self.low, self.high))
         return float(value)
 
     @property
@@ -120,6 +126,29 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Texts:
+    """A list of strings."""
+
+    max_texts: int
+    max_chars: int
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        if type(value) is not list or len(value) > self.max_texts:
+            raise Mismatch(f"a list of at most {self.max_texts} strings", value)
+        one = Text(self.max_chars)
+        for i, text in enumerate(value):
+            try:
+                one.read(text)
+            except Mismatch as wrong:
+                raise Mismatch(wrong.expected, text, f"[{i}]") from None
+        return tuple(value)
+
+    def schema(self) -> dict[str, Any]:
+        one = Text(self.max_chars).schema()
+        return {"type": "array", "items": one, "maxItems": self.max_texts}
+
+
+@dataclass(frozen=True)
 class Lax:
     """What lenient JSON readers let pass: true for 1, "5" for 5."""
 
@@ -144,11 +173,13 @@ class NumTop:
     """How many alternatives to report: a number, or true for one and false for none at all."""
 
     high: int
+    off_at_zero: bool = False  # 0 is none at all, not the chosen token alone
 
     def read(self, value: Any) -> Any:
         if type(value) is bool:
             return 1 if value else UNSET
-        return Integer(0, self.high).read(value)
+        meaning = {0: UNSET} if self.off_at_zero else {}
+        return Integer(0, self.high, meaning).read(value)
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [Integer(0, self.high).schema(), Boolean().schema()]}

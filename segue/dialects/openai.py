@@ -90,7 +90,7 @@ FIELDS = Table(
             "The same seed and request give the same answer; -1 draws one.",
             "sampling.seed",
         ),
-        Field("user", Text(512), "Accepted for compatibility; nothing depends on it."),
+        Field("user", Text(512), "Accepted; nothing depends on it."),
         Field("temperature", Number(0, 2), "0 is greedy.", "sampling.temperature"),
         Field("top_p", Number(0, 1), "Nucleus sampling.", "sampling.top_p"),
         Field(
@@ -233,6 +233,7 @@ async def version(service: Service, _: Mapping[str, Any]) -> Reply:
 
 OPENAI = Dialect(
     name="openai",
+    system="the root dialect",
     operations=(Operation("/v1/completions", "Complete prompts.", FIELDS, TextCompletion, RULES),),
     companions=(
         Companion("GET", "/v1/models", "The served models.", list_models),

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -130,16 +131,17 @@ class Completions:
         try:
             for event in events:
                 if isinstance(event, Failed):
-                    return [*objects, self._error_object(event)], True
+                    return [*objects, self._broken(event)], True
                 objects += renderer.push(event)
                 if isinstance(event, Done):
                     return objects, True
         except Exception:
             logger.exception("an answer could not be rendered")
-            return [*objects, self._error_object(FAULT)], True
+            return [*objects, self._broken(FAULT)], True
         return objects, False
 
-    def _error_object(self, failed: Failed) -> Any:
+    def _broken(self, failed: Failed) -> Any:
+        """The last object of a stream that cannot go on."""
         shape = self.operation.stream_error or self.error
         return shape(_raised(failed)).body
 
@@ -156,12 +158,17 @@ class Companions:
         try:
             values = dict(scope["path_params"])
             if self.companion.table.rows:
-                values |= self.companion.table.read(_decode(await _body(receive))).values
+                values |= self.companion.table.read(await self._given(scope, receive)).values
             await _send(send, await self.companion.answer(self.service, values))
         except Disconnected:
             return
         except SegueError as error:
             await _send(send, self.error(error), error_headers(error))
+
+    async def _given(self, scope: Scope, receive: Receive) -> Any:
+        if self.companion.method == "POST":
+            return _decode(await _body(receive))
+        return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
 
 def _stamp(scope: Scope) -> Stamp:
