@@ -17,20 +17,85 @@ class Prompt(Struct, frozen=True, array_like=True):
     parse_special: bool = True  # "<|im_end|>" in text means the token, not its characters
 
 
+Step = Literal[
+    "penalties",
+    "dry",
+    "top_n_sigma",
+    "top_k",
+    "typical_p",
+    "top_p",
+    "min_p",
+    "xtc",
+    "temperature",
+    "infill",
+    "adaptive_p",
+]
+# Cutting before scaling, the cuts see the model's own probabilities; scaling first, they see what
+# temperature made of them.
+CUT_FIRST: tuple[Step, ...] = (
+    "penalties",
+    "dry",
+    "top_n_sigma",
+    "top_k",
+    "typical_p",
+    "top_p",
+    "min_p",
+    "xtc",
+    "temperature",
+)
+SCALE_FIRST: tuple[Step, ...] = (
+    "penalties",
+    "dry",
+    "temperature",
+    "top_n_sigma",
+    "min_p",
+    "top_k",
+    "typical_p",
+    "top_p",
+    "xtc",
+)
+
+
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the next token is drawn. Every default is neutral: it leaves the distribution alone."""
 
+    order: tuple[Step, ...] = SCALE_FIRST  # a step that is not named does not act
+    seed: int | None = None
+
     temperature: float = 1.0  # 0 is greedy
+    dynatemp_range: float = 0.0  # temperature ± this, higher where the model is less sure
+    dynatemp_exponent: float = 1.0
     top_k: int = 0  # 0 is off
     top_p: float = 1.0
     min_p: float = 0.0
-    repetition_penalty: float = 1.0
+    typical_p: float = 1.0
+    top_n_sigma: float = 0.0  # 0 or less is off
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1  # above a half nothing can be excluded
+    min_keep: int = 0  # top_p, min_p, typical_p and xtc leave at least this many candidates
+    adaptive_target: float = -1.0  # below 0 is off; acts only if the order names adaptive_p
+    adaptive_decay: float = 0.9
+    mirostat: int = 0  # 1 or 2: in place of every cut
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+
+    repetition_penalty: float = 1.0  # looks at prompt and output
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     penalty_window: int = -1  # last tokens the penalties look at; -1 is all of them
     penalize_prompt: bool = False  # whether presence and frequency count prompt tokens too
-    logit_bias: dict[int, float] = {}
-    seed: int | None = None
+    dry_multiplier: float = 0.0  # 0 is off; looks at prompt and output
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_window: int = -1  # last tokens DRY looks at; -1 is all of them
+    dry_sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
+
+    logit_bias: dict[int, float] = {}  # minus infinity bans the token
+    allowed_token_ids: tuple[int, ...] | None = None  # nothing else is ever drawn
+    bad_words: tuple[str, ...] = ()
+    ignore_eos: bool = False  # end tokens are not drawn
+    min_tokens: int = 0  # before that many: no end token, no stop token, no stop string
+    stop_token_ids: tuple[int, ...] = ()
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +109,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     echo: bool = False
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens
+    post_sampling_probs: bool = False  # logprobs are of what was drawn from, not of the raw logits
     sampling: Sampling = Sampling()
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
@@ -63,7 +129,10 @@ class Alternative(Struct, frozen=True, array_like=True):
 
 
 class TokenScore(Struct, frozen=True, array_like=True):
-    """One token as it was scored: log-softmax of the raw logits, before penalties and temperature."""
+    """One token as it was scored: log-softmax of the raw logits, before penalties and temperature.
+
+    With post_sampling_probs a drawn token's score is of the distribution it was drawn from instead.
+    """
 
     token: int
     piece: bytes
@@ -90,11 +159,11 @@ class Delta(Struct, frozen=True, tag=True, array_like=True):
 
 
 Reason = Literal["stop", "length"]
-Cause = Literal["eos", "stop_text", "max_tokens", "context"]
+Cause = Literal["eos", "stop_text", "stop_token", "max_tokens", "context"]
 
 
 class Finished(Struct, frozen=True, tag=True, array_like=True):
-    """One choice is complete. `cause` says more exactly why; `stop` is the string that matched."""
+    """One choice is complete. `cause` says more exactly why; `stop` is the string or token id that matched."""
 
     choice: int
     reason: Reason

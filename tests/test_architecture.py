@@ -43,6 +43,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
+    "segue.bench": ("segue.types", "segue.errors", "segue.engine", "segue.bench"),
 }
 
 # Library → the only modules that may import it (by prefix).

@@ -83,6 +83,8 @@ def write_tiny_gguf(
     writer.add_name(name)
     writer.add_file_type(FILE_TYPES[tensor_type])
     _add_shape(writer, context_length)
+    if architecture == "mamba":
+        _add_ssm(writer)
     if chat_template is not None:
         writer.add_chat_template(chat_template)
     controls = [END, *(FIM.values() if fim else ()), *control_tokens]
@@ -113,6 +115,9 @@ def _add_shape(writer: gguf.GGUFWriter, context_length: int) -> None:
     writer.add_value_length(HEAD_DIM)
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_rope_freq_base(ROPE_BASE)
+
+
+def _add_ssm(writer: gguf.GGUFWriter) -> None:
     writer.add_ssm_conv_kernel(SSM_CONV)
     writer.add_ssm_inner_size(SSM_INNER)
     writer.add_ssm_state_size(SSM_STATE)

@@ -5,6 +5,7 @@ from segue.engine.output import Output, Shown
 from segue.engine.sampler import Sampler
 from segue.engine.seam import Capabilities, Vocab
 from segue.engine.sequence import Sequence
+from segue.engine.token_rules import TokenRules
 from segue.types import (
     Cause,
     CompletionRequest,
@@ -21,6 +22,7 @@ from segue.types import (
 _REASONS: dict[Cause, Reason] = {
     "eos": "stop",
     "stop_text": "stop",
+    "stop_token": "stop",
     "max_tokens": "length",
     "context": "length",
 }
@@ -36,9 +38,11 @@ class Job:
         seed: int,
         vocab: Vocab,
         capabilities: Capabilities,
+        rules: TokenRules,
     ) -> None:
         self.request = request
         self.seed = seed
+        self.rules = rules
         self._vocab = vocab
         self._context_length = capabilities.context_length
         self._is_ranked = request.num_candidates > request.n
@@ -64,7 +68,14 @@ class Job:
         wanted = room if request.max_tokens is None else min(request.max_tokens, room)
         made: list[Sequence] = []
         for candidate in range(request.num_candidates if wanted else 1):
-            sampler = Sampler(request.sampling, self.seed, candidate, vocab_size)
+            sampler = Sampler(
+                request.sampling,
+                self.seed,
+                candidate,
+                vocab_size,
+                self.rules,
+                request.post_sampling_probs,
+            )
             sampler.start(prompt)
             made.append(
                 Sequence(
@@ -74,7 +85,7 @@ class Job:
                     prompt,
                     wanted,
                     sampler,
-                    Output(request.stop),
+                    Output(request.stop, request.sampling.min_tokens),
                     None if candidate else request.prompt_logprobs,
                     request.cache_salt if request.use_cache else None,
                     made[0] if made else None,
@@ -175,8 +186,8 @@ class Job:
         return b"" if token == self._vocab.bos else self._vocab.piece(token)
 
     def text_piece(self, token: int) -> bytes:
-        """What a drawn token adds to the text: control tokens add nothing."""
-        return b"" if self._vocab.is_control(token) else self._vocab.piece(token)
+        """What a drawn token adds to the text: control tokens and the token that ends it add nothing."""
+        return b"" if self.rules.cause(token) else self.rules.text(token)
 
 
 def _renumbered(event: Event, choice: int) -> Event:

@@ -18,7 +18,8 @@ class Shown(NamedTuple):
 
 
 class Output:
-    def __init__(self, stops: tuple[str, ...]) -> None:
+    def __init__(self, stops: tuple[str, ...], min_tokens: int = 0) -> None:
+        self._num_exempt = min_tokens  # tokens yet to come whose text is no stop
         self._detokenizer = Detokenizer()
         self._stops = StopMatcher(stops)
         self._num_decoded = 0  # characters out of the detokenizer, held ones included
@@ -34,6 +35,7 @@ class Output:
         if score is not None:
             self._scores.append((self._num_decoded, score))
         self._show(self._detokenizer.push(piece))
+        self._num_exempt -= 1
 
     def take(self) -> Shown | None:
         """What became visible since the last call, or None if nothing did."""
@@ -56,7 +58,10 @@ class Output:
     def _show(self, text: str) -> None:
         if text:
             self._num_decoded += len(text)
-            shown, self.stopped_by = self._stops.push(text)
+            if self._num_exempt > 0:
+                shown = text
+            else:
+                shown, self.stopped_by = self._stops.push(text)
             self._add(shown)
 
     def _add(self, text: str) -> None:

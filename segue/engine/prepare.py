@@ -4,6 +4,7 @@ import secrets
 
 from segue.engine.job import Job
 from segue.engine.seam import Capabilities, Vocab
+from segue.engine.token_rules import token_rules
 from segue.errors import InvalidField, PromptTooLong
 from segue.types import CompletionRequest, Prompt
 
@@ -12,11 +13,11 @@ def prepare(request: CompletionRequest, vocab: Vocab, capabilities: Capabilities
     prompts = [_tokens(prompt, vocab) for prompt in request.prompts]
     for index, tokens in enumerate(prompts):
         _check_length(request, index, len(tokens), capabilities.context_length)
-    _check_bias(request, capabilities.vocab_size)
+    rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
     seed = request.sampling.seed
-    return Job(
-        request, prompts, secrets.randbits(63) if seed is None else seed, vocab, capabilities
-    )
+    if seed is None:
+        seed = secrets.randbits(63)
+    return Job(request, prompts, seed, vocab, capabilities, rules)
 
 
 def _tokens(prompt: Prompt, vocab: Vocab) -> list[int]:
@@ -48,12 +49,3 @@ def _check_length(request: CompletionRequest, index: int, length: int, context: 
             + ("" if request.max_tokens == 0 else ", at least one of them for the answer"),
             "prompt",
         )
-
-
-def _check_bias(request: CompletionRequest, vocab_size: int) -> None:
-    for token in request.sampling.logit_bias:
-        if not 0 <= token < vocab_size:
-            raise InvalidField(
-                f"logit_bias names token id {token}, but the model's ids are 0 to {vocab_size - 1}",
-                "logit_bias",
-            )

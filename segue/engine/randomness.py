@@ -7,7 +7,7 @@ import hashlib
 import struct
 from typing import Literal
 
-Purpose = Literal["token"]
+Purpose = Literal["token", "xtc"]
 
 
 def uniform(seed: int, candidate: int, position: int, purpose: Purpose = "token") -> float:

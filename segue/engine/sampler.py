@@ -1,96 +1,180 @@
-"""From a row of logits to the next token: bias and penalties, temperature, cuts, draw.
+"""From a row of logits to the next token: what is forbidden, the steps in the order asked for, the draw.
 
-The vocabulary is never sorted: tokens that cannot win are dropped by a threshold first.
+The vocabulary is never sorted: each step keeps only candidates that can still win.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from segue.engine import cuts
+from segue.engine.candidates import Candidates, Distribution
+from segue.engine.dry import Dry
+from segue.engine.forbidden import Forbidden
+from segue.engine.penalties import Penalties
 from segue.engine.randomness import uniform
 from segue.engine.seam import Logits
-from segue.types import Sampling
+from segue.engine.steering import AdaptiveP, ByWeight, Chooser, Mirostat
+from segue.engine.token_rules import TokenRules
+from segue.types import Sampling, Step
 
-# Tokens this far (in units of temperature) below the best have together less than 1e-8 of the mass.
-_NEGLIGIBLE = 32.0
+
+class StepInfo(NamedTuple):
+    meaning: str
+    is_on: Callable[[Sampling], bool]
+
+
+STEPS: dict[Step, StepInfo] = {
+    "penalties": StepInfo(
+        "repetition, presence and frequency penalties on tokens that occurred",
+        lambda s: (
+            s.penalty_window != 0
+            and (s.repetition_penalty, s.presence_penalty, s.frequency_penalty) != (1.0, 0.0, 0.0)
+        ),
+    ),
+    "dry": StepInfo(
+        "a cost on tokens that continue a repetition, rising with its length",
+        lambda s: s.dry_multiplier != 0 and s.dry_base >= 1 and s.dry_window != 0,
+    ),
+    "top_n_sigma": StepInfo(
+        "keep logits within n standard deviations of the highest", lambda s: s.top_n_sigma > 0
+    ),
+    "top_k": StepInfo("keep the k likeliest", lambda s: s.top_k > 0),
+    "typical_p": StepInfo(
+        "keep the mass p whose surprise is closest to the expected", lambda s: s.typical_p < 1
+    ),
+    "top_p": StepInfo("keep the fewest that hold the mass p", lambda s: s.top_p < 1),
+    "min_p": StepInfo("keep those at least p times as likely as the best", lambda s: s.min_p > 0),
+    "xtc": StepInfo(
+        "with some probability, drop all but the least likely of the likely ones",
+        lambda s: s.xtc_probability > 0 and s.xtc_threshold <= 0.5,
+    ),
+    "temperature": StepInfo(
+        "flatten or sharpen, with a range by how unsure the model is; 0 takes the likeliest",
+        lambda s: s.temperature != 1 or s.dynatemp_range > 0,
+    ),
+    "infill": StepInfo("end a middle unless one text is likely", lambda s: True),
+    "adaptive_p": StepInfo(
+        "last of all, prefer tokens near a target probability", lambda s: s.adaptive_target >= 0
+    ),
+}
+
+_KEEP_THE_BEST: frozenset[Step] = frozenset({"top_n_sigma", "top_k", "top_p", "min_p"})
+_WITH_MIROSTAT: frozenset[Step] = frozenset({"penalties", "dry"})
+
+_Act = Callable[[Candidates, int], None]
+
+
+def plan(sampling: Sampling) -> tuple[Step, ...]:
+    """The steps that act, in order. Where temperature is 0, cuts that keep the best cannot matter."""
+    named = sampling.order
+    if sampling.mirostat:
+        named = (*(step for step in named if step in _WITH_MIROSTAT), "temperature")
+    steps = [step for step in named if STEPS[step].is_on(sampling)]
+    is_greedy = sampling.temperature < cuts.GREEDY_BELOW and sampling.dynatemp_range <= 0
+    if is_greedy and "temperature" in steps:
+        del steps[steps.index("temperature") + 1 :]
+        while len(steps) > 1 and steps[-2] in _KEEP_THE_BEST:
+            del steps[-2]
+    return tuple(step for step in steps if step != "adaptive_p")
 
 
 class Sampler:
     """Draws the tokens of one candidate. `push` every token it sees, prompt first."""
 
-    def __init__(self, sampling: Sampling, seed: int, candidate: int, vocab_size: int) -> None:
+    def __init__(
+        self,
+        sampling: Sampling,
+        seed: int,
+        candidate: int,
+        vocab_size: int,
+        rules: TokenRules | None = None,
+        keeps_distribution: bool = False,
+    ) -> None:
         self._sampling = sampling
         self._seed = seed
         self._candidate = candidate
-        bias = {t: b for t, b in sampling.logit_bias.items() if t < vocab_size}
-        self._bias_ids = np.fromiter(bias.keys(), np.intp, len(bias))
-        self._bias = np.fromiter(bias.values(), np.float32, len(bias))
-        self._penalizes = (
-            sampling.repetition_penalty != 1.0
-            or sampling.presence_penalty != 0.0
-            or sampling.frequency_penalty != 0.0
-        )
-        self._history: list[int] = []
-        self._num_prompt = 0
+        self._rules = rules or TokenRules()
+        self._forbidden = Forbidden(sampling, self._rules)
+        self._penalties: Penalties | None = None
+        self._dry: Dry | None = None
+        self._acts = [self._act(step) for step in plan(sampling)]
+        self._chooser = _chooser(sampling, vocab_size)
+        self._keeps_distribution = keeps_distribution
+        self.distribution: Distribution | None = None  # of the last token, if it is kept
 
-    def start(self, prompt: Iterable[int]) -> None:
-        if self._penalizes:
-            self._history.extend(prompt)
-            self._num_prompt = len(self._history)
+    def start(self, prompt: Sequence[int]) -> None:
+        for state in (self._penalties, self._dry):
+            if state is not None:
+                state.start(prompt)
 
     def push(self, token: int) -> None:
-        if self._penalizes:
-            self._history.append(token)
+        self._forbidden.push(token)
+        for state in (self._penalties, self._dry):
+            if state is not None:
+                state.push(token)
 
     def sample(self, logits: Logits, position: int) -> int:
         """The next token. `logits` is written to: read what you need of it before."""
-        if self._bias_ids.size:
-            logits[self._bias_ids] += self._bias
-        if self._penalizes:
-            self._penalize(logits)
-        if self._sampling.temperature <= 0:
-            return int(logits.argmax())
-        ids, weights = self._candidates(logits)
-        return self._draw(ids, weights, position)
+        candidates = self._forbidden.admitted(logits, position)
+        for act in self._acts:
+            act(candidates, position)
+        point = uniform(self._seed, self._candidate, position)
+        index = self._chooser.choose(candidates, point)
+        if self._keeps_distribution:
+            self.distribution = Distribution(candidates.ids, candidates.weights())
+        return candidates.token(index)
 
-    def _penalize(self, logits: Logits) -> None:
+    def _act(self, step: Step) -> _Act:
         s = self._sampling
-        window = len(self._history) if s.penalty_window < 0 else s.penalty_window
-        start = len(self._history) - window
-        if s.repetition_penalty != 1.0:
-            seen = np.array(sorted(set(self._history[max(start, 0) :])), np.intp)
-            row = logits[seen]
-            logits[seen] = np.where(row > 0, row / s.repetition_penalty, row * s.repetition_penalty)
-        if s.presence_penalty or s.frequency_penalty:
-            first = max(start, 0 if s.penalize_prompt else self._num_prompt)
-            counts = Counter(self._history[first:])
-            ids = np.fromiter(counts.keys(), np.intp, len(counts))
-            times = np.fromiter(counts.values(), np.float32, len(counts))
-            logits[ids] -= times * s.frequency_penalty + np.float32(s.presence_penalty)
+        match step:
+            case "penalties":
+                self._penalties = penalties = self._penalties or Penalties(s)
+                return lambda c, _: c.adjust(penalties.apply)
+            case "dry":
+                self._dry = dry = self._dry or Dry(s, self._rules.breakers)
+                return lambda c, _: c.adjust(dry.apply)
+            case "top_n_sigma":
+                return lambda c, _: cuts.top_n_sigma(c, s.top_n_sigma)
+            case "top_k":
+                return lambda c, _: cuts.top_k(c, s.top_k)
+            case "typical_p":
+                return lambda c, _: cuts.typical_p(c, s.typical_p, s.min_keep)
+            case "top_p":
+                return lambda c, _: cuts.top_p(c, s.top_p, s.min_keep)
+            case "min_p":
+                return lambda c, _: cuts.min_p(c, s.min_p, s.min_keep)
+            case "xtc":
+                return self._xtc
+            case "temperature":
+                return self._temperature
+            case "infill":
+                return self._infill
+        raise ValueError(f"no such sampling step: {step}")
 
-    def _candidates(self, logits: Logits) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Token ids, likeliest first where a cut needed it, with unnormalised weights."""
+    def _xtc(self, candidates: Candidates, position: int) -> None:
         s = self._sampling
-        best = logits.max()
-        ids = np.flatnonzero(logits > best - _NEGLIGIBLE * s.temperature)
-        if 0 < s.top_k < ids.size:
-            ids = ids[np.argpartition(-logits[ids], s.top_k - 1)[: s.top_k]]
-        weights = np.exp((logits[ids].astype(np.float64) - best) / s.temperature)
-        if s.top_p < 1.0:
-            order = np.lexsort((ids, -weights))
-            ids, weights = ids[order], weights[order]
-            mass = np.cumsum(weights)
-            keep = int(np.searchsorted(mass, s.top_p * mass[-1])) + 1
-            ids, weights = ids[:keep], weights[:keep]
-        if s.min_p > 0.0:
-            likely = weights >= s.min_p  # the best has weight 1
-            ids, weights = ids[likely], weights[likely]
-        return ids, weights
+        if uniform(self._seed, self._candidate, position, "xtc") <= s.xtc_probability:
+            cuts.xtc(candidates, s.xtc_threshold, s.min_keep)
 
-    def _draw(self, ids: NDArray[np.intp], weights: NDArray[np.float64], position: int) -> int:
-        mass = np.cumsum(weights)
-        point = uniform(self._seed, self._candidate, position) * mass[-1]
-        index = int(np.searchsorted(mass, point, side="right"))
-        return int(ids[min(index, ids.size - 1)])
+    def _temperature(self, candidates: Candidates, position: int) -> None:
+        s = self._sampling
+        if s.dynatemp_range > 0:
+            cuts.dynamic_temperature(
+                candidates, s.temperature, s.dynatemp_range, s.dynatemp_exponent
+            )
+        else:
+            cuts.temperature(candidates, s.temperature)
+
+    def _infill(self, candidates: Candidates, position: int) -> None:
+        rules = self._rules
+        end = rules.end if rules.end is not None and candidates.may_be(rules.end) else None
+        cuts.infill(candidates, rules.ends, end, rules.text)
+
+
+def _chooser(sampling: Sampling, vocab_size: int) -> Chooser:
+    if sampling.mirostat:
+        tau, eta = sampling.mirostat_tau, sampling.mirostat_eta
+        return Mirostat(sampling.mirostat, tau, eta, vocab_size)
+    if "adaptive_p" in sampling.order and STEPS["adaptive_p"].is_on(sampling):
+        return AdaptiveP(sampling.adaptive_target, sampling.adaptive_decay)
+    return ByWeight()

@@ -17,10 +17,10 @@ import numpy as np
 from segue.engine.job import Job
 from segue.engine.memory import Memory
 from segue.engine.prefix_cache import Match, common_length
-from segue.engine.score import score
+from segue.engine.score import score, score_drawn
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
-from segue.errors import EngineFault
+from segue.errors import EngineFault, RequestError, SegueError
 from segue.types import Event, Failed, Stats, TokenScore
 
 Told = list[tuple[str, Event]]  # events with the id of their request
@@ -180,7 +180,7 @@ class Scheduler:
         tokens = [*sequence.tokens[start : start + count], *draft]
         batch.num_cells += self._cells(sequence, len(tokens))
         batch.num_rows += len(tokens)
-        batch.spans.append(Span(sequence.slot, tokens, start, num_logits))
+        batch.spans.append(Span(sequence.slot, tokens, start, num_logits, sequence.num_prompt))
         batch.sequences.append(sequence)
 
     def _cells(self, sequence: Sequence, count: int) -> int:
@@ -264,7 +264,7 @@ class Scheduler:
 
     def _advance(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> Told:
         if not np.isfinite(rows.max(initial=0.0)):
-            return self._fail(job, "the model produced logits that are not numbers")
+            return self._fail(job, EngineFault("the model produced logits that are not numbers"))
         is_scoring = sequence.is_scoring
         sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
         if is_scoring:
@@ -280,7 +280,10 @@ class Scheduler:
                 self._counts.prompt_tokens += sequence.num_prompt
                 events += job.prompted(sequence)
         if sequence.max_tokens > 0:
-            self._generate(job, sequence, span, rows, now)
+            try:
+                self._generate(job, sequence, span, rows, now)
+            except RequestError as error:  # what it asked for leaves no token to draw
+                return self._fail(job, error)
         else:
             sequence.cause = "max_tokens"
         sequence.last_token_s = now
@@ -329,20 +332,23 @@ class Scheduler:
         token = sequence.sampler.sample(row, sequence.num_output)
         drawn: TokenScore | None = None
         if job.needs_scores:
-            scores = score(raw[None], [token], job.request.logprobs or 0)
+            num_top, drawn_from = job.request.logprobs or 0, sequence.sampler.distribution
+            if drawn_from is None:
+                scores = score(raw[None], [token], num_top)
+            else:
+                scores = score_drawn(drawn_from, token, num_top)
             drawn = scores.tokens([token], self._vocab.piece)[0]
         if sequence.first_token_s is None:
             sequence.first_token_s = now
-        is_end = token in self._vocab.end_tokens
-        sequence.accept(token, job.text_piece(token), drawn, is_end)
+        sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token))
         self._counts.completion_tokens += 1
 
-    def _fail(self, job: Job, message: str) -> Told:
+    def _fail(self, job: Job, error: SegueError) -> Told:
         request_id = job.request.request_id
         del self._jobs[request_id]
         self._drop(request_id, keep=False)
         self._counts.failed += 1
-        return [(request_id, Failed(EngineFault.code, message))]
+        return [(request_id, Failed(error.code, error.message, error.param))]
 
     def _drop(self, request_id: str, keep: bool = True) -> None:
         self._waiting = deque(s for s in self._waiting if s.request_id != request_id)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from segue.engine.candidates import Distribution, top
 from segue.engine.seam import Logits
 from segue.types import Alternative, TokenScore
 
 LOWEST = -9999.0  # stands for minus infinity, which JSON cannot say
-_BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -112,20 +112,20 @@ def _log_sum_exp(row: NDArray[np.float32]) -> np.float32:
 
 
 def _top(row: NDArray[np.float32], num_top: int) -> NDArray[np.intp]:
-    """The `num_top` likeliest ids, likeliest first, lower ids first among equals.
+    """Exactly that many, likeliest first: impossible tokens fill up where there are too few others."""
+    found = top(row, num_top)
+    return np.append(found, np.flatnonzero(row == -np.inf)[: num_top - found.size])
 
-    The best k tokens lie in the k blocks with the highest maxima, so only those are sorted.
-    """
-    num_blocks = row.size // _BLOCK
-    if num_top >= num_blocks:
-        candidates: NDArray[np.intp] = np.arange(row.size)
-    else:
-        body = row[: num_blocks * _BLOCK].reshape(num_blocks, _BLOCK)
-        peaks = body.max(axis=1)
-        floor = np.partition(peaks, num_blocks - num_top)[num_blocks - num_top]
-        blocks = np.flatnonzero(peaks >= floor)
-        inside = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
-        candidates = np.concatenate([inside, np.arange(num_blocks * _BLOCK, row.size)])
-        candidates = candidates[row[candidates] >= floor]
-    order = np.lexsort((candidates, -row[candidates]))
-    return candidates[order[:num_top]]
+
+def score_drawn(drawn_from: Distribution, token: int, num_top: int) -> Scores:
+    """The score of a token in the distribution it was drawn from."""
+    ids, weights = drawn_from
+    index = token if ids is None else int(np.flatnonzero(ids == token)[0])
+    best = top(weights, max(min(num_top, weights.size), 1))[:num_top]
+    logprobs = np.log(np.append(weights[best], weights[index])) - np.log(weights.sum())
+    return Scores(
+        logprobs[-1:],
+        np.array([1 + np.count_nonzero(weights > weights[index])], np.int32),
+        (best if ids is None else ids[best]).astype(np.int32)[None],
+        logprobs[None, :-1],
+    )

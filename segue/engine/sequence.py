@@ -73,15 +73,17 @@ class Sequence:
     def is_waiting_for_leader(self) -> bool:
         return self.leader is not None and not self.leader.has_read_prompt
 
-    def accept(self, token: int, piece: bytes, score: TokenScore | None, is_end: bool) -> None:
-        """Append a drawn token, and find out whether it was the last."""
+    def accept(
+        self, token: int, piece: bytes, score: TokenScore | None, cause: Cause | None
+    ) -> None:
+        """Append a drawn token, and find out whether it was the last. `cause`: it is, by itself."""
         self.tokens.append(token)
         self.sampler.push(token)
         if score is not None and score.logprob is not None:
             self.sum_logprob += score.logprob
         self.output.push(token, piece, score)
-        if is_end:
-            self.cause = "eos"
+        if cause is not None:
+            self.cause, self.stop = cause, token if cause == "stop_token" else None
         elif self.output.stopped_by is not None:
             self.cause, self.stop = "stop_text", self.output.stopped_by
         elif self.num_output >= self.max_tokens:

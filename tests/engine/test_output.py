@@ -61,3 +61,12 @@ def test_text_that_might_be_a_stop_waits_and_then_comes() -> None:
     assert output.take() is None
     output.push(2, b"x", None)
     assert output.take() == Shown("STx", (1, 2), ())
+
+
+def test_stops_do_not_count_before_min_tokens() -> None:
+    output = Output(("ab",), min_tokens=3)
+    for letter in b"abaab":
+        output.push(letter, bytes([letter]), None)
+    shown = output.flush()
+    assert shown is not None
+    assert (shown.text, output.stopped_by) == ("aba", "ab")

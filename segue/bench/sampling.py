@@ -1,0 +1,75 @@
+"""What sampling costs a step of 32 sequences: `python -m segue.bench.sampling`."""
+
+import json
+import time
+
+import numpy as np
+from msgspec.structs import replace
+
+from segue.engine.sampler import Sampler
+from segue.engine.seam import Logits
+from segue.types import CUT_FIRST, Sampling
+
+NUM_SEQUENCES = 32
+VOCABULARIES = (49_152, 151_936)
+_WARM_UP, _STEPS = 3, 30
+
+_USUAL = Sampling(
+    top_k=40,
+    top_p=0.95,
+    min_p=0.05,
+    temperature=0.8,
+    repetition_penalty=1.1,
+    presence_penalty=0.2,
+    frequency_penalty=0.1,
+)
+CASES: dict[str, tuple[Sampling, float]] = {  # with the milliseconds allowed at 49152
+    "greedy": (Sampling(temperature=0.0), 1.0),
+    "usual": (_USUAL, 8.0),
+    "usual, cut first": (replace(_USUAL, order=CUT_FIRST, penalty_window=64), 8.0),
+    "plain": (Sampling(), 8.0),
+    "nucleus": (Sampling(top_p=0.95), 16.0),
+    "dry": (Sampling(dry_multiplier=0.8, top_k=40), 8.0),
+    "mirostat 2": (Sampling(mirostat=2), 8.0),
+}
+
+
+def logits_like_a_model(vocab_size: int) -> Logits:
+    """A bulk of unlikely tokens and a tail of likely ones, as language models give."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(0.0, 2.0, (NUM_SEQUENCES, vocab_size))
+    rows[:, : vocab_size // 100] += rng.exponential(2.5, (NUM_SEQUENCES, vocab_size // 100))
+    return rows.astype(np.float32)
+
+
+def milliseconds_a_step(sampling: Sampling, rows: Logits) -> float:
+    """The median over steps of drawing one token for each row."""
+    vocab_size = rows.shape[1]
+    samplers = [Sampler(sampling, 1, i, vocab_size) for i in range(NUM_SEQUENCES)]
+    prompt = np.random.default_rng(1).integers(0, vocab_size, 512).tolist()
+    for sampler in samplers:
+        sampler.start(prompt)
+    times = []
+    for position in range(_WARM_UP + _STEPS):
+        logits = rows.copy()
+        started = time.perf_counter()
+        for sampler, row in zip(samplers, logits, strict=True):
+            sampler.push(sampler.sample(row, position))
+        times.append(time.perf_counter() - started)
+    return float(np.median(times[_WARM_UP:])) * 1e3
+
+
+def main() -> None:
+    figures: dict[str, float] = {}
+    print(f"{'ms a step of ' + str(NUM_SEQUENCES):24}", *(f"{size:>9}" for size in VOCABULARIES))
+    tables = [logits_like_a_model(size) for size in VOCABULARIES]
+    for name, (sampling, allowed) in CASES.items():
+        taken = [milliseconds_a_step(sampling, rows) for rows in tables]
+        print(f"{name:24}", *(f"{ms:9.2f}" for ms in taken), f"  (allowed {allowed:g})")
+        for size, ms in zip(VOCABULARIES, taken, strict=True):
+            figures[f"{name} @{size}"] = round(ms, 3)
+    print(json.dumps({"milliseconds_a_step_of_32": figures}))
+
+
+if __name__ == "__main__":
+    main()

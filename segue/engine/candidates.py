@@ -1,0 +1,158 @@
+"""The tokens that may still be drawn, and ways to pick among them without sorting them all.
+
+Arrays as wide as the vocabulary are looked at as a tall matrix: its columns are reduced with vector instructions,
+and only the few columns that matter are read element by element.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.engine.seam import Logits
+from segue.errors import InvalidField
+
+Index = NDArray[np.intp]
+Weights = NDArray[np.float32]
+
+_HEIGHT = 64  # of the matrix a wide array is looked at as
+_SIZES = (256, 1024, 4096, 32768)  # how many are sorted before all are
+
+
+class Distribution(NamedTuple):
+    """What a token was drawn from. `ids` is None for the whole vocabulary; weights are not normalised."""
+
+    ids: Index | None
+    weights: Weights
+
+    def probabilities(self) -> NDArray[np.float64]:
+        weights = self.weights.astype(np.float64)
+        return np.asarray(weights / weights.sum())
+
+
+class Candidates:
+    """Token ids with their logits. Starts as the whole row, which it writes to."""
+
+    __slots__ = ("_best", "_row", "ids", "logits")
+
+    def __init__(self, row: Logits, ids: Index | None = None) -> None:
+        self._row = row
+        self._best: float | None = None
+        self.ids = ids  # None: every token, in order
+        self.logits: Logits = row if ids is None else row[ids]
+
+    @property
+    def best(self) -> float:
+        """The highest logit. Raises if no token is left."""
+        if self._best is None:
+            self._best = float(self.logits.max(initial=-np.inf))
+            if self._best == -np.inf:
+                raise InvalidField(
+                    "every token is forbidden here: logit_bias, allowed_token_ids, bad_words and "
+                    "the constraint together leave none to draw"
+                )
+        return self._best
+
+    def may_be(self, token: int) -> bool:
+        """Whether the token was not forbidden from the start."""
+        return bool(self._row[token] > -np.inf)
+
+    def token(self, index: int) -> int:
+        return index if self.ids is None else int(self.ids[index])
+
+    def keep(self, index: Index) -> None:
+        self.ids = index if self.ids is None else self.ids[index]
+        self.logits = self.logits[index]
+        self._best = None
+
+    def become(self, token: int) -> None:
+        """That token alone, whether or not it was a candidate."""
+        self.ids = np.array([token], np.intp)
+        self.logits = np.zeros(1, np.float32)
+        self._best = None
+
+    def scale(self, temperature: float) -> None:
+        self.logits /= np.float32(temperature)
+        self._best = None
+
+    def replace(self, logits: Logits) -> None:
+        self.logits = logits
+        self._best = None
+
+    def adjust(self, change: Callable[[Logits], None]) -> None:
+        """Let `change` write to logits by token id: cut candidates go back to their places first."""
+        if self.ids is None:
+            change(self.logits)
+        else:
+            self._row[self.ids] = self.logits
+            change(self._row)
+            self.logits = self._row[self.ids]
+        self._best = None
+
+    def weights(self) -> Weights:
+        """Probabilities up to a factor: the likeliest weighs 1, a forbidden token 0."""
+        return np.asarray(np.exp(self.logits - np.float32(self.best)))
+
+
+def top(values: NDArray[np.float32], count: int) -> Index:
+    """Where the `count` highest are, highest first, lower index first among equals; none of −inf."""
+    if count == 1:
+        best = int(values.argmax())
+        return np.array([best] if values[best] > -np.inf else [], np.intp)
+    found = _at_least(values, _floor(values, count))
+    order = np.argsort(-values[found], kind="stable")
+    return np.asarray(found[order[:count]])
+
+
+def _floor(values: NDArray[np.float32], count: int) -> np.float32:
+    """A value that `count` or a few more reach: the count-th highest peak of the columns, if there are that many."""
+    width = values.size // _HEIGHT
+    if count >= values.size:
+        return np.float32(-np.inf)
+    pool = _peaks(values, width) if count <= width // 2 else values
+    return np.float32(np.partition(pool, pool.size - count)[pool.size - count])
+
+
+def _peaks(values: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    return np.asarray(values[: width * _HEIGHT].reshape(_HEIGHT, width).max(axis=0))
+
+
+def _at_least(values: NDArray[np.float32], floor: np.float32) -> Index:
+    return np.flatnonzero(values >= floor if floor > -np.inf else values > -np.inf)
+
+
+def leading(
+    scores: NDArray[np.float32], weights: Weights, weight: float, at_least: int = 1
+) -> Index:
+    """The fewest with the highest scores that together weigh `weight`, but not fewer than `at_least`."""
+    for size in (*(size for size in _SIZES if size >= at_least), scores.size):
+        found = top(scores, size)
+        mass = np.cumsum(weights[found], dtype=np.float64)
+        if mass[-1] >= weight or size >= scores.size:
+            break
+    count = int(np.searchsorted(mass, weight)) + 1
+    return found[: max(count, at_least)]
+
+
+def draw(weights: Weights, point: float) -> int:
+    """The index that a point in [0, 1) falls on; never one that weighs nothing."""
+    width = weights.size // _HEIGHT
+    if width < _HEIGHT:
+        return _fall(weights, point * float(weights.sum(dtype=np.float64)))[0]
+    wall = weights[: width * _HEIGHT].reshape(_HEIGHT, width)
+    rest = weights[width * _HEIGHT :]
+    columns = np.append(wall.sum(axis=0), rest.sum())
+    column, offset = _fall(columns, point * float(columns.sum(dtype=np.float64)))
+    if column == width:
+        return width * _HEIGHT + _fall(rest, offset)[0]
+    return column + width * _fall(wall[:, column], offset)[0]
+
+
+def _fall(weights: Weights, offset: float) -> tuple[int, float]:
+    """Where `offset` falls when the weights lie end to end, and how far into that one."""
+    mass = np.cumsum(weights, dtype=np.float64)
+    index = int(np.searchsorted(mass, offset, side="right"))
+    if index == weights.size:  # by rounding alone
+        index = int(np.flatnonzero(weights)[-1])
+    return index, offset - float(mass[index - 1] if index else 0.0)

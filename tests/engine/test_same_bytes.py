@@ -1,0 +1,149 @@
+"""Same request, same bytes, on the real kernels: what else runs and how it is cut must not show."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import gguf
+import pytest
+
+from segue.engine.draft import Drafter
+from segue.engine.seam import Loaded
+from segue.types import CompletionRequest, Sampling
+from tests.engine.harness import Bench, ask
+from tests.tiny_gguf import write_tiny_gguf
+
+pytest.importorskip("openvino")
+from segue.runners.openvino import OpenVinoLoader  # noqa: E402
+
+CELLS = 32
+
+
+def load(folder: Path, kv_blocks: int) -> Loaded:
+    path = folder / "tiny.gguf"
+    if not path.exists():
+        write_tiny_gguf(path, tensor_type=gguf.GGMLQuantizationType.Q8_0)
+    kv_bytes = (kv_blocks + 1) * CELLS * 512
+    loader = OpenVinoLoader(
+        str(path),
+        "tiny",
+        kv_bytes=kv_bytes,
+        num_slots=80,
+        max_rows=600,
+        threads=2,
+        cache_dir=str(folder),
+    )
+    loaded = loader()
+    if not loaded.runner.capabilities.deterministic:
+        pytest.skip("this machine's kernels are not deterministic: the probe says so")
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("same-bytes")
+
+
+@pytest.fixture(scope="module")
+def loaded(folder: Path) -> Iterator[Loaded]:
+    loaded = load(folder, 1024)
+    yield loaded
+    loaded.runner.close()
+
+
+def requests(seed: int) -> list[CompletionRequest]:
+    """32 of all sorts; those with the same seed ask for the same."""
+    draw = random.Random(seed)
+    words = [" the", " and", "rain", " an", "other", ", ", "é", "then "]
+    asked = []
+    for number in range(32):
+        prompt = "".join(draw.choices(words, k=draw.randint(1, 40)))
+        sampling = Sampling(
+            temperature=draw.choice([0.0, 0.2, 0.7, 1.0, 1.5]),
+            top_k=draw.choice([0, 5, 40]),
+            top_p=draw.choice([0.5, 0.9, 1.0]),
+            seed=seed + number,
+        )
+        asked.append(
+            ask(
+                prompt,
+                sampling=sampling,
+                max_tokens=draw.randint(1, 90),
+                stop=draw.choice([(), ("the",), ("an", "q")]),
+                logprobs=draw.choice([None, 0, 3]),
+                prompt_logprobs=draw.choice([None, None, 2]),
+                n=draw.choice([1, 1, 2]),
+            )
+        )
+    return asked
+
+
+@pytest.fixture(scope="module")
+def alone(loaded: Loaded) -> list[object]:
+    """Each request by itself on an empty engine."""
+    answers = []
+    for request in requests(1):
+        answers.append(bench(loaded).run(request)[0].essence)
+        empty(loaded)
+    return answers
+
+
+def bench(loaded: Loaded, chunk_rows: int = 64) -> Bench:
+    return Bench(loaded.runner, loaded.vocab, chunk_rows)
+
+
+def empty(loaded: Loaded) -> None:
+    for slot in range(loaded.runner.capabilities.num_slots):
+        loaded.runner.free(slot)
+
+
+@pytest.mark.parametrize("chunk_rows", [16, 64, 512])
+def test_among_others_and_in_chunks(loaded: Loaded, alone: list[object], chunk_rows: int) -> None:
+    stories = bench(loaded, chunk_rows).run(*requests(1), *requests(2))
+    empty(loaded)
+    assert [story.essence for story in stories[:32]] == alone
+
+
+def test_with_a_warm_cache(loaded: Loaded, alone: list[object]) -> None:
+    crowd = bench(loaded)
+    crowd.run(*requests(1))
+    again = crowd.run(*requests(1))
+    empty(loaded)
+    assert sum(story.done.usage.cached_tokens for story in again if story.done) > 500
+    assert [story.essence for story in again] == alone
+
+
+def test_an_answer_that_comes_back_as_prompt(loaded: Loaded) -> None:
+    """Its tokens were drawn before and are prompt now; what the first computed may not show."""
+    crowd = bench(loaded)
+    first = crowd.run(*requests(1))
+    longer = [[*story.prompted[0].tokens, *story.tokens[0]] for story in first]
+    warm = crowd.run(*(ask(tokens, max_tokens=8, logprobs=0) for tokens in longer))
+    empty(loaded)
+    cold = bench(loaded).run(*(ask(tokens, max_tokens=8, logprobs=0) for tokens in longer))
+    empty(loaded)
+    assert [story.essence for story in warm] == [story.essence for story in cold]
+
+
+def test_with_so_little_memory_that_sequences_are_preempted(
+    folder: Path, alone: list[object]
+) -> None:
+    loaded = load(folder, 16)  # 512 cells for some 40 sequences
+    crowd = bench(loaded)
+    stories = crowd.run(*requests(1))
+    assert crowd.scheduler.stats.preemptions > 2
+    assert [story.essence for story in stories] == alone
+    loaded.runner.close()
+
+
+def test_without_guesses(
+    loaded: Loaded, alone: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = bench(loaded)
+    crowd.run(*requests(1))
+    assert crowd.scheduler.stats.draft_accepted > 0, "else the guesses were never tried"
+    empty(loaded)
+    monkeypatch.setattr(Drafter, "draft", lambda *_: [])
+    stories = bench(loaded).run(*requests(1))
+    empty(loaded)
+    assert [story.essence for story in stories] == alone
