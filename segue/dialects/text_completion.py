@@ -25,43 +25,46 @@ class Scribe(Protocol):
 
 
 class TextCompletion:
-    """What a system writes differently it overrides: the methods up to `usage`."""
+    """What a system writes differently it overrides: the methods up to `_usage`."""
 
     def __init__(self, call: Call):
         shape = call.shape
-        self.call = call
-        self.request = call.request
-        self.name_token = by_id if shape.get("tokens_as_ids") else by_text
+        self._call = call
+        self._request = call.request
+        self._name_token = by_id if shape.get("tokens_as_ids") else by_text
         self._prompt_top: int | None = shape.get("prompt_logprobs")
         self._wants_ids: bool = shape.get("token_ids", False)
-        self.include_usage: bool = shape["include_usage"]
-        is_continuous = self.include_usage and shape.get("continuous_usage")
-        self._meter = Meter() if is_continuous else None
+        self._include_usage: bool = shape.get("include_usage", False)
+        is_metered = self._include_usage and shape.get("continuous_usage", False)
+        self._meter = Meter() if is_metered else None
         self._scribes: dict[int, Scribe] = {}
-        self._head = self.head()
+        self._head = self._make_head()
 
-    def head(self) -> dict[str, Any]:
+    def _make_head(self) -> dict[str, Any]:
         """What every object begins with."""
         return {
-            "id": f"cmpl-{self.call.stamp.public_id}",
+            "id": f"cmpl-{self._call.stamp.public_id}",
             "object": "text_completion",
-            "created": self.call.stamp.created,
-            "model": self.request.model,
-            "system_fingerprint": self.call.stamp.fingerprint,
+            "created": self._call.stamp.created,
+            "model": self._request.model,
+            "system_fingerprint": self._call.stamp.fingerprint,
         }
 
-    def blank(self, index: int) -> dict[str, Any]:
+    def _blank(self, index: int) -> dict[str, Any]:
         """A choice that says nothing yet."""
         return {"index": index, "text": "", "logprobs": None, "finish_reason": None}
 
-    def scribe(self, num_top: int, prompt: Prompted) -> Scribe:
+    def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:
         """For the generated tokens after this prompt."""
-        return LegacyLogprobs(num_top, len(prompt.text or ""), self.name_token)
+        return LegacyLogprobs(num_top, len(prompt.text or ""), self._name_token)
 
-    def echoed(self, num_top: int, prompt: Prompted) -> dict[str, list[Any]]:
-        return echoed(prompt, num_top, self.name_token)
+    def _echoed(self, num_top: int, prompt: Prompted) -> dict[str, list[Any]]:
+        return echoed(prompt, num_top, self._name_token)
 
-    def usage(self, usage: Usage) -> dict[str, Any]:
+    def _ending(self, finished: Finished) -> dict[str, Any]:
+        return {"finish_reason": finished.reason, "stop_reason": finished.stop}
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
         return render_usage(usage)
 
     # --- streamed --------------------------------------------------------------------------------
@@ -71,25 +74,24 @@ class TextCompletion:
             self._meter.push(event)
         match event:
             case Delta():
-                return [self.chunk(self._render_delta(event))]
+                return [self._chunk(self._render_delta(event))]
             case Prompted():
-                return [self.chunk(choice) for choice in self._open_choices(event)]
+                return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
-                ending = {"finish_reason": event.reason, "stop_reason": event.stop}
-                return [self.chunk({**self.blank(event.choice), **ending})]
-            case Done() if self.include_usage:
-                return [{**self._head, "choices": [], "usage": self.usage(event.usage)}]
+                return [self._chunk({**self._blank(event.choice), **self._ending(event)})]
+            case Done() if self._include_usage:
+                return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
             case Done() | Failed():
                 return []
 
-    def chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
+    def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         chunk = {**self._head, "choices": [choice]}
-        if self.include_usage:
-            chunk["usage"] = self.usage(self._meter.usage) if self._meter else None
+        if self._include_usage:
+            chunk["usage"] = self._usage(self._meter.usage) if self._meter else None
         return chunk
 
     def _render_delta(self, delta: Delta) -> dict[str, Any]:
-        choice = {**self.blank(delta.choice), "text": delta.text}
+        choice = {**self._blank(delta.choice), "text": delta.text}
         scribe = self._scribes.get(delta.choice)
         if scribe and delta.scores:
             choice["logprobs"] = scribe.push(delta.scores)
@@ -99,19 +101,19 @@ class TextCompletion:
 
     def _open_choices(self, prompt: Prompted) -> list[dict[str, Any]]:
         """What a prompt's choices begin with: the prompt itself with echo, often nothing."""
-        n, num_top = self.request.n, self.request.logprobs
+        n, num_top = self._request.n, self._request.logprobs
         choices = range(prompt.prompt * n, (prompt.prompt + 1) * n)
         if num_top is not None:
-            self._scribes |= {choice: self.scribe(num_top, prompt) for choice in choices}
+            self._scribes |= {choice: self._scribe(num_top, prompt) for choice in choices}
         opening = self._opening(prompt)
-        return [{**self.blank(choice), **opening} for choice in choices] if opening else []
+        return [{**self._blank(choice), **opening} for choice in choices] if opening else []
 
     def _opening(self, prompt: Prompted) -> dict[str, Any]:
         opening: dict[str, Any] = {}
-        if self.request.echo:
+        if self._request.echo:
             opening["text"] = prompt.text or ""
-            if self.request.logprobs is not None:
-                opening["logprobs"] = self.echoed(self.request.logprobs, prompt)
+            if self._request.logprobs is not None:
+                opening["logprobs"] = self._echoed(self._request.logprobs, prompt)
         if self._prompt_top is not None:
             opening["prompt_logprobs"] = prompt_scores(prompt, self._prompt_top)
         if self._wants_ids:
@@ -128,20 +130,18 @@ class TextCompletion:
                 self._fold_choice(index, choice, *openings[index // tally.n])
                 for index, choice in enumerate(tally.choices)
             ],
-            "usage": self.usage(tally.usage),
+            "usage": self._usage(tally.usage),
         }
 
     def _fold_choice(
         self, index: int, choice: Choice, prompt: Prompted, opening: dict[str, Any]
     ) -> dict[str, Any]:
-        folded = {**self.blank(index), **opening}
+        folded = {**self._blank(index), **opening}
         folded["text"] += choice.text
-        if self.request.logprobs is not None:
-            generated = self.scribe(self.request.logprobs, prompt).push(choice.scores)
+        if self._request.logprobs is not None:
+            generated = self._scribe(self._request.logprobs, prompt).push(choice.scores)
             echo = folded["logprobs"] or {}
             folded["logprobs"] = {key: echo.get(key, []) + generated[key] for key in generated}
         if self._wants_ids:
             folded["token_ids"] = choice.tokens
-        folded["finish_reason"] = choice.finished.reason
-        folded["stop_reason"] = choice.finished.stop
-        return folded
+        return {**folded, **self._ending(choice.finished)}
