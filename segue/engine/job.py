@@ -85,7 +85,7 @@ class Job:
                     prompt,
                     wanted,
                     sampler,
-                    Output(request.stop, request.sampling.min_tokens),
+                    Output(request.stop, request.sampling.min_tokens, request.include_stop),
                     None if candidate else request.prompt_logprobs,
                     request.cache_salt if request.use_cache else None,
                     made[0] if made else None,
@@ -186,8 +186,10 @@ class Job:
         return b"" if token == self._vocab.bos else self._vocab.piece(token)
 
     def text_piece(self, token: int) -> bytes:
-        """What a drawn token adds to the text: control tokens and the token that ends it add nothing."""
-        return b"" if self.rules.cause(token) else self.rules.text(token)
+        """What a drawn token adds to the text: unless asked for, the token that ends it and control tokens nothing."""
+        if self.rules.cause(token) and not self.request.include_stop:
+            return b""
+        return self._vocab.piece(token) if self.request.show_special else self.rules.text(token)
 
 
 def _renumbered(event: Event, choice: int) -> Event:

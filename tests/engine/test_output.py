@@ -70,3 +70,12 @@ def test_stops_do_not_count_before_min_tokens() -> None:
     shown = output.flush()
     assert shown is not None
     assert (shown.text, output.stopped_by) == ("aba", "ab")
+
+
+def test_a_stop_that_is_included_is_shown_whole_and_scored() -> None:
+    output = Output(("STOP",), include_stop=True)
+    for token, piece in enumerate([b"e ST", b"OP more"]):
+        output.push(token, piece, scored(token, piece))
+    shown = output.flush()
+    assert shown is not None
+    assert (shown.text, [score.token for score in shown.scores]) == ("e STOP", [0, 1])
