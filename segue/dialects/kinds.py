@@ -201,6 +201,22 @@ class OnlyEmpty:
 
 
 @dataclass(frozen=True)
+class Only:
+    """A field that is known but can only be left as it is: this value passes, all others do not."""
+
+    value: Any
+    reason: str
+
+    def read(self, value: Any) -> Any:
+        if value != self.value or type(value) is not type(self.value):
+            raise Mismatch(f"left out: {self.reason}", value)
+        return UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return {"const": self.value, "description": self.reason}
+
+
+@dataclass(frozen=True)
 class Prompts:
     """Text, token ids, a mix of both, or a list of such prompts. An id among the entries of the
     outer list makes the whole list one prompt; otherwise each entry is a prompt of its own."""
