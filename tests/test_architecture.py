@@ -70,11 +70,13 @@ BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
 DIALECT_PARTS = {
     "base",
     "chat_logprobs",
+    "duration",
     "fields",
     "kinds",
     "logprobs",
     "tally",
     "text_completion",
+    "token_rows",
 }
 
 

@@ -89,7 +89,10 @@ class Renderer(Protocol):
 
 
 class Reply(Struct, frozen=True):
-    """A whole answer. Text goes out as it is, anything else as JSON."""
+    """A whole answer. Text goes out as it is, anything else as JSON.
+
+    Header names are in small letters. A content-type among them stands for the usual one.
+    """
 
     body: Any
     status: int = 200

@@ -56,6 +56,20 @@ class Boolean:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """A boolean, or the words for one in a query: `?add_special=0`."""
+
+    def read(self, value: Any) -> bool:
+        words = {"": True, "1": True, "true": True, "0": False, "false": False}
+        if type(value) is str and value.lower() in words:
+            return words[value.lower()]
+        return Boolean().read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return Boolean().schema()
+
+
+@dataclass(frozen=True)
 class Integer:
     """`meaning` gives single values another sense: {-1: None}. `clamp` moves others into range."""
 
@@ -217,6 +231,19 @@ class Only:
 
 
 @dataclass(frozen=True)
+class OnePrompt:
+    """One text, where a system takes nothing else."""
+
+    def read(self, value: Any) -> tuple[Prompt, ...]:
+        if type(value) is not str or not value:
+            raise Mismatch("a non-empty string", value)
+        return (Prompt((value,)),)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True)
 class Prompts:
     """Text, token ids, a mix of both, or a list of such prompts. An id among the entries of the
     outer list makes the whole list one prompt; otherwise each entry is a prompt of its own."""
@@ -264,6 +291,29 @@ def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:
     if not parts:
         raise Mismatch("a prompt that is not empty", value, at)
     return tuple(parts)
+
+
+@dataclass(frozen=True)
+class MixedText:
+    """Text, token ids or a mix of both, as one sequence. It may be empty."""
+
+    def read(self, value: Any) -> tuple[str | tuple[int, ...], ...]:
+        return _parts(value, "") if value not in ("", []) else ()
+
+    def schema(self) -> dict[str, Any]:
+        mix = {"type": "array", "items": {"type": ["string", "integer"]}}
+        return {"anyOf": [{"type": "string"}, mix]}
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    def read(self, value: Any) -> tuple[int, ...]:
+        if type(value) is not list or set(map(type, value)) - {int}:
+            raise Mismatch("a list of token ids", value)
+        return _tokens(value, "") if value else ()
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": Integer(0, MAX_TOKEN).schema()}
 
 
 def _tokens(value: list[int], at: str) -> tuple[int, ...]:

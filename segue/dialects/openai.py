@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
+from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
     Boolean,
@@ -19,6 +20,7 @@ from segue.dialects.kinds import (
     Text,
 )
 from segue.dialects.text_completion import TextCompletion
+from segue.dialects.token_rows import TOKEN_ROWS, mark_special
 from segue.errors import SegueError
 
 MAX_N = 128
@@ -137,6 +139,13 @@ FIELDS = Table(
         Field(
             "cache_salt", Text(128), "Share cached prefixes only with the same salt.", "cache_salt"
         ),
+        Field(
+            "keep_alive",
+            Duration(),
+            'How long the model stays loaded afterwards: seconds or "5m"; 0 unloads it.',
+            "keep_s",
+        ),
+        *TOKEN_ROWS,
     )
 )
 
@@ -173,7 +182,7 @@ def name_idle_stream_options(draft: Draft) -> None:
         draft.ignored += [draft.given[target] for target in targets if target in draft.given]
 
 
-RULES = (check_candidates, score_prompt, name_idle_stream_options)
+RULES = (check_candidates, score_prompt, mark_special, name_idle_stream_options)
 
 # --- errors --------------------------------------------------------------------------------------
 

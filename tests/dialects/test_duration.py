@@ -28,7 +28,9 @@ def test_seconds(value: Any, seconds: float) -> None:
     assert Duration().read(value) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("value", ["", "m", "5 m", "5mm", "5x", "--1m", "1e400", True, [], "9" * 65])
+@pytest.mark.parametrize(
+    "value", ["", "m", "5 m", "5mm", "5x", "--1m", "1e400", True, [], "9" * 65]
+)
 def test_refused(value: Any) -> None:
     with pytest.raises(Mismatch):
         Duration().read(value)

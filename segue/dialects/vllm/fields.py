@@ -211,7 +211,9 @@ def check_lengths(draft: Draft) -> None:
     if max_tokens == 0 and not draft.values.get("echo"):
         raise draft.refuse("max_tokens", "must be at least 1 unless echo is true")
     if draft.values.get("sampling.min_tokens", 0) > max_tokens:
-        raise draft.refuse("sampling.min_tokens", f"must be at most max_tokens, which is {max_tokens}")
+        raise draft.refuse(
+            "sampling.min_tokens", f"must be at most max_tokens, which is {max_tokens}"
+        )
 
 
 def check_greedy(draft: Draft) -> None:
