@@ -53,6 +53,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "openvino": ("segue.runners.openvino",),
     "openvino_genai": ("segue.runners.openvino",),
     "vllm": ("segue.distributed",),
+    "jinja2": ("segue.dialects.chat_template",),
     "llguidance": ("segue.engine.constraint",),
     "starlette": ("segue.server", "segue.cli"),
     "uvicorn": ("segue.server", "segue.cli"),
@@ -70,8 +71,10 @@ BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
 DIALECT_PARTS = {
     "base",
     "chat_logprobs",
+    "chat_template",
     "duration",
     "fields",
+    "go_template",
     "kinds",
     "logprobs",
     "tally",

@@ -28,6 +28,7 @@ class Stamp(Struct, frozen=True, kw_only=True):
     request_id: str  # the engine's: unique, whatever the client calls its request
     public_id: str  # the client's own x-request-id, or the same as request_id
     created: int  # seconds since 1970
+    arrived: float = 0.0  # the same, to the microsecond
     seed: int  # used when the request brings none
     fingerprint: str
     now: Callable[[], float] = _no_clock  # seconds since 1970, for answers with times
@@ -157,6 +158,9 @@ class Service(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    def now(self) -> float:
+        """Seconds since 1970."""
 
     def cards(self) -> list[Card]:
         """Every served name, the default first."""

@@ -99,7 +99,7 @@ class Fleet:
         if name in ("", "default") or is_free:
             return self._members[0]
         served = ", ".join(self.names)
-        raise UnknownModel(f"there is no model {name!r} here; served: {served}", "model")
+        raise UnknownModel(f"model {name!r} not found; served: {served}", "model")
 
     # --- unloading --------------------------------------------------------------------------------
 

@@ -174,10 +174,12 @@ class Companions:
 def _stamp(scope: Scope) -> Stamp:
     request_id = secrets.token_hex(12)
     given = dict(scope["headers"]).get(b"x-request-id", b"")
+    arrived = time.time()
     return Stamp(
         request_id=request_id,
         public_id=given.decode() if _REQUEST_ID.fullmatch(given) else request_id,
-        created=int(time.time()),
+        created=int(arrived),
+        arrived=arrived,
         seed=secrets.randbits(53),  # a JSON number in every language
         fingerprint=f"segue-{__version__}",
         now=time.time,

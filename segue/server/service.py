@@ -1,5 +1,7 @@
 """What companion endpoints ask of the served models."""
 
+import time
+
 from segue.dialects.base import Card
 from segue.engine.seam import Models
 from segue.errors import Unavailable, UnknownModel
@@ -13,6 +15,9 @@ class ModelService:
         self._models = models
         self._started = started
         self.version = version
+
+    def now(self) -> float:
+        return time.time()
 
     def cards(self) -> list[Card]:
         return [self._card(name) for name in self._models.names]
