@@ -13,7 +13,10 @@ VALUES = {".System": "S", ".Prompt": "P", ".Suffix": ""}
     [
         ("{{ .Prompt }}", "P"),
         ("{{.Prompt}}", "P"),
-        ("[INST] {{ if .System }}<<SYS>>{{ .System }}<</SYS>>{{ end }}{{ .Prompt }} [/INST]", "[INST] <<SYS>>S<</SYS>>P [/INST]"),
+        (
+            "[INST] {{ if .System }}<<SYS>>{{ .System }}<</SYS>>{{ end }}{{ .Prompt }} [/INST]",
+            "[INST] <<SYS>>S<</SYS>>P [/INST]",
+        ),
         ("{{ if .Suffix }}a{{ else }}b{{ end }}", "b"),
         ("{{ if .Suffix }}{{ if .System }}a{{ end }}{{ else }}b{{ end }}", "b"),
         ("x  {{- .Prompt -}}  y", "xPy"),
