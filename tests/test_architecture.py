@@ -77,6 +77,7 @@ DIALECT_PARTS = {
     "go_template",
     "kinds",
     "logprobs",
+    "sampler_fields",
     "tally",
     "text_completion",
     "token_rows",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from segue.dialects import DIALECTS
@@ -57,8 +58,8 @@ def chunks_of(answer: httpx2.Response) -> list[Any]:
 
 def compact(payload: str) -> Any:
     """llama.vim and its kin search the text of an answer: no space may follow a colon."""
-    parsed = json.loads(payload)
-    assert json.dumps(parsed, separators=(",", ":"), ensure_ascii=False) == payload
+    parsed = msgspec.json.decode(payload)
+    assert msgspec.json.encode(parsed).decode() == payload
     return parsed
 
 

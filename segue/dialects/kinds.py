@@ -56,6 +56,19 @@ class Boolean:
 
 
 @dataclass(frozen=True)
+class When:
+    """A switch for one value of the core's: true stands for it, false for leaving it out."""
+
+    value: Any
+
+    def read(self, value: Any) -> Any:
+        return self.value if Boolean().read(value) else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return Boolean().schema()
+
+
+@dataclass(frozen=True)
 class Flag:
     """A boolean, or the words for one in a query: `?add_special=0`."""
 
@@ -124,6 +137,18 @@ class Number:
     def schema(self) -> dict[str, Any]:
         low = "exclusiveMinimum" if self.above_low else "minimum"
         return {"type": "number", low: self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True)
+class Milliseconds:
+    """A time limit, in seconds for the core. 0 and below are none."""
+
+    def read(self, value: Any) -> Any:
+        number = Integer(-1, 2**53).read(value)
+        return number / 1000 if number > 0 else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return Integer(-1, 2**53).schema()
 
 
 @dataclass(frozen=True)
@@ -348,13 +373,21 @@ _TOKEN_KEY = re.compile(r"0|[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True)
 class LogitBias:
+    max_bias: float = MAX_BIAS
+
     def read(self, value: Any) -> dict[int, float]:
         if type(value) is not dict or len(value) > MAX_BIASES:
             raise Mismatch(f"an object of at most {MAX_BIASES} token ids", value)
-        return {_token_key(key): _bias(key, bias) for key, bias in value.items()}
+        return {_token_key(key): self._bias(key, bias) for key, bias in value.items()}
+
+    def _bias(self, key: str, bias: Any) -> float:
+        try:
+            return Number(-self.max_bias, self.max_bias).read(bias)
+        except Mismatch as wrong:
+            raise Mismatch(wrong.expected, bias, f"[{key}]") from None
 
     def schema(self) -> dict[str, Any]:
-        bias = {"type": "number", "minimum": -MAX_BIAS, "maximum": MAX_BIAS}
+        bias = Number(-self.max_bias, self.max_bias).schema()
         return {"type": "object", "additionalProperties": bias, "maxProperties": MAX_BIASES}
 
 
@@ -362,10 +395,3 @@ def _token_key(key: str) -> int:
     if not _TOKEN_KEY.fullmatch(key) or int(key) > MAX_TOKEN:
         raise Mismatch("an object whose keys are token ids", key)
     return int(key)
-
-
-def _bias(key: str, bias: Any) -> float:
-    try:
-        return Number(-MAX_BIAS, MAX_BIAS).read(bias)
-    except Mismatch as wrong:
-        raise Mismatch(wrong.expected, bias, f"[{key}]") from None

@@ -13,7 +13,7 @@ from segue.dialects.kinds import Flag, Integer, Mismatch, OnePrompt, OnlyEmpty, 
 from segue.dialects.logprobs import token_text
 from segue.dialects.text_completion import TextCompletion
 from segue.errors import SegueError, UnsupportedMedia
-from segue.types import Finished, Usage
+from segue.types import CUT_FIRST, Finished, Usage
 
 # --- fields --------------------------------------------------------------------------------------
 
@@ -60,6 +60,7 @@ FIELDS = openai.FIELDS.pick(
 
 def sample_as_llamafile(draft: Draft) -> None:
     """What its sampler does besides what its fields say."""
+    draft.values["sampling.order"] = CUT_FIRST
     draft.values["sampling.top_k"] = 40
     draft.values["sampling.min_p"] = 0.05
     draft.values["sampling.penalty_window"] = 64

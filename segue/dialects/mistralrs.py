@@ -1,28 +1,20 @@
 """mistral.rs: one text prompt, DRY and grammar fields of its own, speeds beside the usage."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields import Draft, Field
-from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, OnePrompt, Stops, Text
+from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, OnePrompt, Stops, Text, When
 from segue.dialects.logprobs import finite, token_text
+from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS
 from segue.dialects.tally import Tally
 from segue.errors import InvalidField, PromptTooLong, SegueError
-from segue.types import (
-    Delta,
-    Done,
-    Event,
-    Failed,
-    Finished,
-    Prompted,
-    TokenScore,
-)
+from segue.types import Delta, Event, Finished, Prompted, TokenScore, Truncation
 
 # --- fields --------------------------------------------------------------------------------------
-
-ANY_NUMBER = 1e6
 
 FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "suffix").extend(
     Field(
@@ -88,7 +80,25 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
     ),
-    Field("logit_bias", LogitBias(), "Added to the logits, by token id.", "sampling.logit_bias"),
+    Field(
+        "logit_bias",
+        LogitBias(ANY_NUMBER),
+        "Added to the logits, by token id.",
+        "sampling.logit_bias",
+    ),
+    Field(
+        "truncate_sequence",
+        When(Truncation()),
+        "Drop the start of a prompt that is too long.",
+        "truncation",
+    ),
+    *SAMPLERS.pick(
+        "dry_multiplier",
+        "dry_base",
+        "dry_allowed_length",
+        "dry_sequence_breakers",
+    ).rows,
+    replace(SAMPLERS.pick("ignore_eos").rows[0], nullable=False),
 )
 
 
@@ -135,7 +145,7 @@ class Completion:
                 return [each for i in choices for each in self._pieces(i, text, scores)]
             case Finished():
                 return [self._chunk(_choice(event.choice, "", None, event.reason))]
-            case Prompted() | Done() | Failed():
+            case _:
                 return []
 
     def _pieces(self, index: int, text: str, scores: tuple[TokenScore, ...]) -> list[Any]:

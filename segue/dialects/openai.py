@@ -9,19 +9,23 @@ from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Serv
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
+    MAX_BIAS,
     Boolean,
     Integer,
-    LogitBias,
+    Milliseconds,
     Number,
     NumTop,
     OnlyEmpty,
     Prompts,
     Stops,
     Text,
+    When,
 )
+from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.dialects.token_rows import TOKEN_ROWS, mark_special
 from segue.errors import SegueError
+from segue.types import Truncation
 
 MAX_N = 128
 MAX_CHOICES = 4096  # candidates of one request, over all its prompts
@@ -133,7 +137,34 @@ FIELDS = Table(
             "sampling.penalty_window",
         ),
         Field(
-            "logit_bias", LogitBias(), "Added to the logits, by token id.", "sampling.logit_bias"
+            "logit_bias",
+            Biases(MAX_BIAS),
+            "Added to the logits, by token id or text; false bans.",
+            "sampling.logit_bias",
+        ),
+        Field(
+            "truncate_sequence",
+            When(Truncation()),
+            "Drop the start of a prompt that is too long.",
+            "truncation",
+        ),
+        Field(
+            "n_indent",
+            Integer(0, MAX_INT32),
+            "End a choice at a later line that is indented by fewer blanks; 0 is off.",
+            "min_indent",
+        ),
+        Field(
+            "t_max_predict_ms",
+            Milliseconds(),
+            "End a choice at the first new line after so long; 0 and below are off.",
+            "time_limit_s",
+        ),
+        Field(
+            "return_progress",
+            Boolean(),
+            "Tell in a stream how far a prompt has been read.",
+            "report_progress",
         ),
         Field("cache_prompt", Boolean(), "Whether cached prefixes may be used.", "use_cache"),
         Field(
@@ -146,6 +177,7 @@ FIELDS = Table(
             "keep_s",
         ),
         *TOKEN_ROWS,
+        *SAMPLERS.rows,
     )
 )
 
@@ -182,7 +214,13 @@ def name_idle_stream_options(draft: Draft) -> None:
         draft.ignored += [draft.given[target] for target in targets if target in draft.given]
 
 
-RULES = (check_candidates, score_prompt, mark_special, name_idle_stream_options)
+RULES = (
+    check_candidates,
+    score_prompt,
+    split_biases,
+    mark_special,
+    name_idle_stream_options,
+)
 
 # --- errors --------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from segue.dialects.base import Call
 from segue.dialects.logprobs import LegacyLogprobs, by_id, by_text, echoed, prompt_scores
 from segue.dialects.tally import Choice, Meter, Tally
-from segue.types import Delta, Done, Event, Failed, Finished, Prompted, TokenScore, Usage
+from segue.types import Delta, Done, Event, Finished, Progress, Prompted, TokenScore, Usage
 
 
 def render_usage(usage: Usage) -> dict[str, Any]:
@@ -22,6 +22,15 @@ class Scribe(Protocol):
     """Writes the scores of one choice; all its objects have the same keys, each with a list."""
 
     def push(self, scores: Iterable[TokenScore]) -> dict[str, list[Any]]: ...
+
+
+def render_progress(progress: Progress) -> dict[str, Any]:
+    return {
+        "total": progress.num_tokens,
+        "cache": progress.num_cached,
+        "processed": progress.num_read,
+        "time_ms": progress.prompt_s * 1000,
+    }
 
 
 class TextCompletion:
@@ -79,9 +88,12 @@ class TextCompletion:
                 return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
                 return [self._chunk({**self._blank(event.choice), **self._ending(event)})]
+            case Progress():
+                blank = self._blank(event.prompt * self._request.n)
+                return [{**self._chunk(blank), "prompt_progress": render_progress(event)}]
             case Done() if self._include_usage:
                 return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
-            case Done() | Failed():
+            case _:
                 return []
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """One request in the engine: its sequences, and the events that tell its story in order."""
 
+import msgspec
+
 from segue.engine.detokenizer import decode
 from segue.engine.output import Output, Shown
 from segue.engine.sampler import Sampler
@@ -13,6 +15,7 @@ from segue.types import (
     Done,
     Event,
     Finished,
+    Progress,
     Prompted,
     Reason,
     TokenScore,
@@ -25,6 +28,8 @@ _REASONS: dict[Cause, Reason] = {
     "stop_token": "stop",
     "max_tokens": "length",
     "context": "length",
+    "indent": "length",
+    "time": "length",
 }
 
 
@@ -39,8 +44,10 @@ class Job:
         vocab: Vocab,
         capabilities: Capabilities,
         rules: TokenRules,
+        num_dropped: list[int],
     ) -> None:
         self.request = request
+        self._num_dropped = num_dropped  # of each prompt
         self.seed = seed
         self.rules = rules
         self._vocab = vocab
@@ -85,17 +92,37 @@ class Job:
                     prompt,
                     wanted,
                     sampler,
-                    Output(request.stop, request.sampling.min_tokens, request.include_stop),
+                    Output(
+                        request.stop,
+                        request.sampling.min_tokens,
+                        request.min_indent,
+                        request.include_stop,
+                    ),
                     None if candidate else request.prompt_logprobs,
                     request.cache_salt if request.use_cache else None,
                     made[0] if made else None,
+                    request.time_limit_s,
                 )
             )
         return made
 
     # --- the story -------------------------------------------------------------------------------
 
-    def prompted(self, leader: Sequence) -> list[Event]:
+    def read(self, leader: Sequence, now: float) -> list[Event]:
+        """So much of the prompt has been computed."""
+        if not self.request.report_progress or leader.leader is not None:
+            return []
+        return [
+            Progress(
+                leader.prompt_index,
+                min(leader.computed, leader.num_prompt),
+                leader.num_prompt,
+                leader.num_cached,
+                now - (leader.prompt_started_s or now),
+            )
+        ]
+
+    def prompted(self, leader: Sequence, now: float) -> list[Event]:
         """The prompt has been read. With max_tokens 0 that is all there was to do."""
         request, tokens = self.request, leader.tokens[: leader.num_prompt]
         text = None
@@ -103,7 +130,18 @@ class Job:
             text = decode([self._prompt_piece(token) for token in tokens])
         self._add_usage(cached=leader.num_cached)
         scores = self._prompt_scores(leader, tokens)
-        return [Prompted(leader.prompt_index, tuple(tokens), leader.num_cached, text, scores)]
+        return [
+            *self.read(leader, now),
+            Prompted(
+                leader.prompt_index,
+                tuple(tokens),
+                leader.num_cached,
+                text,
+                scores,
+                self._num_dropped[leader.prompt_index],
+                now - (leader.prompt_started_s or now),
+            ),
+        ]
 
     def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
         if leader.scores is None:
@@ -123,15 +161,14 @@ class Job:
         cause = sequence.cause
         if cause == "max_tokens" and self._ran_out_of_context(sequence):
             cause = "context"
-        first = sequence.first_token_s or sequence.last_token_s
         end = Finished(
             self._choice(sequence.prompt_index, sequence.candidate),
             _REASONS[cause],
             cause,
             sequence.num_output,
             sequence.stop,
-            max(0.0, first - (sequence.prompt_started_s or first)),
-            max(0.0, sequence.last_token_s - first),
+            sequence.prompt_s,
+            sequence.decode_s,
         )
         events = self._tell(sequence, [*self._delta(sequence, sequence.output.flush()), end])
         if self.request.max_tokens == 0:
@@ -152,7 +189,7 @@ class Job:
             return []
         scores = shown.scores if self.request.logprobs is not None else None
         choice = self._choice(sequence.prompt_index, sequence.candidate)
-        return [Delta(choice, shown.text, shown.tokens, scores)]
+        return [Delta(choice, shown.text, shown.tokens, scores, sequence.decode_s)]
 
     def _tell(self, sequence: Sequence, events: list[Event]) -> list[Event]:
         if not self._is_ranked:
@@ -194,8 +231,6 @@ class Job:
 
 def _renumbered(event: Event, choice: int) -> Event:
     match event:
-        case Delta(_, text, tokens, scores):
-            return Delta(choice, text, tokens, scores)
-        case Finished(_, reason, cause, num_tokens, stop, prompt_s, decode_s):
-            return Finished(choice, reason, cause, num_tokens, stop, prompt_s, decode_s)
+        case Delta() | Finished():
+            return msgspec.structs.replace(event, choice=choice)
     return event

@@ -50,6 +50,8 @@ class _Counts:
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    prompt_s: float = 0.0
+    decode_s: float = 0.0
 
 
 class Scheduler:
@@ -271,28 +273,30 @@ class Scheduler:
             self._score_prompt(sequence, span, rows)
         if sequence.num_pending:
             self._memory.remember(sequence)
-            return []
+            reading = [] if sequence.has_read_prompt else job.read(sequence, now)
+            return [(sequence.request_id, event) for event in reading]
         events: list[Event] = []
         if not sequence.has_read_prompt:
             sequence.has_read_prompt = True
             self._memory.remember(sequence)
             if sequence.leader is None:
                 self._counts.prompt_tokens += sequence.num_prompt
-                events += job.prompted(sequence)
+                events += job.prompted(sequence, now)
         if sequence.max_tokens > 0:
             try:
                 self._generate(job, sequence, span, rows, now)
             except RequestError as error:  # what it asked for leaves no token to draw
                 return self._fail(job, error)
         else:
-            sequence.cause = "max_tokens"
-        sequence.last_token_s = now
+            sequence.cause, sequence.last_token_s = "max_tokens", now
         if sequence.cause is None:
             events += job.progressed(sequence)
         else:
             self._running.remove(sequence)
             self._memory.retire(sequence)
             events += job.finished(sequence)
+            self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s
+            self._counts.decode_s += sequence.decode_s
         if job.is_over:
             del self._jobs[sequence.request_id]
             self._counts.finished += 1
@@ -338,9 +342,7 @@ class Scheduler:
             else:
                 scores = score_drawn(drawn_from, token, num_top)
             drawn = scores.tokens([token], self._vocab.piece)[0]
-        if sequence.first_token_s is None:
-            sequence.first_token_s = now
-        sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token))
+        sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token), now)
         self._counts.completion_tokens += 1
 
     def _fail(self, job: Job, error: SegueError) -> Told:

@@ -114,7 +114,7 @@ class Worker:
         try:
             job = prepare(order.request, self._loaded.vocab, self._loaded.runner.capabilities)
         except SegueError as error:
-            failed = Failed(error.code, error.message, error.param)
+            failed = Failed(error.code, error.message, error.param, details=error.details)
             self._outbox.send(Told([(request_id, failed)]))
         except Exception:
             log.exception("request %s could not be prepared", request_id)

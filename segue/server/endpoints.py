@@ -36,7 +36,7 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
-from segue.types import CompletionRequest, Done, Event, Failed, Usage
+from segue.types import CompletionRequest, Done, Event, Failed, Prompted, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +105,7 @@ class Completions:
                 if isinstance(event, Failed):
                     raise _raised(event)
                 tally.push(event)
+        headers += _found(tally.prompts)
         await _send(send, Reply(self.operation.renderer(call).fold(tally)), headers)
 
     async def _stream(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
@@ -114,6 +115,7 @@ class Completions:
         for event in events:
             if isinstance(event, Failed):
                 raise _raised(event)
+        headers += _found(event for event in events if isinstance(event, Prompted))
         await _start(send, frame, headers)
         while True:
             objects, is_over = self._render(renderer, events)
@@ -198,6 +200,12 @@ def _report(call: Call) -> list[Header]:
     return headers
 
 
+def _found(prompts: Iterable[Prompted]) -> list[Header]:
+    """What only the engine could tell of a request."""
+    num_dropped = sum(prompt.num_dropped for prompt in prompts)
+    return [(b"x-segue-truncated", b"%d" % num_dropped)] if num_dropped else []
+
+
 async def _body(receive: Receive) -> bytes:
     parts: list[bytes] = []
     while True:
@@ -224,7 +232,7 @@ async def _off_loop_if_large(body: bytes, parse: Callable[[], Call]) -> Call:
 
 def _raised(failed: Failed) -> SegueError:
     leaf = BY_CODE.get(failed.code, EngineFault)
-    return leaf(failed.message, failed.param, failed.retry_after_s)
+    return leaf(failed.message, failed.param, failed.retry_after_s, failed.details)
 
 
 async def _start(send: Send, frame: Frame, headers: Iterable[Header]) -> None:

@@ -79,3 +79,15 @@ def test_a_stop_that_is_included_is_shown_whole_and_scored() -> None:
     shown = output.flush()
     assert shown is not None
     assert (shown.text, [score.token for score in shown.scores]) == ("e STOP", [0, 1])
+
+
+def test_a_dedented_line_is_cut_with_its_scores() -> None:
+    output = Output(("stop",), min_indent=1)
+    pieces = [b"a\n", b" b", b"\n", b"cd"]
+    for i, piece in enumerate(pieces):
+        output.push(i, piece, TokenScore(i, piece, -1.0, 1, ()))
+    shown = output.flush()
+    assert output.is_dedented
+    assert shown is not None
+    assert shown.text == "a\n b\n"
+    assert [score.token for score in shown.scores] == [0, 1, 2]

@@ -14,7 +14,7 @@ from tests.engine.harness import Bench, ask
 from tests.tiny_gguf import write_tiny_gguf
 
 pytest.importorskip("openvino")
-from segue.runners.openvino import OpenVinoLoader  # noqa: E402
+from segue.runners.openvino import OpenVinoLoader
 
 CELLS = 32
 

@@ -148,3 +148,8 @@ def test_control_tokens_are_shown_where_asked_for() -> None:
     assert ending(always_end, show_special=True) == ("", None)
     shown = ending(always_end, show_special=True, include_stop=True)
     assert shown == ("<|endoftext|>", None)
+
+
+def test_a_bias_on_an_id_counts_more_than_one_on_a_text() -> None:
+    sampling = greedy(text_bias=(("A", 90.0), ("B", 80.0)), logit_bias={65: -90.0})
+    assert Bench().run(ask("x", sampling=sampling, max_tokens=3))[0].texts[0] == "BBB"

@@ -29,7 +29,7 @@ def error_reply(error: SegueError) -> Reply:
     )
     if isinstance(error, PromptTooLong):
         kind = "exceed_context_size_error"
-    detail = {"code": error.status, "message": error.message, "type": kind}
+    detail = {"code": error.status, "message": error.message, "type": kind, **error.details}
     return Reply({"error": detail}, error.status)
 
 

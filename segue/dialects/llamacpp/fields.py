@@ -1,6 +1,6 @@
 """llama.cpp's fields, defaults and limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET
@@ -16,9 +16,8 @@ from segue.dialects.kinds import (
     Prompts,
     Texts,
 )
-from segue.types import Prompt
-
-ANY_NUMBER = 1e6  # far beyond any use, and still a float that cannot overflow
+from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
+from segue.types import CUT_FIRST, Prompt
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,28 @@ def _unwrap(value: Any) -> Any:
     return value.get("prompt_string")
 
 
-COMMON = openai.FIELDS.pick("model", "stream", "stop", "logit_bias", "cache_prompt").extend(
+ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress")
+
+
+def _clamped(row: Field) -> Field:
+    """It moves probabilities into their range; the rest it takes as they come."""
+    kind = row.kind
+    return replace(row, kind=replace(kind, clamp=True)) if isinstance(kind, Number) else row
+
+
+OWN_DEFAULTS = {
+    "samplers": CUT_FIRST,
+    "dry_penalty_last_n": 64,
+}
+
+COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
+    *(_clamped(row) for row in SAMPLERS.with_defaults(**OWN_DEFAULTS).rows),
+    Field(
+        "logit_bias",
+        Biases(ANY_NUMBER),
+        "Added to the logits, by token id or text; false bans.",
+        "sampling.logit_bias",
+    ),
     Field(
         "prompt",
         PromptObjects(),
@@ -127,6 +147,14 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "logit_bias", "cache_prom
         "Against tokens, by how often they occurred.",
         "sampling.frequency_penalty",
     ),
+    *ENDINGS.rows,
+    Field(
+        "timings_per_token",
+        Boolean(),
+        "Put the timings so far into every chunk.",
+        "shape.timings_per_token",
+        default=False,
+    ),
     Field("id_slot", Integer(-1, openai.MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
 )
 
@@ -178,6 +206,6 @@ def tell_prompt(draft: Draft) -> None:
     draft.values["echo"] = not wanted or "prompt" in wanted
 
 
-COMMON_RULES = (openai.check_candidates, sample_as_llamacpp)
+COMMON_RULES = (openai.check_candidates, sample_as_llamacpp, split_biases)
 OPENAI_RULES = (*COMMON_RULES, score_echoed_prompt)
 NATIVE_RULES = (*COMMON_RULES, tell_prompt)

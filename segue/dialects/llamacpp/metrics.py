@@ -13,6 +13,10 @@ class Metric(NamedTuple):
     read: Callable[[Stats], float]
 
 
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds else 0.0
+
+
 METRICS = (
     Metric(
         "prompt_tokens_total",
@@ -31,6 +35,30 @@ METRICS = (
         "counter",
         "Tokens generated.",
         lambda stats: stats.completion_tokens,
+    ),
+    Metric(
+        "prompt_seconds_total",
+        "counter",
+        "Time spent on prompts.",
+        lambda stats: stats.prompt_s,
+    ),
+    Metric(
+        "tokens_predicted_seconds_total",
+        "counter",
+        "Time spent on answers.",
+        lambda stats: stats.decode_s,
+    ),
+    Metric(
+        "prompt_tokens_seconds",
+        "gauge",
+        "Prompt tokens computed a second, over all prompts.",
+        lambda stats: _rate(stats.prompt_tokens - stats.cached_tokens, stats.prompt_s),
+    ),
+    Metric(
+        "predicted_tokens_seconds",
+        "gauge",
+        "Tokens generated a second, over all answers.",
+        lambda stats: _rate(stats.completion_tokens, stats.decode_s),
     ),
     Metric("n_decode_total", "counter", "Steps of the model.", lambda stats: stats.steps),
     Metric(

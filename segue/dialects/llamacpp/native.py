@@ -5,15 +5,19 @@ from typing import Any
 from segue.dialects.base import Call
 from segue.dialects.chat_logprobs import entry
 from segue.dialects.llamacpp.settings import generation_settings
-from segue.dialects.llamacpp.timings import timings
+from segue.dialects.llamacpp.timings import timings, timings_so_far
 from segue.dialects.tally import Choice, Tally
-from segue.types import Cause, Delta, Done, Event, Failed, Finished, Prompted, TokenScore
+from segue.dialects.text_completion import render_progress
+from segue.types import Cause, Delta, Event, Finished, Progress, Prompted, TokenScore
 
 STOP_TYPES: dict[Cause, str] = {
     "eos": "eos",
     "stop_text": "word",
+    "stop_token": "word",
     "max_tokens": "limit",
     "context": "limit",
+    "indent": "limit",
+    "time": "limit",
 }
 
 
@@ -30,23 +34,33 @@ class Native:
                 return [self._piece(event)]
             case Finished():
                 return [self._whole(self._tally, event.choice, is_end_of_stream=True)]
-            case Prompted() | Done() | Failed():
+            case Progress():
+                index = event.prompt * self._request.n
+                piece = self._blank(index, event.num_tokens)
+                return [{**piece, "prompt_progress": render_progress(event)}]
+            case _:
                 return []
 
     def _piece(self, delta: Delta) -> dict[str, Any]:
         prompt = self._tally.prompts[delta.choice // self._request.n]
-        piece: dict[str, Any] = {
-            "index": delta.choice,
-            "content": delta.text,
-            "tokens": delta.tokens,
-            "stop": False,
-            "id_slot": -1,
-            "tokens_predicted": len(self._tally.choices[delta.choice].tokens),
-            "tokens_evaluated": len(prompt.tokens),
-        }
+        piece = self._blank(delta.choice, len(prompt.tokens))
+        piece |= {"content": delta.text, "tokens": delta.tokens}
         if delta.scores:
             piece["completion_probabilities"] = self._probabilities(delta.scores)
+        if self._call.shape["timings_per_token"]:
+            piece["timings"] = timings_so_far(prompt, piece["tokens_predicted"], delta)
         return piece
+
+    def _blank(self, index: int, num_prompt: int) -> dict[str, Any]:
+        return {
+            "index": index,
+            "content": "",
+            "tokens": [],
+            "stop": False,
+            "id_slot": -1,
+            "tokens_predicted": len(self._tally.choices[index].tokens),
+            "tokens_evaluated": num_prompt,
+        }
 
     def _probabilities(self, scores: tuple[TokenScore, ...]) -> list[dict[str, Any]]:
         return [entry(score, self._request.logprobs or 0) for score in scores]

@@ -1,14 +1,19 @@
 """`/v1/completions` as llama.cpp's server writes it: usage and timings ride on each choice's end."""
 
+from collections import Counter
 from typing import Any
 
 from segue.dialects.base import Call
 from segue.dialects.chat_logprobs import entry
-from segue.dialects.llamacpp.timings import all_timings, timings
+from segue.dialects.llamacpp.timings import (
+    all_timings,
+    timings,
+    timings_so_far,
+)
 from segue.dialects.logprobs import LegacyLogprobs
 from segue.dialects.tally import Tally
-from segue.dialects.text_completion import render_usage
-from segue.types import Delta, Done, Event, Failed, Finished, Prompted, TokenScore, Usage
+from segue.dialects.text_completion import render_progress, render_usage
+from segue.types import Delta, Event, Finished, Progress, Prompted, TokenScore, Usage
 
 
 class Logprobs:
@@ -28,6 +33,8 @@ class Completion:
         self._request = call.request
         self._prompts: dict[int, Prompted] = {}
         self._logprobs: dict[int, Logprobs] = {}
+        self._tells_timings: bool = call.shape["timings_per_token"]
+        self._num_tokens: Counter[int] = Counter()  # shown of each choice
         self._head: dict[str, Any] = {
             "created": call.stamp.created,
             "model": call.request.model,
@@ -39,12 +46,15 @@ class Completion:
     def push(self, event: Event) -> list[Any]:
         match event:
             case Delta():
-                return [self._chunk(self._render_delta(event))]
+                return [self._render_delta(event)]
+            case Progress():
+                blank = _choice(event.prompt * self._request.n, "", None)
+                return [self._chunk(blank, prompt_progress=render_progress(event))]
             case Prompted():
                 return self._open(event)
             case Finished():
                 return [self._close(event)]
-            case Done() | Failed():
+            case _:
                 return []
 
     def _chunk(self, choice: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -52,7 +62,13 @@ class Completion:
 
     def _render_delta(self, delta: Delta) -> dict[str, Any]:
         logprobs = self._scored(delta.choice, delta.scores) if delta.scores else None
-        return _choice(delta.choice, delta.text, logprobs)
+        choice = _choice(delta.choice, delta.text, logprobs)
+        if not self._tells_timings:
+            return self._chunk(choice)
+        self._num_tokens[delta.choice] += len(delta.tokens)
+        prompt = self._prompts[delta.choice // self._request.n]
+        so_far = timings_so_far(prompt, self._num_tokens[delta.choice], delta)
+        return self._chunk(choice, timings=so_far)
 
     def _scored(self, choice: int, scores: tuple[TokenScore, ...]) -> dict[str, Any]:
         writer = self._logprobs.setdefault(choice, Logprobs(self._request.logprobs or 0))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from segue.dialects.tally import Tally
-from segue.types import Finished, Prompted
+from segue.types import Delta, Finished, Prompted
 
 
 def timings(prompts: list[Prompted], choices: list[Finished]) -> dict[str, Any]:
@@ -30,6 +30,18 @@ def _rates(phase: str, seconds: float, count: int) -> dict[str, float]:
         f"{phase}_per_token_ms": seconds * 1000 / count if count else 0.0,
         f"{phase}_per_second": count / seconds if seconds else 0.0,
     }
+
+
+def timings_so_far(prompt: Prompted, num_tokens: int, delta: Delta) -> dict[str, Any]:
+    so_far = Finished(
+        delta.choice,
+        "length",
+        "max_tokens",
+        num_tokens,
+        prompt_s=prompt.prompt_s,
+        decode_s=delta.decode_s,
+    )
+    return timings([prompt], [so_far])
 
 
 def all_timings(tally: Tally) -> dict[str, Any]:
