@@ -132,6 +132,7 @@ class OneModel:
         self.is_starting = False
         self.gate: Callable[[], Awaitable[None]] | None = None
         self.kept: list[tuple[str, float]] = []
+        self.was_kept = threading.Event()
 
     def resolve(self, name: str, exact: bool = False) -> str:
         if name == "unknown" or (exact and name not in ("", *self.names)):
@@ -153,6 +154,7 @@ class OneModel:
     def keep(self, name: str, seconds: float) -> None:
         self.kept.append((name, seconds))
         self.is_up = seconds > 0
+        self.was_kept.set()
 
     def expires_s(self, name: str) -> float | None:
         return self.kept[-1][1] if self.kept else None

@@ -70,8 +70,7 @@ class Completions:
                     else:
                         await self._answer(call, feed, send, headers)
             finally:
-                if call.keep_s is not None:
-                    self.models.keep(call.request.model, call.keep_s)
+                self._keep(call)  # from now on
         except Disconnected:
             return
         except SegueError as error:
@@ -91,12 +90,17 @@ class Completions:
             # Nothing to complete: the request was for the model to be loaded, or to go.
             if call.keep_s != 0:
                 await self.models.open(request.model)
+            self._keep(call)
             return _nothing(request)
         engine = await self.models.open(request.model)
         if self.operation.adapt:
             request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
             engine = await self.models.open(request.model)  # it may have been unloaded meanwhile
         return engine.submit(request)
+
+    def _keep(self, call: Call) -> None:
+        if call.keep_s is not None:
+            self.models.keep(call.request.model, call.keep_s)
 
     async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
         tally = Tally(call.request)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from segue.dialects.llamastack import LLAMASTACK
 from segue.dialects.ollama import OLLAMA
 from segue.dialects.openai import OPENAI
-from segue.types import Delta, Failed, Prompt, Prompted
+from segue.types import CompletionRequest, Delta, Event, Failed, Prompt, Prompted
 from tests.fakes import INFO, Pause, speak
 from tests.server.conftest import Launch, Live
 
@@ -58,17 +58,26 @@ def test_an_empty_prompt_loads_and_unloads(live: Live) -> None:
     assert generate(live)["done_reason"] == "load"
     assert live.models.kept == []
     assert generate(live, keep_alive="1h")["done_reason"] == "load"
-    assert live.models.kept == [("tiny", 3600.0)]
+    assert live.models.kept[-1] == ("tiny", 3600.0)
     assert generate(live, keep_alive=0)["done_reason"] == "unload"
     assert live.models.kept[-1] == ("tiny", 0.0)
     assert live.engine.requests == []
 
 
 def test_a_model_is_kept_from_the_end_of_its_request_on(live: Live) -> None:
-    live.complete(keep_alive=5)
-    assert live.models.kept == [("tiny", 5.0)]
-    body = {"model": "tiny", "prompt": "x", "temperature": 9, "keep_alive": 7}
-    assert live.client.post("/v1/completions", json=body).status_code == 400
+    pause = Pause()
+
+    def script(request: CompletionRequest) -> list[Event | Pause]:
+        prompted, *rest = speak("one")(request)
+        return [prompted, Delta(0, "zero ", (1,)), pause, *rest]  # type: ignore[list-item]
+
+    live.engine.script = script
+    body = {"model": "tiny", "prompt": "x", "stream": True, "keep_alive": 5}
+    with live.client.stream("POST", "/v1/completions", json=body) as answer:
+        assert live.models.kept == []
+        live.release(pause)
+        answer.read()
+    assert live.models.was_kept.wait(10)
     assert live.models.kept == [("tiny", 5.0)]
 
 
@@ -88,8 +97,12 @@ def test_a_name_that_is_not_served(live: Live) -> None:
 )
 def test_errors_inside_streams_are_each_systems_own(live: Live, path: str, end: str) -> None:
     pause = Pause()
-    begun = [Prompted(0, (1,), 0), Delta(0, "one", (1,)), pause]
-    live.engine.script = lambda request: [*begun, Failed("engine_died", "gone")]
+    live.engine.script = lambda request: [
+        Prompted(0, (1,), 0),
+        Delta(0, "one", (1,)),
+        pause,
+        Failed("engine_died", "gone"),
+    ]
     body = {"model": "tiny", "prompt": "x", "stream": True}
     with live.client.stream("POST", path, json=body) as answer:
         texts = answer.iter_text()
