@@ -24,15 +24,15 @@ from segue.runners.llama import LlamaLoader
 log = logging.getLogger("segue")
 
 
-def choose_loader(settings: Settings, path: Path, name: str) -> Loader:
-    """The runner asked for, or the best one for this model on this machine."""
+def choose_loader(settings: Settings, path: Path, name: str, report: Report) -> Loader:
+    """The runner asked for, or the best one for this model on this machine, made ready for it."""
     if settings.runner == "llama":
         log.info("%s runs on llama.cpp, as asked for", name)
         return _llama(settings, path, name)
     obstacle = _openvino_obstacle(path)
     if obstacle is None:
         log.info("%s runs on OpenVINO", name)
-        return _openvino(settings, path, name)
+        return _openvino(settings, path, name, report)
     if settings.runner == "openvino":
         raise Incompatible(f"--runner openvino cannot run {name}: {obstacle}")
     log.info("%s runs on llama.cpp; OpenVINO cannot run it: %s", name, obstacle)
@@ -50,10 +50,10 @@ def _openvino_obstacle(path: Path) -> str | None:
     return supports(gguf.header(path))
 
 
-def _openvino(settings: Settings, path: Path, name: str) -> Loader:
+def _openvino(settings: Settings, path: Path, name: str, report: Report) -> Loader:
     from segue.runners.openvino import OpenVinoLoader
 
-    return OpenVinoLoader(
+    loader = OpenVinoLoader(
         path=str(path),
         name=name,
         context_length=settings.context_length,
@@ -64,6 +64,8 @@ def _openvino(settings: Settings, path: Path, name: str) -> Loader:
         fast_kv=settings.fast_kv,
         cache_dir=str(settings.cache_dir),
     )
+    loader.prepare(report)
+    return loader
 
 
 def _llama(settings: Settings, path: Path, name: str) -> Loader:
@@ -108,7 +110,7 @@ def build_fleet(settings: Settings, report: Report) -> Fleet:
 def _fetcher(settings: Settings, ref: names.ModelRef, report: Report) -> Callable[[], Loader]:
     def fetch() -> Loader:
         path = sources.fetch(ref, settings.cache_dir, report)
-        return choose_loader(settings, path, ref.served_name)
+        return choose_loader(settings, path, ref.served_name, report)
 
     return fetch
 

@@ -1,9 +1,8 @@
-"""The command line: serve · complete · models · doctor. It reads settings, and leaves the building to assembly."""
+"""The command line: serve · complete · score. It reads settings, and leaves the building to assembly."""
 
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,9 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from segue import __version__, assembly, config
+from segue.commands.complete import complete
+from segue.commands.options import with_settings
+from segue.commands.score import score
 from segue.dialects import DIALECTS
 from segue.engine.fleet import Fleet
 from segue.errors import SegueError, SetupError
@@ -21,33 +23,15 @@ from segue.server.app import create_app
 
 log = logging.getLogger("segue")
 
-_CLICK_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "path": click.STRING}
-
-
-def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Every setting as a flag; the defaults stay in config.py."""
-    for row in reversed(config.TABLE):
-        if not row.flag:
-            continue
-        if row.kind == "bool":
-            option = click.option(
-                f"{row.flag}/--no-{row.flag[2:]}", row.name, default=None, help=row.help
-            )
-        else:
-            kind = click.Choice(row.choices) if row.choices else click.STRING
-            is_list = row.kind == "list"
-            option = click.option(row.flag, row.name, type=kind, multiple=is_list, help=row.help)
-        command = option(command)
-    command = click.option(
-        "--config", "file", type=click.Path(path_type=Path), help="settings in TOML"
-    )(command)
-    return click.argument("models", nargs=-1)(command)
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="segue")
 def cli() -> None:
     """A text-completions server: one engine, six dialects."""
+
+
+cli.add_command(complete)
+cli.add_command(score)
 
 
 def main() -> None:
@@ -60,11 +44,11 @@ def main() -> None:
 
 
 @cli.command()
-@_with_settings
+@with_settings
 @click.option("--print-config", is_flag=True, help="print the settings as a file, and stop")
-def serve(print_config: bool, file: Path | None, **flags: Any) -> None:
+def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     """Serve MODELS over HTTP; without any, the embedded one."""
-    settings = config.load(flags, file=file)
+    settings = config.load(flags, file=config_file)
     if print_config:
         click.echo(settings.as_toml(), nl=False)
         return

@@ -107,6 +107,29 @@ class Truncation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     side: Literal["start", "end"] = "start"  # where it is cut
 
 
+ConstraintKind = Literal[
+    "json_schema",  # a JSON schema
+    "json_object",  # any JSON object
+    "regex",  # matches the whole output
+    "choice",  # one of these texts
+    "gbnf",  # llama.cpp's grammars
+    "lark",  # Lark as llguidance reads it
+    "grammar",  # GBNF or Lark, told apart by the text
+    "llguidance",  # llguidance's own JSON: a list of grammars
+    "structural_tag",  # free text in which tags, once begun, hold what their schema says
+]
+
+
+class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the output must match. A call of a tool is the JSON schema of that call."""
+
+    kind: ConstraintKind
+    value: str | tuple[str, ...] = ""  # in the syntax of its kind; the texts of a choice
+    param: str = "grammar"  # the caller's name of the field, for messages
+    lenient: bool = False  # schema keywords that cannot be enforced are let pass
+    whitespace: str | None = None  # between JSON tokens: a regex; "" is none; None is a little
+
+
 class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str
     model: str
@@ -126,6 +149,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_indent: int = 0  # ends a choice at a later line that is indented less
     time_limit_s: float | None = None  # ends a choice at the first new line after so long
     report_progress: bool = False  # tell how far a prompt has been read
+    constraint: Constraint | None = None
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
 
@@ -186,8 +210,18 @@ class Delta(Struct, frozen=True, tag=True, array_like=True):
     decode_s: float = 0.0  # from its first token out until now
 
 
-Reason = Literal["stop", "length"]
-Cause = Literal["eos", "stop_text", "stop_token", "max_tokens", "context", "indent", "time"]
+Reason = Literal["stop", "length", "error"]
+Cause = Literal[
+    "eos",
+    "stop_text",
+    "stop_token",
+    "max_tokens",
+    "context",
+    "indent",
+    "time",
+    "constraint",  # its constraint is met and nothing may follow
+    "dead_end",  # its constraint, or that and the bans together, let nothing follow: it is not met
+]
 
 
 class Finished(Struct, frozen=True, tag=True, array_like=True):

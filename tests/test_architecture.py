@@ -31,8 +31,11 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.runners": (
         "segue.types",
         "segue.errors",
+        "segue.cpus",
         "segue.engine.seam",
         "segue.models.gguf",
+        "segue.models.progress",
+        "segue.models.requantise",
         "segue.runners",
     ),
     "segue.distributed": (
@@ -43,7 +46,24 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
-    "segue.bench": ("segue.types", "segue.errors", "segue.engine", "segue.bench"),
+    "segue.bench": (
+        "segue.bench",
+        "segue.config",
+        "segue.engine",
+        "segue.errors",
+        "segue.models",
+        "segue.runners",
+        "segue.types",
+    ),
+    "segue.commands": (
+        "segue.types",
+        "segue.errors",
+        "segue.config",
+        "segue.assembly",
+        "segue.engine.seam",
+        "segue.models.progress",
+        "segue.commands",
+    ),
 }
 
 # Library → the only modules that may import it (by prefix).
@@ -51,13 +71,12 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "ctypes": ("segue.runners.llama",),
     "xllamacpp": ("segue.runners.llama",),
     "openvino": ("segue.runners.openvino",),
-    "openvino_genai": ("segue.runners.openvino",),
     "vllm": ("segue.distributed",),
     "jinja2": ("segue.dialects.chat_template",),
     "llguidance": ("segue.engine.constraint",),
     "starlette": ("segue.server", "segue.cli"),
     "uvicorn": ("segue.server", "segue.cli"),
-    "click": ("segue.cli", "segue.bench"),
+    "click": ("segue.cli", "segue.commands", "segue.bench"),
     "pickle": (),
 }
 
@@ -81,6 +100,7 @@ DIALECT_PARTS = {
     "tally",
     "text_completion",
     "token_rows",
+    "tokens",
 }
 
 

@@ -12,12 +12,9 @@ import contextlib
 import json
 import os
 import re
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 
-_READY = re.compile(r"segue is ready: http://([\d.]+):(\d+)")
+from segue.bench.served import served
 
 
 def main() -> None:
@@ -25,7 +22,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=400)
     options = parser.parse_args()
-    with _served() as (host, port, pid):
+    with served("--runner", "fake") as (host, port, pid):
         asyncio.run(_load(host, port, 4, 50))  # warm up
         before = _cpu_seconds(pid)
         begun = time.perf_counter()
@@ -40,20 +37,6 @@ def main() -> None:
         )
     result = {"tokens_per_s": round(tokens / elapsed), "streams": options.streams}
     print(json.dumps(result | {f"cpu_{name}_s": round(s, 3) for name, s in used.items()}))
-
-
-@contextlib.contextmanager
-def _served() -> Iterator[tuple[str, int, int]]:
-    command = [sys.executable, "-m", "segue", "serve", "--runner", "fake", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            for line in process.stderr or ():
-                if found := _READY.search(line):
-                    yield found[1], int(found[2]), process.pid
-                    return
-            raise SystemExit("the server did not start")
-        finally:
-            process.terminate()
 
 
 async def _load(host: str, port: int, streams: int, tokens: int) -> int:

@@ -330,22 +330,22 @@ class MixedText:
         return {"anyOf": [{"type": "string"}, mix]}
 
 
-@dataclass(frozen=True)
-class TokenIds:
-    def read(self, value: Any) -> tuple[int, ...]:
-        if type(value) is not list or set(map(type, value)) - {int}:
-            raise Mismatch("a list of token ids", value)
-        return _tokens(value, "") if value else ()
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": Integer(0, MAX_TOKEN).schema()}
-
-
 def _tokens(value: list[int], at: str) -> tuple[int, ...]:
     for edge in (min(value), max(value)):
         if not 0 <= edge <= MAX_TOKEN:
             raise Mismatch(f"token ids from 0 to {MAX_TOKEN}", edge, at)
     return tuple(value)
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    def read(self, value: Any) -> tuple[int, ...]:
+        if type(value) is not list or not set(map(type, value)) <= {int}:
+            raise Mismatch("a list of token ids", value)
+        return _tokens(value, "") if value else ()
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_TOKEN}}
 
 
 @dataclass(frozen=True)

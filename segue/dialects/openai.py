@@ -24,6 +24,7 @@ from segue.dialects.kinds import (
 from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.dialects.token_rows import TOKEN_ROWS, mark_special
+from segue.dialects.tokens import TOKEN_COMPANIONS
 from segue.errors import SegueError
 from segue.types import Truncation
 
@@ -287,6 +288,7 @@ OPENAI = Dialect(
         Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
         Companion("GET", "/health", "Whether completions would be answered now.", health),
         Companion("GET", "/version", "The version of this server.", version),
+        *TOKEN_COMPANIONS,
     ),
     error=error_reply,
 )

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from segue.engine.constraint import Grammar
 from segue.engine.detokenizer import decode
 from segue.engine.output import Output, Shown
 from segue.engine.sampler import Sampler
@@ -30,6 +31,8 @@ _REASONS: dict[Cause, Reason] = {
     "context": "length",
     "indent": "length",
     "time": "length",
+    "constraint": "stop",
+    "dead_end": "error",
 }
 
 
@@ -45,11 +48,13 @@ class Job:
         capabilities: Capabilities,
         rules: TokenRules,
         num_dropped: list[int],
+        grammar: Grammar | None = None,
     ) -> None:
         self.request = request
         self._num_dropped = num_dropped  # of each prompt
         self.seed = seed
         self.rules = rules
+        self._grammar = grammar
         self._vocab = vocab
         self._context_length = capabilities.context_length
         self._is_ranked = request.num_candidates > request.n
@@ -81,7 +86,7 @@ class Job:
                 candidate,
                 vocab_size,
                 self.rules,
-                request.post_sampling_probs,
+                request.post_sampling_probs and request.logprobs is not None,
             )
             sampler.start(prompt)
             made.append(
@@ -102,6 +107,7 @@ class Job:
                     request.cache_salt if request.use_cache else None,
                     made[0] if made else None,
                     request.time_limit_s,
+                    self._grammar.guide() if self._grammar else None,
                 )
             )
         return made
@@ -127,7 +133,7 @@ class Job:
         request, tokens = self.request, leader.tokens[: leader.num_prompt]
         text = None
         if request.echo or request.logprobs is not None:
-            text = decode([self._prompt_piece(token) for token in tokens])
+            text = self._prompt_text(leader.prompt_index, tokens)
         self._add_usage(cached=leader.num_cached)
         scores = self._prompt_scores(leader, tokens)
         return [
@@ -146,7 +152,7 @@ class Job:
     def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
         if leader.scores is None:
             return None
-        first = TokenScore(tokens[0], self._prompt_piece(tokens[0]), None, 0, ())
+        first = TokenScore(tokens[0], self._vocab.piece(tokens[0]), None, 0, ())
         return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
 
     def progressed(self, sequence: Sequence) -> list[Event]:
@@ -218,9 +224,13 @@ class Job:
             u.prompt_tokens, u.completion_tokens + completion, u.cached_tokens + cached
         )
 
-    def _prompt_piece(self, token: int) -> bytes:
-        """BOS has no text: it was put there by us, not by the caller."""
-        return b"" if token == self._vocab.bos else self._vocab.piece(token)
+    def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
+        """As the caller wrote it: without the BOS or the space that the tokenizer puts in front."""
+        vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
+        has_bos = vocab.adds_bos and tokens[0] == vocab.bos
+        text = decode([vocab.piece(token) for token in tokens[has_bos:]])
+        written = "".join(part for part in parts if isinstance(part, str))
+        return written if text == " " + written else text
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text: unless asked for, the token that ends it and control tokens nothing."""

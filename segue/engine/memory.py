@@ -48,11 +48,9 @@ class Memory:
         if match is None:
             return 0
         limit = len(sequence.tokens) - 1
-        if sequence.is_scoring:
-            return min(match.length - 1, limit)  # the row before the first unscored token
-        if not self._limits.can_trim and match.length > limit:
-            return 0
-        return min(match.length, limit)
+        # To score the first token after the match, the row before it is computed again.
+        reuse = min(match.length - sequence.is_scoring, limit)
+        return reuse if self._limits.can_trim or reuse == match.length else 0
 
     def _take_slot(
         self, sequence: Sequence, match: Match | None, reuse: int, num_reserved: int, must: bool

@@ -136,18 +136,16 @@ class PrefixCache:
                 del self._roots[entry.salt]
 
     def redundant(self, slot: int) -> list[int]:
-        """Unlocked slots that hold nothing but a prefix of what `slot` holds, and no more scores."""
+        """Unlocked slots that hold nothing but a prefix of what `slot` holds, and no scores it has not."""
         mine = self._entries[slot]
-        num_scored = -1 if mine.scores is None else len(mine.scores)
         found = []
         node: _Node | None = mine.end
         while node is not None:
             for other in node.slots:
                 entry = self._entries[other]
-                if entry.end is node and other != slot and not entry.locked:
-                    theirs = -1 if entry.scores is None else len(entry.scores)
-                    if theirs <= num_scored:
-                        found.append(other)
+                is_prefix = entry.end is node and other != slot
+                if is_prefix and not entry.locked and _covers(mine.scores, entry.scores):
+                    found.append(other)
             node = node.parent
         return found
 
@@ -205,6 +203,12 @@ class PrefixCache:
             if not node.slots:
                 del parent.children[node.tokens[0]]
             node = parent
+
+
+def _covers(scores: Scores | None, others: Scores | None) -> bool:
+    if scores is None or others is None:
+        return others is None
+    return len(scores) >= len(others) and scores.num_top >= others.num_top
 
 
 def _walk(node: _Node) -> Iterator[_Node]:

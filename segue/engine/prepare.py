@@ -2,6 +2,7 @@
 
 import secrets
 
+from segue.engine.constraint import Grammar
 from segue.engine.job import Job
 from segue.engine.seam import Capabilities, Vocab
 from segue.engine.token_rules import token_rules
@@ -9,7 +10,13 @@ from segue.errors import InvalidField, PromptTooLong
 from segue.types import CompletionRequest, Prompt
 
 
-def prepare(request: CompletionRequest, vocab: Vocab, capabilities: Capabilities) -> Job:
+def prepare(
+    request: CompletionRequest,
+    vocab: Vocab,
+    capabilities: Capabilities,
+    grammar: Grammar | None = None,
+) -> Job:
+    """`grammar` is the request's constraint, compiled."""
     whole = [_tokens(prompt, vocab) for prompt in request.prompts]
     prompts = [_truncated(request, tokens, capabilities.context_length) for tokens in whole]
     for index, tokens in enumerate(prompts):
@@ -19,7 +26,7 @@ def prepare(request: CompletionRequest, vocab: Vocab, capabilities: Capabilities
     if seed is None:
         seed = secrets.randbits(63)
     num_dropped = [len(old) - len(new) for old, new in zip(whole, prompts, strict=True)]
-    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped)
+    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar)
 
 
 def _tokens(prompt: Prompt, vocab: Vocab) -> list[int]:

@@ -14,19 +14,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from segue.engine.constraint import wait_for
 from segue.engine.job import Job
 from segue.engine.memory import Memory
 from segue.engine.prefix_cache import Match, common_length
-from segue.engine.score import score, score_drawn
+from segue.engine.score import Scores, empty, score, score_drawn
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
-from segue.errors import EngineFault, RequestError, SegueError
+from segue.errors import EngineFault, InvalidField, RequestError, SegueError
 from segue.types import Event, Failed, Stats, TokenScore
 
 Told = list[tuple[str, Event]]  # events with the id of their request
 
 _MIN_SHARED = 32  # tokens worth waiting for another prompt
 _MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
+_MAX_FORCED = (
+    32  # tokens of one sequence that its constraint leaves no choice in, taken in one step
+)
+_MASK_WAIT_S = (
+    0.005  # the longest that a step waits for slow constraints: others go on without them
+)
 
 
 @dataclass
@@ -86,6 +93,11 @@ class Scheduler:
         return not self._jobs
 
     @property
+    def is_held(self) -> bool:
+        """Whether something will go on once its constraint has found out what may follow."""
+        return any(s.is_held for s in self._running)
+
+    @property
     def stats(self) -> Stats:
         counts, limits = self._counts, self._limits
         return Stats(
@@ -113,6 +125,7 @@ class Scheduler:
     def next_batch(self) -> Batch | None:
         batch = Batch()
         decoding = [s for s in self._running if s.is_decoding]
+        wait_for((s.guide for s in decoding if s.guide is not None), _MASK_WAIT_S)
         reading = [s for s in self._running if not s.is_decoding]
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
@@ -124,7 +137,7 @@ class Scheduler:
         return batch if batch.spans else None
 
     def _decode_row(self, batch: Batch, sequence: Sequence, num_left: int) -> None:
-        if batch.num_rows >= self._limits.max_rows:
+        if batch.num_rows >= self._limits.max_rows or sequence.is_held:
             return
         while sequence.slot is not None:  # it may be the youngest itself
             if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):
@@ -136,14 +149,17 @@ class Scheduler:
     def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
         """Guesses fill rows that cost nothing, and cells that nobody has to give up."""
         limits = self._limits
+        forced = () if sequence.guide is None else sequence.guide.forced
         limit = min(
-            (limits.free_rows - batch.num_rows) // num_left - 1,
+            _MAX_FORCED if forced else (limits.free_rows - batch.num_rows) // num_left - 1,
             limits.max_rows - batch.num_rows - 1,
             sequence.max_tokens - sequence.num_output - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
         )
         if limit <= 0 or not limits.can_trim:
             return []
+        if forced:  # no guesses: each saves a step of its own
+            return list(forced[:limit])
         return sequence.drafter.draft(sequence.tokens, limit)
 
     def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
@@ -225,13 +241,13 @@ class Scheduler:
 
     def _is_worth_waiting(self, sequence: Sequence, match: Match | None) -> bool:
         """Somebody is just computing a prefix that is longer than the cached one."""
-        if sequence.salt is None:
+        if sequence.salt is None or not self._limits.can_trim:
             return False
         cached = match.length if match else 0
         return any(
             other.salt == sequence.salt
             and other.num_pending > 1
-            and (not sequence.is_scoring or other.num_top == sequence.num_top)
+            and (not sequence.is_scoring or other.scores_for(sequence))
             and common_length(other.tokens, sequence.tokens) >= cached + _MIN_SHARED
             for other in self._running
         )
@@ -265,12 +281,10 @@ class Scheduler:
         return told
 
     def _advance(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> Told:
-        if not np.isfinite(rows.max(initial=0.0)):
+        scored = self._score_prompt(sequence, span, rows)
+        if not _are_numbers(rows, scored):
             return self._fail(job, EngineFault("the model produced logits that are not numbers"))
-        is_scoring = sequence.is_scoring
         sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
-        if is_scoring:
-            self._score_prompt(sequence, span, rows)
         if sequence.num_pending:
             self._memory.remember(sequence)
             reading = [] if sequence.has_read_prompt else job.read(sequence, now)
@@ -302,14 +316,16 @@ class Scheduler:
             self._counts.finished += 1
         return [(sequence.request_id, event) for event in events]
 
-    def _score_prompt(self, sequence: Sequence, span: Span, rows: Logits) -> None:
-        """Row i scores token i + 1, as long as that is a token of the prompt."""
+    def _score_prompt(self, sequence: Sequence, span: Span, rows: Logits) -> Scores:
+        """The scores that these rows added. Row i scores token i + 1, if that is a token of the prompt."""
         scores, num_top = sequence.scores, sequence.num_top
-        if scores is None or num_top is None:
-            return
+        if scores is None or num_top is None or not sequence.is_scoring:
+            return empty(0)
         targets = sequence.tokens[span.past + 1 : span.past + 1 + len(span.tokens)]
         targets = targets[: sequence.num_prompt - 1 - span.past]
-        sequence.scores = scores.joined(score(rows[: len(targets)], targets, num_top))
+        added = score(rows[: len(targets)], targets, num_top)
+        sequence.scores = scores.joined(added)
+        return added
 
     def _generate(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> None:
         """Draw a token, and one more for each guess that turned out to be the token drawn."""
@@ -317,6 +333,8 @@ class Scheduler:
         draft = list(span.tokens[known:])
         num_drawn = 0
         for row in rows[-1 - len(draft) :]:
+            if num_drawn and sequence.guide is not None and not sequence.guide.wait(_MASK_WAIT_S):
+                break
             self._draw(job, sequence, row, now)
             num_drawn += 1
             is_as_guessed = draft[num_drawn - 1 : num_drawn] == sequence.tokens[-1:]
@@ -333,7 +351,10 @@ class Scheduler:
 
     def _draw(self, job: Job, sequence: Sequence, row: Logits, now: float) -> None:
         raw = row.copy() if job.needs_scores else row
-        token = sequence.sampler.sample(row, sequence.num_output)
+        token = self._sample(sequence, row)
+        if token is None:
+            sequence.cause = "dead_end"
+            return
         drawn: TokenScore | None = None
         if job.needs_scores:
             num_top, drawn_from = job.request.logprobs or 0, sequence.sampler.distribution
@@ -344,6 +365,18 @@ class Scheduler:
             drawn = scores.tokens([token], self._vocab.piece)[0]
         sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token), now)
         self._counts.completion_tokens += 1
+
+    def _sample(self, sequence: Sequence, row: Logits) -> int | None:
+        """None: the sequence's constraint lets nothing follow that may be drawn."""
+        guide = sequence.guide
+        if guide is None:
+            return sequence.sampler.sample(row, sequence.num_output)
+        if not guide.apply(row):
+            return None
+        try:
+            return sequence.sampler.sample(row, sequence.num_output)
+        except InvalidField:
+            return None
 
     def _fail(self, job: Job, error: SegueError) -> Told:
         request_id = job.request.request_id
@@ -357,3 +390,9 @@ class Scheduler:
         for sequence in [s for s in self._running if s.request_id == request_id]:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep)
+
+
+def _are_numbers(rows: Logits, scored: Scores) -> bool:
+    """Rows that were scored have been read already: one that is not all numbers scored NaN."""
+    others = rows[len(scored) :]
+    return bool(np.isfinite(scored.logprobs).all() and np.isfinite(others.max(initial=0.0)))

@@ -15,6 +15,9 @@ from segue.engine.seam import Logits
 from segue.types import Alternative, TokenScore
 
 LOWEST = -9999.0  # stands for minus infinity, which JSON cannot say
+_HEIGHT = 64  # columns of so many are added up with vector instructions
+
+Row = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -84,36 +87,68 @@ def empty(num_top: int) -> Scores:
 
 
 def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
-    """Row i of `logits` is the distribution over what `targets[i]` is."""
-    num_rows = len(targets)
-    num_top = min(num_top, logits.shape[1])
-    logprobs = np.empty(num_rows, np.float32)
-    ranks = np.empty(num_rows, np.int32)
-    ids = np.empty((num_rows, num_top), np.int32)
-    values = np.empty((num_rows, num_top), np.float32)
+    """Row i of `logits` is the distribution over what `targets[i]` is. Logits that are not numbers score NaN."""
+    num_rows, width = len(targets), logits.shape[1]
+    num_top = min(num_top, width)
+    scores = Scores(
+        np.empty(num_rows, np.float32),
+        np.empty(num_rows, np.int32),
+        np.empty((num_rows, num_top), np.int32),
+        np.empty((num_rows, num_top), np.float32),
+    )
+    scratch = _Scratch(width)
     # Row by row: a row stays in the processor's cache, and sums cannot depend on batch-mates.
     for i, target in enumerate(targets):
         row = logits[i]
-        norm = _log_sum_exp(row)
-        chosen = row[target]
-        logprobs[i] = chosen - norm
-        ranks[i] = 1 + np.count_nonzero(row > chosen)
-        if num_top:
-            ids[i] = _top(row, num_top)
-            values[i] = row[ids[i]] - norm
-    np.maximum(logprobs, LOWEST, out=logprobs)
-    np.maximum(values, LOWEST, out=values)
-    return Scores(logprobs, ranks, ids, values)
+        highest = row.max()
+        if not np.isfinite(highest):
+            scores.logprobs[i] = scores.values[i] = np.nan
+            scores.ranks[i] = scores.ids[i] = 0
+            continue
+        norm, best = scratch.log_sum_exp(row, highest), _top(row, num_top)
+        chosen, tops = row[target], row[best]
+        scores.logprobs[i] = chosen - norm
+        scores.ranks[i] = scratch.rank(row, chosen, tops)
+        scores.ids[i] = best
+        np.subtract(tops, norm, out=scores.values[i])
+    np.maximum(scores.logprobs, LOWEST, out=scores.logprobs)
+    np.maximum(scores.values, LOWEST, out=scores.values)
+    return scores
 
 
-def _log_sum_exp(row: NDArray[np.float32]) -> np.float32:
-    best = row.max()
-    return np.float32(best + np.log(np.exp(row - best).sum(dtype=np.float64)))
+_NONE = np.empty(0, np.intp)
 
 
-def _top(row: NDArray[np.float32], num_top: int) -> NDArray[np.intp]:
+class _Scratch:
+    """Room for the passes over one row, so that they stay in the processor's cache."""
+
+    def __init__(self, width: int) -> None:
+        self._weights = np.empty(width, np.float32)
+        self._is_higher = np.empty(width, np.bool_)
+        whole = width - width % _HEIGHT
+        self._columns = self._weights[:whole].reshape(_HEIGHT, -1)
+        self._rest = self._weights[whole:]
+
+    def log_sum_exp(self, row: Row, highest: np.float32) -> np.float32:
+        """Columns are added up by vector instructions in single precision, their sums in double."""
+        np.subtract(row, highest, out=self._weights)
+        np.exp(self._weights, out=self._weights)
+        total = self._columns.sum(axis=0).sum(dtype=np.float64) + self._rest.sum(dtype=np.float64)
+        return np.float32(highest + np.log(total))
+
+    def rank(self, row: Row, chosen: np.float32, tops: Row) -> int:
+        """1 is the likeliest. Whatever is likelier than one of the best is among the best itself."""
+        if tops.size and chosen >= tops[-1]:
+            return 1 + int(np.count_nonzero(tops > chosen))
+        np.greater(row, chosen, out=self._is_higher)
+        return 1 + int(np.count_nonzero(self._is_higher))
+
+
+def _top(row: Row, num_top: int) -> NDArray[np.intp]:
     """Exactly that many, likeliest first: impossible tokens fill up where there are too few others."""
-    found = top(row, num_top)
+    found = top(row, num_top) if num_top else _NONE
+    if found.size == num_top:
+        return found
     return np.append(found, np.flatnonzero(row == -np.inf)[: num_top - found.size])
 
 

@@ -135,7 +135,7 @@ class FimTokens:
 
 
 class Vocab(Protocol):
-    """Tokenizer of the served GGUF. Safe to call from any one thread at a time."""
+    """Tokenizer of the served GGUF. Safe to call from several threads at once, except for `close`."""
 
     @property
     def size(self) -> int: ...

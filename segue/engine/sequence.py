@@ -7,6 +7,7 @@ Few facts are stored, the rest is derived:
     pending                           <-------------->   what the next spans compute; 1 token while decoding
 """
 
+from segue.engine.constraint import Guide
 from segue.engine.draft import Drafter
 from segue.engine.output import Output
 from segue.engine.sampler import Sampler
@@ -28,6 +29,7 @@ class Sequence:
         salt: str | None,
         leader: "Sequence | None",
         time_limit_s: float | None = None,
+        guide: Guide | None = None,
     ) -> None:
         self.request_id = request_id
         self.prompt_index = prompt_index
@@ -40,6 +42,7 @@ class Sequence:
         self.salt = salt  # None: neither reads nor fills the prefix cache
         self.leader = leader  # the candidate that computes the prompt for all candidates
         self.time_limit_s = time_limit_s
+        self.guide = guide  # its way through the constraint
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
         self.scores: Scores | None = None if num_top is None else empty(num_top)
         self.drafter = Drafter()
@@ -67,9 +70,20 @@ class Sequence:
         return self.has_read_prompt and self.num_pending == 1
 
     @property
+    def is_held(self) -> bool:
+        """Whether it cannot go on yet: what its constraint lets follow is still being found out."""
+        return self.guide is not None and not self.guide.is_ready
+
+    @property
     def is_scoring(self) -> bool:
         """Whether prompt rows must be turned into scores: until each token but the first has one."""
         return self.scores is not None and len(self.scores) < self.num_prompt - 1
+
+    def scores_for(self, other: "Sequence") -> bool:
+        """Whether the scores of its prompt have all that the other's need."""
+        return (
+            self.num_top is not None and other.num_top is not None and self.num_top >= other.num_top
+        )
 
     @property
     def is_waiting_for_leader(self) -> bool:
@@ -104,6 +118,8 @@ class Sequence:
             self.cause, self.stop = "stop_text", self.output.stopped_by
         elif self.output.is_dedented:
             self.cause = "indent"
+        elif self.guide is not None and self.guide.accept(token):
+            self.cause = "constraint"
         elif self.num_output >= self.max_tokens:
             self.cause = "max_tokens"
         elif self._is_late and b"\n" in piece:

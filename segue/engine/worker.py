@@ -4,15 +4,20 @@ It ends when its parent does: the socket closes. If a step raises, the process e
 what is left in the KV; the supervisor tells the clients and starts a fresh one.
 """
 
+import contextlib
 import gc
 import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
+from segue.engine.constraint import Compiler, Grammar
 from segue.engine.job import Job
 from segue.engine.messages import (
     Answer,
@@ -39,6 +44,22 @@ from segue.types import Failed
 log = logging.getLogger("segue.worker")
 
 EXIT_STEP_FAILED = 70
+_NUM_COMPILERS = 2
+_COMPILER_STACK = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
+_COMPILER_NICENESS = 10
+_SWITCH_S = 0.001  # the step thread must not wait long for Python code of the others
+_HELD_S = 0.002  # how often to look whether a slow constraint lets its sequences go on
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A request whose constraint has been compiled, or why it could not be."""
+
+    order: Submit
+    outcome: Grammar | Exception
+
+
+Arrivals = SimpleQueue[Order | Compiled | None]
 
 
 class Outbox:
@@ -59,7 +80,8 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=log_level, format="%(levelname)s %(name)s: %(message)s")
-    arrived: SimpleQueue[Order | None] = SimpleQueue()
+    sys.setswitchinterval(_SWITCH_S)
+    arrived: Arrivals = SimpleQueue()
     # Reads from the start: a parent that dies while the model loads must not leave us behind.
     threading.Thread(target=_listen, args=(sock, arrived), daemon=True).start()
     outbox = Outbox(sock)
@@ -72,8 +94,9 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
         log.exception("loading the model failed")
         outbox.send(LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
         return
-    worker = Worker(loaded, outbox, chunk_rows)
-    threading.Thread(target=worker.serve_inbox, args=(arrived,), daemon=True).start()
+    worker = Worker(loaded, outbox, chunk_rows, arrived)
+    threading.Thread(target=worker.serve_inbox, daemon=True).start()
+    _start_compilers(worker.serve_compiler)
     gc.collect()
     gc.freeze()  # what the model brought stays; collections look at requests only
     outbox.send(Ready(loaded.info))
@@ -84,44 +107,83 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
         os._exit(EXIT_STEP_FAILED)
 
 
-def _listen(sock: socket.socket, arrived: SimpleQueue[Order | None]) -> None:
+def _start_compilers(serve: Callable[[], None]) -> None:
+    usual = threading.stack_size(_COMPILER_STACK)
+    for _ in range(_NUM_COMPILERS):
+        threading.Thread(target=serve, daemon=True).start()
+    threading.stack_size(usual)
+
+
+def _listen(sock: socket.socket, arrived: Arrivals) -> None:
     while (order := receive(sock, orders)) is not None:
         arrived.put(order)
     os._exit(0)  # the parent closed the socket or is gone
 
 
 class Worker:
-    def __init__(self, loaded: Loaded, outbox: Outbox, chunk_rows: int) -> None:
+    def __init__(self, loaded: Loaded, outbox: Outbox, chunk_rows: int, arrived: Arrivals) -> None:
         self._loaded = loaded
         self._outbox = outbox
         self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, time.perf_counter)
+        self._arrived = arrived
         self._inbox: SimpleQueue[Job | Cancel | GetStats] = SimpleQueue()
+        self._compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
+        self._to_compile: SimpleQueue[Submit] = SimpleQueue()
+        self._compiling: set[str] = set()  # requests; only the inbox thread changes it
 
     # --- inbox thread: everything that needs no runner --------------------------------------------
 
-    def serve_inbox(self, arrived: SimpleQueue[Order | None]) -> None:
-        while (order := arrived.get()) is not None:
+    def serve_inbox(self) -> None:
+        while (order := self._arrived.get()) is not None:
             match order:
                 case Submit():
-                    self._submit(order)
+                    self._admit(order)
+                case Compiled():
+                    self._take_compiled(order)
                 case Tokenize() | GetPieces():
                     self._outbox.send(self._answer(order))
-                case Cancel() | GetStats():
+                case Cancel():
+                    self._compiling.discard(order.request_id)
+                    self._inbox.put(order)
+                case GetStats():
                     self._inbox.put(order)
 
-    def _submit(self, order: Submit) -> None:
-        request_id = order.request.request_id
+    def _admit(self, order: Submit) -> None:
+        """A constraint that is not known yet goes through the compilers first; others pass it by."""
+        constraint = order.request.constraint
+        grammar = None if constraint is None else self._compiler.known(constraint)
+        if constraint is None or grammar is not None:
+            self._submit(order, grammar)
+        else:
+            self._compiling.add(order.request.request_id)
+            self._to_compile.put(order)
+
+    def _take_compiled(self, compiled: Compiled) -> None:
+        request_id = compiled.order.request.request_id
+        if request_id not in self._compiling:
+            return  # cancelled meanwhile
+        self._compiling.discard(request_id)
+        if isinstance(compiled.outcome, Exception):
+            self._refuse(request_id, compiled.outcome)
+        else:
+            self._submit(compiled.order, compiled.outcome)
+
+    def _submit(self, order: Submit, grammar: Grammar | None) -> None:
+        loaded = self._loaded
         try:
-            job = prepare(order.request, self._loaded.vocab, self._loaded.runner.capabilities)
-        except SegueError as error:
-            failed = Failed(error.code, error.message, error.param, details=error.details)
-            self._outbox.send(Told([(request_id, failed)]))
-        except Exception:
-            log.exception("request %s could not be prepared", request_id)
-            failed = Failed("engine_fault", "the request could not be prepared")
-            self._outbox.send(Told([(request_id, failed)]))
+            job = prepare(order.request, loaded.vocab, loaded.runner.capabilities, grammar)
+        except Exception as error:
+            self._refuse(order.request.request_id, error)
         else:
             self._inbox.put(job)
+
+    def _refuse(self, request_id: str, error: Exception) -> None:
+        if isinstance(error, SegueError):
+            failed = Failed(error.code, error.message, error.param, details=error.details)
+        else:
+            log.error("request %s could not be prepared", request_id, exc_info=error)
+            failed = Failed("engine_fault", "the request could not be prepared")
+        self._outbox.send(Told([(request_id, failed)]))
 
     def _answer(self, order: Tokenize | GetPieces) -> Answer:
         vocab = self._loaded.vocab
@@ -134,6 +196,22 @@ class Worker:
                 return Answer(order.call, error=(InvalidField.code, message, "tokens"))
         return Answer(order.call, pieces=[vocab.piece(token) for token in order.tokens])
 
+    # --- compiler threads: slow, and in nobody's way ----------------------------------------------
+
+    def serve_compiler(self) -> None:
+        if sys.platform == "linux":  # where a thread can step back by itself
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _COMPILER_NICENESS)
+        while True:
+            order = self._to_compile.get()
+            constraint = order.request.constraint
+            if constraint is None or order.request.request_id not in self._compiling:
+                continue
+            try:
+                outcome: Grammar | Exception = self._compiler.compile(constraint)
+            except Exception as error:
+                outcome = error
+            self._arrived.put(Compiled(order, outcome))
+
     # --- step thread: owns the runner -------------------------------------------------------------
 
     def serve_steps(self) -> None:
@@ -142,12 +220,20 @@ class Worker:
             self._take_orders()
             batch = scheduler.next_batch()
             if batch is None:
-                scheduler.check()
-                self._carry_out(self._inbox.get())
+                self._rest()
                 continue
             told = scheduler.commit(batch, runner.decode(batch.spans))
             if told:
                 self._outbox.send(Told(told))
+
+    def _rest(self) -> None:
+        """Until there is an order, or while every sequence waits for its constraint, a moment."""
+        if self._scheduler.is_held:
+            with contextlib.suppress(Empty):
+                self._carry_out(self._inbox.get(timeout=_HELD_S))
+        else:
+            self._scheduler.check()
+            self._carry_out(self._inbox.get())
 
     def _take_orders(self) -> None:
         while True:

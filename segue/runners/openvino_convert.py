@@ -83,16 +83,19 @@ class Entry(NamedTuple):
         return self.data[place.scales_at : end].view(np.float16).reshape(rows, groups, 1)
 
 
+def is_converted(path: str | Path, cache_dir: str | Path, report: Report = silent) -> bool:
+    """Whether there is an entry. `converted` will find out whether it is sound."""
+    return _target(Path(path), Path(cache_dir), report).exists()
+
+
 def converted(path: str | Path, cache_dir: str | Path, report: Report = silent) -> Entry:
     """The entry of this GGUF, made now if it is not there. Waits for another process that makes it."""
-    path, folder = Path(path), Path(cache_dir) / "openvino"
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{_content_key(path, folder, report)}-{FORMAT}"
-    with _locked(folder / f"{target.name}.lock"):
-        _remove_leftovers(folder)
+    target = _target(Path(path), Path(cache_dir), report)
+    with _locked(target.parent / f"{target.name}.lock"):
+        _remove_leftovers(target.parent)
         entry = _opened(target, report)
         if entry is None:
-            _convert(path, target, report)
+            _convert(Path(path), target, report)
             entry = _opened(target, report)
     if entry is None:
         raise Incompatible(f"{target} does not read back as it was written; is the disk sound?")
@@ -100,6 +103,12 @@ def converted(path: str | Path, cache_dir: str | Path, report: Report = silent) 
 
 
 # --- the cache ------------------------------------------------------------------------------------
+
+
+def _target(path: Path, cache_dir: Path, report: Report) -> Path:
+    folder = cache_dir / "openvino"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{_content_key(path, folder, report)}-{FORMAT}"
 
 
 def _content_key(path: Path, folder: Path, report: Report) -> str:

@@ -351,7 +351,7 @@ CASES = [
         "token prompt",
         "/vllm/detokenize",
         {"tokens": [97, 98]},
-        answer={"prompt": "ab"},
+        answer={"prompt": "ab", "content": "ab"},
         source="B.2 others: /detokenize",
     ),
     Case(
@@ -360,12 +360,12 @@ CASES = [
         None,
         method="GET",
         answer={
-            "tokenizer_class": "fake",
+            "tokenizer_class": "GGUF",
             "bos_token": None,
             "eos_token": "<|endoftext|>",
+            "pad_token": None,
             "chat_template": None,
             "model_max_length": 4096,
-            "vocab_size": 264,
         },
         source="clients: lm-eval needs eos_token",
     ),

@@ -18,6 +18,7 @@ from segue.dialects.kinds import (
     Prompts,
     Stops,
     Text,
+    TokenIds,
 )
 from segue.types import Prompt
 
@@ -39,6 +40,8 @@ READ: list[tuple[Kind, Any, Any]] = [
     (NumTop(5), False, UNSET),
     (OnlyEmpty("x"), "", UNSET),
     (OnlyEmpty("x"), [], UNSET),
+    (TokenIds(), [0, 5], (0, 5)),
+    (TokenIds(), [], ()),
     (Stops(), "a", ("a",)),
     (Stops(), ["a", "b", "a"], ("a", "b")),
     (Stops(), [], ()),
@@ -55,6 +58,7 @@ REFUSED: list[tuple[Kind, list[Any]]] = [
     (Lax(Integer(0, 9)), ["x", "", "nan", "inf", "1e400", "9" * 5000, "²", "--5", None, 1.5]),
     (NumTop(5), [6, -1, 1.5, "1", [1]]),
     (OnlyEmpty("x"), ["x", 0, False, [1], {"a": 1}]),
+    (TokenIds(), ["a", [1.5], [True], ["1"], [-1], [2**31], None, {}]),
     (Stops(), [1, [1], [None], "", [""], ["a"] * 65, "x" * 1025, {"a": 1}, [["a"]]]),
     (LogitBias(), [[], 1, {"abc": 1}, {"1.5": 1}, {" 7": 1}, {"007": 1}, {"-1": 1}, {"²": 1}]),
     (LogitBias(), [{"1": math.nan}, {"1": 101}, {"1": "x"}, {"1": True}, {"1": None}]),

@@ -3,6 +3,7 @@
 import itertools
 from collections import defaultdict
 
+from segue.engine.constraint import Compiler
 from segue.engine.prepare import prepare
 from segue.engine.scheduler import Scheduler
 from segue.engine.seam import Capabilities, Runner, Vocab
@@ -78,13 +79,16 @@ class Bench:
         ticks = itertools.count()
         self.scheduler = Scheduler(self.runner, self.vocab, chunk_rows, lambda: float(next(ticks)))
         self.stories: dict[str, Story] = defaultdict(Story)
+        self.compiler = Compiler(self.vocab, self.capabilities.vocab_size)
 
     @property
     def capabilities(self) -> Capabilities:
         return self.runner.capabilities
 
     def submit(self, request: CompletionRequest) -> None:
-        self.scheduler.add(prepare(request, self.vocab, self.capabilities))
+        constraint = request.constraint
+        grammar = None if constraint is None else self.compiler.compile(constraint)
+        self.scheduler.add(prepare(request, self.vocab, self.capabilities, grammar))
 
     def step(self) -> bool:
         batch = self.scheduler.next_batch()
@@ -98,7 +102,7 @@ class Bench:
     def run(self, *requests: CompletionRequest) -> list[Story]:
         for request in requests:
             self.submit(request)
-        while self.step():
+        while self.step() or self.scheduler.is_held:
             pass
         assert self.scheduler.is_idle, "work left, but nothing to compute"
         return [self.stories[request.request_id] for request in requests]

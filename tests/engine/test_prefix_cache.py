@@ -1,7 +1,10 @@
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.engine.prefix_cache import PrefixCache, common_length
+from segue.engine.score import score
 
 runs = st.lists(st.integers(0, 2), max_size=12)
 
@@ -96,3 +99,16 @@ def test_whole_matches_only_entries_that_end_inside() -> None:
     found = cache.match([1, 2, 3, 9], whole=True)
     assert found is not None
     assert (found.slot, found.length) == (1, 2)
+
+
+@pytest.mark.parametrize(("num_top", "is_redundant"), [(1, True), (2, True), (3, False)])
+def test_a_slot_with_scores_the_other_lacks_is_not_redundant(
+    num_top: int, is_redundant: bool
+) -> None:
+    cache = PrefixCache()
+    logits = np.zeros((2, 100), np.float32)
+    cache.insert(0, [1, 2, 3])
+    cache.keep_scores(0, score(logits, [2, 3], num_top))
+    cache.insert(1, [1, 2, 3, 4])
+    cache.keep_scores(1, score(logits, [2, 3], 2))
+    assert cache.redundant(1) == ([0] if is_redundant else [])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
-from segue.runners.fake import FakeRunner, default_capabilities
+from segue.runners.fake import BOS, FakeRunner, FakeVocab, default_capabilities
 from segue.types import CompletionRequest, Delta, Progress, Sampling, Truncation
 from tests.engine.harness import Bench, ask
 
@@ -126,6 +126,22 @@ def test_cancel_frees_the_slot_and_keeps_the_prefix() -> None:
     assert again.prompted[0].num_cached == 48
 
 
+class BosVocab(FakeVocab):
+    """Puts a BOS and a space in front of text, as SentencePiece models do."""
+
+    adds_bos = True
+
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        return [BOS, *super().tokenize(" " + text, False, parse_special)]
+
+
+def test_echo_is_what_the_caller_wrote() -> None:
+    bench = Bench(vocab=BosVocab())
+    [story] = bench.run(ask("hé <|begin|> x", [BOS, 104], [104, BOS], max_tokens=0, echo=True))
+    texts = [story.prompted[index].text for index in range(3)]
+    assert texts == ["hé <|begin|> x", "h", "h<|begin|>"]
+
+
 class BrokenRunner(FakeRunner):
     """Gives NaN to whoever's prompt begins with byte 33."""
 
@@ -139,8 +155,11 @@ class BrokenRunner(FakeRunner):
         return logits
 
 
-def test_bad_logits_end_that_request_alone() -> None:
-    bad, good = ask("!bad", max_tokens=4), ask("good", max_tokens=4)
+@pytest.mark.parametrize(("max_tokens", "num_top"), [(4, None), (0, 1), (4, 1)])
+def test_bad_logits_end_that_request_alone(max_tokens: int, num_top: int | None) -> None:
+    bad, good = (
+        ask(prompt, max_tokens=max_tokens, prompt_logprobs=num_top) for prompt in ("!bad", "good")
+    )
     stories = Bench(BrokenRunner()).run(bad, good)
     assert stories[0].failed is not None
     assert stories[0].failed.code == "engine_fault"

@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,3 +64,20 @@ def test_joined_and_cut() -> None:
 
     assert same(whole, parts)
     assert same(whole.first(2).narrowed(1), score(logits[:2], [0, 1], 1))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("num_top", [0, 1, 3])
+def test_a_row_that_is_not_all_numbers_scores_nan(bad: float, num_top: int) -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (2, 300)).astype(np.float32)
+    logits[1, 7] = bad
+    got = score(logits, [5, 5], num_top)
+    assert np.isfinite(got.logprobs).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("shift", [-1e4, -100, 100, 1e4])
+def test_only_differences_between_logits_matter(shift: float) -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (1, 5000)).round(2).astype(np.float32)
+    plain, moved = score(logits, [5], 2), score(logits + np.float32(shift), [5], 2)
+    np.testing.assert_allclose(moved.logprobs, plain.logprobs, atol=2e-3)
+    assert moved.ids.tolist() == plain.ids.tolist()

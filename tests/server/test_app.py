@@ -125,7 +125,7 @@ OTHER = replace(
         ),
     ),
     companions=(
-        Companion("POST", "/tokenize", "Count tokens.", count, TEXT, is_native=True),
+        Companion("POST", "/count", "Count tokens.", count, TEXT, is_native=True),
         Companion("GET", "/broken", "Fails.", break_down),
     ),
     error=plain_error,
@@ -144,9 +144,9 @@ def test_a_second_dialect_is_only_rows(both: httpx2.Client) -> None:
         assert answer.headers["content-type"] == "application/x-ndjson"
         assert len(answer.text.splitlines()) == 3
         assert "[DONE]" not in answer.text
-    for path in ("/tokenize", "/other/tokenize"):
+    for path in ("/count", "/other/count"):
         assert both.post(path, json={"content": "ab"}).json() == {"tokens": [97, 98], "pieces": 2}
-    assert both.post("/tokenize", json={}).text == "400 content is required"
+    assert both.post("/count", json={}).text == "400 content is required"
 
 
 def test_errors_speak_the_dialect_of_their_path(both: httpx2.Client) -> None:

@@ -18,6 +18,8 @@ STOP_TYPES: dict[Cause, str] = {
     "context": "limit",
     "indent": "limit",
     "time": "limit",
+    "constraint": "eos",
+    "dead_end": "limit",
 }
 
 

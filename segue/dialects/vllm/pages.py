@@ -3,93 +3,30 @@
 from collections.abc import Mapping
 from typing import Any
 
+from segue.dialects import tokens
 from segue.dialects.base import Card, Companion, Reply, Service
-from segue.dialects.fields import Field, Table
-from segue.dialects.kinds import Boolean, OnlyEmpty, Text, TokenIds
-from segue.dialects.logprobs import token_text
 from segue.errors import Unavailable
 
 CONTRACT_VERSION = "0.32.0"  # the vLLM whose contract this is
-MAX_PROMPT_CHARS = 2**24
 LOADING_RETRY_S = 5.0
-
-MODEL = Field("model", Text(256), "A served name.", "model", default="")
 
 # --- tokens --------------------------------------------------------------------------------------
 
-TOKENIZE_FIELDS = Table(
-    (
-        MODEL,
-        Field("prompt", Text(MAX_PROMPT_CHARS), "The text.", "prompt", required=True),
-        Field(
-            "add_special_tokens",
-            Boolean(),
-            "Put BOS in front, if the model wants one.",
-            "add_special",
-            default=True,
-        ),
-        Field(
-            "return_token_strs",
-            Boolean(),
-            "Tell each token's text too.",
-            "with_texts",
-            default=False,
-        ),
-        Field("messages", OnlyEmpty("only text is tokenized here"), "Not served."),
-    )
-)
-
 
 async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
-    model = service.card(values["model"]).name
-    tokens = await service.tokenize(
-        model, values["prompt"], add_special=values["add_special"], parse_special=True
-    )
-    texts = None
-    if values["with_texts"]:
-        texts = [token_text(piece) for piece in await service.pieces(model, tokens)]
-    info = service.card(model).info
-    return Reply(
-        {
-            "count": len(tokens),
-            "max_model_len": info.context_length if info else None,
-            "tokens": tokens,
-            "token_strs": texts,
-        }
-    )
-
-
-DETOKENIZE_FIELDS = Table(
-    (MODEL, Field("tokens", TokenIds(), "Token ids.", "tokens", required=True))
-)
+    service.card(values["model"])  # raises for a name that is not served
+    return await tokens.tokenize(service, values)
 
 
 async def detokenize(service: Service, values: Mapping[str, Any]) -> Reply:
-    model = service.card(values["model"]).name
-    pieces = await service.pieces(model, list(values["tokens"]))
-    return Reply({"prompt": b"".join(pieces).decode(errors="replace")})
-
-
-async def tokenizer_info(service: Service, _: Mapping[str, Any]) -> Reply:
-    card = service.card("")
-    if card.info is None:
-        raise Unavailable(f"the model {card.name!r} is not loaded", retry_after_s=LOADING_RETRY_S)
-    return Reply(
-        {
-            "tokenizer_class": card.info.architecture,
-            "bos_token": card.info.bos_token or None,
-            "eos_token": card.info.eos_token or None,
-            "chat_template": card.info.chat_template,
-            "model_max_length": card.info.context_length,
-            "vocab_size": card.info.vocab_size,
-        }
-    )
+    service.card(values["model"])
+    return await tokens.detokenize(service, values)
 
 
 TOKENIZER = (
-    Companion("POST", "/tokenize", "Text as tokens.", tokenize, TOKENIZE_FIELDS),
-    Companion("POST", "/detokenize", "Tokens as text.", detokenize, DETOKENIZE_FIELDS),
-    Companion("GET", "/tokenizer_info", "The tokenizer's settings.", tokenizer_info),
+    Companion("POST", "/tokenize", "Text as tokens.", tokenize, tokens.TOKENIZE_FIELDS),
+    Companion("POST", "/detokenize", "Tokens as text.", detokenize, tokens.DETOKENIZE_FIELDS),
+    Companion("GET", "/tokenizer_info", "The tokenizer's settings.", tokens.tokenizer_info),
 )
 
 # --- the server ----------------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""A transformer's forward pass in numpy, in float32, on the dequantised weights of a GGUF: slow, plain and exact."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from gguf import GGMLQuantizationType
+from numpy.typing import NDArray
+
+from segue.models import gguf
+from segue.models.requantise import floats
+from segue.runners.openvino_shape import PAIRS_NEIGHBOURS, rotations, shape_of
+
+Array = NDArray[np.float32]
+
+
+class Reference:
+    """Of the architectures that the OpenVINO runner knows; see openvino_shape.supports."""
+
+    def __init__(self, path: str | Path):
+        header = gguf.header(path)
+        self._source = np.memmap(path, np.uint8, "r")
+        self._tensors = {tensor.name: tensor for tensor in header.tensors}
+        self._shape = shape_of(header)
+        factors = "rope_freqs.weight"
+        known = self._weight(factors) if factors in self._tensors else None
+        self._speeds = rotations(header, known)
+
+    def logits(self, tokens: list[int]) -> Array:
+        """One row a token, [T, V]."""
+        embedding = self._weight("token_embd.weight")
+        hidden = embedding[tokens]
+        for layer in range(self._shape.layers):
+            hidden = hidden + self._attention(f"blk.{layer}.", hidden)
+            hidden = hidden + self._feed_forward(f"blk.{layer}.", hidden)
+        is_tied = "output.weight" not in self._tensors
+        head = embedding if is_tied else self._weight("output.weight")
+        return self._norm(hidden, "output_norm.weight") @ head.T
+
+    def _attention(self, prefix: str, hidden: Array) -> Array:
+        shape, length = self._shape, len(hidden)
+        x = self._norm(hidden, f"{prefix}attn_norm.weight")
+        counts = {"q": shape.heads, "k": shape.kv_heads, "v": shape.kv_heads}
+        heads = {
+            name: self._product(x, f"{prefix}attn_{name}").reshape(length, count, shape.head_dim)
+            for name, count in counts.items()
+        }
+        for name in "qk":
+            if f"{prefix}attn_{name}_norm.weight" in self._tensors:
+                heads[name] = self._norm(heads[name], f"{prefix}attn_{name}_norm.weight")
+            heads[name] = self._turned(heads[name])
+        mixed = np.empty((length, shape.heads, shape.head_dim), np.float32)
+        future = np.triu(np.full((length, length), -np.inf, np.float32), 1)
+        for head in range(shape.heads):
+            shared = head * shape.kv_heads // shape.heads
+            scores = heads["q"][:, head] @ heads["k"][:, shared].T / math.sqrt(shape.head_dim)
+            weights = np.exp(scores + future - scores.max(-1, keepdims=True))
+            mixed[:, head] = weights / weights.sum(-1, keepdims=True) @ heads["v"][:, shared]
+        return self._product(mixed.reshape(length, -1), f"{prefix}attn_output")
+
+    def _feed_forward(self, prefix: str, hidden: Array) -> Array:
+        x = self._norm(hidden, f"{prefix}ffn_norm.weight")
+        gate = self._product(x, f"{prefix}ffn_gate")
+        gated: Array = gate / (1 + np.exp(-gate)) * self._product(x, f"{prefix}ffn_up")
+        return self._product(gated, f"{prefix}ffn_down")
+
+    def _turned(self, x: Array) -> Array:
+        """[T, heads, head_dim], each pair of dimensions turned by its position."""
+        angles = np.arange(len(x))[:, None, None] * self._speeds.astype(np.float64)
+        cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+        half = x.shape[-1] // 2
+        if PAIRS_NEIGHBOURS[self._shape.architecture]:
+            first, second = (..., slice(0, None, 2)), (..., slice(1, None, 2))
+        else:
+            first, second = (..., slice(0, half)), (..., slice(half, None))
+        turned = np.empty_like(x)
+        turned[first] = x[first] * cos - x[second] * sin
+        turned[second] = x[first] * sin + x[second] * cos
+        return turned
+
+    def _norm(self, x: Array, name: str) -> Array:
+        mean = (x * x).mean(-1, keepdims=True)
+        scaled: Array = x / np.sqrt(mean + np.float32(self._shape.epsilon)) * self._weight(name)
+        return scaled
+
+    def _product(self, x: Array, name: str) -> Array:
+        product: Array = x @ self._weight(f"{name}.weight").T
+        return (
+            product + self._weight(f"{name}.bias") if f"{name}.bias" in self._tensors else product
+        )
+
+    def _weight(self, name: str) -> Array:
+        tensor = self._tensors[name]
+        data = self._source[tensor.offset : tensor.offset + tensor.num_bytes]
+        rows = data.reshape(math.prod(tensor.shape[1:]), -1)
+        return floats(rows, GGMLQuantizationType[tensor.type]).reshape(tensor.shape[::-1])

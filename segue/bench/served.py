@@ -1,0 +1,71 @@
+"""A server of one's own to measure: `segue serve` as a process, and what it and its worker take."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from typing import Any, NamedTuple
+
+_READY = re.compile(r"segue is ready: http://([\d.]+):(\d+)")
+_KIB = 1024
+
+
+class Served(NamedTuple):
+    host: str
+    port: int
+    pid: int
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """One request on a connection of its own; anything but a 200 ends the benchmark."""
+        connection = HTTPConnection(self.host, self.port, timeout=600)
+        with contextlib.closing(connection):
+            headers = {"content-type": "application/json"}
+            connection.request("POST", path, json.dumps(body), headers)
+            response = connection.getresponse()
+            text = response.read()
+        if response.status != 200:
+            raise SystemExit(f"{path}: {response.status} {text[:500]!r}")
+        return json.loads(text)
+
+    def resident_bytes(self) -> dict[str, int]:
+        """Memory that server and worker hold now, where /proc tells."""
+        found = {"server": _resident(self.pid)}
+        for pid in _children(self.pid):
+            found["worker"] = max(found.get("worker", 0), _resident(pid))
+        return found
+
+
+@contextlib.contextmanager
+def served(*arguments: str) -> Iterator[Served]:
+    command = [sys.executable, "-m", "segue", "serve", *arguments, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stderr or ():
+                if found := _READY.search(line):
+                    yield Served(found[1], int(found[2]), process.pid)
+                    return
+            raise SystemExit("the server did not start")
+        finally:
+            process.terminate()
+
+
+def _children(pid: int) -> list[int]:
+    return [
+        child
+        for child in (int(name) for name in os.listdir("/proc") if name.isdigit())
+        if _status(child).get("PPid") == str(pid)
+    ]
+
+
+def _resident(pid: int) -> int:
+    return int(_status(pid).get("VmRSS", "0").split()[0]) * _KIB
+
+
+def _status(pid: int) -> dict[str, str]:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as file:
+        return {key: value.strip() for key, _, value in (row.partition(":") for row in file)}
+    return {}

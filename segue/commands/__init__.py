@@ -1,0 +1,1 @@
+"""What the command line does besides serving. Each file is one command; cli.py lists them."""

@@ -1,0 +1,33 @@
+"""One engine for the time of one command."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from rich.console import Console
+
+from segue import assembly
+from segue.config import Settings
+from segue.engine.seam import Engine
+from segue.errors import BY_CODE, EngineFault, SegueError
+from segue.models.progress import shown
+from segue.types import Failed
+
+
+@asynccontextmanager
+async def running(settings: Settings, console: Console) -> AsyncIterator[Engine]:
+    """The settings' first model, loaded; a download shows on the console."""
+    with shown(console) as report:
+        fleet = assembly.build_fleet(settings, report)
+        try:
+            engine = await fleet.open(fleet.members[0])
+        except BaseException:
+            await fleet.close()
+            raise
+    try:
+        yield engine
+    finally:
+        await fleet.close()
+
+
+def error_of(failed: Failed) -> SegueError:
+    return BY_CODE.get(failed.code, EngineFault)(failed.message, failed.param)

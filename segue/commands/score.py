@@ -1,0 +1,131 @@
+"""`segue score`: log-probabilities and perplexity of given text, a result for each line of input."""
+
+import asyncio
+import json
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import IO, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from segue import config
+from segue.commands.options import with_engine
+from segue.commands.running import error_of, running
+from segue.commands.scored import (
+    Layout,
+    Refused,
+    Scored,
+    Subject,
+    Sum,
+    counted,
+    perplexity,
+    read_subjects,
+)
+from segue.config import Settings
+from segue.engine.seam import Engine
+from segue.errors import RequestError
+from segue.types import CompletionRequest, Failed, Prompted
+
+IN_FLIGHT = 128  # enough to fill every step, few enough to bound memory
+_LABEL_CHARS = 48
+
+
+@click.command()
+@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(["auto", "lines", "jsonl"]),
+    default="auto",
+    help="auto: JSONL if the first line is a JSON object",
+)
+@click.option("--json", "as_json", is_flag=True, help="an object a line, with every token's score")
+@with_engine
+def score(
+    file: IO[str], layout: Layout, as_json: bool, config_file: Path | None, **flags: Any
+) -> None:
+    """Score each line of FILE, or of standard input.
+
+    A line is text, or a JSON object: {"text": …} or {"prompt": …}, where token ids may stand for
+    the text, or {"context": …, "continuation": …}, which counts the continuation alone.
+    """
+    subjects = read_subjects(file, layout)
+    settings = config.load(flags, file=config_file)
+    total = asyncio.run(_report(subjects, as_json, settings))
+    for refused in total.refused:
+        click.echo(f"segue: line {refused.line}: {refused.reason}", err=True)
+    if total.refused:
+        sys.exit(1)
+
+
+async def _report(subjects: list[Subject], as_json: bool, settings: Settings) -> Sum:
+    total, console = Sum(), Console(stderr=True)
+    table = Table("line", "tokens", "log p", "a token", "perplexity", "text", box=None)
+    columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    async with running(settings, console) as engine:
+        with Progress(*columns, console=console, transient=True) as progress:
+            bar = progress.add_task("", total=len(subjects))
+            async for subject, result in results(engine, subjects):
+                total.add(result)
+                if as_json:
+                    click.echo(json.dumps(result.as_json(), ensure_ascii=False))
+                elif isinstance(result, Scored):
+                    label = " ".join(subject.label.split())[:_LABEL_CHARS]
+                    logprobs = result.logprobs
+                    figures = _figures(len(result.tokens), len(logprobs), sum(logprobs))
+                    table.add_row(str(subject.line), *figures, label)
+                progress.advance(bar)
+    if not as_json:
+        table.add_row("all", *_figures(total.num_tokens, total.num_scored, total.logprob), "")
+        Console().print(table, markup=False)
+    return total
+
+
+def _figures(num_tokens: int, num_scored: int, logprob: float) -> Iterable[str]:
+    ratio = perplexity(logprob, num_scored)
+    mean = "–" if ratio is None else f"{logprob / num_scored:.4f}"
+    return str(num_tokens), f"{logprob:.3f}", mean, "–" if ratio is None else f"{ratio:.3f}"
+
+
+async def results(
+    engine: Engine, subjects: Iterable[Subject]
+) -> AsyncIterator[tuple[Subject, Scored | Refused]]:
+    """In the order of the subjects, many of them scored at once."""
+    started: deque[tuple[Subject, asyncio.Task[Scored | Refused]]] = deque()
+    try:
+        for subject in subjects:
+            started.append((subject, asyncio.create_task(_score(engine, subject))))
+            if len(started) >= IN_FLIGHT:
+                first, task = started.popleft()
+                yield first, await task
+        while started:
+            first, task = started.popleft()
+            yield first, await task
+    finally:
+        for _, task in started:
+            task.cancel()
+
+
+async def _score(engine: Engine, subject: Subject) -> Scored | Refused:
+    request = CompletionRequest(
+        request_id=f"line-{subject.line}",
+        model="",
+        prompts=(subject.prompt,),
+        max_tokens=0,
+        prompt_logprobs=0,
+    )
+    scored = Scored(subject.line, ())
+    async for event in engine.submit(request):
+        if isinstance(event, Failed):
+            error = error_of(event)
+            if isinstance(error, RequestError):
+                return Refused(subject.line, error.message)
+            raise error
+        if isinstance(event, Prompted):
+            scored = counted(subject, event.scores or ())
+    return scored

@@ -1,0 +1,145 @@
+"""Lines of input as texts to score, and what came of each: pure reading and arithmetic."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from segue.errors import InvalidField
+from segue.types import Prompt, TokenScore
+
+Layout = Literal["auto", "lines", "jsonl"]
+
+_EXPECTED = '{"text": …} or {"prompt": …} or {"context": …, "continuation": …}'
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One text to score. `context` comes before it and is read, but not counted."""
+
+    line: int
+    prompt: Prompt
+    context: str = ""
+
+    @property
+    def label(self) -> str:
+        [part] = self.prompt.parts
+        text = part if isinstance(part, str) else " ".join(map(str, part))
+        return text[len(self.context) :]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """`tokens` are those counted. The first of a text has no score unless something precedes it."""
+
+    line: int
+    tokens: tuple[TokenScore, ...]
+
+    @property
+    def logprobs(self) -> list[float]:
+        return [token.logprob for token in self.tokens if token.logprob is not None]
+
+    def as_json(self) -> dict[str, Any]:
+        logprobs = self.logprobs
+        return {
+            "line": self.line,
+            "num_tokens": len(self.tokens),
+            "num_scored": len(logprobs),
+            "logprob": sum(logprobs),
+            "mean_logprob": sum(logprobs) / len(logprobs) if logprobs else None,
+            "perplexity": perplexity(sum(logprobs), len(logprobs)),
+            "is_greedy": bool(logprobs) and all(token.rank <= 1 for token in self.tokens),
+            "tokens": [token.piece.decode(errors="replace") for token in self.tokens],
+            "token_ids": [token.token for token in self.tokens],
+            "token_logprobs": [token.logprob for token in self.tokens],
+        }
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A line that could not be scored, and why."""
+
+    line: int
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"line": self.line, "error": self.reason}
+
+
+@dataclass
+class Sum:
+    """Over all lines: perplexity is that of the texts together."""
+
+    num_tokens: int = 0
+    num_scored: int = 0
+    logprob: float = 0.0
+    refused: list[Refused] = field(default_factory=list)
+
+    def add(self, result: Scored | Refused) -> None:
+        if isinstance(result, Refused):
+            self.refused.append(result)
+            return
+        self.num_tokens += len(result.tokens)
+        self.num_scored += len(result.logprobs)
+        self.logprob += sum(result.logprobs)
+
+
+def perplexity(logprob: float, num_tokens: int) -> float | None:
+    if not num_tokens:
+        return None
+    mean = -logprob / num_tokens
+    return math.exp(mean) if mean < 700 else math.inf
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def read_subjects(lines: Iterable[str], layout: Layout = "auto") -> list[Subject]:
+    """One for each line that is not empty. Raises InvalidField, which names the line."""
+    numbered = [
+        (number, text)
+        for number, line in enumerate(lines, start=1)
+        if (text := line.rstrip("\r\n")).strip()
+    ]
+    if layout == "jsonl" or (layout == "auto" and numbered and _is_object(numbered[0][1])):
+        return [_from_json(number, text) for number, text in numbered]
+    return [Subject(number, Prompt((text,))) for number, text in numbered]
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _from_json(line: int, text: str) -> Subject:
+    try:
+        entry = json.loads(text)
+    except ValueError as error:
+        raise InvalidField(f"line {line} is not JSON: {error}") from None
+    match entry:
+        case {"context": str(context), "continuation": str(continuation)} if continuation:
+            return Subject(line, Prompt((context + continuation,)), context)
+        case {"text": str(whole)} | {"prompt": str(whole)} if whole:
+            return Subject(line, Prompt((whole,)))
+        case {"text": [*ids]} | {"prompt": [*ids]} if ids and all(type(i) is int for i in ids):
+            return Subject(line, Prompt((tuple(ids),)))
+    raise InvalidField(f"line {line} must be {_EXPECTED}, none of them empty")
+
+
+# --- what counts ---------------------------------------------------------------------------------
+
+
+def counted(subject: Subject, scores: Sequence[TokenScore]) -> Scored:
+    """All tokens, or with a context those that hold any of what follows it."""
+    if not subject.context:
+        return Scored(subject.line, tuple(scores))
+    [text] = subject.prompt.parts
+    after = len(str(text).encode()) - len(subject.context.encode())
+    first = len(scores)
+    while first > 0 and after > 0:
+        first -= 1
+        after -= len(scores[first].piece)
+    return Scored(subject.line, tuple(scores[first:]))

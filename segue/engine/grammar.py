@@ -1,0 +1,117 @@
+"""Grammars as values: rules of nodes, whatever text they were written in."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Range = tuple[int, int]  # of code points, both ends included
+
+LAST = 0x10FFFF
+SURROGATES = (0xD800, 0xDFFF)
+
+
+class GrammarError(ValueError):
+    """Says what is wrong, and where if that is known."""
+
+
+@dataclass(frozen=True)
+class Chars:
+    """One character out of a set: ranges in order, apart from each other."""
+
+    ranges: tuple[Range, ...]
+
+
+@dataclass(frozen=True)
+class Literal:
+    text: str
+
+
+@dataclass(frozen=True)
+class Seq:
+    items: tuple["Node", ...]
+
+
+@dataclass(frozen=True)
+class Either:
+    options: tuple["Node", ...]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    item: "Node"
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True)
+class Ref:
+    name: str
+
+
+@dataclass(frozen=True)
+class Lexeme:
+    """A regular part that the lexer matches as one piece."""
+
+    node: "Node"
+
+
+Node = Chars | Literal | Seq | Either | Repeat | Ref | Lexeme
+Rules = dict[str, Node]
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Seq(items):
+            return items
+        case Either(options):
+            return options
+        case Repeat(item):
+            return (item,)
+    return ()
+
+
+def refs(node: Node) -> Iterator[str]:
+    stack = [node]
+    while stack:
+        match current := stack.pop():
+            case Ref(name):
+                yield name
+            case _:
+                stack.extend(children(current))
+
+
+def seq(*items: Node) -> Node:
+    return items[0] if len(items) == 1 else Seq(items)
+
+
+def either(*options: Node) -> Node:
+    return options[0] if len(options) == 1 else Either(options)
+
+
+def char_set(ranges: list[Range]) -> tuple[Range, ...]:
+    """In order, merged where they touch, without surrogates, which are not characters."""
+    merged: list[Range] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    first, last = SURROGATES
+    below = [(low, min(high, first - 1)) for low, high in merged]
+    above = [(max(low, last + 1), high) for low, high in merged]
+    return tuple((low, high) for low, high in below + above if low <= high)
+
+
+def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    gaps: list[Range] = []
+    start = 0
+    for low, high in ranges:
+        if start < low:
+            gaps.append((start, low - 1))
+        start = high + 1
+    if start <= LAST:
+        gaps.append((start, LAST))
+    return char_set(gaps)
+
+
+EMPTY = Seq(())
+ANY = Chars(char_set([(0, LAST)]))

@@ -1,0 +1,55 @@
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from segue.cli import cli
+from segue.errors import InvalidField
+
+
+def score(text: str, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["score", "--runner", "fake", *arguments], input=text)
+
+
+def objects(result: Result) -> list[Any]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_each_line_has_its_figures_and_the_last_is_for_all() -> None:
+    result = score("hello\nhello there\n")
+    assert result.exit_code == 0, result.stderr
+    head, first, second, total = (line.split() for line in result.stdout.splitlines())
+    assert head[:2] == ["line", "tokens"]
+    assert (first[:2], second[:2], total[:2]) == (["1", "5"], ["2", "11"], ["all", "16"])
+    assert float(first[2]) + float(second[2]) == pytest.approx(float(total[2]), abs=2e-3)
+    assert float(first[2]) / 4 == pytest.approx(float(first[3]), abs=1e-3)
+
+
+def test_more_lines_than_are_in_flight_come_back_in_order() -> None:
+    result = score("".join(f"line {number}\n" for number in range(300)), "--json")
+    assert [entry["line"] for entry in objects(result)] == list(range(1, 301))
+    assert "".join(objects(result)[-1]["tokens"]) == "line 299"
+
+
+def test_context_and_continuation_add_up_to_the_whole() -> None:
+    lines = [{"text": "ab cd"}, {"text": "ab"}, {"context": "ab", "continuation": " cd"}]
+    whole, start, rest = objects(score("\n".join(map(json.dumps, lines)), "--json"))
+    assert rest["tokens"] == [" ", "c", "d"]
+    assert rest["num_scored"] == 3
+    assert start["logprob"] + rest["logprob"] == pytest.approx(whole["logprob"])
+
+
+def test_a_line_that_is_too_long_is_refused_alone() -> None:
+    result = score("x" * 5000 + "\nshort\n", "--json")
+    assert result.exit_code == 1
+    refused, scored = objects(result)
+    assert "5000 tokens" in refused["error"]
+    assert scored["num_tokens"] == 5
+    assert "line 1" in result.stderr
+
+
+def test_bad_input_is_refused_before_anything_is_loaded() -> None:
+    result = score('{"text": "a"}\nplain\n')
+    assert isinstance(result.exception, InvalidField)
+    assert "line 2" in result.exception.message
