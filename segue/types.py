@@ -164,6 +164,8 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     n: int = 1
     best_of: int | None = None  # candidates drawn for each prompt; n of them are returned
     stop: tuple[str, ...] = ()
+    include_stop: bool = False  # what ended a text, string or token, is part of it
+    show_special: bool = False  # control tokens are part of a text as they are written
     echo: bool = False
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens

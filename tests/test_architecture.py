@@ -72,6 +72,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "xllamacpp": ("segue.runners.llama",),
     "openvino": ("segue.runners.openvino",),
     "vllm": ("segue.distributed",),
+    "jinja2": ("segue.dialects.chat_template",),
     "llguidance": ("segue.engine.constraint",),
     "starlette": ("segue.server", "segue.cli"),
     "uvicorn": ("segue.server", "segue.cli"),
@@ -89,12 +90,16 @@ BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
 DIALECT_PARTS = {
     "base",
     "chat_logprobs",
+    "chat_template",
+    "duration",
     "fields",
+    "go_template",
     "kinds",
     "logprobs",
     "sampler_fields",
     "tally",
     "text_completion",
+    "token_rows",
     "tokens",
 }
 

@@ -119,7 +119,12 @@ class Job:
                     prompt,
                     wanted,
                     sampler,
-                    Output(request.stop, request.sampling.min_tokens, request.min_indent),
+                    Output(
+                        request.stop,
+                        request.sampling.min_tokens,
+                        request.min_indent,
+                        request.include_stop,
+                    ),
                     None if candidate else request.prompt_logprobs,
                     self._salt,
                     made[0] if made else None,
@@ -262,8 +267,10 @@ class Job:
         return written if text == " " + written else text
 
     def text_piece(self, token: int) -> bytes:
-        """What a drawn token adds to the text: control tokens and the token that ends it add nothing."""
-        return b"" if self.rules.cause(token) else self.rules.text(token)
+        """What a drawn token adds to the text: unless asked for, the token that ends it and control tokens nothing."""
+        if self.rules.cause(token) and not self.request.include_stop:
+            return b""
+        return self._vocab.piece(token) if self.request.show_special else self.rules.text(token)
 
 
 def _renumbered(event: Event, choice: int) -> Event:

@@ -40,8 +40,11 @@ class Models(Protocol):
     def names(self) -> list[str]:
         """Every served name, the default first. Aliases are included."""
 
-    def resolve(self, name: str) -> str:
-        """The served name that is meant: of a name, an alias or `default`. Raises UnknownModel."""
+    def resolve(self, name: str, exact: bool = False) -> str:
+        """The served name that is meant: of a name, an alias or `default`. Raises UnknownModel.
+
+        Where one model is served any other name means it too, unless `exact`.
+        """
 
     async def open(self, name: str) -> Engine:
         """The engine of that name, started if need be. Raises UnknownModel."""
@@ -51,6 +54,12 @@ class Models(Protocol):
 
     def is_loading(self, name: str) -> bool:
         """Whether it is being started now. Neither loaded nor loading: it waits to be used."""
+
+    def keep(self, name: str, seconds: float) -> None:
+        """Unload it once nobody used it for that long; infinity keeps it, 0 unloads it when idle."""
+
+    def expires_s(self, name: str) -> float | None:
+        """Seconds until it is unloaded if nobody uses it. None: it is not up, or stays."""
 
     async def close(self, drain_s: float = 0.0) -> None: ...
 
