@@ -34,3 +34,5 @@ class Counts:
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    prompt_s: float = 0.0
+    decode_s: float = 0.0

@@ -5,7 +5,6 @@ what is left in the KV; the supervisor tells the clients and starts a fresh one.
 """
 
 import contextlib
-import functools
 import gc
 import logging
 import os
@@ -51,7 +50,6 @@ log = logging.getLogger("segue.worker")
 
 EXIT_FAILED = 70
 _NUM_COMPILERS = 2
-_COMPILER_STACK = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
 _COMPILER_NICENESS = 10
 _SWITCH_S = 0.001  # the step thread must not wait long for Python code of the others
 _HELD_S = 0.002  # how often to look whether a slow constraint lets its sequences go on
@@ -102,9 +100,8 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
         outbox.send(LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
         return
     worker = Worker(loaded, outbox, chunk_rows, arrived, pulses)
-    inbox = functools.partial(_end_if_it_fails, worker.serve_inbox)
-    threading.Thread(target=inbox, daemon=True).start()
-    _start_compilers(functools.partial(_end_if_it_fails, worker.serve_compiler))
+    for serve in (worker.serve_inbox, *[worker.serve_compiler] * _NUM_COMPILERS):
+        threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     gc.collect()
     gc.freeze()  # what the model brought stays; collections look at requests only
     outbox.send(Ready(loaded.info))
@@ -123,13 +120,6 @@ def _end_if_it_fails(thread: Callable[[], None]) -> None:
 class Pulses(NamedTuple):
     step: Pulse
     inbox: Pulse
-
-
-def _start_compilers(serve: Callable[[], None]) -> None:
-    usual = threading.stack_size(_COMPILER_STACK)
-    for _ in range(_NUM_COMPILERS):
-        threading.Thread(target=serve, daemon=True).start()
-    threading.stack_size(usual)
 
 
 def _listen(sock: socket.socket, arrived: Arrivals, outbox: Outbox, pulses: Pulses) -> None:
@@ -208,7 +198,7 @@ class Worker:
 
     def _refuse(self, request_id: str, error: Exception) -> None:
         if isinstance(error, SegueError):
-            failed = Failed(error.code, error.message, error.param)
+            failed = Failed(error.code, error.message, error.param, details=error.details)
         else:
             log.error("request %s could not be prepared", request_id, exc_info=error)
             failed = Failed("engine_fault", "the request could not be prepared")
