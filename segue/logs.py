@@ -57,8 +57,11 @@ class Background(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         record.msg, record.args = record.getMessage(), None  # its arguments may change meanwhile
+        if self._num_dropped:
+            record.msg += f" ({self._num_dropped} lines before this one were dropped)"
         try:
             self._waiting.put_nowait(record)
+            self._num_dropped = 0
         except queue.Full:
             self._num_dropped += 1
 
@@ -71,7 +74,4 @@ class Background(logging.Handler):
 
     def _write(self) -> None:
         while (record := self._waiting.get()) is not None:
-            num_dropped, self._num_dropped = self._num_dropped, 0
-            if num_dropped:
-                record.msg = f"{record.msg} ({num_dropped} lines before this one were dropped)"
             self._behind.handle(record)
