@@ -14,11 +14,12 @@ from msgspec import UNSET
 
 from segue.types import Prompt
 
-MAX_PROMPTS = 1024
+# Ceilings that no setting can lift; what a server allows below them is its own affair.
+MAX_PROMPTS = 2**16
 MAX_TOKEN = 2**31 - 1
-MAX_STOPS = 64
+MAX_STOPS = 1024
 MAX_STOP_CHARS = 1024
-MAX_BIASES = 1024
+MAX_BIASES = 2**18
 MAX_BIAS = 100.0
 
 
