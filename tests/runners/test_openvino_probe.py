@@ -18,13 +18,12 @@ class Roaming(FakeRunner):
     def decode(self, spans: Sequence[Span]) -> Logits:
         logits = super().decode(spans).copy()
         first = spans[0]
-        is_lone = len(first.tokens) == 1 and first.past < (first.drawn_from or 0)
-        is_draft = len(first.tokens) > 1 and first.past >= (first.drawn_from or 0)
-        kinds = {"company": len(spans) > 1, "lone": is_lone, "draft": is_draft}
+        is_lone = len(first.tokens) == 1 and len(spans) == 1
+        kinds = {"company": len(spans) > 1, "lone": is_lone, "whole": first.past == 0}
         return np.nextafter(logits, np.float32(9e9)) if kinds.get(self.is_off) else logits
 
 
-@pytest.mark.parametrize("is_off", ["company", "lone", "draft"])
+@pytest.mark.parametrize("is_off", ["company", "lone", "whole"])
 def test_a_single_bit_is_noticed(is_off: str) -> None:
     runner = Roaming(is_off)
     assert not is_deterministic(runner)
