@@ -49,6 +49,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.bench": (
         "segue.bench",
         "segue.config",
+        "segue.cpus",
         "segue.engine",
         "segue.errors",
         "segue.models",
