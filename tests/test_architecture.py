@@ -89,6 +89,7 @@ BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
 DIALECT_PARTS = {
     "base",
     "chat_logprobs",
+    "constraint_fields",
     "fields",
     "kinds",
     "logprobs",
@@ -96,6 +97,7 @@ DIALECT_PARTS = {
     "tally",
     "text_completion",
     "tokens",
+    "tools",
 }
 
 

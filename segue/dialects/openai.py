@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
+from segue.dialects.constraint_fields import CONSTRAINTS
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
     MAX_BIAS,
@@ -23,6 +24,7 @@ from segue.dialects.kinds import (
 from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.dialects.tokens import TOKEN_COMPANIONS
+from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import SegueError
 from segue.types import Truncation
 
@@ -170,6 +172,8 @@ FIELDS = Table(
             "cache_salt", Text(128), "Share cached prefixes only with the same salt.", "cache_salt"
         ),
         *SAMPLERS.rows,
+        *CONSTRAINTS.rows,
+        *TOOL_ROWS,
     )
 )
 
@@ -206,7 +210,7 @@ def name_idle_stream_options(draft: Draft) -> None:
         draft.ignored += [draft.given[target] for target in targets if target in draft.given]
 
 
-RULES = (check_candidates, score_prompt, split_biases, name_idle_stream_options)
+RULES = (check_candidates, score_prompt, split_biases, call_tool, name_idle_stream_options)
 
 # --- errors --------------------------------------------------------------------------------------
 
