@@ -18,14 +18,20 @@ from segue.types import CompletionRequest, Event, ModelInfo, Sampling, Stats
 # --- a request, read -----------------------------------------------------------------------------
 
 
+def _no_clock() -> float:
+    return 0.0
+
+
 class Stamp(Struct, frozen=True, kw_only=True):
     """What the server knows of a request before reading its body."""
 
     request_id: str  # the engine's: unique, whatever the client calls its request
     public_id: str  # the client's own x-request-id, or the same as request_id
     created: int  # seconds since 1970
+    arrived: float = 0.0  # the same, to the microsecond
     seed: int  # used when the request brings none
     fingerprint: str
+    now: Callable[[], float] = _no_clock  # seconds since 1970, for answers with times
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -34,12 +40,13 @@ class Call(Struct, frozen=True, kw_only=True):
     stamp: Stamp
     request: CompletionRequest
     stream: bool = False
+    keep_s: float | None = None  # how long the model stays loaded afterwards; 0 unloads it
     shape: Mapping[str, Any] = {}  # how the answer is to look: the rows whose target is shape.*
     ignored: tuple[str, ...] = ()  # fields that were sent and have no effect
 
 
 _TARGETS = {
-    "": {"", "stream", *CompletionRequest.__struct_fields__},
+    "": {"", "stream", "keep_s", *CompletionRequest.__struct_fields__},
     "sampling": set(Sampling.__struct_fields__),
 }
 
@@ -48,12 +55,13 @@ Rule = Callable[[Draft], None]
 
 
 def build(draft: Draft, stamp: Stamp) -> Call:
-    """The call a draft describes. Targets: a request field, sampling.*, shape.*, or stream."""
+    """The call a draft describes. Targets: a request field, sampling.*, shape.*, stream or keep_s."""
     parts: dict[str, dict[str, Any]] = {"": {}, "sampling": {}, "shape": {}}
     for target, value in draft.values.items():
         part, _, name = target.rpartition(".")
         parts[part][name] = value
     stream = parts[""].pop("stream", False)
+    keep_s = parts[""].pop("keep_s", None)
     parts["sampling"].setdefault("seed", stamp.seed)
     parts[""].setdefault("model", "")
     return Call(
@@ -62,6 +70,7 @@ def build(draft: Draft, stamp: Stamp) -> Call:
             request_id=stamp.request_id, sampling=Sampling(**parts["sampling"]), **parts[""]
         ),
         stream=stream,
+        keep_s=keep_s,
         shape=parts["shape"],
         ignored=tuple(draft.ignored),
     )
@@ -96,6 +105,9 @@ ErrorShape = Callable[[SegueError], Reply]
 # sse: events, then "data: [DONE]". sse_open: events, then the end. ndjson: an object a line.
 Framing = Literal["sse", "sse_open", "ndjson"]
 
+Adapt = Callable[[Call, ModelInfo], CompletionRequest]
+"""What only the loaded model can settle, such as its chat template. Raises RequestError."""
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -109,6 +121,8 @@ class Operation:
     framing: Framing = "sse"
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
     stream_error: ErrorShape | None = None  # the event of a broken stream, where that differs too
+    adapt: Adapt | None = None
+    exact_model: bool = False  # 404 for a name that is not served, even if there is one model only
     is_native: bool = False  # a path no other system has: served without the prefix as well
     complaint: Complaint = complain
 
@@ -136,6 +150,7 @@ class Card(Struct, frozen=True):
     created: int
     status: Literal["ok", "loading", "idle"]
     info: ModelInfo | None
+    expires_s: float | None = None  # until it is unloaded, if nobody uses it; None: never
 
 
 class Service(Protocol):
@@ -143,6 +158,9 @@ class Service(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    def now(self) -> float:
+        """Seconds since 1970."""
 
     def cards(self) -> list[Card]:
         """Every served name, the default first."""

@@ -240,6 +240,22 @@ class OnlyEmpty:
 
 
 @dataclass(frozen=True)
+class Only:
+    """A field that is known but can only be left as it is: this value passes, all others do not."""
+
+    value: Any
+    reason: str
+
+    def read(self, value: Any) -> Any:
+        if value != self.value or type(value) is not type(self.value):
+            raise Mismatch(f"left out: {self.reason}", value)
+        return UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return {"const": self.value, "description": self.reason}
+
+
+@dataclass(frozen=True)
 class OnePrompt:
     """One text, where a system takes nothing else."""
 

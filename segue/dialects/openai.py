@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
 from segue.dialects.constraint_fields import CONSTRAINTS
+from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
     MAX_BIAS,
@@ -23,6 +24,7 @@ from segue.dialects.kinds import (
 )
 from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
+from segue.dialects.token_rows import TOKEN_ROWS, mark_special
 from segue.dialects.tokens import TOKEN_COMPANIONS
 from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import SegueError
@@ -171,6 +173,13 @@ FIELDS = Table(
         Field(
             "cache_salt", Text(128), "Share cached prefixes only with the same salt.", "cache_salt"
         ),
+        Field(
+            "keep_alive",
+            Duration(),
+            'How long the model stays loaded afterwards: seconds or "5m"; 0 unloads it.',
+            "keep_s",
+        ),
+        *TOKEN_ROWS,
         *SAMPLERS.rows,
         *CONSTRAINTS.rows,
         *TOOL_ROWS,
@@ -210,7 +219,14 @@ def name_idle_stream_options(draft: Draft) -> None:
         draft.ignored += [draft.given[target] for target in targets if target in draft.given]
 
 
-RULES = (check_candidates, score_prompt, split_biases, call_tool, name_idle_stream_options)
+RULES = (
+    check_candidates,
+    score_prompt,
+    split_biases,
+    mark_special,
+    call_tool,
+    name_idle_stream_options,
+)
 
 # --- errors --------------------------------------------------------------------------------------
 

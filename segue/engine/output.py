@@ -18,7 +18,14 @@ class Shown(NamedTuple):
 
 
 class Output:
-    def __init__(self, stops: tuple[str, ...], min_tokens: int = 0, min_indent: int = 0) -> None:
+    def __init__(
+        self,
+        stops: tuple[str, ...],
+        min_tokens: int = 0,
+        min_indent: int = 0,
+        include_stop: bool = False,
+    ) -> None:
+        self._include_stop = include_stop
         self._num_exempt = min_tokens  # tokens yet to come whose text is no stop
         self._detokenizer = Detokenizer()
         self._indent = IndentLimit(min_indent)
@@ -69,6 +76,8 @@ class Output:
                 shown = text
             else:
                 shown, self.stopped_by = self._stops.push(text)
+                if self.stopped_by is not None and self._include_stop:
+                    shown += self.stopped_by
             self._add(shown)
 
     def _add(self, text: str) -> None:

@@ -36,7 +36,7 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
-from segue.types import Done, Event, Failed, Prompted
+from segue.types import CompletionRequest, Done, Event, Failed, Prompted, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +63,14 @@ class Completions:
         try:
             call = await self._read(receive, stamp)
             headers += _report(call)
-            async with Feed(lambda: self._submit(call), receive) as feed:
-                if call.stream:
-                    await self._stream(call, feed, send, headers)
-                else:
-                    await self._answer(call, feed, send, headers)
+            try:
+                async with Feed(lambda: self._submit(call), receive) as feed:
+                    if call.stream:
+                        await self._stream(call, feed, send, headers)
+                    else:
+                        await self._answer(call, feed, send, headers)
+            finally:
+                self._keep(call)  # from now on
         except Disconnected:
             return
         except SegueError as error:
@@ -76,14 +79,28 @@ class Completions:
     async def _read(self, receive: Receive, stamp: Stamp) -> Call:
         body = await _body(receive)
         call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
-        model = self.models.resolve(call.request.model)
+        model = self.models.resolve(call.request.model, self.operation.exact_model)
         return msgspec.structs.replace(
             call, request=msgspec.structs.replace(call.request, model=model)
         )
 
     async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
-        engine = await self.models.open(call.request.model)
-        return engine.submit(call.request)
+        request = call.request
+        if not request.prompts:
+            # Nothing to complete: the request was for the model to be loaded, or to go.
+            if call.keep_s != 0:
+                await self.models.open(request.model)
+            self._keep(call)
+            return _nothing(request)
+        engine = await self.models.open(request.model)
+        if self.operation.adapt:
+            request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
+            engine = await self.models.open(request.model)  # it may have been unloaded meanwhile
+        return engine.submit(request)
+
+    def _keep(self, call: Call) -> None:
+        if call.keep_s is not None:
+            self.models.keep(call.request.model, call.keep_s)
 
     async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
         tally = Tally(call.request)
@@ -163,13 +180,20 @@ class Companions:
 def _stamp(scope: Scope) -> Stamp:
     request_id = secrets.token_hex(12)
     given = dict(scope["headers"]).get(b"x-request-id", b"")
+    arrived = time.time()
     return Stamp(
         request_id=request_id,
         public_id=given.decode() if _REQUEST_ID.fullmatch(given) else request_id,
-        created=int(time.time()),
+        created=int(arrived),
+        arrived=arrived,
         seed=secrets.randbits(53),  # a JSON number in every language
         fingerprint=f"segue-{__version__}",
+        now=time.time,
     )
+
+
+async def _nothing(request: CompletionRequest) -> AsyncGenerator[Event, None]:
+    yield Done(Usage(0, 0, 0), request.sampling.seed or 0)
 
 
 def _report(call: Call) -> list[Header]:
