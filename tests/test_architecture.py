@@ -97,6 +97,7 @@ DIALECT_PARTS = {
     "go_template",
     "kinds",
     "logprobs",
+    "prompt_kinds",
     "sampler_fields",
     "tally",
     "text_completion",

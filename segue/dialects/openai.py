@@ -16,12 +16,11 @@ from segue.dialects.kinds import (
     Milliseconds,
     Number,
     NumTop,
-    OnlyEmpty,
-    Prompts,
     Stops,
     Text,
     When,
 )
+from segue.dialects.prompt_kinds import Prompts, Suffix
 from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.dialects.token_rows import TOKEN_ROWS, mark_special
@@ -48,7 +47,12 @@ FIELDS = Table(
             "prompts",
             required=True,
         ),
-        Field("suffix", OnlyEmpty("this server does not fill in the middle yet"), "Text after."),
+        Field(
+            "suffix",
+            Suffix(),
+            "Text that follows: the answer fills the gap between prompt and suffix.",
+            "infill",
+        ),
         Field(
             "max_tokens",
             Integer(-1, MAX_INT32, meaning={-1: None}),
