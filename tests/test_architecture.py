@@ -50,6 +50,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.bench": (
         "segue.bench",
         "segue.config",
+        "segue.cpus",
         "segue.engine",
         "segue.errors",
         "segue.models",
@@ -91,17 +92,20 @@ BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
 DIALECT_PARTS = {
     "base",
     "chat_logprobs",
+    "constraint_fields",
     "chat_template",
     "duration",
     "fields",
     "go_template",
     "kinds",
     "logprobs",
+    "prompt_kinds",
     "sampler_fields",
     "tally",
     "text_completion",
     "token_rows",
     "tokens",
+    "tools",
 }
 
 

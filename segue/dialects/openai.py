@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
+from segue.dialects.constraint_fields import CONSTRAINTS
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
@@ -15,16 +16,16 @@ from segue.dialects.kinds import (
     Milliseconds,
     Number,
     NumTop,
-    OnlyEmpty,
-    Prompts,
     Stops,
     Text,
     When,
 )
+from segue.dialects.prompt_kinds import Prompts, Suffix
 from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.dialects.token_rows import TOKEN_ROWS, mark_special
 from segue.dialects.tokens import TOKEN_COMPANIONS
+from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import SegueError
 from segue.types import Truncation
 
@@ -47,7 +48,12 @@ FIELDS = Table(
             "prompts",
             required=True,
         ),
-        Field("suffix", OnlyEmpty("this server does not fill in the middle yet"), "Text after."),
+        Field(
+            "suffix",
+            Suffix(),
+            "Text that follows: the answer fills the gap between prompt and suffix.",
+            "infill",
+        ),
         Field(
             "max_tokens",
             Integer(-1, MAX_INT32, meaning={-1: None}),
@@ -180,6 +186,8 @@ FIELDS = Table(
         ),
         *TOKEN_ROWS,
         *SAMPLERS.rows,
+        *CONSTRAINTS.rows,
+        *TOOL_ROWS,
     )
 )
 
@@ -221,6 +229,7 @@ RULES = (
     score_prompt,
     split_biases,
     mark_special,
+    call_tool,
     name_idle_stream_options,
 )
 

@@ -217,8 +217,14 @@ def _report(call: Call) -> list[Header]:
 
 def _found(prompts: Iterable[Prompted]) -> list[Header]:
     """What only the engine could tell of a request."""
-    num_dropped = sum(prompt.num_dropped for prompt in prompts)
-    return [(b"x-segue-truncated", b"%d" % num_dropped)] if num_dropped else []
+    headers: list[Header] = []
+    known = list(prompts)
+    if num_dropped := sum(prompt.num_dropped for prompt in known):
+        headers.append((b"x-segue-truncated", b"%d" % num_dropped))
+    headers += [
+        (b"x-segue-infill", prompt.infill.encode()) for prompt in known[:1] if prompt.infill
+    ]
+    return headers
 
 
 async def _body(receive: Receive) -> bytes:

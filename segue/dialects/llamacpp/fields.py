@@ -6,16 +6,10 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
+from segue.dialects.constraint_fields import CONSTRAINTS, GBNF
 from segue.dialects.fields import Draft, Field, complain, show
-from segue.dialects.kinds import (
-    Boolean,
-    Integer,
-    Mismatch,
-    Number,
-    NumTop,
-    Prompts,
-    Texts,
-)
+from segue.dialects.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
+from segue.dialects.prompt_kinds import Prompts
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
 from segue.types import CUT_FIRST, Prompt
 
@@ -148,6 +142,8 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
         "sampling.frequency_penalty",
     ),
     *ENDINGS.rows,
+    GBNF,
+    *CONSTRAINTS.pick("json_schema").rows,
     Field(
         "timings_per_token",
         Boolean(),
