@@ -208,6 +208,14 @@ CASES = [
         answer={**HEAD, "choices": [choice("", "load")], "usage": usage(0, 0)},
         source="A prompt: empty on /c",
     ),
+    Case(
+        "usage",
+        PATH,
+        ask("x" * 5000, 1, stream=False, truncate=True),
+        answer=last(ANY, 4095, 1),
+        headers={"x-segue-truncated": "905"},
+        source="A truncate; difference: only where asked for, and reported",
+    ),
     refused({"prompt": [120]}, "prompt must be a string.*", "A string only"),
     Case(
         "token prompt",

@@ -17,8 +17,9 @@ from segue.dialects.kinds import (
     Stops,
     Text,
     TokenIds,
+    When,
 )
-from segue.types import CUT_FIRST, Prompt
+from segue.types import CUT_FIRST, Prompt, Truncation
 
 MAX_CHARS = 2**24
 MAX_TOP = 20
@@ -27,6 +28,7 @@ ANY_NUMBER = 1e6  # far beyond any use, and still a float that cannot overflow
 # Where it does not say otherwise, Ollama samples like this.
 DEFAULT_TOP_K = 40
 DEFAULT_WINDOW = 64
+DEFAULT_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,12 @@ OPTIONS = (
         "max_tokens",
         default=None,
     ),
+    _option(
+        "num_keep",
+        Integer(-1, openai.MAX_INT32, clamp=True),
+        "Tokens at the start that truncation keeps.",
+        "shape.num_keep",
+    ),
     _option("stop", Stops(), "Texts that end the answer.", "stop"),
     _option(
         "seed",
@@ -150,6 +158,12 @@ GENERATE = Table(
         Field("system", Text(MAX_CHARS), "What the model is told first.", "shape.system"),
         Field("template", Text(MAX_CHARS), "A prompt template in Go's syntax.", "shape.template"),
         Field("raw", Boolean(), "Take the prompt as it is.", "shape.raw", default=False),
+        Field(
+            "truncate",
+            When(Truncation()),
+            "Cut a prompt that is too long, after its first num_keep tokens.",
+            "truncation",
+        ),
         Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
         Field("format", OnlyEmpty("answers cannot be constrained yet"), '"json" or a schema.'),
         Field("images", OnlyEmpty("no model here sees images"), "Not served."),
@@ -198,7 +212,15 @@ def sample_like_ollama(draft: Draft) -> None:
     draft.values["sampling.penalize_prompt"] = True
 
 
-GENERATE_RULES = (report_scores, check_raw, sample_like_ollama)
+def keep_start(draft: Draft) -> None:
+    num_kept = max(draft.values.get("shape.num_keep", DEFAULT_KEPT), 0)
+    if "truncation" in draft.values:
+        draft.values["truncation"] = Truncation(num_kept=num_kept)
+    elif "shape.num_keep" in draft.given:
+        draft.ignored.append(draft.given["shape.num_keep"])
+
+
+GENERATE_RULES = (report_scores, check_raw, keep_start, sample_like_ollama)
 
 # --- /v1/completions -----------------------------------------------------------------------------
 
