@@ -130,6 +130,32 @@ class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     whitespace: str | None = None  # between JSON tokens: a regex; "" is none; None is a little
 
 
+Way = Literal["fim", "ranked"]  # by the model's own tokens, or by ranking continuations
+
+
+class Snippet(Struct, frozen=True, array_like=True):
+    """Part of another file, for the model to know of."""
+
+    text: str
+    filename: str = ""
+
+
+class Infill(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Each prompt is what stands before the cursor, `suffix` what stands after; the answer goes between."""
+
+    suffix: Prompt
+    snippets: tuple[Snippet, ...] = ()  # the least wanted first: it is the first to be dropped
+    repo: str = ""
+    filename: str = ""
+    order: Literal["auto", "psm", "spm"] = "auto"  # of prefix (P), suffix (S) and middle (M)
+    mode: Literal["auto", "fim", "ranked"] = "auto"
+
+    def way(self, has_fim: bool) -> Way | None:
+        """How a model with or without FIM tokens answers this. None: with no suffix, by going on."""
+        way = ("fim" if has_fim else "ranked") if self.mode == "auto" else self.mode
+        return None if way == "ranked" and not any(self.suffix.parts) else way
+
+
 class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str
     model: str
@@ -144,6 +170,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens
     post_sampling_probs: bool = False  # logprobs are of what was drawn from, not of the raw logits
+    infill: Infill | None = None
     sampling: Sampling = Sampling()
     truncation: Truncation | None = None  # None: a prompt that is too long is refused
     min_indent: int = 0  # ends a choice at a later line that is indented less
@@ -188,8 +215,9 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     num_cached: int
     text: str | None = None  # with echo
     scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one a token
-    num_dropped: int = 0  # tokens that truncation cut off
+    num_dropped: int = 0  # tokens of prompt, suffix and snippets that did not fit beside the answer
     prompt_s: float = 0.0  # from its first token computed until now
+    infill: Way | None = None
 
 
 class Progress(Struct, frozen=True, tag=True, array_like=True):

@@ -1,5 +1,7 @@
 """One request in the engine: its sequences, and the events that tell its story in order."""
 
+from dataclasses import dataclass
+
 import msgspec
 
 from segue.engine.constraint import Grammar
@@ -19,11 +21,13 @@ from segue.types import (
     Progress,
     Prompted,
     Reason,
+    Sampling,
     TokenScore,
     Usage,
+    Way,
 )
 
-_REASONS: dict[Cause, Reason] = {
+REASONS: dict[Cause, Reason] = {
     "eos": "stop",
     "stop_text": "stop",
     "stop_token": "stop",
@@ -34,6 +38,14 @@ _REASONS: dict[Cause, Reason] = {
     "constraint": "stop",
     "dead_end": "error",
 }
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How the prompts of an infill request were made; lists have an entry a prompt."""
+
+    way: Way
+    texts: list[str]  # what to echo: the tokens hold more than the caller's prompt
 
 
 class Job:
@@ -49,12 +61,14 @@ class Job:
         rules: TokenRules,
         num_dropped: list[int],
         grammar: Grammar | None = None,
+        filling: Filling | None = None,
     ) -> None:
         self.request = request
         self._num_dropped = num_dropped  # of each prompt
         self.seed = seed
         self.rules = rules
         self._grammar = grammar
+        self._filling = filling
         self._vocab = vocab
         self._context_length = capabilities.context_length
         self._is_ranked = request.num_candidates > request.n
@@ -74,14 +88,22 @@ class Job:
         """Whether drawn tokens are scored: to report them or to rank candidates by them."""
         return self.request.logprobs is not None or self._is_ranked
 
+    @property
+    def num_candidates(self) -> int:
+        """Drawn for each prompt."""
+        return self.request.num_candidates
+
+    def take_more(self) -> list[Sequence]:
+        """Sequences that follow from what the finished ones have shown."""
+        return []
+
     def _candidates(self, index: int, prompt: list[int], vocab_size: int) -> list[Sequence]:
         request = self.request
-        room = self._context_length - len(prompt)
-        wanted = room if request.max_tokens is None else min(request.max_tokens, room)
+        wanted = self._num_wanted(len(prompt))
         made: list[Sequence] = []
-        for candidate in range(request.num_candidates if wanted else 1):
+        for candidate in range(self.num_candidates if wanted else 1):
             sampler = Sampler(
-                request.sampling,
+                self._sampling(candidate),
                 self.seed,
                 candidate,
                 vocab_size,
@@ -104,13 +126,25 @@ class Job:
                         request.include_stop,
                     ),
                     None if candidate else request.prompt_logprobs,
-                    request.cache_salt if request.use_cache else None,
+                    self._salt,
                     made[0] if made else None,
                     request.time_limit_s,
                     self._grammar.guide() if self._grammar else None,
                 )
             )
         return made
+
+    def _num_wanted(self, num_prompt: int) -> int:
+        room = self._context_length - num_prompt
+        wanted = self.request.max_tokens
+        return room if wanted is None else min(wanted, room)
+
+    def _sampling(self, candidate: int) -> Sampling:
+        return self.request.sampling
+
+    @property
+    def _salt(self) -> str | None:
+        return self.request.cache_salt if self.request.use_cache else None
 
     # --- the story -------------------------------------------------------------------------------
 
@@ -130,22 +164,20 @@ class Job:
 
     def prompted(self, leader: Sequence, now: float) -> list[Event]:
         """The prompt has been read. With max_tokens 0 that is all there was to do."""
-        request, tokens = self.request, leader.tokens[: leader.num_prompt]
-        text = None
-        if request.echo or request.logprobs is not None:
-            text = self._prompt_text(leader.prompt_index, tokens)
+        index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
         self._add_usage(cached=leader.num_cached)
-        scores = self._prompt_scores(leader, tokens)
+        shows_text = self.request.echo or self.request.logprobs is not None
         return [
             *self.read(leader, now),
             Prompted(
-                leader.prompt_index,
+                index,
                 tuple(tokens),
                 leader.num_cached,
-                text,
-                scores,
-                self._num_dropped[leader.prompt_index],
+                self._prompt_text(index, tokens) if shows_text else None,
+                self._prompt_scores(leader, tokens),
+                self._num_dropped[index],
                 now - (leader.prompt_started_s or now),
+                self._filling.way if self._filling else None,
             ),
         ]
 
@@ -169,7 +201,7 @@ class Job:
             cause = "context"
         end = Finished(
             self._choice(sequence.prompt_index, sequence.candidate),
-            _REASONS[cause],
+            REASONS[cause],
             cause,
             sequence.num_output,
             sequence.stop,
@@ -226,6 +258,8 @@ class Job:
 
     def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
         """As the caller wrote it: without the BOS or the space that the tokenizer puts in front."""
+        if self._filling is not None:
+            return self._filling.texts[prompt_index]
         vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
         has_bos = vocab.adds_bos and tokens[0] == vocab.bos
         text = decode([vocab.piece(token) for token in tokens[has_bos:]])

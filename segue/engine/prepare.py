@@ -1,13 +1,20 @@
 """From a request to a job the scheduler can run: tokenize, then check against the model that is loaded."""
 
 import secrets
+from dataclasses import replace
 
 from segue.engine.constraint import Grammar
-from segue.engine.job import Job
+from segue.engine.infill import end_tokens, lay_out, lay_out_plain
+from segue.engine.job import Filling, Job
+from segue.engine.middles import SCORED_SUFFIX, read_suffix
+from segue.engine.ranked_job import RankedJob
 from segue.engine.seam import Capabilities, Vocab
 from segue.engine.token_rules import token_rules
-from segue.errors import InvalidField, PromptTooLong
-from segue.types import CompletionRequest, Prompt
+from segue.engine.tokens import check_ids, prompt_tokens
+from segue.errors import InvalidField, PromptTooLong, Unsupported
+from segue.types import CompletionRequest, Infill
+
+_ROOM_FOR_ANSWER = 256  # tokens an infill prompt leaves free where max_tokens does not say
 
 
 def prepare(
@@ -17,34 +24,85 @@ def prepare(
     grammar: Grammar | None = None,
 ) -> Job:
     """`grammar` is the request's constraint, compiled."""
-    whole = [_tokens(prompt, vocab) for prompt in request.prompts]
+    infill = request.infill
+    way = infill.way(vocab.fim is not None) if infill else None
+    if infill is not None and way == "fim":
+        return _fim(request, infill, vocab, capabilities, grammar)
+    if infill is not None and way == "ranked" and request.max_tokens != 0:
+        return _ranked(request, infill, vocab, capabilities, grammar)
+    whole = [prompt_tokens(prompt, vocab) for prompt in request.prompts]
     prompts = [_truncated(request, tokens, capabilities.context_length) for tokens in whole]
     for index, tokens in enumerate(prompts):
         _check_length(request, index, len(tokens), capabilities.context_length)
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
-    seed = request.sampling.seed
-    if seed is None:
-        seed = secrets.randbits(63)
     num_dropped = [len(old) - len(new) for old, new in zip(whole, prompts, strict=True)]
+    seed = _seed(request)
     return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar)
 
 
-def _tokens(prompt: Prompt, vocab: Vocab) -> list[int]:
-    tokens: list[int] = []
-    for position, part in enumerate(prompt.parts):
-        if isinstance(part, str):
-            add_special = prompt.add_special and position == 0
-            tokens += vocab.tokenize(part, add_special, prompt.parse_special)
-        else:
-            for token in part:
-                if not 0 <= token < vocab.size:
-                    raise InvalidField(
-                        f"prompt holds token id {token}, but the model's ids are 0 to "
-                        f"{vocab.size - 1}",
-                        "prompt",
-                    )
-            tokens += part
-    return tokens
+def _fim(
+    request: CompletionRequest,
+    infill: Infill,
+    vocab: Vocab,
+    capabilities: Capabilities,
+    grammar: Grammar | None,
+) -> Job:
+    fim = vocab.fim
+    if fim is None:
+        raise Unsupported("this model has no tokens for filling in the middle", "suffix")
+    if request.echo and request.prompt_logprobs is not None:
+        raise InvalidField(
+            "with suffix, echo cannot have log-probabilities: the tokens that were read are those of "
+            "the model's fill-in-the-middle prompt, not of the prompt alone",
+            "echo",
+        )
+    room = _room(request, capabilities)
+    laid = [lay_out(prompt, infill, vocab, fim, room) for prompt in request.prompts]
+    filling = Filling("fim", [each.text for each in laid])
+    num_dropped = [each.num_dropped for each in laid]
+    rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
+    rules = replace(rules, ends=rules.ends | end_tokens(vocab, fim))
+    prompts = [each.tokens for each in laid]
+    seed = _seed(request)
+    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling)
+
+
+def _ranked(
+    request: CompletionRequest,
+    infill: Infill,
+    vocab: Vocab,
+    capabilities: Capabilities,
+    grammar: Grammar | None,
+) -> Job:
+    room = _room(request, capabilities) - SCORED_SUFFIX
+    laid = [lay_out_plain(prompt, infill, vocab, room) for prompt in request.prompts]
+    for index, each in enumerate(laid):
+        _check_length(request, index, len(each.tokens), capabilities.context_length)
+    filling = Filling("ranked", [each.text for each in laid])
+    num_dropped = [each.num_dropped for each in laid]
+    suffix = read_suffix(infill.suffix, vocab)
+    check_ids(suffix.tokens, vocab.size, "suffix")
+    prompts = [each.tokens for each in laid]
+    rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
+    seed = _seed(request)
+    return RankedJob(
+        request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling, suffix
+    )
+
+
+def _room(request: CompletionRequest, capabilities: Capabilities) -> int:
+    """What is left for the prompt beside the answer, which gets half of a short context at the most."""
+    context = capabilities.context_length
+    wanted = _ROOM_FOR_ANSWER if request.max_tokens is None else request.max_tokens
+    return context - max(1, min(wanted, context // 2))
+
+
+def _seed(request: CompletionRequest) -> int:
+    """A greedy answer must not depend on chance, even where other candidates are drawn beside it."""
+    sampling = request.sampling
+    if sampling.seed is not None:
+        return sampling.seed
+    return 0 if sampling.temperature <= 0 else secrets.randbits(63)
 
 
 def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> list[int]:

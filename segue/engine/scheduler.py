@@ -180,9 +180,9 @@ class Scheduler:
 
     def _num_logits(self, sequence: Sequence, count: int) -> int:
         if sequence.is_scoring:
-            return count
+            return max(0, min(count, sequence.computed + count + 1 - sequence.score_from))
         is_last = count == sequence.num_pending
-        return int(is_last and sequence.max_tokens > 0)
+        return int(is_last and (sequence.max_tokens > 0 or bool(sequence.watched)))
 
     def _append(
         self,
@@ -198,7 +198,7 @@ class Scheduler:
         tokens = [*sequence.tokens[start : start + count], *draft]
         batch.num_cells += self._cells(sequence, len(tokens))
         batch.num_rows += len(tokens)
-        batch.spans.append(Span(sequence.slot, tokens, start, num_logits, sequence.num_prompt))
+        batch.spans.append(Span(sequence.slot, tokens, start, num_logits))
         batch.sequences.append(sequence)
 
     def _cells(self, sequence: Sequence, count: int) -> int:
@@ -247,7 +247,7 @@ class Scheduler:
         return any(
             other.salt == sequence.salt
             and other.num_pending > 1
-            and (not sequence.is_scoring or other.scores_for(sequence))
+            and (not sequence.is_scoring_all or other.scores_for(sequence))
             and common_length(other.tokens, sequence.tokens) >= cached + _MIN_SHARED
             for other in self._running
         )
@@ -303,12 +303,15 @@ class Scheduler:
                 return self._fail(job, error)
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
+            if sequence.watched:
+                sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
         if sequence.cause is None:
             events += job.progressed(sequence)
         else:
             self._running.remove(sequence)
-            self._memory.retire(sequence)
+            self._memory.retire(sequence, keep=not sequence.is_probe)
             events += job.finished(sequence)
+            self._waiting.extendleft(reversed(job.take_more()))
             self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s
             self._counts.decode_s += sequence.decode_s
         if job.is_over:
@@ -321,8 +324,8 @@ class Scheduler:
         scores, num_top = sequence.scores, sequence.num_top
         if scores is None or num_top is None or not sequence.is_scoring:
             return empty(0)
-        targets = sequence.tokens[span.past + 1 : span.past + 1 + len(span.tokens)]
-        targets = targets[: sequence.num_prompt - 1 - span.past]
+        first = span.past + len(span.tokens) - len(rows) + 1
+        targets = sequence.tokens[first : min(first + len(rows), sequence.num_prompt)]
         added = score(rows[: len(targets)], targets, num_top)
         sequence.scores = scores.joined(added)
         return added
@@ -363,6 +366,9 @@ class Scheduler:
             else:
                 scores = score_drawn(drawn_from, token, num_top)
             drawn = scores.tokens([token], self._vocab.piece)[0]
+            if sequence.watched:
+                odds = raw[list(sequence.watched)] - raw[token]
+                sequence.chances.append((odds + scores.logprobs[0]).tolist())
         sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token), now)
         self._counts.completion_tokens += 1
 

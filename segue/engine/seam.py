@@ -74,9 +74,6 @@ class Span(NamedTuple):
     tokens: Sequence[int]
     past: int  # how many tokens the slot holds already; the span is appended after them
     num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
-    # Where in the sequence the prompt ends and drawn tokens begin. Runners may compute the two by
-    # different kernels; None: a single token counts as drawn, several as prompt.
-    drawn_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,9 +86,7 @@ class Capabilities:
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
     free_rows: int = 1  # rows a step carries at about the price of one: room for drafts
-    # Logits are bitwise independent of batch-mates and chunking. They may depend on which tokens
-    # were computed as prompt and which as drawn (Span.drawn_from), so only prompts are reused.
-    deterministic: bool = False
+    deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
 
 
 class Runner(Protocol):

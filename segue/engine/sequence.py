@@ -30,6 +30,9 @@ class Sequence:
         leader: "Sequence | None",
         time_limit_s: float | None = None,
         guide: Guide | None = None,
+        score_from: int = 1,
+        watched: tuple[int, ...] = (),
+        is_probe: bool = False,
     ) -> None:
         self.request_id = request_id
         self.prompt_index = prompt_index
@@ -44,7 +47,11 @@ class Sequence:
         self.time_limit_s = time_limit_s
         self.guide = guide  # its way through the constraint
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
+        self.score_from = score_from  # the first prompt token that gets a score
         self.scores: Scores | None = None if num_top is None else empty(num_top)
+        self.watched = watched  # tokens whose chances to be the next one are noted at every place
+        self.chances: list[list[float]] = []
+        self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
         self.drafter = Drafter()
         self.slot: int | None = None
         self.computed = 0
@@ -76,8 +83,13 @@ class Sequence:
 
     @property
     def is_scoring(self) -> bool:
-        """Whether prompt rows must be turned into scores: until each token but the first has one."""
-        return self.scores is not None and len(self.scores) < self.num_prompt - 1
+        """Whether prompt rows must be turned into scores: until each token from the first on has one."""
+        return self.scores is not None and len(self.scores) < self.num_prompt - self.score_from
+
+    @property
+    def is_scoring_all(self) -> bool:
+        """Only scores of a whole prompt are shared by way of the prefix cache."""
+        return self.is_scoring and self.score_from == 1
 
     def scores_for(self, other: "Sequence") -> bool:
         """Whether the scores of its prompt have all that the other's need."""

@@ -79,6 +79,7 @@ class FakeRunner:
         self._slots: dict[int, _Slot] = {}
         self._references: dict[int, int] = {}
         self._next_cell = 0
+        self.num_rows = 0  # computed so far
         self._script = script
         rng = np.random.default_rng(seed)
         table = rng.normal(0.0, 2.0, (_NUM_ROWS, VOCAB_SIZE)).astype(np.float32)
@@ -100,6 +101,7 @@ class FakeRunner:
         if sum(len(span.tokens) for span in spans) > self._capabilities.max_rows:
             raise RuntimeError("fake runner: more rows than a step can carry")
         rows: list[Logits] = []
+        self.num_rows += sum(len(span.tokens) for span in spans)
         for span in spans:
             slot = self._slots.setdefault(span.slot, _Slot())
             if span.past != len(slot.tokens):

@@ -1,0 +1,39 @@
+"""Which part of a long document an infill prompt keeps: what is nearest to the cursor.
+
+Whatever must go is cut in steps of many tokens, so that the cut stays where it is while somebody types: a prompt
+that begins one token later with every keystroke would find nothing of itself in the prefix cache.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_STEP = 64  # tokens
+_SUFFIX_SHARE = 4  # the suffix is sure of a fourth of the room, the prefix of the rest
+
+
+class Kept(NamedTuple):
+    prefix: int  # tokens, at its end
+    suffix: int  # tokens, at its beginning
+    snippets: int  # whole ones, the last of the list
+
+
+def split(prefix: int, suffix: int, snippets: Sequence[int], room: int) -> Kept:
+    """How much of each fits into `room` tokens, given how many tokens each has."""
+    if prefix + suffix <= room:
+        return Kept(prefix, suffix, _num_fitting(snippets, room - prefix - suffix))
+    step = max(1, min(_STEP, room // 8))
+    kept_suffix = min(suffix, max(room // _SUFFIX_SHARE, room - prefix))
+    if kept_suffix < suffix:
+        kept_suffix -= kept_suffix % step
+    excess = max(0, prefix - (room - kept_suffix))
+    return Kept(max(0, prefix - -(-excess // step) * step), kept_suffix, 0)
+
+
+def _num_fitting(sizes: Sequence[int], room: int) -> int:
+    count = 0
+    for size in reversed(sizes):
+        room -= size
+        if room < 0:
+            break
+        count += 1
+    return count

@@ -1,0 +1,222 @@
+"""Infill for models without FIM tokens: draw continuations, score their cuts before the suffix, tell the best.
+
+A job in two phases on the same scheduler: the candidates of the request are drawn as for best_of, silently; then
+probes, sequences that generate nothing, score the suffix after cuts of them, round by round.
+"""
+
+from msgspec.structs import replace
+
+from segue.engine.constraint import Grammar
+from segue.engine.job import REASONS, Filling, Job
+from segue.engine.middles import SCORED_SUFFIX, Cut, Drawn, Search, Suffix, find_cuts
+from segue.engine.output import Output
+from segue.engine.score import LOWEST
+from segue.engine.seam import Capabilities, Vocab
+from segue.engine.sequence import Sequence
+from segue.engine.token_rules import TokenRules
+from segue.types import (
+    Cause,
+    CompletionRequest,
+    Delta,
+    Done,
+    Event,
+    Finished,
+    Sampling,
+    TokenScore,
+)
+
+NUM_CANDIDATES = 8  # unless best_of says otherwise
+LONGEST_MIDDLE = 256  # tokens, where max_tokens does not say
+_SPREAD = 0.8  # temperature of the other candidates when the request's is 0: they must differ
+
+
+class RankedJob(Job):
+    def __init__(
+        self,
+        request: CompletionRequest,
+        prompts: list[list[int]],
+        seed: int,
+        vocab: Vocab,
+        capabilities: Capabilities,
+        rules: TokenRules,
+        num_dropped: list[int],
+        grammar: Grammar | None,
+        filling: Filling,
+        suffix: Suffix,
+    ) -> None:
+        self._suffix = suffix
+        super().__init__(
+            request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling
+        )
+        for sequence in self.sequences:
+            sequence.watched = suffix.watched
+        self._num_busy = [self.num_candidates] * len(prompts)
+        self._searches: dict[int, Search] = {}
+        self._probed: dict[Sequence, Cut] = {}
+        self._scores: dict[Sequence, tuple[TokenScore, ...]] = {}
+        self._more: list[Sequence] = []
+
+    @property
+    def needs_scores(self) -> bool:
+        return True
+
+    @property
+    def num_candidates(self) -> int:
+        return max(self.request.best_of or NUM_CANDIDATES, self.request.n)
+
+    def _num_wanted(self, num_prompt: int) -> int:
+        room = self._context_length - num_prompt - SCORED_SUFFIX
+        wanted = self.request.max_tokens
+        return min(LONGEST_MIDDLE if wanted is None else wanted, room)
+
+    def _sampling(self, candidate: int) -> Sampling:
+        sampling = self.request.sampling
+        is_greedy = candidate == 0 or sampling.temperature > 0
+        return sampling if is_greedy else replace(sampling, temperature=_SPREAD)
+
+    @property
+    def _salt(self) -> str:
+        """Probes live on shared prefixes: a request that must not share with others shares with itself."""
+        salt = super()._salt
+        return f"\0{self.request.request_id}" if salt is None else salt
+
+    # --- the story -------------------------------------------------------------------------------
+
+    def progressed(self, sequence: Sequence) -> list[Event]:
+        return []
+
+    def take_more(self) -> list[Sequence]:
+        more, self._more = self._more, []
+        return more
+
+    def finished(self, sequence: Sequence) -> list[Event]:
+        index = sequence.prompt_index
+        self._num_open -= 1
+        self._num_busy[index] -= 1
+        if sequence.is_probe:
+            self._learn(sequence)
+        else:
+            self._add_usage(completion=sequence.num_output)
+        if self._num_busy[index]:
+            return []
+        search = self._search(index)
+        cuts = search.next_round()
+        self._more = [self._probe(index, cut) for cut in cuts]
+        self._num_busy[index] = len(cuts)
+        self._num_open += len(cuts)
+        if cuts:
+            return []
+        events = self._answer(index, search, sequence.last_token_s)
+        if self.is_over:
+            events.append(Done(self._usage, self.seed))
+        return events
+
+    # --- ranking ---------------------------------------------------------------------------------
+
+    def _search(self, index: int) -> Search:
+        if index not in self._searches:
+            mates = [s for s in self.sequences if s.prompt_index == index]
+            cuts = [
+                cut for s in mates for cut in find_cuts(s.candidate, self._drawn(s), self._suffix)
+            ]
+            self._searches[index] = Search(cuts, self.request.n)
+        return self._searches[index]
+
+    def _drawn(self, sequence: Sequence) -> Drawn:
+        shown = sequence.output.flush()
+        scores = shown.scores if shown else ()
+        self._scores[sequence] = scores
+        tokens = sequence.tokens[sequence.num_prompt :][: len(scores)]
+        if sequence.cause == "eos":
+            tokens = tokens[:-1]
+        is_stopped = sequence.cause == "stop_text" and shown is not None
+        return Drawn(
+            tokens,
+            [self.text_piece(token) for token in tokens],
+            [LOWEST if score.logprob is None else score.logprob for score in scores],
+            [dict(zip(sequence.watched, row, strict=True)) for row in sequence.chances],
+            len(shown.text.encode()) if shown and is_stopped else None,
+        )
+
+    def _probe(self, index: int, cut: Cut) -> Sequence:
+        """Scores the tail from where it is known; the row of its last token tells one token more."""
+        leader = self._candidate(index, 0)
+        base = [*leader.tokens[: leader.num_prompt], *cut.tokens]
+        end = cut.num_next - 1
+        probe = Sequence(
+            self.request.request_id,
+            index,
+            cut.candidate,
+            [*base, *cut.tail[:end]],
+            0,
+            leader.sampler,
+            Output(()),
+            0,
+            self._salt,
+            leader,
+            score_from=len(base) + len(cut.scored),
+            watched=(cut.tail[end],),
+            is_probe=True,
+        )
+        self._probed[probe] = cut
+        return probe
+
+    def _learn(self, probe: Sequence) -> None:
+        cut = self._probed.pop(probe)
+        if probe.scores is not None:
+            cut.scored += map(float, probe.scores.logprobs)
+        cut.scored += probe.chances[-1]
+
+    def _candidate(self, index: int, candidate: int) -> Sequence:
+        return self.sequences[index * self.num_candidates + candidate]
+
+    # --- the answer ------------------------------------------------------------------------------
+
+    def _answer(self, index: int, search: Search, now: float) -> list[Event]:
+        leader = self._candidate(index, 0)
+        nothing = Cut(0, (), b"", (), 0.0)  # every candidate ended before it began
+        best = search.best or [nothing]
+        best += best[:1] * (self.request.n - len(best))
+        events: list[Event] = []
+        for rank, cut in enumerate(best):
+            sequence = self._candidate(index, cut.candidate)
+            choice = self._choice(index, rank)
+            scores = self._shown_scores(sequence, cut)
+            cause = self._cause(sequence, cut)
+            first = leader.first_token_s or now
+            if scores:
+                tokens = tuple(score.token for score in scores)
+                told = scores if self.request.logprobs is not None else None
+                events.append(Delta(choice, cut.text.decode(), tokens, told))
+            events.append(
+                Finished(
+                    choice,
+                    REASONS[cause],
+                    cause,
+                    len(scores),
+                    sequence.stop if cause == "stop_text" else None,
+                    max(0.0, first - (leader.prompt_started_s or first)),
+                    max(0.0, now - first),
+                )
+            )
+        return events
+
+    def _cause(self, sequence: Sequence, cut: Cut) -> Cause:
+        """A middle that was cut ended because the suffix goes on from there, as if by a token."""
+        is_whole = len(cut.tokens) == sequence.num_output
+        return sequence.cause if is_whole and sequence.cause is not None else "eos"
+
+    def _shown_scores(self, sequence: Sequence, cut: Cut) -> tuple[TokenScore, ...]:
+        """Of the middle's tokens; the last may hold more than the middle and is shown as far as that goes."""
+        drawn = self._scores.get(sequence, ())[: len(cut.tokens)]
+        tail = zip(cut.tail, cut.scored, strict=True)
+        more = (TokenScore(token, self._vocab.piece(token), value, 0, ()) for token, value in tail)
+        shown: list[TokenScore] = []
+        left = len(cut.text)
+        for score in (*drawn, *more):
+            piece = self.text_piece(score.token)
+            if not left:
+                break
+            shown.append(replace(score, piece=piece[:left]) if len(piece) > left else score)
+            left -= min(left, len(piece))
+        return tuple(shown)

@@ -1,0 +1,51 @@
+"""From the parts of a prompt, text or token ids, to its tokens."""
+
+from collections.abc import Iterable
+
+from segue.engine.seam import Vocab
+from segue.errors import InvalidField
+from segue.types import Prompt
+
+
+def prompt_tokens(
+    prompt: Prompt, vocab: Vocab, field: str = "prompt", is_start: bool = True
+) -> list[int]:
+    """`is_start`: nothing stands before it. `field` is what errors call it."""
+    tokens: list[int] = []
+    for position, part in enumerate(prompt.parts):
+        if not isinstance(part, str):
+            check_ids(part, vocab.size, field)
+            tokens += part
+        elif prompt.add_special and position == 0:
+            tokens += vocab.tokenize(part, True, prompt.parse_special)
+        else:
+            tokens += text_tokens(vocab, part, is_start and not tokens, prompt.parse_special)
+    return tokens
+
+
+def check_ids(tokens: Iterable[int], vocab_size: int, field: str) -> None:
+    for token in tokens:
+        if not 0 <= token < vocab_size:
+            raise InvalidField(
+                f"{field} holds token id {token}, but the model's ids are 0 to {vocab_size - 1}",
+                field,
+            )
+
+
+def text_tokens(vocab: Vocab, text: str, is_start: bool, parse_special: bool = False) -> list[int]:
+    """Vocabularies that put a space before every text must not put one before the rest of a text."""
+    if not text:
+        return []
+    if is_start or not _adds_space(vocab):
+        return vocab.tokenize(text, False, parse_special)
+    tokens = vocab.tokenize("\n" + text, False, parse_special)
+    size = 0
+    for index, token in enumerate(tokens):
+        size += len(vocab.piece(token))
+        if size == len(" \n"):
+            return tokens[index + 1 :]
+    return vocab.tokenize(text, False, parse_special)
+
+
+def _adds_space(vocab: Vocab) -> bool:
+    return vocab.piece(vocab.tokenize("a", False, False)[0])[:1] == b" "

@@ -1,0 +1,230 @@
+"""Infill without FIM tokens, on runners whose logits make one middle right."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.engine.middles import SCORED_SUFFIX, find_cuts, read_suffix
+from segue.engine.ranked_job import NUM_CANDIDATES, RankedJob
+from segue.engine.score import score
+from segue.engine.seam import Logits, Span
+from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, _Slot, default_capabilities
+from segue.types import CompletionRequest, Delta, Finished, Infill, Prompt, Prompted, Sampling
+from tests.engine.harness import Bench, Story, ask
+
+
+class PlainVocab(FakeVocab):
+    fim = None
+
+
+class CorpusRunner(FakeRunner):
+    """Goes on as its corpus does, by the last six bytes."""
+
+    def __init__(self, *corpus: str, **limits: int) -> None:
+        super().__init__(default_capabilities(**limits))
+        self._followers: dict[bytes, Counter[int]] = {}
+        for text in corpus:
+            data = text.encode()
+            for at in range(6, len(data) + 1):
+                after = data[at] if at < len(data) else EOS
+                self._followers.setdefault(data[at - 6 : at], Counter())[after] += 1
+
+    def _row(self, slot: _Slot, end: int) -> Logits:
+        row = np.full(VOCAB_SIZE, -12.0, np.float32)
+        context = bytes(token for token in slot.tokens[max(0, end - 5) : end + 1] if token < 256)
+        for token, count in self._followers.get(context, Counter()).items():
+            row[token] = math.log(count)
+        return row
+
+
+SKY = ["the sky is grey today, as it was."] * 3 + ["the sky is blue and the grass is green."]
+
+
+def fill(
+    prefix: str | list[int], suffix: str, sampling: Sampling | None = None, **fields: object
+) -> CompletionRequest:
+    infill = Infill(suffix=Prompt((suffix,)), mode="ranked")
+    return ask(prefix, infill=infill, sampling=sampling, **fields)
+
+
+def bench(*corpus: str, **limits: int) -> Bench:
+    return Bench(CorpusRunner(*(corpus or SKY), **limits), PlainVocab())
+
+
+def test_the_middle_that_leads_to_the_suffix_wins() -> None:
+    request = fill("the sky is", " and the grass is green.", max_tokens=12, logprobs=1)
+    [story] = bench().run(request)
+    assert story.texts[0] == " blue"
+    assert bytes(story.tokens[0]) == b" blue"
+    assert [score.piece for score in story.scores[0]] == [b" ", b"b", b"l", b"u", b"e"]
+    assert story.finished[0].cause == "eos"
+    assert story.finished[0].num_tokens == 5
+    assert story.prompted[0].infill == "ranked"
+    assert story.done is not None
+    assert story.done.usage.prompt_tokens == len("the sky is")
+    assert story.done.usage.completion_tokens >= NUM_CANDIDATES * 5
+    kinds = [type(event) for event in story.events[:3]]
+    assert kinds == [Prompted, Delta, Finished], "nothing is told before it is decided"
+
+
+def test_a_suffix_that_begins_inside_a_word_or_without_a_space() -> None:
+    [inside] = bench().run(fill("the sky is", "ue and the grass is green.", max_tokens=12))
+    assert inside.texts[0] == " bl"
+    [spaced] = bench().run(fill("the sky is", "and the grass is green.", max_tokens=12))
+    assert spaced.texts[0] == " blue "
+
+
+def test_n_gives_distinct_middles_best_first() -> None:
+    [story] = bench().run(fill("the sky is", " and the grass is green.", n=3, max_tokens=12))
+    assert story.texts[0] == " blue"
+    assert len({story.texts[choice] for choice in range(3)}) == 3
+    assert story.texts[1].startswith(" grey"), "a different one, not another cut of the best"
+
+
+def test_more_choices_than_middles_repeat_the_best() -> None:
+    [story] = bench("abcdefgh").run(fill("abcdef", "h", n=3, max_tokens=1))
+    assert [story.texts[choice] for choice in range(3)] == ["g", "g ", "g\n"]
+    [story] = bench("abcdefgh").run(fill("abcdef", " h", n=3, max_tokens=1))
+    assert [story.texts[choice] for choice in range(3)] == ["g", "g", "g"]
+    assert set(story.finished) == {0, 1, 2}
+
+
+def test_best_of_sets_how_many_are_drawn() -> None:
+    [story] = bench().run(fill("the sky is", " and", max_tokens=1, best_of=3))
+    assert story.done is not None
+    assert story.done.usage.completion_tokens == 3
+
+
+def test_greedy_needs_no_seed_to_be_the_same_again() -> None:
+    texts = set()
+    for _ in range(5):
+        request = fill(
+            "the sky is", " and the grass is green.", Sampling(temperature=0), max_tokens=12
+        )
+        texts.add(bench().run(request)[0].texts[0])
+    assert len(texts) == 1
+
+
+def test_stop_strings_end_candidates_and_are_reported_with_them() -> None:
+    request = fill("the sky is", "!!", max_tokens=30, stop=("y to",), best_of=4)
+    [story] = bench(*["the sky is grey today!!"] * 2).run(request)
+    assert story.texts[0] == " gre"
+    assert "y" not in story.texts[0]
+    [cut] = bench(*["the sky is grey today!!"] * 2).run(fill("the sky is", " today", max_tokens=30))
+    assert (cut.texts[0], cut.finished[0].stop) == (" grey", None)
+
+
+def test_a_model_that_ends_at_once_gives_an_empty_middle() -> None:
+    [story] = bench("abcdef").run(fill("abcdef", " more", max_tokens=4))
+    assert story.texts.get(0, "") == ""
+    assert story.finished[0].cause == "eos"
+    assert story.done is not None
+
+
+def test_no_suffix_is_plain_continuation_and_no_tokens_is_plain_reading() -> None:
+    [plain] = bench().run(fill("the sky is", "", Sampling(temperature=0), max_tokens=5))
+    assert plain.texts[0] == " grey"
+    assert plain.prompted[0].infill is None
+    [warm] = bench().run(fill("the sky is", " and", max_tokens=0))
+    assert warm.done is not None
+    assert warm.done.usage.completion_tokens == 0
+
+
+def test_a_long_prefix_loses_its_beginning_and_says_so() -> None:
+    [story] = bench(context_length=100).run(fill("x" * 300 + "the sky is", " and", max_tokens=8))
+    assert story.prompted[0].num_dropped == 310 - len(story.prompted[0].tokens)
+    assert bytes(story.prompted[0].tokens).endswith(b"xxthe sky is")
+    assert len(story.prompted[0].tokens) <= 100 - 8 - SCORED_SUFFIX
+    assert story.done is not None
+
+
+def test_a_request_that_shares_nothing_with_others_still_shares_with_itself() -> None:
+    prefix = "p" * 300 + "the sky is"
+    used = bench()
+    request = fill(prefix, " and the grass is green.", use_cache=False, max_tokens=8)
+    [story] = used.run(request)
+    assert story.texts[0] == " blue"
+    rows = used.runner.num_rows  # type: ignore[attr-defined]
+    assert rows < 2 * len(prefix)
+    [again] = used.run(fill(prefix, " and the grass is green.", max_tokens=8))
+    assert again.prompted[0].num_cached == 0
+
+
+def test_ranking_costs_little_more_than_the_candidates() -> None:
+    prefix = "p" * 300 + "the sky is"
+    plain, ranked = bench(), bench()
+    plain.run(ask(prefix, n=8, max_tokens=12))
+    ranked.run(fill(prefix, " and the grass is green.", max_tokens=12))
+    spent = ranked.runner.num_rows - plain.runner.num_rows  # type: ignore[attr-defined]
+    assert 0 < spent < 200
+
+
+def test_cancel_while_ranking_frees_everything() -> None:
+    used = bench()
+    request = fill("the sky is", " and the grass is green.", max_tokens=4)
+    used.submit(request)
+    while not any(sequence.is_probe for sequence in used.scheduler._running):
+        assert used.step()
+    used.scheduler.cancel(request.request_id)
+    used.scheduler.check()
+    assert used.scheduler.is_idle
+    assert not used.step()
+
+
+@settings(max_examples=40)
+@given(
+    st.text("abcd ", min_size=1, max_size=20),
+    st.text("abcd ", min_size=1, max_size=12),
+    st.integers(0, 1000),
+    st.integers(1, 8),
+)
+def test_the_answer_is_the_best_of_all_cuts(
+    prefix: str, suffix: str, seed: int, max_tokens: int
+) -> None:
+    """Against every cut of the same candidates, each scored to the end by the runner itself."""
+    vocab = PlainVocab()
+    sampling = Sampling(seed=seed)
+    asked = ask(prefix, n=8, max_tokens=max_tokens, logprobs=0, sampling=sampling)
+    [story] = Bench(vocab=vocab).run(asked)
+    totals: dict[bytes, float] = {}
+    for choice in range(8):
+        for text, total in _every_cut(story, choice, prefix, suffix, vocab):
+            totals[text] = max(total, totals.get(text, -math.inf))
+    [filled] = Bench(vocab=vocab).run(fill(prefix, suffix, sampling, max_tokens=max_tokens))
+    if totals:
+        assert totals[filled.texts[0].encode()] == pytest.approx(max(totals.values()), abs=1e-3)
+
+
+def _every_cut(
+    story: Story, choice: int, prefix: str, suffix: str, vocab: PlainVocab
+) -> list[tuple[bytes, float]]:
+    from segue.engine.middles import Drawn
+
+    tokens = [token for token in story.tokens[choice] if token != EOS]
+    logprobs = [s.logprob or 0.0 for s in story.scores[choice]]
+    pieces = [vocab.piece(token) if token < 256 else b"" for token in tokens]
+    continuation = Drawn(tokens, pieces, logprobs, [], None)
+    found = []
+    for cut in find_cuts(choice, continuation, read_suffix(Prompt((suffix,)), vocab)):
+        every = [*prefix.encode(), *cut.tokens, *cut.tail]
+        logits = FakeRunner().decode([Span(0, every, 0, len(every))])
+        start = len(every) - len(cut.tail)
+        tail = score(logits[start - 1 : -1], cut.tail, 0).logprobs.sum() if cut.tail else 0.0
+        found.append((cut.text, cut.logprob + float(tail)))
+    return found
+
+
+def test_only_requests_with_something_to_rank_are_ranked() -> None:
+    """The job that needs more steps is made only where it has a use."""
+    from segue.engine.prepare import prepare
+
+    capabilities = default_capabilities()
+    assert isinstance(prepare(fill("a", "b"), PlainVocab(), capabilities), RankedJob)
+    assert not isinstance(prepare(fill("a", ""), PlainVocab(), capabilities), RankedJob)
+    assert not isinstance(
+        prepare(fill("a", "b", max_tokens=0), PlainVocab(), capabilities), RankedJob
+    )
