@@ -91,6 +91,7 @@ DIALECT_PARTS = {
     "base",
     "chat_logprobs",
     "chat_template",
+    "constraint_fields",
     "duration",
     "fields",
     "go_template",
@@ -101,6 +102,7 @@ DIALECT_PARTS = {
     "text_completion",
     "token_rows",
     "tokens",
+    "tools",
 }
 
 

@@ -6,11 +6,13 @@ from typing import Any
 
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
+from segue.dialects.constraint_fields import TYPED_GRAMMAR
 from segue.dialects.fields import Draft, Field
 from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, OnePrompt, Stops, Text, When
 from segue.dialects.logprobs import finite, token_text
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS
 from segue.dialects.tally import Tally
+from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import InvalidField, PromptTooLong, SegueError
 from segue.types import Delta, Event, Finished, Prompted, TokenScore, Truncation
 
@@ -86,6 +88,8 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         "Added to the logits, by token id.",
         "sampling.logit_bias",
     ),
+    TYPED_GRAMMAR,
+    *TOOL_ROWS,
     Field(
         "truncate_sequence",
         When(Truncation()),
@@ -118,7 +122,13 @@ def score_echoed_prompt(draft: Draft) -> None:
         draft.values["prompt_logprobs"] = draft.values.get("logprobs")
 
 
-RULES = (keep_the_best, openai.check_candidates, penalize_prompt, score_echoed_prompt)
+RULES = (
+    keep_the_best,
+    openai.check_candidates,
+    penalize_prompt,
+    score_echoed_prompt,
+    call_tool,
+)
 
 # --- answers -------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
+from segue.dialects.constraint_fields import CONSTRAINTS
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
@@ -25,6 +26,7 @@ from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.dialects.token_rows import TOKEN_ROWS, mark_special, truncate
 from segue.dialects.tokens import TOKEN_COMPANIONS
+from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import SegueError
 from segue.types import Truncation
 
@@ -179,6 +181,8 @@ FIELDS = Table(
         ),
         *TOKEN_ROWS,
         *SAMPLERS.rows,
+        *CONSTRAINTS.rows,
+        *TOOL_ROWS,
     )
 )
 
@@ -241,6 +245,7 @@ RULES = (
     check_candidates,
     score_prompt,
     split_biases,
+    call_tool,
     mark_special,
     truncate,
     name_idle_stream_options,

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
+from segue.dialects.constraint_fields import CONSTRAINTS, GBNF
 from segue.dialects.fields import Draft, Field, complain, show
 from segue.dialects.kinds import (
     Boolean,
@@ -148,6 +149,8 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
         "sampling.frequency_penalty",
     ),
     *ENDINGS.rows,
+    GBNF,
+    *CONSTRAINTS.pick("json_schema").rows,
     Field(
         "timings_per_token",
         Boolean(),
