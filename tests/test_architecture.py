@@ -95,6 +95,7 @@ DIALECT_PARTS = {
     "duration",
     "fields",
     "go_template",
+    "infill_fields",
     "kinds",
     "logprobs",
     "sampler_fields",

@@ -9,6 +9,7 @@ from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Serv
 from segue.dialects.constraint_fields import CONSTRAINTS
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
+from segue.dialects.infill_fields import SUFFIX
 from segue.dialects.kinds import (
     MAX_BIAS,
     Boolean,
@@ -16,7 +17,6 @@ from segue.dialects.kinds import (
     Milliseconds,
     Number,
     NumTop,
-    OnlyEmpty,
     Prompts,
     Stops,
     Text,
@@ -48,7 +48,7 @@ FIELDS = Table(
             "prompts",
             required=True,
         ),
-        Field("suffix", OnlyEmpty("this server does not fill in the middle yet"), "Text after."),
+        SUFFIX,
         Field(
             "max_tokens",
             Integer(-1, MAX_INT32, meaning={-1: None}),

@@ -206,8 +206,13 @@ def _report(call: Call) -> list[Header]:
 
 def _found(prompts: Iterable[Prompted]) -> list[Header]:
     """What only the engine could tell of a request."""
-    num_dropped = sum(prompt.num_dropped for prompt in prompts)
-    return [(b"x-segue-truncated", b"%d" % num_dropped)] if num_dropped else []
+    headers: list[Header] = []
+    known = list(prompts)
+    if num_dropped := sum(prompt.num_dropped for prompt in known):
+        headers.append((b"x-segue-truncated", b"%d" % num_dropped))
+    if known and (way := known[0].infill):
+        headers.append((b"x-segue-infill", way.encode()))
+    return headers
 
 
 async def _body(receive: Receive) -> bytes:

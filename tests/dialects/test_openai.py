@@ -102,7 +102,7 @@ def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"best_of": 2, "stream": True}, "best_of"),
         ({"n": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "n"),
         ({"best_of": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "best_of"),
-        ({"suffix": "x"}, "suffix"),
+        ({"suffix": 5}, "suffix"),
         ({"max_tokens": -2}, "max_tokens"),
         ({"max_completion_tokens": 2**31}, "max_completion_tokens"),
         ({"logprobs": 101}, "logprobs"),

@@ -6,8 +6,10 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
+from segue.dialects.constraint_fields import CONSTRAINTS
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
+from segue.dialects.infill_fields import SUFFIX
 from segue.dialects.kinds import (
     Boolean,
     Integer,
@@ -152,9 +154,7 @@ GENERATE = Table(
     (
         MODEL,
         PROMPT,
-        Field(
-            "suffix", OnlyEmpty("this server does not fill in the middle yet"), "The text after."
-        ),
+        SUFFIX,
         Field("system", Text(MAX_CHARS), "What the model is told first.", "shape.system"),
         Field("template", Text(MAX_CHARS), "A prompt template in Go's syntax.", "shape.template"),
         Field("raw", Boolean(), "Take the prompt as it is.", "shape.raw", default=False),
@@ -165,7 +165,7 @@ GENERATE = Table(
             "truncation",
         ),
         Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
-        Field("format", OnlyEmpty("answers cannot be constrained yet"), '"json" or a schema.'),
+        *CONSTRAINTS.pick("format").rows,
         Field("images", OnlyEmpty("no model here sees images"), "Not served."),
         Field("think", Thinking(), "Only false."),
         Field("stream", Boolean(), "Send the answer as it is written.", "stream", default=True),
@@ -198,6 +198,12 @@ def report_scores(draft: Draft) -> None:
         draft.ignored.append("top_logprobs")
 
 
+def fill_from_the_start(draft: Draft) -> None:
+    """With a suffix, an empty prompt is the start of a file and no wish to load the model."""
+    if "infill" in draft.values and not draft.values["prompts"]:
+        draft.values["prompts"] = (Prompt(("",)),)
+
+
 def check_raw(draft: Draft) -> None:
     """Empty values mean nothing, raw or not."""
     for target in ("shape.system", "shape.template", "shape.context"):
@@ -220,7 +226,7 @@ def keep_start(draft: Draft) -> None:
         draft.ignored.append(draft.given["shape.num_keep"])
 
 
-GENERATE_RULES = (report_scores, check_raw, keep_start, sample_like_ollama)
+GENERATE_RULES = (report_scores, fill_from_the_start, check_raw, keep_start, sample_like_ollama)
 
 # --- /v1/completions -----------------------------------------------------------------------------
 
@@ -257,4 +263,9 @@ def default_top_k(draft: Draft) -> None:
         del draft.values["sampling.top_p"]
 
 
-TEXT_RULES = (default_top_k, sample_like_ollama, openai.name_idle_stream_options)
+TEXT_RULES = (
+    default_top_k,
+    fill_from_the_start,
+    sample_like_ollama,
+    openai.name_idle_stream_options,
+)
