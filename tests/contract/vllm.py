@@ -15,7 +15,9 @@ HEAD: dict[str, Any] = {
 FINGERPRINT = {"system_fingerprint": Like(r"segue-.+")}
 
 
-def choice(text: str, index: int = 0, reason: str | None = "length", **more: Any) -> dict[str, Any]:
+def choice(
+    text: str | Like, index: int = 0, reason: str | None = "length", **more: Any
+) -> dict[str, Any]:
     base = {
         "index": index,
         "text": text,
