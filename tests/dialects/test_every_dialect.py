@@ -70,10 +70,9 @@ def story(call: Call) -> list[Event]:
     request = call.request
     events: list[Event] = []
     for prompt in range(len(request.prompts)):
-        scores = (
-            (TokenScore(1, b"x", None, 0, ()),) if request.prompt_logprobs is not None else None
-        )
-        events.append(Prompted(prompt, (1,), 0, "x", scores))
+        first = (TokenScore(1, b"x", None, 0, ()),)
+        is_scored = request.prompt_logprobs is not None
+        events.append(Prompted(prompt, (1,), 0, "x", first if is_scored else None))
     choices = range(len(request.prompts) * request.n)
     for word in ("one ", "two"):
         halves = (word[:2].encode(), word[2:].encode())
