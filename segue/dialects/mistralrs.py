@@ -8,13 +8,14 @@ from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.constraint_fields import TYPED_GRAMMAR
 from segue.dialects.fields import Draft, Field
-from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, OnePrompt, Stops, Text, When
+from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
 from segue.dialects.logprobs import finite, token_text
+from segue.dialects.prompt_kinds import OnePrompt
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS
 from segue.dialects.tally import Tally
 from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import InvalidField, PromptTooLong, SegueError
-from segue.types import Delta, Event, Finished, Prompted, TokenScore, Truncation
+from segue.types import CompletionRequest, Delta, Event, Finished, Prompted, TokenScore, Truncation
 
 # --- fields --------------------------------------------------------------------------------------
 
@@ -136,6 +137,7 @@ RULES = (
 class Completion:
     def __init__(self, call: Call):
         self._request = call.request
+        self._suffix = _suffix(call.request)
         self._head: dict[str, Any] = {
             "id": call.stamp.public_id,
             "created": call.stamp.created,
@@ -154,7 +156,9 @@ class Completion:
                 text, scores = event.text or "", event.scores or ()
                 return [each for i in choices for each in self._pieces(i, text, scores)]
             case Finished():
-                return [self._chunk(_choice(event.choice, "", None, event.reason))]
+                end = self._chunk(_choice(event.choice, "", None, event.reason))
+                suffix = self._pieces(event.choice, self._suffix, ()) if self._suffix else []
+                return [*suffix, end]
             case _:
                 return []
 
@@ -195,7 +199,13 @@ class Completion:
         logprobs = None
         if self._request.logprobs is not None:
             logprobs = {"content": [self._entry(score) for score in scores]}
-        return _choice(index, text, logprobs, choice.finished.reason)
+        return _choice(index, text + self._suffix, logprobs, choice.finished.reason)
+
+
+def _suffix(request: CompletionRequest) -> str:
+    """It returns the suffix behind the completion."""
+    parts = request.infill.suffix.parts if request.infill else ()
+    return "".join(part for part in parts if isinstance(part, str))
 
 
 def _choice(index: int, text: str, logprobs: Any, reason: str | None = None) -> dict[str, Any]:
@@ -271,6 +281,16 @@ DIFFERENCES = (
         "`best_of` above `n` draws more candidates than it returns, as OpenAI's does; below `n` it is "
         "how many of the n return, ranked by mean log-probability.",
         "The system has the second meaning only, and ranks by the sum, which favours short answers.",
+    ),
+    Difference(
+        "`suffix` is filled in for: the completion is made to lead up to it. It is returned behind the "
+        "completion, in streams too.",
+        "The system only appends it, so that the text before does not fit, and not in streams.",
+    ),
+    Difference(
+        "`tool_choice` that requires a call makes the answer the JSON of that call, "
+        '`{"name": ..., "arguments": ...}`.',
+        "The system reads tools here and has no place for a call in the answer.",
     ),
     Difference(
         "`echo` works in streams too.",

@@ -9,7 +9,6 @@ from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Serv
 from segue.dialects.constraint_fields import CONSTRAINTS
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
-from segue.dialects.infill_fields import SUFFIX
 from segue.dialects.kinds import (
     MAX_BIAS,
     Boolean,
@@ -17,11 +16,11 @@ from segue.dialects.kinds import (
     Milliseconds,
     Number,
     NumTop,
-    Prompts,
     Stops,
     Text,
     When,
 )
+from segue.dialects.prompt_kinds import Prompts, Suffix
 from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.dialects.token_rows import TOKEN_ROWS, mark_special, truncate
@@ -48,7 +47,12 @@ FIELDS = Table(
             "prompts",
             required=True,
         ),
-        SUFFIX,
+        Field(
+            "suffix",
+            Suffix(),
+            "Text that follows: the answer fills the gap between prompt and suffix.",
+            "infill",
+        ),
         Field(
             "max_tokens",
             Integer(-1, MAX_INT32, meaning={-1: None}),

@@ -28,12 +28,8 @@ Told = list[tuple[str, Event]]  # events with the id of their request
 
 _MIN_SHARED = 32  # tokens worth waiting for another prompt
 _MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
-_MAX_FORCED = (
-    32  # tokens of one sequence that its constraint leaves no choice in, taken in one step
-)
-_MASK_WAIT_S = (
-    0.005  # the longest that a step waits for slow constraints: others go on without them
-)
+_MAX_FORCED = 32  # tokens of one sequence that a step takes because its constraint forces them
+_MASK_WAIT_S = 0.005  # the longest a step waits for slow constraints: others go on without them
 
 
 @dataclass

@@ -210,8 +210,9 @@ def _found(prompts: Iterable[Prompted]) -> list[Header]:
     known = list(prompts)
     if num_dropped := sum(prompt.num_dropped for prompt in known):
         headers.append((b"x-segue-truncated", b"%d" % num_dropped))
-    if known and (way := known[0].infill):
-        headers.append((b"x-segue-infill", way.encode()))
+    headers += [
+        (b"x-segue-infill", prompt.infill.encode()) for prompt in known[:1] if prompt.infill
+    ]
     return headers
 
 

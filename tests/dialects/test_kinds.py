@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from segue.dialects import kinds
 from segue.dialects.kinds import (
     Boolean,
     Integer,
@@ -15,11 +14,11 @@ from segue.dialects.kinds import (
     Number,
     NumTop,
     OnlyEmpty,
-    Prompts,
     Stops,
     Text,
     TokenIds,
 )
+from segue.dialects.prompt_kinds import MAX_PROMPTS, Prompts
 from segue.types import Prompt
 
 READ: list[tuple[Kind, Any, Any]] = [
@@ -129,7 +128,7 @@ def test_prompts(value: Any, prompts: list[Any]) -> None:
         ([1, [2]], "[1]"),
         ([[1, True]], "[0][1]"),
         ([[[1]]], "[0][0]"),
-        (["a"] * (kinds.MAX_PROMPTS + 1), ""),
+        (["a"] * (MAX_PROMPTS + 1), ""),
     ],
 )
 def test_refused_prompts(value: Any, at: str) -> None:

@@ -10,7 +10,7 @@ from segue.dialects.fields import Field, Table
 from segue.dialects.kinds import Text
 from segue.dialects.openai import FIELDS, MAX_CHOICES, OPENAI, error_reply
 from segue.errors import BY_CODE, InvalidField, Overloaded, RequestError, UnknownModel
-from segue.types import CompletionRequest, Prompt, Sampling
+from segue.types import CompletionRequest, Infill, Prompt, Sampling
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
 
@@ -57,7 +57,8 @@ def test_null_is_absent_for_every_optional_field() -> None:
         ({"stop": "x"}, "stop", ("x",)),
         ({"cache_prompt": False}, "use_cache", False),
         ({"cache_salt": "s"}, "cache_salt", "s"),
-        ({"suffix": ""}, "echo", False),
+        ({"suffix": ""}, "infill", None),
+        ({"suffix": "x"}, "infill", Infill(suffix=Prompt(("x",), parse_special=False))),
         ({"model": "m"}, "model", "m"),
     ],
 )
@@ -103,6 +104,13 @@ def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"n": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "n"),
         ({"best_of": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "best_of"),
         ({"suffix": 5}, "suffix"),
+        ({"grammar": "x", "json_schema": {}}, "json_schema"),
+        ({"guided_choice": "a"}, "guided_choice"),
+        ({"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs"),
+        ({"response_format": {"type": "xml"}}, "response_format"),
+        ({"format": "xml"}, "format"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [{"type": "function"}]}, "tools"),
         ({"max_tokens": -2}, "max_tokens"),
         ({"max_completion_tokens": 2**31}, "max_completion_tokens"),
         ({"logprobs": 101}, "logprobs"),

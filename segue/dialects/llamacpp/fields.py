@@ -8,15 +8,8 @@ from msgspec import UNSET
 from segue.dialects import openai
 from segue.dialects.constraint_fields import CONSTRAINTS, GBNF
 from segue.dialects.fields import Draft, Field, complain, show
-from segue.dialects.kinds import (
-    Boolean,
-    Integer,
-    Mismatch,
-    Number,
-    NumTop,
-    Prompts,
-    Texts,
-)
+from segue.dialects.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
+from segue.dialects.prompt_kinds import Prompts
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
 from segue.types import CUT_FIRST, Prompt
 

@@ -9,7 +9,6 @@ from segue.dialects import openai
 from segue.dialects.constraint_fields import CONSTRAINTS
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
-from segue.dialects.infill_fields import SUFFIX
 from segue.dialects.kinds import (
     Boolean,
     Integer,
@@ -154,7 +153,7 @@ GENERATE = Table(
     (
         MODEL,
         PROMPT,
-        SUFFIX,
+        *openai.FIELDS.pick("suffix").rows,
         Field("system", Text(MAX_CHARS), "What the model is told first.", "shape.system"),
         Field("template", Text(MAX_CHARS), "A prompt template in Go's syntax.", "shape.template"),
         Field("raw", Boolean(), "Take the prompt as it is.", "shape.raw", default=False),
