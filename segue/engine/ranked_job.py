@@ -39,12 +39,15 @@ class RankedJob(Job):
         vocab: Vocab,
         capabilities: Capabilities,
         rules: TokenRules,
+        num_dropped: list[int],
         grammar: Grammar | None,
         filling: Filling,
         suffix: Suffix,
     ) -> None:
         self._suffix = suffix
-        super().__init__(request, prompts, seed, vocab, capabilities, rules, grammar, filling)
+        super().__init__(
+            request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling
+        )
         for sequence in self.sequences:
             sequence.watched = suffix.watched
         self._num_busy = [self.num_candidates] * len(prompts)

@@ -171,7 +171,7 @@ class Worker:
 
     def _refuse(self, request_id: str, error: Exception) -> None:
         if isinstance(error, SegueError):
-            failed = Failed(error.code, error.message, error.param)
+            failed = Failed(error.code, error.message, error.param, details=error.details)
         else:
             log.error("request %s could not be prepared", request_id, exc_info=error)
             failed = Failed("engine_fault", "the request could not be prepared")

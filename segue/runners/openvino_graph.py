@@ -165,7 +165,9 @@ class _Builder:
         if place.form == "f32":
             return op.constant(stored, shared_memory=True)
         if place.form == "f16":
-            return op.convert(op.constant(stored, shared_memory=True), "f32")
+            widened = op.convert(op.constant(stored, shared_memory=True), "f32")
+            widened.get_rt_info()["decompression_0"] = ""  # or it would be widened once and for all
+            return widened
         rows, columns = place.shape
         groups = [rows, columns // GROUP, GROUP]
         integers = ov.Tensor(stored, ov.Shape(groups), ELEMENT_TYPES[place.form])
