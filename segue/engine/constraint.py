@@ -156,6 +156,17 @@ class Grammar:
     def guide(self) -> Guide:
         return Guide(self)
 
+    def endings(self, tokens: Sequence[int]) -> set[int]:
+        """After how many of the tokens the text matches as it is."""
+        matcher = self.matcher.deep_copy()
+        found = {0} if matcher.is_accepting() else set()
+        for place, token in enumerate(tokens, 1):
+            if not matcher.consume_token(token):
+                break
+            if matcher.is_accepting():
+                found.add(place)
+        return found
+
     def alone(self) -> "Grammar":
         return Grammar(self._text, self._vocabulary, is_private=True)
 

@@ -119,8 +119,18 @@ class RankedJob(Job):
             cuts = [
                 cut for s in mates for cut in find_cuts(s.candidate, self._drawn(s), self._suffix)
             ]
+            if self._grammar is not None:
+                cuts = self._matching(self._grammar, mates, cuts)
             self._searches[index] = Search(cuts, self.request.n)
         return self._searches[index]
+
+    def _matching(self, grammar: Grammar, mates: list[Sequence], cuts: list[Cut]) -> list[Cut]:
+        """Cuts after which the constraint is met; if there is none, what was drawn in full."""
+        endings = {s.candidate: grammar.endings(s.tokens[s.num_prompt :]) for s in mates}
+        lengths = {s.candidate: s.num_output for s in mates}
+        whole = [cut for cut in cuts if cut.text == b"".join(map(self.text_piece, cut.tokens))]
+        met = [cut for cut in whole if len(cut.tokens) in endings[cut.candidate]]
+        return met or [cut for cut in whole if len(cut.tokens) == lengths[cut.candidate]]
 
     def _drawn(self, sequence: Sequence) -> Drawn:
         shown = sequence.output.flush()
@@ -203,6 +213,8 @@ class RankedJob(Job):
 
     def _cause(self, sequence: Sequence, cut: Cut) -> Cause:
         """A middle that was cut ended because the suffix goes on from there, as if by a token."""
+        if not cut.tokens and sequence.cause == "dead_end":
+            return "dead_end"
         is_whole = len(cut.tokens) == sequence.num_output
         return sequence.cause if is_whole and sequence.cause is not None else "eos"
 

@@ -13,7 +13,16 @@ from segue.engine.ranked_job import NUM_CANDIDATES, RankedJob
 from segue.engine.score import score
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, _Slot, default_capabilities
-from segue.types import CompletionRequest, Delta, Finished, Infill, Prompt, Prompted, Sampling
+from segue.types import (
+    CompletionRequest,
+    Constraint,
+    Delta,
+    Finished,
+    Infill,
+    Prompt,
+    Prompted,
+    Sampling,
+)
 from tests.engine.harness import Bench, Story, ask
 
 
@@ -228,3 +237,18 @@ def test_only_requests_with_something_to_rank_are_ranked() -> None:
     assert not isinstance(
         prepare(fill("a", "b", max_tokens=0), PlainVocab(), capabilities), RankedJob
     )
+
+
+@pytest.mark.parametrize(
+    ("regex", "text", "cause"),
+    [
+        (" (blue|grey|grey today)", " blue", "constraint"),  # not every cut of it may be told
+        (" [a-z]{4}.*", " blue", "eos"),
+        (" x{30}", " " + "x" * 11, "max_tokens"),  # never met within max_tokens: as far as it came
+    ],
+)
+def test_a_middle_meets_its_constraint(regex: str, text: str, cause: str) -> None:
+    constraint = Constraint(kind="regex", value=regex)
+    request = fill("the sky is", " and the grass is green.", max_tokens=12, constraint=constraint)
+    [story] = bench().run(request)
+    assert (story.texts[0], story.finished[0].cause) == (text, cause)
