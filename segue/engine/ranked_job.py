@@ -43,9 +43,13 @@ class RankedJob(Job):
     ) -> None:
         self._suffix = suffix
         super().__init__(request, prompts, seed, vocab, capabilities, rules, grammar, filling)
+        # The first candidate is what the request would get without a suffix; if that is the likeliest
+        # beginning, the others start from the next.
+        is_drawn = request.sampling.temperature > 0
         for sequence in self.sequences:
             sequence.watched = suffix.watched
-            sequence.sampler.branch = sequence.candidate
+            if sequence.candidate:
+                sequence.sampler.branch = sequence.candidate - is_drawn
         self._num_busy = [self.num_candidates] * len(prompts)
         self._searches: dict[int, Search] = {}
         self._probed: dict[Sequence, Cut] = {}

@@ -21,10 +21,11 @@ def row(*plausible: int) -> Logits:
 
 
 def take(branch: int, *rows: Logits) -> list[int]:
-    tokens = []
+    tokens, left = [], branch
     for logits in rows:
-        token, branch = branch_off(Candidates(logits.copy()), branch, ())
+        token, rest = branch_off(Candidates(logits.copy()), left, ())
         tokens.append(token)
+        left = rest or 0
     return tokens
 
 
@@ -46,6 +47,7 @@ def test_branches_are_the_paths_of_a_tree_each_once(widths: list[int]) -> None:
 def test_a_branch_does_not_end_where_it_could_go_on() -> None:
     assert branch_off(Candidates(row(5, 3)), 1, {3}) == (5, 1)
     assert branch_off(Candidates(row(3)), 1, {3}) == (3, 1)
+    assert branch_off(Candidates(row(5, 3)), 1, ()) == (3, None)
 
 
 def test_a_sampler_on_a_branch_still_knows_what_is_forbidden() -> None:
