@@ -5,23 +5,26 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
+EVAL_VENV := .venv-lm-eval
 
 # OpenVINO's runner is for x86-64; elsewhere llama.cpp's is used.
 ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
 RUN_EXTRAS := [openvino]
 DEV_EXTRAS := [openvino,dev]
+EVAL_EXTRAS := [openvino,dev,lm-eval]
 else
 RUN_EXTRAS :=
 DEV_EXTRAS := [dev]
+EVAL_EXTRAS := [dev,lm-eval]
 endif
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test clean
+.PHONY: help serve test lm-eval clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.runtime ## install what is needed and serve: make serve ARGS="PATH.gguf --port 9000"
 	$(BIN)/segue serve $(ARGS)
@@ -32,8 +35,11 @@ test: $(VENV)/.dev ## lint, types and tests, as in CI
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(ARGS)
 
-clean: ## remove the environment and every cache of the tools
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+lm-eval: $(EVAL_VENV)/.ready ## run lm-evaluation-harness against the server, in an environment of its own
+	$(EVAL_VENV)/bin/python -m pytest -m "lm_eval or reference" $(ARGS)
+
+clean: ## remove the environments and every cache of the tools
+	rm -rf $(VENV) $(EVAL_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -53,4 +59,10 @@ $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "Installing the development tools into $(VENV) ..."
 	@$(INSTALL) --editable '.$(DEV_EXTRAS)'
+	@touch $@
+
+$(EVAL_VENV)/.ready: pyproject.toml
+	@echo "Installing Segue and lm-evaluation-harness into $(EVAL_VENV) ..."
+	@$(PYTHON) -m venv $(EVAL_VENV)
+	@$(EVAL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.$(EVAL_EXTRAS)'
 	@touch $@

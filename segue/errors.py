@@ -24,6 +24,7 @@ SegueError
     └── Incompatible             a library or machine that cannot run it
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -31,11 +32,18 @@ class SegueError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
 
-    def __init__(self, message: str, param: str | None = None, retry_after_s: float | None = None):
+    def __init__(
+        self,
+        message: str,
+        param: str | None = None,
+        retry_after_s: float | None = None,
+        details: Mapping[str, int] | None = None,
+    ):
         super().__init__(message)
         self.message = message
         self.param = param
         self.retry_after_s = retry_after_s
+        self.details = dict(details or {})  # figures that belong to the code
 
 
 class RequestError(SegueError):

@@ -91,11 +91,20 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dry_sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
 
     logit_bias: dict[int, float] = {}  # minus infinity bans the token
+    text_bias: tuple[tuple[str, float], ...] = ()  # the same for every token of a text
     allowed_token_ids: tuple[int, ...] | None = None  # nothing else is ever drawn
     bad_words: tuple[str, ...] = ()
     ignore_eos: bool = False  # end tokens are not drawn
     min_tokens: int = 0  # before that many: no end token, no stop token, no stop string
     stop_token_ids: tuple[int, ...] = ()
+
+
+class Truncation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a prompt that is too long is cut."""
+
+    max_tokens: int | None = None  # None: what the context holds beside the answer
+    num_kept: int = 0  # at its start, whatever is dropped
+    side: Literal["start", "end"] = "start"  # where it is cut
 
 
 ConstraintKind = Literal[
@@ -155,12 +164,18 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     n: int = 1
     best_of: int | None = None  # candidates drawn for each prompt; n of them are returned
     stop: tuple[str, ...] = ()
+    include_stop: bool = False  # what ended a text, string or token, is part of it
+    show_special: bool = False  # control tokens are part of a text as they are written
     echo: bool = False
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens
     post_sampling_probs: bool = False  # logprobs are of what was drawn from, not of the raw logits
     infill: Infill | None = None
     sampling: Sampling = Sampling()
+    truncation: Truncation | None = None  # None: a prompt that is too long is refused
+    min_indent: int = 0  # ends a choice at a later line that is indented less
+    time_limit_s: float | None = None  # ends a choice at the first new line after so long
+    report_progress: bool = False  # tell how far a prompt has been read
     constraint: Constraint | None = None
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
@@ -200,8 +215,19 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     num_cached: int
     text: str | None = None  # with echo
     scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one a token
-    infill: Way | None = None
     num_dropped: int = 0  # tokens of prompt, suffix and snippets that did not fit beside the answer
+    prompt_s: float = 0.0  # from its first token computed until now
+    infill: Way | None = None
+
+
+class Progress(Struct, frozen=True, tag=True, array_like=True):
+    """With report_progress: so much of a prompt has been read. All of it, the last time."""
+
+    prompt: int
+    num_read: int
+    num_tokens: int
+    num_cached: int
+    prompt_s: float
 
 
 class Delta(Struct, frozen=True, tag=True, array_like=True):
@@ -209,6 +235,7 @@ class Delta(Struct, frozen=True, tag=True, array_like=True):
     text: str
     tokens: tuple[int, ...]
     scores: tuple[TokenScore, ...] | None = None
+    decode_s: float = 0.0  # from its first token out until now
 
 
 Reason = Literal["stop", "length", "error"]
@@ -218,6 +245,8 @@ Cause = Literal[
     "stop_token",
     "max_tokens",
     "context",
+    "indent",
+    "time",
     "constraint",  # its constraint is met and nothing may follow
     "dead_end",  # its constraint, or that and the bans together, let nothing follow: it is not met
 ]
@@ -255,9 +284,10 @@ class Failed(Struct, frozen=True, tag=True, array_like=True):
     message: str
     param: str | None = None
     retry_after_s: float | None = None
+    details: dict[str, int] = {}  # figures that belong to the code
 
 
-Event = Prompted | Delta | Finished | Done | Failed
+Event = Progress | Prompted | Delta | Finished | Done | Failed
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
@@ -300,4 +330,6 @@ class Stats(Struct, frozen=True, kw_only=True):
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    prompt_s: float = 0.0  # spent on prompts and on answers, summed over sequences
+    decode_s: float = 0.0
     restarts: int = 0

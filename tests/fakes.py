@@ -131,9 +131,11 @@ class OneModel:
         self.is_up = True
         self.is_starting = False
         self.gate: Callable[[], Awaitable[None]] | None = None
+        self.kept: list[tuple[str, float]] = []
+        self.was_kept = threading.Event()
 
-    def resolve(self, name: str) -> str:
-        if name == "unknown":
+    def resolve(self, name: str, exact: bool = False) -> str:
+        if name == "unknown" or (exact and name not in ("", *self.names)):
             raise UnknownModel(f"{name} is not served", "model")
         return "tiny"
 
@@ -148,5 +150,13 @@ class OneModel:
 
     def is_loading(self, name: str) -> bool:
         return self.is_starting
+
+    def keep(self, name: str, seconds: float) -> None:
+        self.kept.append((name, seconds))
+        self.is_up = seconds > 0
+        self.was_kept.set()
+
+    def expires_s(self, name: str) -> float | None:
+        return self.kept[-1][1] if self.kept else None
 
     async def close(self, drain_s: float = 0.0) -> None: ...

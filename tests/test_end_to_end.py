@@ -71,7 +71,7 @@ def test_echoed_logprobs_are_those_of_scoring_the_text(client: OpenAI) -> None:
     assert scored.logprobs.token_logprobs[0] is None
     assert scored.logprobs.tokens[-20:] == made.logprobs.tokens, "greedy text reads back as it was"
     assert scored.logprobs.token_logprobs[-20:] == pytest.approx(
-        made.logprobs.token_logprobs, abs=1e-3
+        made.logprobs.token_logprobs, abs=1e-6
     )
     assert scored.logprobs.text_offset[-20:] == made.logprobs.text_offset
 

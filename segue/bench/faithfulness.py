@@ -99,7 +99,7 @@ def _all_logits(runner: Runner, tokens: list[int]) -> Array:
     rows = []
     for start in range(0, len(tokens), CHUNK):
         chunk = tokens[start : start + CHUNK]
-        span = Span(0, chunk, start, len(chunk), len(tokens))
+        span = Span(0, chunk, start, len(chunk))
         rows.append(runner.decode([span]).astype(np.float64))
     return np.concatenate(rows)
 

@@ -6,7 +6,7 @@ for all of them. Nothing here does I/O or looks at a clock: the server stamps ea
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -18,14 +18,20 @@ from segue.types import CompletionRequest, Event, ModelInfo, Sampling, Stats
 # --- a request, read -----------------------------------------------------------------------------
 
 
+def _no_clock() -> float:
+    return 0.0
+
+
 class Stamp(Struct, frozen=True, kw_only=True):
     """What the server knows of a request before reading its body."""
 
     request_id: str  # the engine's: unique, whatever the client calls its request
     public_id: str  # the client's own x-request-id, or the same as request_id
     created: int  # seconds since 1970
+    arrived: float = 0.0  # the same, to the microsecond
     seed: int  # used when the request brings none
     fingerprint: str
+    now: Callable[[], float] = _no_clock  # seconds since 1970, for answers with times
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -34,12 +40,13 @@ class Call(Struct, frozen=True, kw_only=True):
     stamp: Stamp
     request: CompletionRequest
     stream: bool = False
+    keep_s: float | None = None  # how long the model stays loaded afterwards; 0 unloads it
     shape: Mapping[str, Any] = {}  # how the answer is to look: the rows whose target is shape.*
     ignored: tuple[str, ...] = ()  # fields that were sent and have no effect
 
 
 _TARGETS = {
-    "": {"", "stream", *CompletionRequest.__struct_fields__},
+    "": {"", "stream", "keep_s", *CompletionRequest.__struct_fields__},
     "sampling": set(Sampling.__struct_fields__),
 }
 
@@ -48,12 +55,13 @@ Rule = Callable[[Draft], None]
 
 
 def build(draft: Draft, stamp: Stamp) -> Call:
-    """The call a draft describes. Targets: a request field, sampling.*, shape.*, or stream."""
+    """The call a draft describes. Targets: a request field, sampling.*, shape.*, stream or keep_s."""
     parts: dict[str, dict[str, Any]] = {"": {}, "sampling": {}, "shape": {}}
     for target, value in draft.values.items():
         part, _, name = target.rpartition(".")
         parts[part][name] = value
     stream = parts[""].pop("stream", False)
+    keep_s = parts[""].pop("keep_s", None)
     parts["sampling"].setdefault("seed", stamp.seed)
     parts[""].setdefault("model", "")
     return Call(
@@ -62,6 +70,7 @@ def build(draft: Draft, stamp: Stamp) -> Call:
             request_id=stamp.request_id, sampling=Sampling(**parts["sampling"]), **parts[""]
         ),
         stream=stream,
+        keep_s=keep_s,
         shape=parts["shape"],
         ignored=tuple(draft.ignored),
     )
@@ -81,7 +90,10 @@ class Renderer(Protocol):
 
 
 class Reply(Struct, frozen=True):
-    """A whole answer. Text goes out as it is, anything else as JSON."""
+    """A whole answer. Text goes out as it is, anything else as JSON.
+
+    Header names are in small letters. A content-type among them stands for the usual one.
+    """
 
     body: Any
     status: int = 200
@@ -92,6 +104,9 @@ ErrorShape = Callable[[SegueError], Reply]
 
 # sse: events, then "data: [DONE]". sse_open: events, then the end. ndjson: an object a line.
 Framing = Literal["sse", "sse_open", "ndjson"]
+
+Adapt = Callable[[Call, ModelInfo], CompletionRequest]
+"""What only the loaded model can settle, such as its chat template. Raises RequestError."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +120,9 @@ class Operation:
     rules: tuple[Rule, ...] = ()
     framing: Framing = "sse"
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
+    stream_error: ErrorShape | None = None  # the event of a broken stream, where that differs too
+    adapt: Adapt | None = None
+    exact_model: bool = False  # 404 for a name that is not served, even if there is one model only
     is_native: bool = False  # a path no other system has: served without the prefix as well
     complaint: Complaint = complain
 
@@ -132,6 +150,7 @@ class Card(Struct, frozen=True):
     created: int
     status: Literal["ok", "loading", "idle"]
     info: ModelInfo | None
+    expires_s: float | None = None  # until it is unloaded, if nobody uses it; None: never
 
 
 class Service(Protocol):
@@ -139,6 +158,9 @@ class Service(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    def now(self) -> float:
+        """Seconds since 1970."""
 
     def cards(self) -> list[Card]:
         """Every served name, the default first."""
@@ -170,14 +192,23 @@ class Companion:
     path: str  # "/v1/models/{model:path}"
     doc: str
     answer: Answer
-    table: Table = NO_FIELDS
+    table: Table = NO_FIELDS  # of the body, or of the query where the method has no body
     is_native: bool = False
+
+
+class Difference(NamedTuple):
+    """Where a dialect does on purpose what its system does not. Both are whole sentences."""
+
+    what: str
+    why: str
 
 
 @dataclass(frozen=True)
 class Dialect:
     name: str
+    system: str  # what it speaks for, as people call it
     operations: tuple[Operation, ...]
     companions: tuple[Companion, ...]
     error: ErrorShape
     json_only: bool = True  # refuse bodies of another content type
+    differences: tuple[Difference, ...] = ()

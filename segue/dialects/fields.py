@@ -20,7 +20,7 @@ class Field:
     name: str
     kind: Kind
     doc: str
-    target: str = ""  # where the value goes; "" is checked and then has no effect
+    target: str = ""  # where the value goes; "" is checked, has no effect, and is reported as such
     aliases: tuple[str, ...] = ()  # in order of precedence, after the name
     default: Any = UNSET  # UNSET leaves it to the core's default
     required: bool = False
@@ -84,6 +84,11 @@ class Table:
         names = {row.name for row in rows} | set(without)
         return Table((*(row for row in self.rows if row.name not in names), *rows))
 
+    def pick(self, *names: str) -> "Table":
+        """Only the rows of these names, in this order."""
+        by_name = {row.name: row for row in self.rows}
+        return Table(tuple(by_name[name] for name in names))
+
     def with_defaults(self, **defaults: Any) -> "Table":
         """The same rows with other defaults, by wire name ("__" for a dot)."""
         wanted = {name.replace("__", "."): value for name, value in defaults.items()}
@@ -121,9 +126,11 @@ class Table:
             if name not in sent or (sent[name] is None and row.nullable):
                 continue
             value = _read_value(row, name, sent[name], complaint)
-            if value is UNSET or not row.target:
+            if value is UNSET:
                 continue
-            if row.target not in draft.given:
+            if not row.target:
+                draft.ignored.append(name)
+            elif row.target not in draft.given:
                 draft.values[row.target] = value
                 draft.given[row.target] = name
             elif draft.given[row.target] in row.spellings:

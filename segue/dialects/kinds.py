@@ -23,13 +23,19 @@ MAX_BIAS = 100.0
 
 
 class Mismatch(Exception):
-    """The value is not what the field takes. `at` is where inside it, such as "[3]"."""
+    """The value is not what the field takes. `at` is where inside it, such as "[3]".
 
-    def __init__(self, expected: str, value: Any, at: str = ""):
+    `bounds` are set where the value is a number, only too small or too large.
+    """
+
+    def __init__(
+        self, expected: str, value: Any, at: str = "", bounds: tuple[float, float] | None = None
+    ):
         super().__init__(expected)
         self.expected = expected
         self.value = value
         self.at = at
+        self.bounds = bounds
 
 
 class Kind(Protocol):
@@ -50,6 +56,33 @@ class Boolean:
 
 
 @dataclass(frozen=True)
+class When:
+    """A switch for one value of the core's: true stands for it, false for leaving it out."""
+
+    value: Any
+
+    def read(self, value: Any) -> Any:
+        return self.value if Boolean().read(value) else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return Boolean().schema()
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A boolean, or the words for one in a query: `?add_special=0`."""
+
+    def read(self, value: Any) -> bool:
+        words = {"": True, "1": True, "true": True, "0": False, "false": False}
+        if type(value) is str and value.lower() in words:
+            return words[value.lower()]
+        return Boolean().read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return Boolean().schema()
+
+
+@dataclass(frozen=True)
 class Integer:
     """`meaning` gives single values another sense: {-1: None}. `clamp` moves others into range."""
 
@@ -67,7 +100,7 @@ class Integer:
         if self.clamp:
             value = min(max(value, self.low), self.high)
         elif not self.low <= value <= self.high:
-            raise Mismatch(self._expected, value)
+            raise Mismatch(self._expected, value, bounds=(self.low, self.high))
         return self.meaning.get(value, value)
 
     @property
@@ -92,7 +125,7 @@ class Number:
         if self.clamp:
             value = min(max(value, self.low), self.high)
         elif not self.low <= value <= self.high or (self.above_low and value == self.low):
-            raise Mismatch(self._expected, value)
+            raise Mismatch(self._expected, value, bounds=(self.low, self.high))
         return float(value)
 
     @property
@@ -107,6 +140,18 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Milliseconds:
+    """A time limit, in seconds for the core. 0 and below are none."""
+
+    def read(self, value: Any) -> Any:
+        number = Integer(-1, 2**53).read(value)
+        return number / 1000 if number > 0 else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return Integer(-1, 2**53).schema()
+
+
+@dataclass(frozen=True)
 class Text:
     max_chars: int
 
@@ -117,6 +162,29 @@ class Text:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "maxLength": self.max_chars}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A list of strings."""
+
+    max_texts: int
+    max_chars: int
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        if type(value) is not list or len(value) > self.max_texts:
+            raise Mismatch(f"a list of at most {self.max_texts} strings", value)
+        one = Text(self.max_chars)
+        for i, text in enumerate(value):
+            try:
+                one.read(text)
+            except Mismatch as wrong:
+                raise Mismatch(wrong.expected, text, f"[{i}]") from None
+        return tuple(value)
+
+    def schema(self) -> dict[str, Any]:
+        one = Text(self.max_chars).schema()
+        return {"type": "array", "items": one, "maxItems": self.max_texts}
 
 
 @dataclass(frozen=True)
@@ -144,11 +212,13 @@ class NumTop:
     """How many alternatives to report: a number, or true for one and false for none at all."""
 
     high: int
+    off_at_zero: bool = False  # 0 is none at all, not the chosen token alone
 
     def read(self, value: Any) -> Any:
         if type(value) is bool:
             return 1 if value else UNSET
-        return Integer(0, self.high).read(value)
+        meaning = {0: UNSET} if self.off_at_zero else {}
+        return Integer(0, self.high, meaning).read(value)
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [Integer(0, self.high).schema(), Boolean().schema()]}
@@ -167,6 +237,35 @@ class OnlyEmpty:
 
     def schema(self) -> dict[str, Any]:
         return {"description": self.reason}
+
+
+@dataclass(frozen=True)
+class Only:
+    """A field that is known but can only be left as it is: this value passes, all others do not."""
+
+    value: Any
+    reason: str
+
+    def read(self, value: Any) -> Any:
+        if value != self.value or type(value) is not type(self.value):
+            raise Mismatch(f"left out: {self.reason}", value)
+        return UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return {"const": self.value, "description": self.reason}
+
+
+@dataclass(frozen=True)
+class OnePrompt:
+    """One text, where a system takes nothing else."""
+
+    def read(self, value: Any) -> tuple[Prompt, ...]:
+        if type(value) is not str or not value:
+            raise Mismatch("a non-empty string", value)
+        return (Prompt((value,)),)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1}
 
 
 @dataclass(frozen=True)
@@ -219,6 +318,18 @@ def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:
     return tuple(parts)
 
 
+@dataclass(frozen=True)
+class MixedText:
+    """Text, token ids or a mix of both, as one sequence. It may be empty."""
+
+    def read(self, value: Any) -> tuple[str | tuple[int, ...], ...]:
+        return _parts(value, "") if value not in ("", []) else ()
+
+    def schema(self) -> dict[str, Any]:
+        mix = {"type": "array", "items": {"type": ["string", "integer"]}}
+        return {"anyOf": [{"type": "string"}, mix]}
+
+
 def _tokens(value: list[int], at: str) -> tuple[int, ...]:
     for edge in (min(value), max(value)):
         if not 0 <= edge <= MAX_TOKEN:
@@ -262,13 +373,21 @@ _TOKEN_KEY = re.compile(r"0|[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True)
 class LogitBias:
+    max_bias: float = MAX_BIAS
+
     def read(self, value: Any) -> dict[int, float]:
         if type(value) is not dict or len(value) > MAX_BIASES:
             raise Mismatch(f"an object of at most {MAX_BIASES} token ids", value)
-        return {_token_key(key): _bias(key, bias) for key, bias in value.items()}
+        return {_token_key(key): self._bias(key, bias) for key, bias in value.items()}
+
+    def _bias(self, key: str, bias: Any) -> float:
+        try:
+            return Number(-self.max_bias, self.max_bias).read(bias)
+        except Mismatch as wrong:
+            raise Mismatch(wrong.expected, bias, f"[{key}]") from None
 
     def schema(self) -> dict[str, Any]:
-        bias = {"type": "number", "minimum": -MAX_BIAS, "maximum": MAX_BIAS}
+        bias = Number(-self.max_bias, self.max_bias).schema()
         return {"type": "object", "additionalProperties": bias, "maxProperties": MAX_BIASES}
 
 
@@ -276,10 +395,3 @@ def _token_key(key: str) -> int:
     if not _TOKEN_KEY.fullmatch(key) or int(key) > MAX_TOKEN:
         raise Mismatch("an object whose keys are token ids", key)
     return int(key)
-
-
-def _bias(key: str, bias: Any) -> float:
-    try:
-        return Number(-MAX_BIAS, MAX_BIAS).read(bias)
-    except Mismatch as wrong:
-        raise Mismatch(wrong.expected, bias, f"[{key}]") from None

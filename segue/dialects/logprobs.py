@@ -1,7 +1,7 @@
 """Log-probabilities in the legacy completions layout, and prompt scores as vLLM writes them."""
 
 import codecs
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from segue.types import Alternative, Prompted, TokenScore
@@ -19,6 +19,18 @@ def token_text(piece: bytes) -> str:
         )
 
 
+Name = Callable[[int, bytes], str]
+"""How a token is called, by its id and bytes."""
+
+
+def by_text(token: int, piece: bytes) -> str:
+    return token_text(piece)
+
+
+def by_id(token: int, piece: bytes) -> str:
+    return f"token_id:{token}"
+
+
 def finite(logprob: float) -> float:
     return logprob if logprob > LOWEST else LOWEST
 
@@ -30,8 +42,9 @@ class LegacyLogprobs:
     has the offset of that character. It does not matter how the tokens are split over calls.
     """
 
-    def __init__(self, num_top: int, offset: int):
+    def __init__(self, num_top: int, offset: int, name: Name = by_text):
         self._num_top = num_top
+        self._name = name
         self._offset = offset
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
@@ -41,8 +54,8 @@ class LegacyLogprobs:
         tops: list[dict[str, float] | None] = []
         offsets: list[int] = []
         for score in scores:
-            text = token_text(score.piece)
-            tokens.append(text)
+            called = self._name(score.token, score.piece)
+            tokens.append(called)
             offsets.append(max(self._offset, 0))
             self._offset += len(self._decoder.decode(score.piece))
             if score.logprob is None:
@@ -50,7 +63,7 @@ class LegacyLogprobs:
                 tops.append(None)
                 continue
             logprobs.append(finite(score.logprob))
-            tops.append(_top(score.top[: self._num_top], text, score.logprob))
+            tops.append(self._top(score.top[: self._num_top], called, score.logprob))
         return {
             "tokens": tokens,
             "token_logprobs": logprobs,
@@ -58,21 +71,22 @@ class LegacyLogprobs:
             "text_offset": offsets,
         }
 
+    def _top(
+        self, alternatives: tuple[Alternative, ...], called: str, logprob: float
+    ) -> dict[str, float]:
+        # Likeliest first, so setdefault keeps the best of two ids that are called alike.
+        top: dict[str, float] = {}
+        for other in alternatives:
+            top.setdefault(self._name(other.token, other.piece), finite(other.logprob))
+        top[called] = max(top.get(called, LOWEST), finite(logprob))
+        return top
 
-def _top(alternatives: tuple[Alternative, ...], text: str, logprob: float) -> dict[str, float]:
-    # Likeliest first, so setdefault keeps the best of two ids that are written alike.
-    top: dict[str, float] = {}
-    for alternative in alternatives:
-        top.setdefault(token_text(alternative.piece), finite(alternative.logprob))
-    top[text] = max(top.get(text, LOWEST), finite(logprob))
-    return top
 
-
-def echoed(prompt: Prompted, num_top: int) -> dict[str, list[Any]]:
+def echoed(prompt: Prompted, num_top: int, name: Name = by_text) -> dict[str, list[Any]]:
     """A prompt's own tokens. Those in front of its text (BOS, an added space) have no width."""
     scores = prompt.scores or ()
     width = len(b"".join(score.piece for score in scores).decode(errors="replace"))
-    return LegacyLogprobs(num_top, len(prompt.text or "") - width).push(scores)
+    return LegacyLogprobs(num_top, len(prompt.text or "") - width, name).push(scores)
 
 
 def prompt_scores(prompt: Prompted, num_top: int) -> list[dict[str, Any] | None]:

@@ -6,21 +6,27 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
+from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
+    MAX_BIAS,
     Boolean,
     Integer,
-    LogitBias,
+    Milliseconds,
     Number,
     NumTop,
     OnlyEmpty,
     Prompts,
     Stops,
     Text,
+    When,
 )
+from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
+from segue.dialects.token_rows import TOKEN_ROWS, mark_special
 from segue.dialects.tokens import TOKEN_COMPANIONS
 from segue.errors import SegueError
+from segue.types import Truncation
 
 MAX_N = 128
 MAX_CHOICES = 4096  # candidates of one request, over all its prompts
@@ -91,7 +97,7 @@ FIELDS = Table(
             "The same seed and request give the same answer; -1 draws one.",
             "sampling.seed",
         ),
-        Field("user", Text(512), "Accepted for compatibility; nothing depends on it."),
+        Field("user", Text(512), "Accepted; nothing depends on it."),
         Field("temperature", Number(0, 2), "0 is greedy.", "sampling.temperature"),
         Field("top_p", Number(0, 1), "Nucleus sampling.", "sampling.top_p"),
         Field(
@@ -132,12 +138,47 @@ FIELDS = Table(
             "sampling.penalty_window",
         ),
         Field(
-            "logit_bias", LogitBias(), "Added to the logits, by token id.", "sampling.logit_bias"
+            "logit_bias",
+            Biases(MAX_BIAS),
+            "Added to the logits, by token id or text; false bans.",
+            "sampling.logit_bias",
+        ),
+        Field(
+            "truncate_sequence",
+            When(Truncation()),
+            "Drop the start of a prompt that is too long.",
+            "truncation",
+        ),
+        Field(
+            "n_indent",
+            Integer(0, MAX_INT32),
+            "End a choice at a later line that is indented by fewer blanks; 0 is off.",
+            "min_indent",
+        ),
+        Field(
+            "t_max_predict_ms",
+            Milliseconds(),
+            "End a choice at the first new line after so long; 0 and below are off.",
+            "time_limit_s",
+        ),
+        Field(
+            "return_progress",
+            Boolean(),
+            "Tell in a stream how far a prompt has been read.",
+            "report_progress",
         ),
         Field("cache_prompt", Boolean(), "Whether cached prefixes may be used.", "use_cache"),
         Field(
             "cache_salt", Text(128), "Share cached prefixes only with the same salt.", "cache_salt"
         ),
+        Field(
+            "keep_alive",
+            Duration(),
+            'How long the model stays loaded afterwards: seconds or "5m"; 0 unloads it.',
+            "keep_s",
+        ),
+        *TOKEN_ROWS,
+        *SAMPLERS.rows,
     )
 )
 
@@ -174,7 +215,13 @@ def name_idle_stream_options(draft: Draft) -> None:
         draft.ignored += [draft.given[target] for target in targets if target in draft.given]
 
 
-RULES = (check_candidates, score_prompt, name_idle_stream_options)
+RULES = (
+    check_candidates,
+    score_prompt,
+    split_biases,
+    mark_special,
+    name_idle_stream_options,
+)
 
 # --- errors --------------------------------------------------------------------------------------
 
@@ -234,6 +281,7 @@ async def version(service: Service, _: Mapping[str, Any]) -> Reply:
 
 OPENAI = Dialect(
     name="openai",
+    system="the root dialect",
     operations=(Operation("/v1/completions", "Complete prompts.", FIELDS, TextCompletion, RULES),),
     companions=(
         Companion("GET", "/v1/models", "The served models.", list_models),

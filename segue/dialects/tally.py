@@ -7,6 +7,7 @@ from segue.types import (
     Event,
     Failed,
     Finished,
+    Progress,
     Prompted,
     TokenScore,
     Usage,
@@ -46,6 +47,8 @@ class Tally:
                 self.prompts[event.prompt] = event
             case Finished():
                 self.choices[event.choice].finished = event
+            case Progress():
+                pass  # worth telling only while it goes on
             case Done():
                 self.usage = event.usage
                 self.is_done = True

@@ -1,11 +1,12 @@
 """Events as OpenAI's `text_completion` objects: one a Delta when streamed, or all of it in one."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from segue.dialects.base import Call
-from segue.dialects.logprobs import LegacyLogprobs, echoed, prompt_scores
+from segue.dialects.logprobs import LegacyLogprobs, by_id, by_text, echoed, prompt_scores
 from segue.dialects.tally import Choice, Meter, Tally
-from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Usage
+from segue.types import Delta, Done, Event, Finished, Progress, Prompted, TokenScore, Usage
 
 
 def render_usage(usage: Usage) -> dict[str, Any]:
@@ -17,20 +18,65 @@ def render_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
+class Scribe(Protocol):
+    """Writes the scores of one choice; all its objects have the same keys, each with a list."""
+
+    def push(self, scores: Iterable[TokenScore]) -> dict[str, list[Any]]: ...
+
+
+def render_progress(progress: Progress) -> dict[str, Any]:
+    return {
+        "total": progress.num_tokens,
+        "cache": progress.num_cached,
+        "processed": progress.num_read,
+        "time_ms": progress.prompt_s * 1000,
+    }
+
+
 class TextCompletion:
+    """What a system writes differently it overrides: the methods up to `_usage`."""
+
     def __init__(self, call: Call):
+        shape = call.shape
+        self._call = call
         self._request = call.request
-        self._prompt_top: int | None = call.shape["prompt_logprobs"]
-        self._include_usage: bool = call.shape["include_usage"]
-        self._meter = Meter() if self._include_usage and call.shape["continuous_usage"] else None
-        self._logprobs: dict[int, LegacyLogprobs] = {}
-        self._head: dict[str, Any] = {
-            "id": f"cmpl-{call.stamp.public_id}",
+        self._name_token = by_id if shape.get("tokens_as_ids") else by_text
+        self._prompt_top: int | None = shape.get("prompt_logprobs")
+        self._wants_ids: bool = shape.get("token_ids", False)
+        self._include_usage: bool = shape.get("include_usage", False)
+        is_metered = self._include_usage and shape.get("continuous_usage", False)
+        self._meter = Meter() if is_metered else None
+        self._scribes: dict[int, Scribe] = {}
+        self._head = self._make_head()
+
+    def _make_head(self) -> dict[str, Any]:
+        """What every object begins with."""
+        return {
+            "id": f"cmpl-{self._call.stamp.public_id}",
             "object": "text_completion",
-            "created": call.stamp.created,
-            "model": call.request.model,
-            "system_fingerprint": call.stamp.fingerprint,
+            "created": self._call.stamp.created,
+            "model": self._request.model,
+            "system_fingerprint": self._call.stamp.fingerprint,
         }
+
+    def _blank(self, index: int) -> dict[str, Any]:
+        """A choice that says nothing yet."""
+        return {"index": index, "text": "", "logprobs": None, "finish_reason": None}
+
+    def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:
+        """For the generated tokens after this prompt."""
+        return LegacyLogprobs(num_top, len(prompt.text or ""), self._name_token)
+
+    def _echoed(self, num_top: int, prompt: Prompted) -> dict[str, list[Any]]:
+        return echoed(prompt, num_top, self._name_token)
+
+    def _ending(self, finished: Finished) -> dict[str, Any]:
+        return {"finish_reason": finished.reason, "stop_reason": finished.stop}
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        return render_usage(usage)
+
+    # --- streamed --------------------------------------------------------------------------------
 
     def push(self, event: Event) -> list[Any]:
         if self._meter:
@@ -41,48 +87,52 @@ class TextCompletion:
             case Prompted():
                 return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
-                ending = {"finish_reason": event.reason, "stop_reason": event.stop}
-                return [self._chunk({**_blank(event.choice), **ending})]
+                return [self._chunk({**self._blank(event.choice), **self._ending(event)})]
+            case Progress():
+                blank = self._blank(event.prompt * self._request.n)
+                return [{**self._chunk(blank), "prompt_progress": render_progress(event)}]
             case Done() if self._include_usage:
-                return [{**self._head, "choices": [], "usage": render_usage(event.usage)}]
-            case Done() | Failed():
+                return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
+            case _:
                 return []
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         chunk = {**self._head, "choices": [choice]}
         if self._include_usage:
-            chunk["usage"] = render_usage(self._meter.usage) if self._meter else None
+            chunk["usage"] = self._usage(self._meter.usage) if self._meter else None
         return chunk
 
     def _render_delta(self, delta: Delta) -> dict[str, Any]:
-        writer = self._logprobs.get(delta.choice)
-        return {
-            "index": delta.choice,
-            "text": delta.text,
-            "logprobs": writer.push(delta.scores) if writer and delta.scores else None,
-            "finish_reason": None,
-        }
+        choice = {**self._blank(delta.choice), "text": delta.text}
+        scribe = self._scribes.get(delta.choice)
+        if scribe and delta.scores:
+            choice["logprobs"] = scribe.push(delta.scores)
+        if self._wants_ids:
+            choice["token_ids"] = delta.tokens
+        return choice
 
     def _open_choices(self, prompt: Prompted) -> list[dict[str, Any]]:
         """What a prompt's choices begin with: the prompt itself with echo, often nothing."""
-        n = self._request.n
+        n, num_top = self._request.n, self._request.logprobs
         choices = range(prompt.prompt * n, (prompt.prompt + 1) * n)
-        if self._request.logprobs is not None:
-            start = len(prompt.text or "")
-            for choice in choices:
-                self._logprobs[choice] = LegacyLogprobs(self._request.logprobs, start)
+        if num_top is not None:
+            self._scribes |= {choice: self._scribe(num_top, prompt) for choice in choices}
         opening = self._opening(prompt)
-        return [{**_blank(choice), **opening} for choice in choices] if opening else []
+        return [{**self._blank(choice), **opening} for choice in choices] if opening else []
 
     def _opening(self, prompt: Prompted) -> dict[str, Any]:
         opening: dict[str, Any] = {}
         if self._request.echo:
             opening["text"] = prompt.text or ""
             if self._request.logprobs is not None:
-                opening["logprobs"] = echoed(prompt, self._request.logprobs)
+                opening["logprobs"] = self._echoed(self._request.logprobs, prompt)
         if self._prompt_top is not None:
             opening["prompt_logprobs"] = prompt_scores(prompt, self._prompt_top)
+        if self._wants_ids:
+            opening["prompt_token_ids"] = prompt.tokens
         return opening
+
+    # --- in one object ---------------------------------------------------------------------------
 
     def fold(self, tally: Tally) -> Any:
         openings = [(prompt, self._opening(prompt)) for prompt in tally.prompts]
@@ -92,23 +142,18 @@ class TextCompletion:
                 self._fold_choice(index, choice, *openings[index // tally.n])
                 for index, choice in enumerate(tally.choices)
             ],
-            "usage": render_usage(tally.usage),
+            "usage": self._usage(tally.usage),
         }
 
     def _fold_choice(
         self, index: int, choice: Choice, prompt: Prompted, opening: dict[str, Any]
     ) -> dict[str, Any]:
-        folded = {**_blank(index), **opening}
+        folded = {**self._blank(index), **opening}
         folded["text"] += choice.text
         if self._request.logprobs is not None:
-            writer = LegacyLogprobs(self._request.logprobs, len(prompt.text or ""))
-            generated = writer.push(choice.scores)
+            generated = self._scribe(self._request.logprobs, prompt).push(choice.scores)
             echo = folded["logprobs"] or {}
             folded["logprobs"] = {key: echo.get(key, []) + generated[key] for key in generated}
-        folded["finish_reason"] = choice.finished.reason
-        folded["stop_reason"] = choice.finished.stop
-        return folded
-
-
-def _blank(index: int) -> dict[str, Any]:
-    return {"index": index, "text": "", "logprobs": None, "finish_reason": None}
+        if self._wants_ids:
+            folded["token_ids"] = choice.tokens
+        return {**folded, **self._ending(choice.finished)}

@@ -20,15 +20,24 @@ from segue.engine.grammar import (
     Seq,
 )
 
-MAX_POSITIONS = 20_000
-MAX_STATES = 20_000
-
 State = frozenset[int]  # positions: the characters that may be read next
 Ranges = tuple[Range, ...]
 
 
 class Undecided(Exception):
     """The grammar is too large to say."""
+
+
+class Work:
+    """What may be spent on one grammar, in steps of about half a microsecond."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise Undecided
 
 
 class _Part(NamedTuple):
@@ -40,8 +49,10 @@ class _Part(NamedTuple):
 class Automaton:
     """Positions are the characters of all lexemes, each place in each lexeme its own."""
 
-    def __init__(self, lexemes: list[Lexeme], rules: Rules) -> None:
+    def __init__(self, lexemes: list[Lexeme], rules: Rules, work: Work) -> None:
+        """Raises Undecided, and RecursionError where rules use each other in long chains."""
         self._rules = rules
+        self._work = work
         self.ranges: list[Ranges] = []
         self.owner: list[Lexeme] = []
         self._next: list[set[int]] = []
@@ -66,6 +77,7 @@ class Automaton:
 
     def _read(self, state: State) -> set[State]:
         """The sets of positions that one and the same character matches."""
+        self._work.spend(sum(len(self.ranges[position]) for position in state))
         edges: dict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
         for position in state:
             for low, high in self.ranges[position]:
@@ -111,8 +123,7 @@ class Automaton:
 
     def _chars(self, ranges: Ranges, owner: Lexeme) -> _Part:
         position = len(self.ranges)
-        if position >= MAX_POSITIONS:
-            raise Undecided
+        self._work.spend(10)
         self.ranges.append(ranges)
         self.owner.append(owner)
         self._next.append(set())
@@ -130,6 +141,7 @@ class Automaton:
         return whole
 
     def _join(self, last: tuple[int, ...], first: tuple[int, ...]) -> None:
+        self._work.spend(len(last) * len(first))
         for position in last:
             self._next[position].update(first)
 

@@ -28,9 +28,14 @@ MAX_CACHED = 64  # compiled grammars
 MAX_CACHED_CHARS = 1_048_576  # of their texts, together
 
 _LIMITS = llguidance.LLParserLimits(
-    step_lexer_fuel=50_000, max_lexer_states=50_000, verbose_errors=False
+    initial_lexer_fuel=300_000,
+    step_lexer_fuel=50_000,
+    max_lexer_states=50_000,
+    verbose_errors=False,
 )
 _MAX_FORCED = 64  # tokens known ahead
+_STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
+_stack_size = threading.Lock()  # it is set for the whole process
 _MASKERS = ThreadPoolExecutor(4, "mask")
 
 # A byte of a bit mask → what to add to its eight logits.
@@ -177,13 +182,23 @@ class Grammar:
 
 
 def _matcher(tokenizer: llguidance.LLTokenizer, text: str) -> llguidance.LLMatcher:
-    try:
-        return llguidance.LLMatcher(tokenizer, text, log_level=0, limits=_LIMITS)
-    except BaseException as error:  # a panic of the compiler is no Exception
-        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-            raise
-        log.warning("the compiler of constraints failed: %r", error)
-        raise GrammarError("the compiler failed on it") from None
+    """On a thread whose stack is deep enough for any text that is let in."""
+    made: Future[llguidance.LLMatcher] = Future()
+
+    def make() -> None:
+        try:
+            made.set_result(llguidance.LLMatcher(tokenizer, text, log_level=0, limits=_LIMITS))
+        except BaseException as error:  # a panic of the compiler is no Exception
+            log.warning("the compiler of constraints failed: %r", error)
+            made.set_exception(GrammarError("the compiler failed on it"))
+
+    with _stack_size:
+        usual = threading.stack_size(_STACK_BYTES)
+        try:
+            threading.Thread(target=make, daemon=True).start()
+        finally:
+            threading.stack_size(usual)
+    return made.result()
 
 
 def _reason(error: str) -> str:

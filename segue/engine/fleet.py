@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from segue.engine.seam import Engine
 from segue.errors import SegueError, UnknownModel
 
 log = logging.getLogger("segue.fleet")
+
+_SHORTEST_NAP_S = 0.05
+_LONGEST_NAP_S = 5.0
 
 
 @dataclass
@@ -23,6 +27,7 @@ class Member:
     engine: Engine | None = None
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     used_at: float = 0.0
+    keep_s: float | None = None  # a client's wish, until the next unload
 
 
 class Fleet:
@@ -31,9 +36,10 @@ class Fleet:
     ) -> None:
         self._members = members
         self._by_name = {n: m for m in reversed(members) for n in (m.name, *m.aliases)}
-        self._keep_alive_s = keep_alive_s
+        self._keep_alive_s = math.inf if keep_alive_s is None else keep_alive_s
         self._strict = strict
         self._unloading: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
 
     @property
     def names(self) -> list[str]:
@@ -43,8 +49,8 @@ class Fleet:
     def members(self) -> list[str]:
         return [member.name for member in self._members]
 
-    def resolve(self, name: str) -> str:
-        return self._find(name).name
+    def resolve(self, name: str, exact: bool = False) -> str:
+        return self._find(name, exact).name
 
     async def open(self, name: str) -> Engine:
         member = self._find(name)
@@ -62,6 +68,20 @@ class Fleet:
         member = self._find(name)
         return member.engine is None and member.starting.locked()
 
+    def keep(self, name: str, seconds: float) -> None:
+        member = self._find(name)
+        if member.engine is not None:
+            member.keep_s = seconds
+            member.used_at = time.monotonic()
+            self._changed.set()
+            self._watch()
+
+    def expires_s(self, name: str) -> float | None:
+        member = self._find(name)
+        if member.engine is None or self._keep_s(member) == math.inf:
+            return None
+        return max(0.0, member.used_at + self._keep_s(member) - time.monotonic())
+
     async def close(self, drain_s: float = 0.0) -> None:
         if self._unloading is not None:
             self._unloading.cancel()
@@ -70,29 +90,39 @@ class Fleet:
         engines = [m.engine for m in self._members if m.engine is not None]
         await asyncio.gather(*(engine.close(drain_s) for engine in engines))
 
-    def _find(self, name: str) -> Member:
+    def _find(self, name: str, exact: bool = False) -> Member:
         """A served name or alias; any name at all where there is one model and no strictness."""
         member = self._by_name.get(name)
         if member is not None:
             return member
-        if name in ("", "default") or (len(self._members) == 1 and not self._strict):
+        is_free = len(self._members) == 1 and not (self._strict or exact)
+        if name in ("", "default") or is_free:
             return self._members[0]
         served = ", ".join(self.names)
-        raise UnknownModel(f"there is no model {name!r} here; served: {served}", "model")
+        raise UnknownModel(f"model {name!r} not found; served: {served}", "model")
+
+    # --- unloading --------------------------------------------------------------------------------
+
+    def _keep_s(self, member: Member) -> float:
+        return self._keep_alive_s if member.keep_s is None else member.keep_s
 
     def _watch(self) -> None:
-        if self._keep_alive_s is not None and self._unloading is None:
-            self._unloading = asyncio.create_task(self._unload_idle(self._keep_alive_s))
+        if self._unloading is None or self._unloading.done():
+            self._unloading = asyncio.create_task(self._unload_idle())
 
-    async def _unload_idle(self, keep_alive_s: float) -> None:
-        while True:
-            await asyncio.sleep(min(max(keep_alive_s / 4, 0.05), 5.0))
+    async def _unload_idle(self) -> None:
+        """Runs as long as any model may have to go."""
+        while (shortest := min(map(self._keep_s, self._members))) != math.inf:
+            self._changed.clear()
             for member in self._members:
-                await self._unload_if_idle(member, keep_alive_s)
+                await self._unload_if_idle(member)
+            nap_s = min(max(shortest / 4, _SHORTEST_NAP_S), _LONGEST_NAP_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), nap_s)
 
-    async def _unload_if_idle(self, member: Member, keep_alive_s: float) -> None:
-        engine = member.engine
-        if engine is None:
+    async def _unload_if_idle(self, member: Member) -> None:
+        engine, used_at, keep_s = member.engine, member.used_at, self._keep_s(member)
+        if engine is None or time.monotonic() - used_at < keep_s:
             return
         try:
             stats = await engine.stats()
@@ -100,8 +130,8 @@ class Fleet:
             return  # it is just restarting
         if stats.running or stats.waiting:
             member.used_at = time.monotonic()
-        if time.monotonic() - member.used_at >= keep_alive_s and not member.starting.locked():
-            async with member.starting:
-                member.engine = None
-            log.info("unloading %s: unused for %.0f s", member.name, keep_alive_s)
-            await engine.close()
+        if member.used_at != used_at or member.starting.locked():
+            return
+        member.engine, member.keep_s = None, None
+        log.info("unloading %s: unused for %.0f s", member.name, keep_s)
+        await engine.close()

@@ -12,7 +12,7 @@ from segue.types import Sampling
 
 class Forbidden:
     def __init__(self, sampling: Sampling, rules: TokenRules) -> None:
-        bias = dict(sampling.logit_bias)
+        bias = rules.text_bias | sampling.logit_bias  # of two for a token the more exact one counts
         bias |= {word[0]: -np.inf for word in rules.bad_words if len(word) == 1}
         self._bias_ids = np.fromiter(bias.keys(), np.intp, len(bias))
         self._bias = np.fromiter(bias.values(), np.float32, len(bias))

@@ -1,6 +1,7 @@
 """Grammars as values: rules of nodes, whatever text they were written in."""
 
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 Range = tuple[int, int]  # of code points, both ends included
@@ -115,3 +116,19 @@ def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
 
 EMPTY = Seq(())
 ANY = Chars(char_set([(0, LAST)]))
+
+
+def settled(used: Mapping[str, Set[str]], is_ready: Callable[[str, Set[str]], bool]) -> list[str]:
+    """Names in an order in which each is ready, given those before it. `used`: what a name's readiness hangs on."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for name, others in used.items():
+        for other in others:
+            users[other].append(name)
+    found: dict[str, None] = {}
+    queue = deque(used)
+    while queue:
+        name = queue.popleft()
+        if name not in found and is_ready(name, found.keys()):
+            found[name] = None
+            queue.extend(users[name])
+    return list(found)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from segue.engine.constraint import Grammar
 from segue.engine.detokenizer import decode
 from segue.engine.output import Output, Shown
@@ -16,6 +18,7 @@ from segue.types import (
     Done,
     Event,
     Finished,
+    Progress,
     Prompted,
     Reason,
     TokenScore,
@@ -29,6 +32,8 @@ REASONS: dict[Cause, Reason] = {
     "stop_token": "stop",
     "max_tokens": "length",
     "context": "length",
+    "indent": "length",
+    "time": "length",
     "constraint": "stop",
     "dead_end": "error",
 }
@@ -39,7 +44,6 @@ class Filling:
     """How the prompts of an infill request were made; lists have an entry a prompt."""
 
     way: Way
-    num_dropped: list[int]
     texts: list[str]  # what to echo: the tokens hold more than the caller's prompt
 
 
@@ -54,10 +58,12 @@ class Job:
         vocab: Vocab,
         capabilities: Capabilities,
         rules: TokenRules,
+        num_dropped: list[int],
         grammar: Grammar | None = None,
         filling: Filling | None = None,
     ) -> None:
         self.request = request
+        self._num_dropped = num_dropped  # of each prompt
         self.seed = seed
         self.rules = rules
         self._grammar = grammar
@@ -112,10 +118,16 @@ class Job:
                     prompt,
                     wanted,
                     sampler,
-                    Output(request.stop, request.sampling.min_tokens),
+                    Output(
+                        request.stop,
+                        request.sampling.min_tokens,
+                        request.min_indent,
+                        request.include_stop,
+                    ),
                     None if candidate else request.prompt_logprobs,
                     self._salt,
                     made[0] if made else None,
+                    request.time_limit_s,
                     self._grammar.guide() if self._grammar else None,
                 )
             )
@@ -132,22 +144,37 @@ class Job:
 
     # --- the story -------------------------------------------------------------------------------
 
-    def prompted(self, leader: Sequence) -> list[Event]:
+    def read(self, leader: Sequence, now: float) -> list[Event]:
+        """So much of the prompt has been computed."""
+        if not self.request.report_progress or leader.leader is not None:
+            return []
+        return [
+            Progress(
+                leader.prompt_index,
+                min(leader.computed, leader.num_prompt),
+                leader.num_prompt,
+                leader.num_cached,
+                now - (leader.prompt_started_s or now),
+            )
+        ]
+
+    def prompted(self, leader: Sequence, now: float) -> list[Event]:
         """The prompt has been read. With max_tokens 0 that is all there was to do."""
         index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
         self._add_usage(cached=leader.num_cached)
-        filling = self._filling
         shows_text = self.request.echo or self.request.logprobs is not None
         return [
+            *self.read(leader, now),
             Prompted(
                 index,
                 tuple(tokens),
                 leader.num_cached,
                 self._prompt_text(index, tokens) if shows_text else None,
                 self._prompt_scores(leader, tokens),
-                filling.way if filling else None,
-                filling.num_dropped[index] if filling else 0,
-            )
+                self._num_dropped[index],
+                now - (leader.prompt_started_s or now),
+                self._filling.way if self._filling else None,
+            ),
         ]
 
     def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
@@ -168,15 +195,14 @@ class Job:
         cause = sequence.cause
         if cause == "max_tokens" and self._ran_out_of_context(sequence):
             cause = "context"
-        first = sequence.first_token_s or sequence.last_token_s
         end = Finished(
             self._choice(sequence.prompt_index, sequence.candidate),
             REASONS[cause],
             cause,
             sequence.num_output,
             sequence.stop,
-            max(0.0, first - (sequence.prompt_started_s or first)),
-            max(0.0, sequence.last_token_s - first),
+            sequence.prompt_s,
+            sequence.decode_s,
         )
         events = self._tell(sequence, [*self._delta(sequence, sequence.output.flush()), end])
         if self.request.max_tokens == 0:
@@ -197,7 +223,7 @@ class Job:
             return []
         scores = shown.scores if self.request.logprobs is not None else None
         choice = self._choice(sequence.prompt_index, sequence.candidate)
-        return [Delta(choice, shown.text, shown.tokens, scores)]
+        return [Delta(choice, shown.text, shown.tokens, scores, sequence.decode_s)]
 
     def _tell(self, sequence: Sequence, events: list[Event]) -> list[Event]:
         if not self._is_ranked:
@@ -237,14 +263,14 @@ class Job:
         return written if text == " " + written else text
 
     def text_piece(self, token: int) -> bytes:
-        """What a drawn token adds to the text: control tokens and the token that ends it add nothing."""
-        return b"" if self.rules.cause(token) else self.rules.text(token)
+        """What a drawn token adds to the text: unless asked for, the token that ends it and control tokens nothing."""
+        if self.rules.cause(token) and not self.request.include_stop:
+            return b""
+        return self._vocab.piece(token) if self.request.show_special else self.rules.text(token)
 
 
 def _renumbered(event: Event, choice: int) -> Event:
     match event:
-        case Delta(_, text, tokens, scores):
-            return Delta(choice, text, tokens, scores)
-        case Finished(_, reason, cause, num_tokens, stop, prompt_s, decode_s):
-            return Finished(choice, reason, cause, num_tokens, stop, prompt_s, decode_s)
+        case Delta() | Finished():
+            return msgspec.structs.replace(event, choice=choice)
     return event

@@ -7,7 +7,7 @@ expected together, and a lexeme that runs on is taken apart, down to single char
 
 from dataclasses import dataclass
 
-from segue.engine.automaton import MAX_STATES, Automaton, State, Undecided, overlap
+from segue.engine.automaton import Automaton, State, Undecided, Work, overlap
 from segue.engine.grammar import (
     Either,
     Lexeme,
@@ -25,6 +25,7 @@ from segue.engine.grammar import (
 from segue.engine.regular import regular_names
 
 _MAX_ROUNDS = 64
+_MAX_WORK = 1_000_000
 
 Lexemes = frozenset[Lexeme]
 _NONE: Lexemes = frozenset()
@@ -34,10 +35,11 @@ def cut(rules: Rules) -> Rules:
     """The rules for the parser, whose leaves are lexemes. Lexemes refer to the regular rules among `rules`."""
     apart: set[Node] = set()
     regular = regular_names(rules)
+    work = Work(_MAX_WORK)
     for _ in range(_MAX_ROUNDS):
         shaped = _Shaper(rules, regular, apart).all()
         try:
-            running_on = _Play(shaped, rules).running_on()
+            running_on = _Play(shaped, rules, work).running_on()
         except (Undecided, RecursionError):  # what can be matched is still the grammar's
             break
         if not running_on:
@@ -97,10 +99,11 @@ class _Shaper:
 class _Play:
     """Which lexemes follow which, and what the lexer makes of it."""
 
-    def __init__(self, shaped: Rules, rules: Rules) -> None:
+    def __init__(self, shaped: Rules, rules: Rules, work: Work) -> None:
         self._shaped = shaped
+        self._work = work
         lexemes = list(dict.fromkeys(_leaves(shaped)))
-        self._automaton = Automaton(lexemes, rules)
+        self._automaton = Automaton(lexemes, rules, work)
         self._first: dict[str, Lexemes] = dict.fromkeys(shaped, _NONE)
         self._nullable: set[str] = set()
         self._after: dict[str, Lexemes] = dict.fromkeys(shaped, _NONE)  # what follows a rule
@@ -112,15 +115,11 @@ class _Play:
         guilty: set[Lexeme] = set()
         expected = {self._first["root"]}
         waiting = list(expected)
-        num_states = 0
         while waiting:
             lexemes = waiting.pop()
             start: State = frozenset().union(*map(self._automaton.first, lexemes))
             states, seen = [start], {start}
             while states:
-                num_states += 1
-                if num_states > MAX_STATES:
-                    raise Undecided
                 for state, ended in self._automaton.steps(states.pop()):
                     if ended:
                         guilty |= self._guilty(state, ended)
@@ -135,6 +134,7 @@ class _Play:
 
     def _guilty(self, state: State, ended: Lexemes) -> set[Lexeme]:
         owed = [r for lexeme in ended for r in self._ranges_after(lexeme)]
+        self._work.spend(len(state) * len(owed) // 4)
         automaton = self._automaton
         return {
             automaton.owner[position]
@@ -150,9 +150,9 @@ class _Play:
     # --- what comes first in a rule, and what after a lexeme --------------------------------------
 
     def _settle(self) -> None:
-        while any(self._learn_first(name, body) for name, body in self._shaped.items()):
+        while sum(self._learn_first(name, body) for name, body in self._shaped.items()):
             pass
-        while any(self._learn_follow(name, body) for name, body in self._shaped.items()):
+        while sum(self._learn_follow(name, body) for name, body in self._shaped.items()):
             pass
 
     def _learn_first(self, name: str, body: Node) -> bool:
@@ -169,6 +169,7 @@ class _Play:
 
     def _flow(self, node: Node, after: Lexemes, learn: bool = False) -> Lexemes:
         """What can come first in this node and then `after` it; on the way, learn what follows what."""
+        self._work.spend(8 + len(after) // 8)
         match node:
             case Lexeme():
                 if learn:

@@ -23,8 +23,9 @@ class Memory:
         if sequence.salt is None:
             return None
         num_top = sequence.num_top if sequence.is_scoring_all else None
-        tokens = sequence.tokens[: self._num_common(sequence)]
-        return self._cache.match(tokens, sequence.salt, num_top, whole=not self._limits.can_trim)
+        return self._cache.match(
+            sequence.tokens, sequence.salt, num_top, whole=not self._limits.can_trim
+        )
 
     def start(self, sequence: Sequence, match: Match | None, num_reserved: int, must: bool) -> bool:
         """Give it a slot, filled from the cache as far as that goes.
@@ -83,8 +84,7 @@ class Memory:
         slot = sequence.slot
         if slot is None or sequence.salt is None:
             return
-        num_shared = min(sequence.computed, self._num_common(sequence))
-        self._cache.insert(slot, sequence.tokens[:num_shared], sequence.salt)
+        self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
         self._cache.lock(slot)
         if sequence.scores is not None and sequence.score_from == 1:
             self._cache.keep_scores(slot, sequence.scores)
@@ -98,20 +98,10 @@ class Memory:
         if not keep or sequence.salt is None or not sequence.computed:
             self._release(slot)
             return
-        num_shared = min(sequence.computed, self._num_common(sequence))
-        if num_shared < sequence.computed:
-            self._runner.trim(slot, num_shared)
-        self._cache.insert(slot, sequence.tokens[:num_shared], sequence.salt)
+        self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
         self._cache.unlock(slot)
         for redundant in self._cache.redundant(slot):
             self._release(redundant)
-
-    def _num_common(self, sequence: Sequence) -> int:
-        """Tokens that may come from others or go to them: all, or where bits are promised the prompt.
-
-        A drawn token's KV is not what the same token's would be in a prompt, bit for bit.
-        """
-        return sequence.num_prompt if self._limits.deterministic else len(sequence.tokens)
 
     def check(self) -> None:
         """Raise unless every slot has exactly one owner."""

@@ -7,7 +7,7 @@ a stop string swallowed whole is not reported. So the answer is the same however
 from typing import NamedTuple
 
 from segue.engine.detokenizer import Detokenizer
-from segue.engine.stops import StopMatcher
+from segue.engine.stops import IndentLimit, StopMatcher
 from segue.types import TokenScore
 
 
@@ -18,9 +18,17 @@ class Shown(NamedTuple):
 
 
 class Output:
-    def __init__(self, stops: tuple[str, ...], min_tokens: int = 0) -> None:
+    def __init__(
+        self,
+        stops: tuple[str, ...],
+        min_tokens: int = 0,
+        min_indent: int = 0,
+        include_stop: bool = False,
+    ) -> None:
+        self._include_stop = include_stop
         self._num_exempt = min_tokens  # tokens yet to come whose text is no stop
         self._detokenizer = Detokenizer()
+        self._indent = IndentLimit(min_indent)
         self._stops = StopMatcher(stops)
         self._num_decoded = 0  # characters out of the detokenizer, held ones included
         self._num_shown = 0
@@ -28,6 +36,7 @@ class Output:
         self._tokens: list[int] = []
         self._scores: list[tuple[int, TokenScore]] = []  # with the character each token starts at
         self.stopped_by: str | None = None
+        self.is_dedented = False
 
     def push(self, token: int, piece: bytes, score: TokenScore | None) -> None:
         """One more token; `piece` is empty for those that have no text. Sets `stopped_by` on a match."""
@@ -46,22 +55,29 @@ class Output:
 
     def flush(self) -> Shown | None:
         """The choice is over: everything that is still held back, or None if nothing is."""
-        if self.stopped_by is None:
+        if not self._is_cut:
             self._show(self._detokenizer.flush())
         if self.stopped_by is None:
             self._add(self._stops.flush())
-        else:
+        if self._is_cut:
             self._scores = [entry for entry in self._scores if entry[0] < self._num_shown]
         is_left = self._text or self._tokens or self._scores
         return self._release(len(self._scores)) if is_left else None
 
+    @property
+    def _is_cut(self) -> bool:
+        return self.stopped_by is not None or self.is_dedented
+
     def _show(self, text: str) -> None:
+        text, self.is_dedented = self._indent.push(text)
         if text:
             self._num_decoded += len(text)
             if self._num_exempt > 0:
                 shown = text
             else:
                 shown, self.stopped_by = self._stops.push(text)
+                if self.stopped_by is not None and self._include_stop:
+                    shown += self.stopped_by
             self._add(shown)
 
     def _add(self, text: str) -> None:

@@ -30,11 +30,14 @@ def prepare(
         return _fim(request, infill, vocab, capabilities, grammar)
     if infill is not None and way == "ranked" and request.max_tokens != 0:
         return _ranked(request, infill, vocab, capabilities, grammar)
-    prompts = [prompt_tokens(prompt, vocab) for prompt in request.prompts]
+    whole = [prompt_tokens(prompt, vocab) for prompt in request.prompts]
+    prompts = [_truncated(request, tokens, capabilities.context_length) for tokens in whole]
     for index, tokens in enumerate(prompts):
         _check_length(request, index, len(tokens), capabilities.context_length)
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
-    return Job(request, prompts, _seed(request), vocab, capabilities, rules, grammar)
+    num_dropped = [len(old) - len(new) for old, new in zip(whole, prompts, strict=True)]
+    seed = _seed(request)
+    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar)
 
 
 def _fim(
@@ -55,15 +58,13 @@ def _fim(
         )
     room = _room(request, capabilities)
     laid = [lay_out(prompt, infill, vocab, fim, room) for prompt in request.prompts]
-    filling = Filling(
-        "fim",
-        [each.num_dropped for each in laid],
-        [each.text for each in laid],
-    )
+    filling = Filling("fim", [each.text for each in laid])
+    num_dropped = [each.num_dropped for each in laid]
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
     rules = replace(rules, ends=rules.ends | end_tokens(vocab, fim))
     prompts = [each.tokens for each in laid]
-    return Job(request, prompts, _seed(request), vocab, capabilities, rules, grammar, filling)
+    seed = _seed(request)
+    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling)
 
 
 def _ranked(
@@ -83,13 +84,16 @@ def _ranked(
     laid = [lay_out_plain(prompt, infill, vocab, room) for prompt in request.prompts]
     for index, each in enumerate(laid):
         _check_length(request, index, len(each.tokens), capabilities.context_length)
-    filling = Filling("ranked", [each.num_dropped for each in laid], [each.text for each in laid])
+    filling = Filling("ranked", [each.text for each in laid])
+    num_dropped = [each.num_dropped for each in laid]
     suffix = read_suffix(infill.suffix, vocab)
     check_ids(suffix.tokens, vocab.size, "suffix")
     prompts = [each.tokens for each in laid]
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
     seed = _seed(request)
-    return RankedJob(request, prompts, seed, vocab, capabilities, rules, grammar, filling, suffix)
+    return RankedJob(
+        request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling, suffix
+    )
 
 
 def _room(request: CompletionRequest, capabilities: Capabilities) -> int:
@@ -104,6 +108,22 @@ def _seed(request: CompletionRequest) -> int:
     return secrets.randbits(63) if seed is None else seed
 
 
+def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> list[int]:
+    how = request.truncation
+    if how is None:
+        return tokens
+    wanted = 1 if request.max_tokens is None else request.max_tokens
+    # An answer that was promised the whole context gets half of it: the prompt needs some too.
+    room = context - min(wanted, context // 2)
+    limit = room if how.max_tokens is None else min(how.max_tokens, room)
+    if len(tokens) <= limit:
+        return tokens
+    if how.side == "end":
+        return tokens[:limit]
+    kept = min(how.num_kept, limit)
+    return tokens[:kept] + tokens[len(tokens) - (limit - kept) :]
+
+
 def _check_length(request: CompletionRequest, index: int, length: int, context: int) -> None:
     which = f"prompt {index}" if len(request.prompts) > 1 else "the prompt"
     if not length:
@@ -114,4 +134,5 @@ def _check_length(request: CompletionRequest, index: int, length: int, context: 
             f"{which} has {length} tokens, but the model's context holds {context}"
             + ("" if request.max_tokens == 0 else ", at least one of them for the answer"),
             "prompt",
+            details={"n_prompt_tokens": length, "n_ctx": context},
         )

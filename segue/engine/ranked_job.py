@@ -37,12 +37,15 @@ class RankedJob(Job):
         vocab: Vocab,
         capabilities: Capabilities,
         rules: TokenRules,
+        num_dropped: list[int],
         grammar: Grammar | None,
         filling: Filling,
         suffix: Suffix,
     ) -> None:
         self._suffix = suffix
-        super().__init__(request, prompts, seed, vocab, capabilities, rules, grammar, filling)
+        super().__init__(
+            request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling
+        )
         # The first candidate is what the request would get without a suffix; if that is the likeliest
         # beginning, the others start from the next.
         is_drawn = request.sampling.temperature > 0

@@ -1,5 +1,7 @@
 """The shape of a grammar before it is cut into lexemes: what is regular in it, and whether it can ever end."""
 
+from collections.abc import Set
+
 from segue.engine.grammar import (
     EMPTY,
     Either,
@@ -13,6 +15,11 @@ from segue.engine.grammar import (
     either,
     refs,
     seq,
+    settled,
+)
+
+MAX_DEPTH = (
+    500  # of a regular expression, through the rules it uses; what it costs grows with the square
 )
 
 
@@ -64,28 +71,31 @@ def _split(name: str, node: Node) -> tuple[list[Node], list[Node]] | None:
 
 
 def regular_names(rules: Rules) -> frozenset[str]:
-    """Rules that do not lead back to themselves, and use only such rules."""
-    found: set[str] = set()
+    """Rules that do not lead back to themselves, and use only such rules. Raises GrammarError if one is too deep."""
+    depths: dict[str, int] = {}
     used = {name: frozenset(refs(body)) for name, body in rules.items()}
-    waiting = set(rules)
-    while ready := {name for name in waiting if used[name] <= found}:
-        found |= ready
-        waiting -= ready
-    return frozenset(found)
+    for name in settled(used, lambda name, found: used[name] <= found):
+        depths[name] = _depth(rules[name], depths)
+        if depths[name] > MAX_DEPTH:
+            raise GrammarError(f"rule {name} is nested more than {MAX_DEPTH} deep")
+    return frozenset(depths)
+
+
+def _depth(node: Node, depths: dict[str, int]) -> int:
+    if isinstance(node, Ref):
+        return depths[node.name]
+    inner = [_depth(child, depths) for child in children(node)]
+    return max(inner, default=0) + (len(inner) > 1 or isinstance(node, Repeat))
 
 
 def check_ends(rules: Rules) -> None:
     """Raise unless some finite text matches root."""
-    ending: set[str] = set()
-    waiting = set(rules)
-    while ready := {name for name in waiting if _can_end(rules[name], ending)}:
-        ending |= ready
-        waiting -= ready
-    if "root" not in ending:
+    used = {name: frozenset(refs(body)) for name, body in rules.items()}
+    if "root" not in settled(used, lambda name, ending: _can_end(rules[name], ending)):
         raise GrammarError("no text matches the grammar: root always leads back to itself")
 
 
-def _can_end(node: Node, ending: set[str]) -> bool:
+def _can_end(node: Node, ending: Set[str]) -> bool:
     match node:
         case Ref(name):
             return name in ending

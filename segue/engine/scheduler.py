@@ -57,6 +57,8 @@ class _Counts:
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    prompt_s: float = 0.0
+    decode_s: float = 0.0
 
 
 class Scheduler:
@@ -196,7 +198,7 @@ class Scheduler:
         tokens = [*sequence.tokens[start : start + count], *draft]
         batch.num_cells += self._cells(sequence, len(tokens))
         batch.num_rows += len(tokens)
-        batch.spans.append(Span(sequence.slot, tokens, start, num_logits, sequence.num_prompt))
+        batch.spans.append(Span(sequence.slot, tokens, start, num_logits))
         batch.sequences.append(sequence)
 
     def _cells(self, sequence: Sequence, count: int) -> int:
@@ -285,24 +287,24 @@ class Scheduler:
         sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
         if sequence.num_pending:
             self._memory.remember(sequence)
-            return []
+            reading = [] if sequence.has_read_prompt else job.read(sequence, now)
+            return [(sequence.request_id, event) for event in reading]
         events: list[Event] = []
         if not sequence.has_read_prompt:
             sequence.has_read_prompt = True
             self._memory.remember(sequence)
             if sequence.leader is None:
                 self._counts.prompt_tokens += sequence.num_prompt
-                events += job.prompted(sequence)
+                events += job.prompted(sequence, now)
         if sequence.max_tokens > 0:
             try:
                 self._generate(job, sequence, span, rows, now)
             except RequestError as error:  # what it asked for leaves no token to draw
                 return self._fail(job, error)
         else:
-            sequence.cause = "max_tokens"
+            sequence.cause, sequence.last_token_s = "max_tokens", now
             if sequence.watched:
                 sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
-        sequence.last_token_s = now
         if sequence.cause is None:
             events += job.progressed(sequence)
         else:
@@ -310,6 +312,8 @@ class Scheduler:
             self._memory.retire(sequence, keep=not sequence.is_probe)
             events += job.finished(sequence)
             self._waiting.extendleft(reversed(job.take_more()))
+            self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s
+            self._counts.decode_s += sequence.decode_s
         if job.is_over:
             del self._jobs[sequence.request_id]
             self._counts.finished += 1
@@ -354,9 +358,7 @@ class Scheduler:
             if sequence.watched:
                 odds = raw[list(sequence.watched)] - raw[token]
                 sequence.chances.append((odds + scores.logprobs[0]).tolist())
-        if sequence.first_token_s is None:
-            sequence.first_token_s = now
-        sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token))
+        sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token), now)
         self._counts.completion_tokens += 1
 
     def _sample(self, sequence: Sequence, row: Logits) -> int | None:

@@ -40,8 +40,11 @@ class Models(Protocol):
     def names(self) -> list[str]:
         """Every served name, the default first. Aliases are included."""
 
-    def resolve(self, name: str) -> str:
-        """The served name that is meant: of a name, an alias or `default`. Raises UnknownModel."""
+    def resolve(self, name: str, exact: bool = False) -> str:
+        """The served name that is meant: of a name, an alias or `default`. Raises UnknownModel.
+
+        Where one model is served any other name means it too, unless `exact`.
+        """
 
     async def open(self, name: str) -> Engine:
         """The engine of that name, started if need be. Raises UnknownModel."""
@@ -51,6 +54,12 @@ class Models(Protocol):
 
     def is_loading(self, name: str) -> bool:
         """Whether it is being started now. Neither loaded nor loading: it waits to be used."""
+
+    def keep(self, name: str, seconds: float) -> None:
+        """Unload it once nobody used it for that long; infinity keeps it, 0 unloads it when idle."""
+
+    def expires_s(self, name: str) -> float | None:
+        """Seconds until it is unloaded if nobody uses it. None: it is not up, or stays."""
 
     async def close(self, drain_s: float = 0.0) -> None: ...
 
@@ -65,9 +74,6 @@ class Span(NamedTuple):
     tokens: Sequence[int]
     past: int  # how many tokens the slot holds already; the span is appended after them
     num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
-    # Where in the sequence the prompt ends and drawn tokens begin. Runners may compute the two by
-    # different kernels; None: a single token counts as drawn, several as prompt.
-    drawn_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,9 +86,7 @@ class Capabilities:
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
     free_rows: int = 1  # rows a step carries at about the price of one: room for drafts
-    # Logits are bitwise independent of batch-mates and chunking. They may depend on which tokens
-    # were computed as prompt and which as drawn (Span.drawn_from), so only prompts are reused.
-    deterministic: bool = False
+    deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
 
 
 class Runner(Protocol):

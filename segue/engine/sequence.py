@@ -29,6 +29,7 @@ class Sequence:
         num_top: int | None,
         salt: str | None,
         leader: "Sequence | None",
+        time_limit_s: float | None = None,
         guide: Guide | None = None,
         score_from: int = 1,
         watched: tuple[int, ...] = (),
@@ -44,6 +45,7 @@ class Sequence:
         self.output = output
         self.salt = salt  # None: neither reads nor fills the prefix cache
         self.leader = leader  # the candidate that computes the prompt for all candidates
+        self.time_limit_s = time_limit_s
         self.guide = guide  # its way through the constraint
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
         self.score_from = score_from  # the first prompt token that gets a score
@@ -113,10 +115,24 @@ class Sequence:
     def is_waiting_for_leader(self) -> bool:
         return self.leader is not None and not self.leader.has_read_prompt
 
+    @property
+    def prompt_s(self) -> float:
+        """From its first prompt token computed to its first token out."""
+        end = self.first_token_s or self.last_token_s
+        return max(0.0, end - (self.prompt_started_s or end))
+
+    @property
+    def decode_s(self) -> float:
+        """From its first token out to its last."""
+        return max(0.0, self.last_token_s - (self.first_token_s or self.last_token_s))
+
     def accept(
-        self, token: int, piece: bytes, drawn: TokenScore | None, cause: Cause | None
+        self, token: int, piece: bytes, drawn: TokenScore | None, cause: Cause | None, now: float
     ) -> None:
         """Append a drawn token, and find out whether it was the last. `cause`: it is, by itself."""
+        if self.first_token_s is None:
+            self.first_token_s = now
+        self.last_token_s = now
         self.tokens.append(token)
         self.sampler.push(token)
         if drawn is not None and drawn.logprob is not None:
@@ -126,10 +142,18 @@ class Sequence:
             self.cause, self.stop = cause, token if cause == "stop_token" else None
         elif self.output.stopped_by is not None:
             self.cause, self.stop = "stop_text", self.output.stopped_by
+        elif self.output.is_dedented:
+            self.cause = "indent"
         elif self.guide is not None and self.guide.accept(token):
             self.cause = "constraint"
         elif self.num_output >= self.max_tokens:
             self.cause = "max_tokens"
+        elif self._is_late and b"\n" in piece:
+            self.cause = "time"
+
+    @property
+    def _is_late(self) -> bool:
+        return self.time_limit_s is not None and self.decode_s > self.time_limit_s
 
     def rewind(self) -> None:
         """Its KV is gone; everything is computed again later, from tokens that stay as they are."""

@@ -1,4 +1,4 @@
-"""Stop strings, matched on text.
+"""Stop strings, matched on text, and the end of an indented block.
 
 A match is the first moment at which some stop string is a suffix of all text so far; if several are, the
 longest wins. Text is held back only while it could still become a stop string: what is held is the longest
@@ -52,3 +52,28 @@ class StopMatcher:
             if any(stop.startswith(tail) for stop in self._stops):
                 return size
         return 0
+
+
+class IndentLimit:
+    """Ends a text at a later line that is indented by fewer than `least` blanks, an empty one too.
+
+    The new line and its blanks are still shown: where the next text would be is not ours to judge.
+    """
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+        self._num_blanks: int | None = None  # of the line that is beginning; None: inside a line
+
+    def push(self, text: str) -> tuple[str, bool]:
+        """What of it may be shown, and whether the text is over."""
+        if not self._least:
+            return text, False
+        for at, char in enumerate(text):
+            if self._num_blanks is not None:
+                if char in " \t":
+                    self._num_blanks += 1
+                    continue
+                if self._num_blanks < self._least:
+                    return text[:at], True
+            self._num_blanks = 0 if char == "\n" else None
+        return text, False

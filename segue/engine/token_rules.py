@@ -24,6 +24,7 @@ class TokenRules:
     end: int | None = None  # the one to draw where a text is to end
     stops: frozenset[int] = frozenset()  # tokens that end it by the caller's
     ignores_ends: bool = False
+    text_bias: dict[int, float] = field(default_factory=dict)  # besides the one by token id
     bad_words: tuple[tuple[int, ...], ...] = ()
     breakers: Breakers = field(default_factory=dict)
     text: Callable[[int], bytes] = _no_text  # what a token adds to the text
@@ -50,6 +51,7 @@ def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules
         end=min(vocab.end_tokens, default=None) if vocab.eos is None else vocab.eos,
         stops=frozenset(sampling.stop_token_ids),
         ignores_ends=sampling.ignore_eos,
+        text_bias=_text_bias(sampling, vocab),
         bad_words=_bad_words(sampling.bad_words, vocab),
         breakers=_breakers(sampling, vocab),
         text=lambda token: b"" if vocab.is_control(token) else vocab.piece(token),
@@ -63,6 +65,14 @@ def _check_ids(name: str, tokens: Iterable[int], vocab_size: int) -> None:
                 f"{name} names token id {token}, but the model's ids are 0 to {vocab_size - 1}",
                 name,
             )
+
+
+def _text_bias(sampling: Sampling, vocab: Vocab) -> dict[int, float]:
+    return {
+        token: bias
+        for text, bias in sampling.text_bias
+        for token in vocab.tokenize(text, False, False)
+    }
 
 
 def _bad_words(words: tuple[str, ...], vocab: Vocab) -> tuple[tuple[int, ...], ...]:

@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -45,7 +44,6 @@ log = logging.getLogger("segue.worker")
 
 EXIT_STEP_FAILED = 70
 _NUM_COMPILERS = 2
-_COMPILER_STACK = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
 _COMPILER_NICENESS = 10
 _SWITCH_S = 0.001  # the step thread must not wait long for Python code of the others
 _HELD_S = 0.002  # how often to look whether a slow constraint lets its sequences go on
@@ -96,7 +94,8 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
         return
     worker = Worker(loaded, outbox, chunk_rows, arrived)
     threading.Thread(target=worker.serve_inbox, daemon=True).start()
-    _start_compilers(worker.serve_compiler)
+    for _ in range(_NUM_COMPILERS):
+        threading.Thread(target=worker.serve_compiler, daemon=True).start()
     gc.collect()
     gc.freeze()  # what the model brought stays; collections look at requests only
     outbox.send(Ready(loaded.info))
@@ -105,13 +104,6 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
     except Exception:
         log.exception("a step failed; the worker ends")
         os._exit(EXIT_STEP_FAILED)
-
-
-def _start_compilers(serve: Callable[[], None]) -> None:
-    usual = threading.stack_size(_COMPILER_STACK)
-    for _ in range(_NUM_COMPILERS):
-        threading.Thread(target=serve, daemon=True).start()
-    threading.stack_size(usual)
 
 
 def _listen(sock: socket.socket, arrived: Arrivals) -> None:
@@ -179,7 +171,7 @@ class Worker:
 
     def _refuse(self, request_id: str, error: Exception) -> None:
         if isinstance(error, SegueError):
-            failed = Failed(error.code, error.message, error.param)
+            failed = Failed(error.code, error.message, error.param, details=error.details)
         else:
             log.error("request %s could not be prepared", request_id, exc_info=error)
             failed = Failed("engine_fault", "the request could not be prepared")

@@ -45,14 +45,13 @@ class _Builder:
 
     def model(self) -> ov.Model:
         embedding = self.weight("token_embd.weight")
-        ids = op.convert(op.unsqueeze(self.inputs["input_ids"], _ints(1)), "i32")
-        hidden = op.gather(embedding, ids, _ints(0))  # [rows, 1, width]
+        ids = op.convert(self.inputs["input_ids"], "i32")
+        hidden = op.gather(embedding, ids, _ints(0))  # [rows, width]
         cos_sin = self.turns()
         for layer in range(self.shape.layers):
             hidden = op.add(hidden, self.attention(layer, hidden, cos_sin))
             hidden = op.add(hidden, self.feed_forward(layer, hidden))
         hidden = op.gather(hidden, self.inputs["logit_rows"], _ints(0))
-        hidden = op.reshape(hidden, _ints([0, self.shape.width]), True)
         hidden = self.norm(hidden, "output_norm.weight")
         is_tied = "output.weight" not in self.entry.places
         head = embedding if is_tied else self.weight("output.weight")
@@ -61,10 +60,11 @@ class _Builder:
 
     def turns(self) -> tuple[Node, Node]:
         """Cosine and sine of each row's angles, [rows, 1, 1, head_dim]."""
-        positions = op.convert(op.unsqueeze(self.inputs["position_ids"], _ints([1, 2])), "f32")
-        angles = op.multiply(positions, op.constant(self.entry.values("rope").reshape(1, 1, -1)))
+        positions = op.convert(op.unsqueeze(self.inputs["position_ids"], _ints([1, 2, 3])), "f32")
+        speeds = self.entry.values("rope").reshape(1, 1, 1, -1)
+        angles = op.multiply(positions, op.constant(speeds))
         angles = op.concat([angles, angles], -1)
-        return op.unsqueeze(op.cos(angles), _ints(1)), op.unsqueeze(op.sin(angles), _ints(1))
+        return op.cos(angles), op.sin(angles)
 
     def attention(self, layer: int, hidden: Node, cos_sin: tuple[Node, Node]) -> Node:
         shape, prefix = self.shape, f"blk.{layer}."
@@ -73,9 +73,7 @@ class _Builder:
         query, key, value = self.products(normed, prefix, "attn_qkv", sizes)
         query = self.turned(query, f"{prefix}attn_q_norm.weight", shape.heads, cos_sin)
         key = self.turned(key, f"{prefix}attn_k_norm.weight", shape.kv_heads, cos_sin)
-        value = op.reshape(value, _ints([0, sizes[2]]), True)
         attended = self.paged(layer, query, key, value)
-        attended = op.reshape(attended, _ints([0, 1, sizes[0]]), True)
         return self.product(attended, f"{prefix}attn_output")
 
     def feed_forward(self, layer: int, hidden: Node) -> Node:
@@ -98,16 +96,15 @@ class _Builder:
     def turned(self, x: Node, norm: str, heads: int, cos_sin: tuple[Node, Node]) -> Node:
         """Split into heads, normalised where the model does so, and turned by position; flat again."""
         head_dim, half = self.shape.head_dim, self.shape.head_dim // 2
-        x = op.reshape(x, _ints([0, 0, heads, head_dim]), True)
+        x = op.reshape(x, _ints([0, heads, 1, head_dim]), True)
         if norm in self.entry.places:
             x = self.norm(x, norm)
-        x = op.transpose(x, _order(0, 2, 1, 3))
         first = op.slice(x, _ints([0]), _ints([half]), _ints([1]), _ints([3]))
         second = op.slice(x, _ints([half]), _ints([head_dim]), _ints([1]), _ints([3]))
         minus = op.constant(np.full((1, 1, 1, 1), -1, np.float32))
         across = op.concat([op.multiply(second, minus), first], -1)
         x = op.add(op.multiply(x, cos_sin[0]), op.multiply(across, cos_sin[1]))
-        return op.reshape(op.transpose(x, _order(0, 2, 1, 3)), _ints([0, heads * head_dim]), True)
+        return op.reshape(x, _ints([0, heads * head_dim]), True)
 
     def paged(self, layer: int, query: Node, key: Node, value: Node) -> Node:
         shape = self.shape
@@ -118,7 +115,7 @@ class _Builder:
         self.caches += caches
         named = [self.inputs[name] for name in list(INPUTS)[2:6]]
         arguments = [query, key, value, *caches, *named, *self._options()]
-        node = PagedAttention([argument.output(0) for argument in arguments])
+        node = PagedAttention([_output(argument) for argument in arguments])
         for kind in "kv":  # which the plugin cannot tell from the flat inputs
             node.get_rt_info()[f"num_{kind}_heads"] = shape.kv_heads
             node.get_rt_info()[f"{kind}_head_size"] = shape.head_dim
@@ -158,7 +155,7 @@ class _Builder:
     def product(self, x: Node, name: str) -> Node:
         y = op.matmul(x, self.weight(f"{name}.weight"), False, True)
         if f"{name}.bias" in self.entry.places:
-            y = op.add(y, op.constant(self.entry.values(f"{name}.bias").reshape(1, 1, -1)))
+            y = op.add(y, op.constant(self.entry.values(f"{name}.bias").reshape(1, -1)))
         return y
 
     def weight(self, name: str) -> Node:
@@ -168,7 +165,9 @@ class _Builder:
         if place.form == "f32":
             return op.constant(stored, shared_memory=True)
         if place.form == "f16":
-            return op.convert(op.constant(stored, shared_memory=True), "f32")
+            widened = op.convert(op.constant(stored, shared_memory=True), "f32")
+            widened.get_rt_info()["decompression_0"] = ""  # or it would be widened once and for all
+            return widened
         rows, columns = place.shape
         groups = [rows, columns // GROUP, GROUP]
         integers = ov.Tensor(stored, ov.Shape(groups), ELEMENT_TYPES[place.form])
@@ -187,5 +186,6 @@ def _ints(values: int | list[int]) -> Node:
     return op.constant(np.array(values, np.int64))
 
 
-def _order(*axes: int) -> Node:
-    return op.constant(np.array(axes, np.int32))
+def _output(node: Node) -> Node:
+    """Some operations give a node, those with several outputs one of these."""
+    return node.output(0) if isinstance(node, ov.Node) else node

@@ -1,8 +1,8 @@
 """Spans as the graph wants them: rows of subsequences with the blocks each one reads and writes.
 
-Attention has one kernel for a single row and another for several; their last bits differ. So that a token's bits do
-not hang on how it was scheduled, prompt tokens always go through the second and drawn ones through the first: each
-drawn token is a subsequence of its own, and a prompt's lone token gets a row behind it that means nothing.
+Attention has one kernel for a single row and another, twice as fast over long contexts, for several; their bits differ.
+So that a token's bits do not hang on how it was scheduled, every token is a subsequence of its own: read or drawn,
+alone or in a draft, it goes through the first. Where no bits are promised, a span stays whole.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ class Rows:
 
     block_size: int
     scratch: int
+    is_exact: bool = True  # a token's bits do not depend on the span it came in
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     begins: list[int] = field(default_factory=lambda: [0])
@@ -32,14 +33,12 @@ class Rows:
     has_longer: bool = False  # than one row: some subsequence
 
     def add(self, span: Span, blocks: Sequence[int]) -> None:
-        start, end = span.past, span.past + len(span.tokens)
-        middle = min(max(start, _drawn_from(span)), end)
-        rows: list[int] = []
-        if start < middle:
-            rows += self._append(span.tokens[: middle - start], start, blocks, is_prompt=True)
-        for at in range(middle, end):
-            rows += self._append([span.tokens[at - start]], at, blocks, is_prompt=False)
-        self.wanted += rows[len(rows) - span.num_logits :]
+        first = len(self.ids)
+        size = 1 if self.is_exact else max(len(span.tokens), 1)
+        for start in range(0, len(span.tokens), size):
+            self._append(span.tokens[start : start + size], span.past + start, blocks)
+        self.wanted += range(len(self.ids) - span.num_logits, len(self.ids))
+        self.has_longer = self.has_longer or (len(self.ids) - first > 1 and not self.is_exact)
 
     def pad(self, num_threads: int) -> None:
         """Enough rows that no step takes a kernel made for few: two, or a subsequence a thread.
@@ -47,7 +46,7 @@ class Rows:
         A subsequence of two rows does for both, however many threads there are.
         """
         if not self.has_longer and len(self.pasts) < max(2, num_threads):
-            self._append([0], 0, [self.scratch], is_prompt=True)
+            self._append([0, 0], 0, [self.scratch])
         # The output projection is one more product, and it sees the wanted rows only.
         self.wanted += [0] * max(0, 2 - len(self.wanted))
 
@@ -64,28 +63,11 @@ class Rows:
             "logit_rows": np.array(self.wanted, np.int64),
         }
 
-    def _append(
-        self, tokens: Sequence[int], past: int, blocks: Sequence[int], is_prompt: bool
-    ) -> range:
-        """The rows of `tokens`."""
-        first, tokens = len(self.ids), list(tokens)
-        rows = range(first, first + len(tokens))
-        if is_prompt and len(tokens) == 1:
-            tokens *= 2
+    def _append(self, tokens: Sequence[int], past: int, blocks: Sequence[int]) -> None:
         end = past + len(tokens)
-        num_blocks = -(-end // self.block_size)
         self.ids += tokens
         self.positions += range(past, end)
         self.begins.append(len(self.ids))
         self.pasts.append(past)
-        self.blocks += blocks[:num_blocks]
-        self.blocks += [self.scratch] * (num_blocks - len(blocks))  # for the row without meaning
+        self.blocks += blocks[: -(-end // self.block_size)]
         self.block_begins.append(len(self.blocks))
-        self.has_longer = self.has_longer or len(tokens) > 1
-        return rows
-
-
-def _drawn_from(span: Span) -> int:
-    if span.drawn_from is not None:
-        return span.drawn_from
-    return span.past if len(span.tokens) == 1 else span.past + len(span.tokens)

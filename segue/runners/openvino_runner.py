@@ -68,8 +68,11 @@ class OpenVinoRunner:
             cells_per_block=BLOCK,
             free_rows=FREE_ROWS,
         )
-        proven = not fast_kv and is_deterministic(self)
-        self._capabilities = replace(self._capabilities, deterministic=proven)
+        self._is_exact = True
+        self._is_exact = not fast_kv and is_deterministic(
+            self
+        )  # else the faster kernel may as well serve
+        self._capabilities = replace(self._capabilities, deterministic=self._is_exact)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -83,7 +86,7 @@ class OpenVinoRunner:
         self._check(spans)
         if not any(span.tokens for span in spans):
             return self._logits[:0]
-        rows = Rows(BLOCK, scratch=self._kv.num_blocks)
+        rows = Rows(BLOCK, self._kv.num_blocks, self._is_exact)
         for span in spans:
             self._copy(self._tables.append(span.slot, len(span.tokens)))
             rows.add(span, self._tables.blocks(span.slot))

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -35,7 +36,7 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
-from segue.types import Done, Event, Failed
+from segue.types import CompletionRequest, Done, Event, Failed, Prompted, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +63,14 @@ class Completions:
         try:
             call = await self._read(receive, stamp)
             headers += _report(call)
-            async with Feed(lambda: self._submit(call), receive) as feed:
-                if call.stream:
-                    await self._stream(call, feed, send, headers)
-                else:
-                    await self._answer(call, feed, send, headers)
+            try:
+                async with Feed(lambda: self._submit(call), receive) as feed:
+                    if call.stream:
+                        await self._stream(call, feed, send, headers)
+                    else:
+                        await self._answer(call, feed, send, headers)
+            finally:
+                self._keep(call)  # from now on
         except Disconnected:
             return
         except SegueError as error:
@@ -75,14 +79,28 @@ class Completions:
     async def _read(self, receive: Receive, stamp: Stamp) -> Call:
         body = await _body(receive)
         call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
-        model = self.models.resolve(call.request.model)
+        model = self.models.resolve(call.request.model, self.operation.exact_model)
         return msgspec.structs.replace(
             call, request=msgspec.structs.replace(call.request, model=model)
         )
 
     async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
-        engine = await self.models.open(call.request.model)
-        return engine.submit(call.request)
+        request = call.request
+        if not request.prompts:
+            # Nothing to complete: the request was for the model to be loaded, or to go.
+            if call.keep_s != 0:
+                await self.models.open(request.model)
+            self._keep(call)
+            return _nothing(request)
+        engine = await self.models.open(request.model)
+        if self.operation.adapt:
+            request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
+            engine = await self.models.open(request.model)  # it may have been unloaded meanwhile
+        return engine.submit(request)
+
+    def _keep(self, call: Call) -> None:
+        if call.keep_s is not None:
+            self.models.keep(call.request.model, call.keep_s)
 
     async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
         tally = Tally(call.request)
@@ -91,6 +109,7 @@ class Completions:
                 if isinstance(event, Failed):
                     raise _raised(event)
                 tally.push(event)
+        headers += _found(tally.prompts)
         await _send(send, Reply(self.operation.renderer(call).fold(tally)), headers)
 
     async def _stream(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
@@ -100,6 +119,7 @@ class Completions:
         for event in events:
             if isinstance(event, Failed):
                 raise _raised(event)
+        headers += _found(event for event in events if isinstance(event, Prompted))
         await _start(send, frame, headers)
         while True:
             objects, is_over = self._render(renderer, events)
@@ -117,14 +137,19 @@ class Completions:
         try:
             for event in events:
                 if isinstance(event, Failed):
-                    return [*objects, self.error(_raised(event)).body], True
+                    return [*objects, self._broken(event)], True
                 objects += renderer.push(event)
                 if isinstance(event, Done):
                     return objects, True
         except Exception:
             logger.exception("an answer could not be rendered")
-            return [*objects, self.error(_raised(FAULT)).body], True
+            return [*objects, self._broken(FAULT)], True
         return objects, False
+
+    def _broken(self, failed: Failed) -> Any:
+        """The last object of a stream that cannot go on."""
+        shape = self.operation.stream_error or self.error
+        return shape(_raised(failed)).body
 
 
 @dataclass(frozen=True)
@@ -139,24 +164,36 @@ class Companions:
         try:
             values = dict(scope["path_params"])
             if self.companion.table.rows:
-                values |= self.companion.table.read(_decode(await _body(receive))).values
+                values |= self.companion.table.read(await self._given(scope, receive)).values
             await _send(send, await self.companion.answer(self.service, values))
         except Disconnected:
             return
         except SegueError as error:
             await _send(send, self.error(error), error_headers(error))
 
+    async def _given(self, scope: Scope, receive: Receive) -> Any:
+        if self.companion.method == "POST":
+            return _decode(await _body(receive))
+        return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
 
 def _stamp(scope: Scope) -> Stamp:
     request_id = secrets.token_hex(12)
     given = dict(scope["headers"]).get(b"x-request-id", b"")
+    arrived = time.time()
     return Stamp(
         request_id=request_id,
         public_id=given.decode() if _REQUEST_ID.fullmatch(given) else request_id,
-        created=int(time.time()),
+        created=int(arrived),
+        arrived=arrived,
         seed=secrets.randbits(53),  # a JSON number in every language
         fingerprint=f"segue-{__version__}",
+        now=time.time,
     )
+
+
+async def _nothing(request: CompletionRequest) -> AsyncGenerator[Event, None]:
+    yield Done(Usage(0, 0, 0), request.sampling.seed or 0)
 
 
 def _report(call: Call) -> list[Header]:
@@ -165,6 +202,12 @@ def _report(call: Call) -> list[Header]:
     if names:
         headers.append((b"x-segue-ignored", ", ".join(names).encode()))
     return headers
+
+
+def _found(prompts: Iterable[Prompted]) -> list[Header]:
+    """What only the engine could tell of a request."""
+    num_dropped = sum(prompt.num_dropped for prompt in prompts)
+    return [(b"x-segue-truncated", b"%d" % num_dropped)] if num_dropped else []
 
 
 async def _body(receive: Receive) -> bytes:
@@ -193,7 +236,7 @@ async def _off_loop_if_large(body: bytes, parse: Callable[[], Call]) -> Call:
 
 def _raised(failed: Failed) -> SegueError:
     leaf = BY_CODE.get(failed.code, EngineFault)
-    return leaf(failed.message, failed.param, failed.retry_after_s)
+    return leaf(failed.message, failed.param, failed.retry_after_s, failed.details)
 
 
 async def _start(send: Send, frame: Frame, headers: Iterable[Header]) -> None:

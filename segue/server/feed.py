@@ -75,7 +75,9 @@ class Feed:
                         return
             raise RuntimeError("the engine's events ended without Done or Failed")
         except SegueError as error:
-            self._put(Failed(error.code, error.message, error.param, error.retry_after_s))
+            self._put(
+                Failed(error.code, error.message, error.param, error.retry_after_s, error.details)
+            )
         except Exception:
             logger.exception("a request failed")
             self._put(FAULT)

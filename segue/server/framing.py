@@ -49,6 +49,8 @@ FRAMES: dict[Framing, Frame] = {
     "ndjson": Frame(b"application/x-ndjson", b"", b"\n", b"", b"", False),
 }
 
+TEXT = "text/plain; charset=utf-8"
+
 # Proxies that buffer would undo streaming.
 STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache"),
@@ -60,14 +62,14 @@ def reply_messages(reply: Reply, headers: Iterable[Header] = ()) -> list[Message
     """The ASGI messages of a whole answer."""
     is_text = isinstance(reply.body, str)
     body = reply.body.encode() if is_text else encode(reply.body)
-    content_type = b"text/plain; charset=utf-8" if is_text else b"application/json"
-    own = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
-    size = (b"content-length", b"%d" % len(body))
+    usual = {"content-type": TEXT if is_text else "application/json"}
+    own = {**usual, **dict(reply.headers), "content-length": f"{len(body)}"}
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in own.items()]
     return [
         {
             "type": "http.response.start",
             "status": reply.status,
-            "headers": [(b"content-type", content_type), size, *own, *headers],
+            "headers": [*encoded, *headers],
         },
         {"type": "http.response.body", "body": body},
     ]

@@ -1,5 +1,7 @@
 """What companion endpoints ask of the served models."""
 
+import time
+
 from segue.dialects.base import Card
 from segue.engine.seam import Models
 from segue.errors import Unavailable, UnknownModel
@@ -14,6 +16,9 @@ class ModelService:
         self._started = started
         self.version = version
 
+    def now(self) -> float:
+        return time.time()
+
     def cards(self) -> list[Card]:
         return [self._card(name) for name in self._models.names]
 
@@ -26,7 +31,7 @@ class ModelService:
     def _card(self, name: str) -> Card:
         engine = self._models.loaded(name)
         if engine is not None:
-            return Card(name, self._started, "ok", engine.info)
+            return Card(name, self._started, "ok", engine.info, self._models.expires_s(name))
         is_loading = self._models.is_loading(name)
         return Card(name, self._started, "loading" if is_loading else "idle", None)
 

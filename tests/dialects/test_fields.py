@@ -27,13 +27,20 @@ TABLE = Table(
         ({"n": None, "count": 3}, {"n": 3}),
         ({"options": None}, {}),
         ({"options": {"n": 2, "deep": True}}, {"n": 2, "shape.deep": True}),
-        ({"user": "u", "id": "i"}, {}),
     ],
 )
 def test_values_go_to_their_targets(body: dict[str, Any], values: dict[str, Any]) -> None:
     draft = TABLE.read(body)
     assert draft.values == {"shape.deep": False} | values
     assert draft.ignored == []
+
+
+def test_a_row_without_target_is_checked_and_reported() -> None:
+    draft = TABLE.read({"user": "u", "id": None})
+    assert draft.values == {"shape.deep": False}
+    assert draft.ignored == ["user"]
+    with pytest.raises(InvalidField, match="user must be"):
+        TABLE.read({"user": 5})
 
 
 def test_first_spelling_wins_and_the_rest_is_reported() -> None:

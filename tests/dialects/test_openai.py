@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import pytest
@@ -72,6 +73,15 @@ def test_request_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"repeat_penalty": 1.1}, "repetition_penalty", 1.1),
         ({"repeat_last_n": 64}, "penalty_window", 64),
         ({"logit_bias": {"5": -100}}, "logit_bias", {5: -100.0}),
+        ({"logit_bias": [[5, False]]}, "logit_bias", {5: -math.inf}),
+        ({"logit_bias": {"5": 1, "up": 2}}, "text_bias", (("up", 2.0),)),
+        ({"samplers": ["top-k", "Temp"]}, "order", ("top_k", "temperature")),
+        ({"samplers": "kt"}, "order", ("top_k", "temperature")),
+        ({"samplers": []}, "order", ()),
+        ({"mirostat": 2}, "mirostat", 2),
+        ({"dry_penalty_last_n": 9}, "dry_window", 9),
+        ({"dry_sequence_breakers": ["a"]}, "dry_sequence_breakers", ("a",)),
+        ({"ignore_eos": True}, "ignore_eos", True),
         ({"seed": 7}, "seed", 7),
         ({"seed": -1}, "seed", 99),
     ],
@@ -104,6 +114,14 @@ def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
         ({"seed": 2**63}, "seed"),
         ({"user": 5}, "user"),
+        ({"samplers": ["banana"]}, "samplers"),
+        ({"samplers": "q"}, "samplers"),
+        ({"samplers": "k" * 33}, "samplers"),
+        ({"logit_bias": {"5": True}}, "logit_bias"),
+        ({"logit_bias": {"5": 101}}, "logit_bias"),
+        ({"logit_bias": [[5]]}, "logit_bias"),
+        ({"logit_bias": [[-1, 1]]}, "logit_bias"),
+        ({"logit_bias": [[None, 1]]}, "logit_bias"),
     ],
 )
 def test_refused(body: dict[str, Any], param: str) -> None:
@@ -115,11 +133,11 @@ def test_refused(body: dict[str, Any], param: str) -> None:
 
 def test_ineffective_fields_are_named() -> None:
     call = parse(
-        stream_options={"include_usage": True, "x": 1}, mirostat=1, n_predict=5, max_tokens=4
+        stream_options={"include_usage": True, "x": 1}, banana=1, n_predict=5, max_tokens=4
     )
     assert call.request.max_tokens == 4
     assert set(call.ignored) == {
-        "mirostat",
+        "banana",
         "n_predict",
         "stream_options.include_usage",
         "stream_options.x",

@@ -70,3 +70,24 @@ def test_stops_do_not_count_before_min_tokens() -> None:
     shown = output.flush()
     assert shown is not None
     assert (shown.text, output.stopped_by) == ("aba", "ab")
+
+
+def test_a_stop_that_is_included_is_shown_whole_and_scored() -> None:
+    output = Output(("STOP",), include_stop=True)
+    for token, piece in enumerate([b"e ST", b"OP more"]):
+        output.push(token, piece, scored(token, piece))
+    shown = output.flush()
+    assert shown is not None
+    assert (shown.text, [score.token for score in shown.scores]) == ("e STOP", [0, 1])
+
+
+def test_a_dedented_line_is_cut_with_its_scores() -> None:
+    output = Output(("stop",), min_indent=1)
+    pieces = [b"a\n", b" b", b"\n", b"cd"]
+    for i, piece in enumerate(pieces):
+        output.push(i, piece, TokenScore(i, piece, -1.0, 1, ()))
+    shown = output.flush()
+    assert output.is_dedented
+    assert shown is not None
+    assert shown.text == "a\n b\n"
+    assert [score.token for score in shown.scores] == [0, 1, 2]

@@ -3,7 +3,7 @@ import pytest
 from segue.engine.prepare import prepare
 from segue.errors import InvalidField, PromptTooLong
 from segue.runners.fake import FakeVocab, default_capabilities
-from segue.types import CompletionRequest, Prompt, Sampling
+from segue.types import CompletionRequest, Prompt, Sampling, Truncation
 from tests.engine.harness import ask
 
 LIMITS = default_capabilities(context_length=20)
@@ -34,8 +34,9 @@ def test_ids_outside_the_vocabulary_name_the_field(token: int) -> None:
 
 def test_length() -> None:
     assert len(tokens_of(ask("x" * 19))[0]) == 19
-    with pytest.raises(PromptTooLong, match="prompt 1 has 20 tokens"):
+    with pytest.raises(PromptTooLong, match="prompt 1 has 20 tokens") as raised:
         tokens_of(ask("x", "x" * 20))
+    assert raised.value.details == {"n_prompt_tokens": 20, "n_ctx": 20}
     assert len(tokens_of(ask("x" * 20, max_tokens=0))[0]) == 20
     with pytest.raises(InvalidField, match="empty"):
         tokens_of(ask(""))
@@ -44,3 +45,28 @@ def test_length() -> None:
 def test_candidates() -> None:
     assert len(tokens_of(ask("a", "b", n=2, best_of=3))) == 6
     assert len(tokens_of(ask("a", "b", n=2, max_tokens=0))) == 2
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize(
+    ("how", "max_tokens", "kept"),
+    [
+        (Truncation(), 4, LETTERS[-16:]),
+        (Truncation(), None, LETTERS[-19:]),
+        (Truncation(), 99, LETTERS[-10:]),
+        (Truncation(), 0, LETTERS[-20:]),
+        (Truncation(num_kept=2), 4, "ab" + LETTERS[-14:]),
+        (Truncation(num_kept=99), 4, LETTERS[:16]),
+        (Truncation(side="end"), 4, LETTERS[:16]),
+        (Truncation(max_tokens=3), 4, "xyz"),
+        (Truncation(max_tokens=99), 4, LETTERS[-16:]),
+    ],
+)
+def test_truncation(how: Truncation, max_tokens: int | None, kept: str) -> None:
+    request = ask(LETTERS, "short", truncation=how, max_tokens=max_tokens)
+    cut, whole = tokens_of(request)
+    assert bytes(cut).decode() == kept
+    if how.max_tokens != 3:
+        assert bytes(whole) == b"short"

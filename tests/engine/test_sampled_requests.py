@@ -125,3 +125,31 @@ def test_state_does_not_depend_on_drafts_or_preemption(sampling: Sampling) -> No
     crowded, stats = run(free_rows=4, num_cells=160, num_slots=8, context_length=100)
     assert stats.preemptions > 0
     assert crowded == plain
+
+
+def ending(sampling: Sampling, **request: object) -> tuple[str, str | int | None]:
+    """The text and its stop, of a model that counts its digits and is stopped by one of them."""
+    (story,) = scripted().run(ask("0", sampling=sampling, max_tokens=20, **request))
+    return story.texts[0], story.finished[0].stop
+
+
+def test_what_ended_a_text_is_part_of_it_where_asked_for() -> None:
+    text, _ = ending(greedy(), stop=("34",))
+    assert ending(greedy(), stop=("34",), include_stop=True) == (text + "34", "34")
+    by_token = greedy(stop_token_ids=(ord("5"),))
+    text, _ = ending(by_token)
+    assert ending(by_token, include_stop=True) == (text + "5", ord("5"))
+
+
+def test_control_tokens_are_shown_where_asked_for() -> None:
+    always_end = greedy(logit_bias={EOS: 100.0})
+    assert ending(always_end) == ("", None)
+    assert ending(always_end, include_stop=True) == ("", None)
+    assert ending(always_end, show_special=True) == ("", None)
+    shown = ending(always_end, show_special=True, include_stop=True)
+    assert shown == ("<|endoftext|>", None)
+
+
+def test_a_bias_on_an_id_counts_more_than_one_on_a_text() -> None:
+    sampling = greedy(text_bias=(("A", 90.0), ("B", 80.0)), logit_bias={65: -90.0})
+    assert Bench().run(ask("x", sampling=sampling, max_tokens=3))[0].texts[0] == "BBB"

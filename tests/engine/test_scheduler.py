@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import BOS, FakeRunner, FakeVocab, default_capabilities
-from segue.types import CompletionRequest, Infill, Prompt, Sampling
+from segue.types import CompletionRequest, Delta, Infill, Progress, Prompt, Sampling, Truncation
 from tests.engine.harness import Bench, ask
 
 
@@ -256,3 +256,52 @@ def test_preempted_sequences_finish_too(num_cells: int) -> None:
     stories = bench.run(*(ask(f"{i} some prompt", max_tokens=60) for i in range(6)))
     assert all(story.done is not None for story in stories)
     assert bench.scheduler.stats.preemptions > 0
+
+
+def scripted(text: str, **limits: int) -> Bench:
+    return Bench(FakeRunner(default_capabilities(**limits), script=text.encode()))
+
+
+def test_a_line_indented_less_ends_the_choice() -> None:
+    (story,) = scripted("if x:\n  y\nz").run(ask("p", min_indent=2, max_tokens=50))
+    assert story.texts[0] == "if x:\n  y\n"
+    assert (story.finished[0].reason, story.finished[0].cause) == ("length", "indent")
+
+
+def test_a_choice_that_is_late_ends_with_its_line() -> None:
+    """The clock of the bench ticks once a step."""
+    bench = scripted("a\nb\nc\nd\n", free_rows=1)
+    (story,) = bench.run(ask("p", time_limit_s=2.5, max_tokens=50))
+    assert story.texts[0] == "a\nb\n"
+    assert (story.finished[0].reason, story.finished[0].cause) == ("length", "time")
+
+
+def test_progress_is_told_on_request() -> None:
+    bench = Bench(chunk_rows=10)
+    quiet, told = bench.run(ask("x" * 25), ask("y" * 25, n=2, report_progress=True))
+    assert not any(isinstance(event, Progress) for event in quiet.events)
+    steps = [event for event in told.events if isinstance(event, Progress)]
+    assert [step.num_read for step in steps][-1] == 25
+    assert sorted(step.num_read for step in steps) == [step.num_read for step in steps]
+    assert len(steps) >= 3
+    assert all((step.prompt, step.num_tokens, step.num_cached) == (0, 25, 0) for step in steps)
+    assert told.events.index(steps[-1]) < told.events.index(told.prompted[0])
+
+
+def test_truncated_tokens_are_reported() -> None:
+    bench = Bench(context_length=20)
+    (story,) = bench.run(ask("x" * 30, "x", truncation=Truncation(), max_tokens=5))
+    assert [story.prompted[i].num_dropped for i in range(2)] == [15, 0]
+    assert story.done is not None
+    assert story.done.usage.prompt_tokens == 16
+
+
+def test_times_are_told_as_they_pass() -> None:
+    bench = Bench(free_rows=1)
+    (story,) = bench.run(ask("x", max_tokens=4))
+    times = [event.decode_s for event in story.events if isinstance(event, Delta)]
+    assert times == sorted(times)
+    assert times[-1] == story.finished[0].decode_s > 0
+    stats = bench.scheduler.stats
+    assert stats.decode_s == story.finished[0].decode_s
+    assert stats.prompt_s == story.finished[0].prompt_s

@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.engine.stops import StopMatcher
+from segue.engine.stops import IndentLimit, StopMatcher
 
 texts = st.text(alphabet="abcé🙂", max_size=40)
 stop_lists = st.lists(st.text(alphabet="abcé🙂", min_size=1, max_size=5), max_size=4)
@@ -47,3 +48,30 @@ def test_holds_back_no_more_than_it_must(text: str, stops: list[str]) -> None:
     longer = text[-(len(held) + 1) :]
     if len(longer) > len(held):
         assert not any(stop.startswith(longer) for stop in stops)
+
+
+def dedent(pieces: list[str], least: int) -> tuple[str, bool]:
+    limit, shown = IndentLimit(least), ""
+    for piece in pieces:
+        text, is_over = limit.push(piece)
+        shown += text
+        if is_over:
+            return shown, True
+    return shown, False
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "is_over"),
+    [
+        ("a\n  b", "a\n  b", False),
+        ("a\n  b\n c", "a\n  b\n ", True),
+        ("a\n\tb", "a\n\t", True),
+        ("a\n\t\tb\nc", "a\n\t\tb\n", True),
+        ("a\n\nb", "a\n", True),
+        ("no line", "no line", False),
+    ],
+)
+def test_a_line_indented_less_ends_the_text(text: str, shown: str, is_over: bool) -> None:
+    assert dedent([text], 2) == (shown, is_over)
+    assert dedent(list(text), 2) == (shown, is_over)
+    assert dedent([text], 0) == (text, False)

@@ -55,3 +55,8 @@ def test_why_a_token_ends_the_text() -> None:
 
 def test_the_end_is_the_models_own() -> None:
     assert token_rules(Sampling(), FakeVocab(), 264).end == EOS
+
+
+def test_a_bias_on_a_text_is_one_on_each_of_its_tokens() -> None:
+    sampling = Sampling(text_bias=(("ab", 2.0), ("", 1.0)), logit_bias={97: 5.0})
+    assert token_rules(sampling, FakeVocab(), 264).text_bias == {97: 2.0, 98: 2.0}

@@ -6,57 +6,49 @@ from segue.runners.openvino_rows import Rows
 SCRATCH = 99
 
 
-def rows_of(*spans: tuple[Span, list[int]], threads: int = 2) -> Rows:
-    rows = Rows(block_size=4, scratch=SCRATCH)
+def rows_of(*spans: tuple[Span, list[int]], threads: int = 2, is_exact: bool = True) -> Rows:
+    rows = Rows(block_size=4, scratch=SCRATCH, is_exact=is_exact)
     for span, blocks in spans:
         rows.add(span, blocks)
     rows.pad(threads)
     return rows
 
 
-def test_a_prompt_is_one_subsequence_and_drawn_tokens_are_one_each() -> None:
-    rows = rows_of((Span(0, [1, 2, 3, 4, 5], 2, 3, 5), [10, 11]))
-    assert rows.begins == [0, 3, 4, 5]
-    assert rows.pasts == [2, 5, 6]
-    assert rows.positions == [2, 3, 4, 5, 6]
-    assert rows.blocks == [10, 11, 10, 11, 10, 11]
+def test_every_token_is_a_subsequence_of_its_own() -> None:
+    rows = rows_of((Span(0, [1, 2, 3, 4, 5], 2, 3), [10, 11]))
+    assert rows.begins == [0, 1, 2, 3, 4, 5]
+    assert rows.pasts == rows.positions == [2, 3, 4, 5, 6]
+    assert rows.blocks == [10, 10, 10, 11, 10, 11, 10, 11]
     assert rows.wanted == [2, 3, 4]
 
 
-def test_a_lone_prompt_token_gets_company_that_nobody_sees() -> None:
-    rows = rows_of((Span(0, [7], 3, 1, 9), [10]))
-    assert rows.ids == [7, 7]
-    assert rows.positions == [3, 4]
-    assert rows.blocks == [10, SCRATCH], "the second row may not write into somebody's block"
-    assert rows.wanted[0] == 0
-
-
-def test_without_a_mark_one_token_is_drawn_and_several_are_prompt() -> None:
-    assert rows_of((Span(0, [7], 3, 1), [10]), (Span(1, [8], 0, 1), [11])).begins == [0, 1, 2]
-    assert rows_of((Span(0, [7, 8], 2, 1), [10])).begins == [0, 2]
+def test_without_a_promise_a_span_stays_whole() -> None:
+    rows = rows_of((Span(0, [1, 2, 3, 4, 5], 2, 3), [10, 11]), is_exact=False)
+    assert rows.begins == [0, 5]
+    assert rows.positions == [2, 3, 4, 5, 6]
+    assert rows.blocks == [10, 11]
+    assert rows.wanted == [2, 3, 4]
 
 
 def test_few_rows_are_padded_to_what_takes_the_common_kernels() -> None:
-    single = Span(0, [7], 3, 1, 0)
+    single = Span(0, [7], 3, 1)
     assert rows_of((single, [10])).begins == [0, 1, 3]
     two = ((single, [10]), (single._replace(slot=1), [11]))
     assert rows_of(*two, threads=2).begins == [0, 1, 2]
     assert rows_of(*two, threads=8).begins == [0, 1, 2, 4], "eight threads want eight, or a pair"
-    pair = Span(2, [1, 2], 0, 0, 2)
-    assert rows_of(*two, (pair, [12]), threads=8).begins == [0, 1, 2, 4]
+    pair = Span(2, [1, 2], 0, 0)
+    assert rows_of(*two, (pair, [12]), threads=8, is_exact=False).begins == [0, 1, 2, 4]
 
 
 def test_the_output_projection_never_sees_a_single_row() -> None:
-    assert len(rows_of((Span(0, [1, 2, 3], 0, 1, 3), [10])).wanted) == 2
-    assert len(rows_of((Span(0, [1, 2, 3], 0, 0, 3), [10])).wanted) == 2
+    assert len(rows_of((Span(0, [1, 2, 3], 0, 1), [10])).wanted) == 2
+    assert len(rows_of((Span(0, [1, 2, 3], 0, 0), [10])).wanted) == 2
 
 
 def test_inputs_are_what_the_graph_takes() -> None:
-    inputs = rows_of(
-        (Span(0, [1, 2, 3], 0, 0, 3), [10]), (Span(1, [4], 6, 1, 6), [11, 12])
-    ).inputs()
-    assert inputs["subsequence_begins"].tolist() == [0, 3, 4]
-    assert inputs["block_indices_begins"].tolist() == [0, 1, 3]
-    assert inputs["block_indices"].tolist() == [10, 11, 12]
+    inputs = rows_of((Span(0, [1, 2], 0, 0), [10]), (Span(1, [4], 6, 1), [11, 12])).inputs()
+    assert inputs["subsequence_begins"].tolist() == [0, 1, 2, 3]
+    assert inputs["block_indices_begins"].tolist() == [0, 1, 2, 4]
+    assert inputs["block_indices"].tolist() == [10, 10, 11, 12]
     assert inputs["max_context_len"] == np.int32(7)
-    assert inputs["logit_rows"].tolist()[:1] == [3]
+    assert inputs["logit_rows"].tolist()[:1] == [2]

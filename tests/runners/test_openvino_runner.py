@@ -64,9 +64,9 @@ def step(runner: OpenVinoRunner, *spans: Span) -> Logits:
     return runner.decode(spans).copy()
 
 
-def from_scratch(runner: OpenVinoRunner, tokens: list[int], num_prompt: int) -> Logits:
+def from_scratch(runner: OpenVinoRunner, tokens: list[int]) -> Logits:
     """Alone, all in one step."""
-    logits: Logits = step(runner, Span(5, tokens, 0, 1, num_prompt))[0]
+    logits: Logits = step(runner, Span(5, tokens, 0, 1))[0]
     runner.free(5)
     return logits
 
@@ -112,11 +112,11 @@ def test_agrees_with_llama_cpp(tmp_path: Path, architecture: str) -> None:
 
 def test_bits_do_not_depend_on_company(exact_runner: OpenVinoRunner) -> None:
     texts = [TEXT[i : i + 11 + 7 * i] for i in range(5)]
-    alone = [from_scratch(exact_runner, text, len(text)) for text in texts]
-    together = step(exact_runner, *(Span(i, t, 0, 1, len(t)) for i, t in enumerate(texts)))
+    alone = [from_scratch(exact_runner, text) for text in texts]
+    together = step(exact_runner, *(Span(i, t, 0, 1) for i, t in enumerate(texts)))
     np.testing.assert_array_equal(together, alone)
-    drawn = step(exact_runner, *(Span(i, [65], len(t), 1, len(t)) for i, t in enumerate(texts)))
-    alone = [from_scratch(exact_runner, [*text, 65], len(text)) for text in texts]
+    drawn = step(exact_runner, *(Span(i, [65], len(t), 1) for i, t in enumerate(texts)))
+    alone = [from_scratch(exact_runner, [*text, 65]) for text in texts]
     np.testing.assert_array_equal(drawn, alone)
 
 
@@ -125,25 +125,25 @@ def test_bits_do_not_depend_on_company_where_threads_outnumber_sequences(q8_gguf
     runner = load(q8_gguf, q8_gguf.parent, threads=4)
     if not runner.capabilities.deterministic:
         pytest.skip("this machine's kernels are not deterministic: the probe says so")
-    step(runner, *(Span(slot, TEXT, 0, 0, len(TEXT)) for slot in range(3)))
-    alone = step(runner, Span(0, [65], len(TEXT), 1, len(TEXT)))
-    both = step(runner, *(Span(slot, [65], len(TEXT), 1, len(TEXT)) for slot in (1, 2)))
+    step(runner, *(Span(slot, TEXT, 0, 0) for slot in range(3)))
+    alone = step(runner, Span(0, [65], len(TEXT), 1))
+    both = step(runner, *(Span(slot, [65], len(TEXT), 1) for slot in (1, 2)))
     np.testing.assert_array_equal(both, np.concatenate([alone, alone]))
     runner.close()
 
 
-@given(cuts=st.sets(st.integers(1, len(TEXT) - 1)), num_prompt=st.integers(1, len(TEXT)))
+@given(cuts=st.sets(st.integers(1, len(TEXT) - 1)))
 @settings(max_examples=30)
 def test_bits_do_not_depend_on_where_a_text_is_cut(
-    shared_runner: OpenVinoRunner, cuts: set[int], num_prompt: int
+    shared_runner: OpenVinoRunner, cuts: set[int]
 ) -> None:
     """Chunks of a prompt, lone tokens, drafts, and what a preempted sequence computes again."""
     if not shared_runner.capabilities.deterministic:
         pytest.skip("this machine's kernels are not deterministic: the probe says so")
-    whole = from_scratch(shared_runner, TEXT, num_prompt)
+    whole = from_scratch(shared_runner, TEXT)
     ends = [0, *sorted(cuts), len(TEXT)]
     for start, end in pairwise(ends):
-        logits = step(shared_runner, Span(0, TEXT[start:end], start, 1, num_prompt))
+        logits = step(shared_runner, Span(0, TEXT[start:end], start, 1))
     empty(shared_runner)
     np.testing.assert_array_equal(logits[0], whole)
 
@@ -170,7 +170,7 @@ def test_any_history_leaves_the_right_state(
     for name, slot, other, amount in operations:
         if name == "decode" and len(held[slot]) + amount < 200:
             tokens = [draw.randrange(256) for _ in range(amount)]
-            runner.decode([Span(slot, tokens, len(held[slot]), 0, 1000)])
+            runner.decode([Span(slot, tokens, len(held[slot]), 0)])
             held[slot] += tokens
         elif name == "fork" and not held[other] and slot != other:
             length = min(amount, len(held[slot]))
@@ -183,11 +183,11 @@ def test_any_history_leaves_the_right_state(
         elif name == "free":
             runner.free(slot)
             held[slot] = []
-    spans = [Span(slot, [65], len(tokens), 1, 1000) for slot, tokens in enumerate(held)]
+    spans = [Span(slot, [65], len(tokens), 1) for slot, tokens in enumerate(held)]
     logits = step(runner, *spans)
     for slot in range(4):
         runner.free(slot)
-    expected = [from_scratch(runner, [*tokens, 65], 1000) for tokens in held]
+    expected = [from_scratch(runner, [*tokens, 65]) for tokens in held]
     if runner.capabilities.deterministic:
         np.testing.assert_array_equal(logits, expected)
     else:
@@ -201,13 +201,13 @@ def test_any_history_leaves_the_right_state(
 def test_rows_come_in_the_order_of_the_spans(exact_runner: OpenVinoRunner) -> None:
     logits = step(
         exact_runner,
-        Span(3, TEXT[:5], 0, 2, 5),
-        Span(0, TEXT[:9], 0, 0, 9),
-        Span(2, TEXT[3:7], 0, 4, 4),
-        Span(1, TEXT[:8], 0, 1, 8),
+        Span(3, TEXT[:5], 0, 2),
+        Span(0, TEXT[:9], 0, 0),
+        Span(2, TEXT[3:7], 0, 4),
+        Span(1, TEXT[:8], 0, 1),
     )
     cases = [(0, 4), (0, 5), (3, 4), (3, 5), (3, 6), (3, 7), (0, 8)]
-    expected = [from_scratch(exact_runner, TEXT[a:b], 99) for a, b in cases]
+    expected = [from_scratch(exact_runner, TEXT[a:b]) for a, b in cases]
     np.testing.assert_array_equal(logits, expected)
 
 

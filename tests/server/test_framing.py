@@ -25,14 +25,16 @@ def test_whole_replies() -> None:
     assert start["status"] == 201
     assert start["headers"] == [
         (b"content-type", b"application/json"),
-        (b"content-length", b"9"),
         (b"x-y", b"z"),
+        (b"content-length", b"9"),
         (b"k", b"v"),
     ]
     assert body["body"] == b'{"a":[1]}'
     start, body = reply_messages(Reply("it is ü\n"))
     assert start["headers"][0] == (b"content-type", b"text/plain; charset=utf-8")
     assert body["body"] == "it is ü\n".encode()
+    start, _ = reply_messages(Reply("<p>", headers=(("content-type", "text/html"),)))
+    assert start["headers"] == [(b"content-type", b"text/html"), (b"content-length", b"3")]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""A model's own chat template, rendered as its authors do: Jinja, in a sandbox and with bounds.
+
+The template comes with the model's file and its inputs from callers, so neither is trusted. Jinja's sandbox
+keeps it from Python's inside; the bounds here keep it from taking the server's time and memory.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from types import FrameType
+from typing import Any
+
+from jinja2 import Template, TemplateError
+from jinja2.exceptions import SecurityError
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from segue.errors import InvalidField
+from segue.types import ModelInfo
+
+MAX_SOURCE_CHARS = 256 * 1024
+MAX_STEPS = 500_000  # lines of the compiled template; about a second
+MAX_TEXT_CHARS = 32 * 2**20
+
+# What makes a long text from a short one.
+_GROWING_METHODS = frozenset(
+    {"center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"}
+)
+_GROWING_FILTERS = ("center", "filesizeformat", "format", "indent", "wordwrap", "xmlattr")
+_GROWING_GLOBALS = ("cycler", "joiner", "lipsum")
+
+_FILE = "<template>"  # the name Jinja compiles a template without a file under
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def wrap_str_format(self, value: Any) -> None:
+        """Jinja's safe kind of str.format can still pad without end: it is an attribute like others."""
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        is_growing = isinstance(obj, str) and attr in _GROWING_METHODS
+        return not is_growing and super().is_safe_attribute(obj, attr, value)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if operator == "**" or not all(isinstance(side, int | float) for side in (left, right)):
+            raise SecurityError(f"{operator} is for numbers here, and only where they stay small")
+        return super().call_binop(context, operator, left, right)
+
+
+def _sandbox() -> _Sandbox:
+    sandbox = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    for name in _GROWING_FILTERS:
+        del sandbox.filters[name]
+    for name in _GROWING_GLOBALS:
+        del sandbox.globals[name]
+    sandbox.filters["tojson"] = _to_json
+    sandbox.globals["raise_exception"] = _raise
+    return sandbox
+
+
+def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:
+    """Jinja's own escapes what a browser would misread; a model would misread that."""
+    spaces = None if indent is None else min(int(indent), 8)
+    return json.dumps(value, ensure_ascii=bool(options.get("ensure_ascii")), indent=spaces)
+
+
+def _raise(message: Any) -> None:
+    raise TemplateError(str(message))
+
+
+@lru_cache(maxsize=8)
+def _compiled(source: str) -> Template:
+    return _sandbox().from_string(source)
+
+
+def render(
+    info: ModelInfo,
+    messages: Sequence[Mapping[str, str]],
+    now: Callable[[], float],
+    add_generation_prompt: bool = True,
+) -> str:
+    """The prompt this model expects for these messages. Raises InvalidField, also if it has no template."""
+    source = info.chat_template
+    if source is None or len(source) > MAX_SOURCE_CHARS:
+        raise InvalidField("the model has no chat template that can be used", "messages")
+
+    def strftime_now(form: str) -> str:
+        return datetime.fromtimestamp(now(), UTC).strftime(form[:64])
+
+    values = {
+        "messages": [dict(message) for message in messages],
+        "add_generation_prompt": add_generation_prompt,
+        "bos_token": info.bos_token,
+        "eos_token": info.eos_token,
+        "tools": None,
+        "strftime_now": strftime_now,
+    }
+    try:
+        return _bounded(_compiled(source), values)
+    except Exception as error:  # whatever a template does wrong, it is the template's
+        reason = f"{type(error).__name__}: {error}"[:200]
+        message = f"the model's chat template cannot render this: {reason}"
+        raise InvalidField(message, "messages") from None
+
+
+def _bounded(template: Template, values: dict[str, Any]) -> str:
+    num_steps = num_chars = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal num_steps
+        num_steps += 1
+        if num_steps > MAX_STEPS:
+            raise SecurityError("it runs for too long")
+        return trace if frame.f_code.co_filename == _FILE else None
+
+    pieces: list[str] = []
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        for piece in template.generate(values):
+            pieces.append(piece)
+            num_chars += len(piece)
+            if num_chars > MAX_TEXT_CHARS:
+                raise SecurityError("it makes too long a text")
+    finally:
+        sys.settrace(before)
+    return "".join(pieces)

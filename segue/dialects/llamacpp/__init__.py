@@ -1,0 +1,96 @@
+"""llama.cpp's server: `/v1/completions`, its native `/completion`, and the pages its clients read."""
+
+from segue.dialects.base import Companion, Dialect, Operation, Reply
+from segue.dialects.llamacpp import pages
+from segue.dialects.llamacpp.differences import DIFFERENCES
+from segue.dialects.llamacpp.fields import (
+    NATIVE_FIELDS,
+    NATIVE_RULES,
+    OPENAI_FIELDS,
+    OPENAI_RULES,
+    complain_as_schema,
+)
+from segue.dialects.llamacpp.native import Native
+from segue.dialects.llamacpp.text import Completion
+from segue.errors import PromptTooLong, SegueError
+
+ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    501: "not_supported_error",
+    503: "unavailable_error",
+}
+
+
+def error_reply(error: SegueError) -> Reply:
+    kind = ERROR_TYPES.get(
+        error.status, "invalid_request_error" if error.status < 500 else "server_error"
+    )
+    if isinstance(error, PromptTooLong):
+        kind = "exceed_context_size_error"
+    detail = {"code": error.status, "message": error.message, "type": kind, **error.details}
+    return Reply({"error": detail}, error.status)
+
+
+def _native(path: str, *, is_native: bool) -> Operation:
+    return Operation(
+        path,
+        "Complete prompts, in llama.cpp's own shape.",
+        NATIVE_FIELDS,
+        Native,
+        NATIVE_RULES,
+        framing="sse_open",
+        is_native=is_native,
+        complaint=complain_as_schema,
+    )
+
+
+COMPLETION = _native("/completion", is_native=True)
+
+LLAMACPP = Dialect(
+    name="llamacpp",
+    system="llama.cpp's server",
+    operations=(
+        Operation(
+            "/v1/completions",
+            "Complete prompts.",
+            OPENAI_FIELDS,
+            Completion,
+            OPENAI_RULES,
+            complaint=complain_as_schema,
+        ),
+        COMPLETION,
+        # Without the prefix this path would be mistaken for OpenAI's.
+        _native("/completions", is_native=False),
+    ),
+    companions=(
+        Companion("POST", "/tokenize", "Text to token ids.", pages.tokenize, pages.TOKENIZE_FIELDS),
+        Companion(
+            "POST", "/detokenize", "Token ids to text.", pages.detokenize, pages.DETOKENIZE_FIELDS
+        ),
+        Companion("GET", "/health", "Whether completions would be answered now.", pages.health),
+        Companion("GET", "/v1/health", "The same.", pages.health),
+        Companion("GET", "/v1/models", "The served models.", pages.models),
+        Companion("GET", "/models", "The same.", pages.models),
+        Companion("GET", "/metrics", "Figures for Prometheus.", pages.metrics),
+        Companion(
+            "GET",
+            "/props",
+            "The default settings and the model.",
+            pages.Props(COMPLETION),
+            is_native=True,
+        ),
+        Companion(
+            "GET",
+            "/slots",
+            "What is being computed.",
+            pages.slots,
+            pages.SLOTS_FIELDS,
+            is_native=True,
+        ),
+    ),
+    error=error_reply,
+    json_only=False,
+    differences=DIFFERENCES,
+)

@@ -1,0 +1,73 @@
+"""Where this dialect does on purpose what llama.cpp's server does not."""
+
+from segue.dialects.base import Difference
+
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "`echo` returns the prompt, with its log-probabilities where `logprobs` asks for them.",
+        "Its manual documents the field; the server reads it and does nothing.",
+    ),
+    Difference(
+        "`logprobs` on `/v1/completions` has both layouts in one object: `content` with an entry a "
+        "token, and `tokens`, `token_logprobs`, `top_logprobs` and `text_offset`.",
+        "The server sends the first, its manual shows the second.",
+    ),
+    Difference(
+        "The ids of `/v1/completions` begin with `cmpl-`.",
+        "As its manual shows; the server writes `chatcmpl-` here too.",
+    ),
+    Difference(
+        "Every generated token has its own log-probability entry, exact for guessed tokens as well.",
+        "The server joins or drops entries around stop strings and characters of several tokens, and "
+        "reports 0 for tokens it guessed.",
+    ),
+    Difference(
+        "With several choices, `usage` and `timings` of a whole answer cover all of them.",
+        "The server reports those of the first choice.",
+    ),
+    Difference(
+        "`n` may be up to 128, whatever the number of slots.",
+        "Choices wait for a slot here instead of being refused.",
+    ),
+    Difference(
+        "`max_tokens: 0` reads the prompt and generates nothing.",
+        "As its manual says; the server generates one token.",
+    ),
+    Difference(
+        "`repeat_penalty` is 1.0 by default.",
+        "As in the server; its manual still says 1.1.",
+    ),
+    Difference(
+        "`repeat_last_n: -1` means all tokens.",
+        "It did for years and clients send it; the server refuses it now.",
+    ),
+    Difference(
+        "`true` and `false` are refused where a number is expected, `logprobs` apart.",
+        "The server's JSON reader takes them for 1 and 0 without meaning to.",
+    ),
+    Difference(
+        "At most 64 stop strings, none of them empty; at most 100 alternatives a token.",
+        "An empty stop string ends every answer at once, and limits keep a request from exhausting "
+        "the server.",
+    ),
+    Difference(
+        "A prompt without any token is refused with 400.",
+        "There is nothing to continue; the server answers with an empty text.",
+    ),
+    Difference(
+        "A body that is not JSON is answered with 400.",
+        "The server answers 500, which tells clients to try again.",
+    ),
+    Difference(
+        "A stream that breaks ends with its error event and `data: [DONE]` on `/v1/completions`.",
+        "OpenAI's clients wait for it; the server just ends.",
+    ),
+    Difference(
+        "The choices of one request draw from independent random streams of the same seed.",
+        "The server gives choice j the seed plus j, so that choices of neighbouring seeds repeat.",
+    ),
+    Difference(
+        "`id_slot` chooses nothing, and answers say -1.",
+        "Cached prefixes belong to all slots here, so that any may serve any request.",
+    ),
+)

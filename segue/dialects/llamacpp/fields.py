@@ -1,0 +1,211 @@
+"""llama.cpp's fields, defaults and limits."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msgspec import UNSET
+
+from segue.dialects import openai
+from segue.dialects.fields import Draft, Field, complain, show
+from segue.dialects.kinds import (
+    Boolean,
+    Integer,
+    Mismatch,
+    Number,
+    NumTop,
+    Prompts,
+    Texts,
+)
+from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
+from segue.types import CUT_FIRST, Prompt
+
+
+@dataclass(frozen=True)
+class PromptObjects:
+    """What Prompts reads, and each text also as {"prompt_string": text}."""
+
+    def read(self, value: Any) -> tuple[Prompt, ...]:
+        entries = [_unwrap(entry) for entry in value] if type(value) is list else _unwrap(value)
+        return Prompts().read(entries)
+
+    def schema(self) -> dict[str, Any]:
+        wrapped = {"type": "object", "properties": {"prompt_string": {"type": "string"}}}
+        plain = Prompts().schema()
+        return {"anyOf": [*plain["anyOf"], wrapped, {"type": "array", "items": wrapped}]}
+
+
+def _unwrap(value: Any) -> Any:
+    if type(value) is not dict:
+        return value
+    if value.get("multimodal_data"):
+        raise Mismatch("text: no model here takes images or sound", value)
+    return value.get("prompt_string")
+
+
+ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress")
+
+
+def _clamped(row: Field) -> Field:
+    """It moves probabilities into their range; the rest it takes as they come."""
+    kind = row.kind
+    return replace(row, kind=replace(kind, clamp=True)) if isinstance(kind, Number) else row
+
+
+OWN_DEFAULTS = {
+    "samplers": CUT_FIRST,
+    "dry_penalty_last_n": 64,
+}
+
+COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
+    *(_clamped(row) for row in SAMPLERS.with_defaults(**OWN_DEFAULTS).rows),
+    Field(
+        "logit_bias",
+        Biases(ANY_NUMBER),
+        "Added to the logits, by token id or text; false bans.",
+        "sampling.logit_bias",
+    ),
+    Field(
+        "prompt",
+        PromptObjects(),
+        "Text, token ids, a mix of both, or a list of prompts.",
+        "prompts",
+        required=True,
+    ),
+    Field(
+        "n_predict",
+        Integer(-1, openai.MAX_INT32, meaning={-1: None}),
+        "Tokens to generate; -1 until the context is full, 0 only reads the prompt.",
+        "max_tokens",
+        aliases=("max_completion_tokens", "max_tokens"),
+        default=None,
+    ),
+    Field(
+        "n_cmpl",
+        Integer(1, openai.MAX_N),
+        "Choices returned for each prompt.",
+        "n",
+        aliases=("n",),
+    ),
+    Field(
+        "n_probs",
+        NumTop(openai.MAX_LOGPROBS, off_at_zero=True),
+        "Alternatives reported for each token; 0 reports nothing.",
+        "logprobs",
+        aliases=("logprobs",),
+    ),
+    Field(
+        "seed",
+        Integer(-1, 2**32 - 1, meaning={-1: UNSET, 2**32 - 1: UNSET}),
+        "The same seed and request give the same answer; -1 draws one.",
+        "sampling.seed",
+    ),
+    Field(
+        "temperature",
+        Number(0, ANY_NUMBER, clamp=True),
+        "0 and below are greedy.",
+        "sampling.temperature",
+        default=0.8,
+    ),
+    Field(
+        "top_k",
+        Integer(0, openai.MAX_INT32, clamp=True),
+        "Draw from the k likeliest tokens; 0 and below are off.",
+        "sampling.top_k",
+        default=40,
+    ),
+    Field("top_p", Number(0, 1, clamp=True), "Nucleus sampling.", "sampling.top_p", default=0.95),
+    Field(
+        "min_p",
+        Number(0, 1, clamp=True),
+        "Drop tokens less likely than this share of the best.",
+        "sampling.min_p",
+        default=0.05,
+    ),
+    Field(
+        "repeat_penalty",
+        Number(0, ANY_NUMBER, above_low=True),
+        "Divides the logits of tokens that occurred; 1 is off.",
+        "sampling.repetition_penalty",
+        default=1.0,
+    ),
+    Field(
+        "repeat_last_n",
+        Integer(-1, openai.MAX_INT32),
+        "Tokens the penalties look back on; -1 is all of them.",
+        "sampling.penalty_window",
+        default=64,
+    ),
+    Field(
+        "presence_penalty",
+        Number(-ANY_NUMBER, ANY_NUMBER),
+        "Against tokens that occurred.",
+        "sampling.presence_penalty",
+    ),
+    Field(
+        "frequency_penalty",
+        Number(-ANY_NUMBER, ANY_NUMBER),
+        "Against tokens, by how often they occurred.",
+        "sampling.frequency_penalty",
+    ),
+    *ENDINGS.rows,
+    Field(
+        "timings_per_token",
+        Boolean(),
+        "Put the timings so far into every chunk.",
+        "shape.timings_per_token",
+        default=False,
+    ),
+    Field("id_slot", Integer(-1, openai.MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
+)
+
+OPENAI_FIELDS = COMMON.extend(*openai.FIELDS.pick("echo", "suffix").rows)
+
+NATIVE_FIELDS = COMMON.extend(
+    Field(
+        "return_tokens",
+        Boolean(),
+        "Put the token ids into the answer.",
+        "shape.return_tokens",
+        default=False,
+    ),
+    Field(
+        "response_fields",
+        Texts(256, 256),
+        "Only these fields of the answer; `timings/prompt_n` is one inside another.",
+        "shape.response_fields",
+        default=(),
+    ),
+)
+
+
+def complain_as_schema(path: str, wrong: Mismatch) -> str:
+    """In its own words: editors look for them to explain the limit on n_cmpl."""
+    if wrong.bounds is None:
+        return f"Field '{path}': {complain('value', wrong)}"
+    low, high = wrong.bounds
+    got = show(wrong.value)
+    return f"Field '{path}': Value must be between {low} <= value <= {high}, but got {got}"
+
+
+# --- rules ---------------------------------------------------------------------------------------
+
+
+def sample_as_llamacpp(draft: Draft) -> None:
+    """Its penalties look at the prompt as well."""
+    draft.values["sampling.penalize_prompt"] = True
+
+
+def score_echoed_prompt(draft: Draft) -> None:
+    if draft.values.get("echo"):
+        draft.values["prompt_logprobs"] = draft.values.get("logprobs")
+
+
+def tell_prompt(draft: Draft) -> None:
+    """Its native answers repeat the prompt's text, unless the caller wants other fields only."""
+    wanted = draft.values["shape.response_fields"]
+    draft.values["echo"] = not wanted or "prompt" in wanted
+
+
+COMMON_RULES = (openai.check_candidates, sample_as_llamacpp, split_biases)
+OPENAI_RULES = (*COMMON_RULES, score_echoed_prompt)
+NATIVE_RULES = (*COMMON_RULES, tell_prompt)

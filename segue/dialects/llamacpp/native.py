@@ -1,0 +1,117 @@
+"""`/completion` and `/infill` as llama.cpp's server writes them: one flat object a choice."""
+
+from typing import Any
+
+from segue.dialects.base import Call
+from segue.dialects.chat_logprobs import entry
+from segue.dialects.llamacpp.settings import generation_settings
+from segue.dialects.llamacpp.timings import timings, timings_so_far
+from segue.dialects.tally import Choice, Tally
+from segue.dialects.text_completion import render_progress
+from segue.types import Cause, Delta, Event, Finished, Progress, Prompted, TokenScore
+
+STOP_TYPES: dict[Cause, str] = {
+    "eos": "eos",
+    "stop_text": "word",
+    "stop_token": "word",
+    "max_tokens": "limit",
+    "context": "limit",
+    "indent": "limit",
+    "time": "limit",
+    "constraint": "eos",
+    "dead_end": "limit",
+}
+
+
+class Native:
+    def __init__(self, call: Call):
+        self._call = call
+        self._request = call.request
+        self._tally = Tally(call.request)
+
+    def push(self, event: Event) -> list[Any]:
+        self._tally.push(event)
+        match event:
+            case Delta():
+                return [self._piece(event)]
+            case Finished():
+                return [self._whole(self._tally, event.choice, is_end_of_stream=True)]
+            case Progress():
+                index = event.prompt * self._request.n
+                piece = self._blank(index, event.num_tokens)
+                return [{**piece, "prompt_progress": render_progress(event)}]
+            case _:
+                return []
+
+    def _piece(self, delta: Delta) -> dict[str, Any]:
+        prompt = self._tally.prompts[delta.choice // self._request.n]
+        piece = self._blank(delta.choice, len(prompt.tokens))
+        piece |= {"content": delta.text, "tokens": delta.tokens}
+        if delta.scores:
+            piece["completion_probabilities"] = self._probabilities(delta.scores)
+        if self._call.shape["timings_per_token"]:
+            piece["timings"] = timings_so_far(prompt, piece["tokens_predicted"], delta)
+        return piece
+
+    def _blank(self, index: int, num_prompt: int) -> dict[str, Any]:
+        return {
+            "index": index,
+            "content": "",
+            "tokens": [],
+            "stop": False,
+            "id_slot": -1,
+            "tokens_predicted": len(self._tally.choices[index].tokens),
+            "tokens_evaluated": num_prompt,
+        }
+
+    def _probabilities(self, scores: tuple[TokenScore, ...]) -> list[dict[str, Any]]:
+        return [entry(score, self._request.logprobs or 0) for score in scores]
+
+    def fold(self, tally: Tally) -> Any:
+        answers = [self._whole(tally, index) for index in range(len(tally.choices))]
+        return answers[0] if len(answers) == 1 else answers
+
+    def _whole(self, tally: Tally, index: int, is_end_of_stream: bool = False) -> dict[str, Any]:
+        """The last object of a choice. A stream has shown its text and tokens before."""
+        choice, prompt = tally.choices[index], tally.prompts[index // tally.n]
+        finished = choice.finished
+        is_telling = not is_end_of_stream
+        whole: dict[str, Any] = {
+            "index": index,
+            "content": choice.text if is_telling else "",
+            "tokens": choice.tokens if is_telling and self._call.shape["return_tokens"] else [],
+            "id_slot": -1,
+            "stop": True,
+            "model": self._request.model,
+            "tokens_predicted": finished.num_tokens,
+            "tokens_evaluated": len(prompt.tokens),
+            "generation_settings": generation_settings(self._request, self._call.stream),
+            "prompt": prompt.text or "",
+            "has_new_line": "\n" in choice.text,
+            "truncated": finished.cause == "context",
+            "stop_type": STOP_TYPES[finished.cause],
+            "stopping_word": finished.stop if isinstance(finished.stop, str) else "",
+            "tokens_cached": _num_held(prompt, choice),
+            "timings": timings([prompt], [finished]),
+        }
+        if is_telling and self._request.logprobs is not None:
+            whole["completion_probabilities"] = self._probabilities(tuple(choice.scores))
+        wanted: tuple[str, ...] = self._call.shape["response_fields"]
+        return _flat(whole, wanted) if wanted else whole
+
+
+def _num_held(prompt: Prompted, choice: Choice) -> int:
+    """Tokens whose KV could serve the next request: the last one drawn was never computed."""
+    return len(prompt.tokens) + max(choice.finished.num_tokens - 1, 0)
+
+
+def _flat(whole: dict[str, Any], paths: tuple[str, ...]) -> dict[str, Any]:
+    """`timings/prompt_n` reaches into an object and stays the name; what is not there is left out."""
+    flat: dict[str, Any] = {}
+    for path in paths:
+        value: Any = whole
+        for part in path.split("/"):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None:
+            flat[path] = value
+    return flat

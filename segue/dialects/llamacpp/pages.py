@@ -1,0 +1,208 @@
+"""What llama.cpp's server tells about itself: tokens, models, properties, slots, health."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from segue.dialects.base import Card, Operation, Reply, Service, Stamp
+from segue.dialects.fields import Field, Table
+from segue.dialects.kinds import Boolean, Integer, Lax, MixedText, TokenIds
+from segue.dialects.llamacpp.metrics import METRICS, exposition
+from segue.dialects.llamacpp.settings import generation_settings
+from segue.errors import Unavailable
+from segue.types import ModelInfo
+
+# --- tokens --------------------------------------------------------------------------------------
+
+TOKENIZE_FIELDS = Table(
+    (
+        Field(
+            "content", MixedText(), "Text, or a mix of texts and token ids.", "parts", default=()
+        ),
+        Field(
+            "add_special",
+            Boolean(),
+            "Put BOS in front, if the model wants one.",
+            "add_special",
+            default=False,
+        ),
+        Field(
+            "parse_special",
+            Boolean(),
+            'Whether "<|im_end|>" in text means the token.',
+            "parse_special",
+            default=True,
+        ),
+        Field(
+            "with_pieces", Boolean(), "Tell each token's text too.", "with_pieces", default=False
+        ),
+    )
+)
+
+
+async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
+    tokens: list[int] = []
+    for part in values["parts"]:
+        tokens += (
+            part
+            if isinstance(part, tuple)
+            else await service.tokenize(
+                "",
+                part,
+                add_special=values["add_special"] and not tokens,
+                parse_special=values["parse_special"],
+            )
+        )
+    if not values["with_pieces"]:
+        return Reply({"tokens": tokens})
+    pieces = await service.pieces("", tokens)
+    pairs = zip(tokens, pieces, strict=True)
+    return Reply({"tokens": [{"id": token, "piece": _piece(piece)} for token, piece in pairs]})
+
+
+def _piece(piece: bytes) -> str | list[int]:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return list(piece)
+
+
+DETOKENIZE_FIELDS = Table((Field("tokens", TokenIds(), "Token ids.", "tokens", default=()),))
+
+
+async def detokenize(service: Service, values: Mapping[str, Any]) -> Reply:
+    pieces = await service.pieces("", list(values["tokens"]))
+    return Reply({"content": b"".join(pieces).decode(errors="replace")})
+
+
+# --- the server ----------------------------------------------------------------------------------
+
+LOADING = "Loading model"
+_PROBE = Stamp(request_id="", public_id="", created=0, seed=-1, fingerprint="")
+
+
+def _ready(service: Service) -> ModelInfo:
+    """The default model, which is what its clients mean; an error until it is up."""
+    info = service.card("").info
+    if info is None:
+        raise Unavailable(LOADING)
+    return info
+
+
+async def health(service: Service, _: Mapping[str, Any]) -> Reply:
+    if service.card("").status == "loading":
+        raise Unavailable(LOADING)
+    return Reply({"status": "ok"})
+
+
+@dataclass(frozen=True)
+class Props:
+    """`/props`. The defaults are those of an empty request to this operation."""
+
+    operation: Operation
+
+    async def __call__(self, service: Service, _: Mapping[str, Any]) -> Reply:
+        info = _ready(service)
+        stats = await service.stats(info.name)
+        request = self.operation.parse({"prompt": [0]}, _PROBE).request
+        return Reply(
+            {
+                "default_generation_settings": {
+                    "params": generation_settings(request, stream=False),
+                    "n_ctx": info.context_length,
+                },
+                "total_slots": stats.slots_total,
+                "model_alias": info.name,
+                "model_ftype": info.quantization,
+                "model_path": info.name,
+                "modalities": {"vision": False, "audio": False},
+                "endpoint_slots": True,
+                "endpoint_props": False,
+                "endpoint_metrics": True,
+                # A front end that finds null here breaks.
+                "chat_template": info.chat_template or "",
+                "bos_token": info.bos_token,
+                "eos_token": info.eos_token,
+                "build_info": f"segue-{service.version}",
+                "is_sleeping": False,
+            }
+        )
+
+
+SLOTS_FIELDS = Table(
+    (
+        Field(
+            "fail_on_no_slot",
+            Lax(Integer(0, 1)),
+            "1: answer 503 when every slot is busy.",
+            "must_have_free",
+            default=0,
+        ),
+    )
+)
+
+
+async def slots(service: Service, values: Mapping[str, Any]) -> Reply:
+    info = _ready(service)
+    stats = await service.stats(info.name)
+    if values["must_have_free"] and stats.slots_used >= stats.slots_total:
+        raise Unavailable("no slot available")
+    about = {"n_ctx": info.context_length, "speculative": True}
+    return Reply(
+        [
+            {"id": slot, **about, "is_processing": slot < stats.slots_used}
+            for slot in range(stats.slots_total)
+        ]
+    )
+
+
+async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
+    stats = await service.stats(_ready(service).name)
+    plain = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
+    return Reply(exposition(METRICS, stats), headers=(plain,))
+
+
+async def models(service: Service, _: Mapping[str, Any]) -> Reply:
+    cards = service.cards()
+    return Reply(
+        {
+            "models": [_listed(card) for card in cards],
+            "object": "list",
+            "data": [_described(card) for card in cards],
+        }
+    )
+
+
+def _described(card: Card) -> dict[str, Any]:
+    return {
+        "id": card.name,
+        "aliases": [],
+        "tags": [],
+        "object": "model",
+        "created": card.created,
+        "owned_by": "llamacpp",
+        "meta": None if card.info is None else _meta(card.info),
+    }
+
+
+def _meta(info: ModelInfo) -> dict[str, Any]:
+    return {
+        "n_vocab": info.vocab_size,
+        "n_ctx": info.context_length,
+        "n_ctx_train": info.train_context,
+        "n_params": info.num_params,
+        "size": info.size_bytes,
+        "ftype": info.quantization,
+    }
+
+
+def _listed(card: Card) -> dict[str, Any]:
+    """The same once more as Ollama lists models, which its clients may read instead."""
+    info = card.info
+    details = {
+        "format": "gguf",
+        "family": info.architecture if info else "",
+        "quantization_level": info.quantization if info else "",
+    }
+    capabilities = ["completion"]
+    return {"name": card.name, "model": card.name, "capabilities": capabilities, "details": details}

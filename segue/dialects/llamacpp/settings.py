@@ -1,0 +1,41 @@
+"""A request's settings under llama.cpp's names, for answers and for `/props`."""
+
+import math
+from typing import Any
+
+from segue.dialects.llamacpp.fields import NATIVE_FIELDS
+from segue.types import CompletionRequest, Sampling
+
+# What its answers call a step of sampling, where that is another name than ours.
+STEP_NAMES = {"typical_p": "typ_p"}
+
+
+def generation_settings(request: CompletionRequest, stream: bool) -> dict[str, Any]:
+    num_predict = -1 if request.max_tokens is None else request.max_tokens
+    return {
+        **_sampling(request.sampling),
+        "logit_bias": _biases(request.sampling),
+        "stop": request.stop,
+        "n_predict": num_predict,
+        "max_tokens": num_predict,
+        "n_probs": request.logprobs or 0,
+        "post_sampling_probs": request.post_sampling_probs,
+        "stream": stream,
+    }
+
+
+def _sampling(sampling: Sampling) -> dict[str, Any]:
+    """Every sampling field that a row of this dialect sets, by the name of that row."""
+    return {
+        row.name: getattr(sampling, row.target.removeprefix("sampling."))
+        for row in NATIVE_FIELDS.rows
+        if row.target.startswith("sampling.")
+    } | {"samplers": [STEP_NAMES.get(step, step) for step in sampling.order]}
+
+
+def _biases(sampling: Sampling) -> list[dict[str, Any]]:
+    """JSON has no infinity: a banned token has null."""
+    biases = sampling.logit_bias.items()
+    return [
+        {"token": token, "bias": bias if math.isfinite(bias) else None} for token, bias in biases
+    ]

@@ -1,0 +1,123 @@
+"""`/v1/completions` as llama.cpp's server writes it: usage and timings ride on each choice's end."""
+
+from collections import Counter
+from typing import Any
+
+from segue.dialects.base import Call
+from segue.dialects.chat_logprobs import entry
+from segue.dialects.llamacpp.timings import (
+    all_timings,
+    timings,
+    timings_so_far,
+)
+from segue.dialects.logprobs import LegacyLogprobs
+from segue.dialects.tally import Tally
+from segue.dialects.text_completion import render_progress, render_usage
+from segue.types import Delta, Event, Finished, Progress, Prompted, TokenScore, Usage
+
+
+class Logprobs:
+    """Both layouts in one object: the chat entries the server sends, the lists its manual shows."""
+
+    def __init__(self, num_top: int):
+        self._num_top = num_top
+        self._legacy = LegacyLogprobs(num_top, 0)
+
+    def push(self, scores: list[TokenScore] | tuple[TokenScore, ...]) -> dict[str, Any]:
+        content = [entry(score, self._num_top) for score in scores]
+        return {"content": content, **self._legacy.push(scores)}
+
+
+class Completion:
+    def __init__(self, call: Call):
+        self._request = call.request
+        self._prompts: dict[int, Prompted] = {}
+        self._logprobs: dict[int, Logprobs] = {}
+        self._tells_timings: bool = call.shape["timings_per_token"]
+        self._num_tokens: Counter[int] = Counter()  # shown of each choice
+        self._head: dict[str, Any] = {
+            "created": call.stamp.created,
+            "model": call.request.model,
+            "system_fingerprint": call.stamp.fingerprint,
+            "object": "text_completion",
+            "id": f"cmpl-{call.stamp.public_id}",
+        }
+
+    def push(self, event: Event) -> list[Any]:
+        match event:
+            case Delta():
+                return [self._render_delta(event)]
+            case Progress():
+                blank = _choice(event.prompt * self._request.n, "", None)
+                return [self._chunk(blank, prompt_progress=render_progress(event))]
+            case Prompted():
+                return self._open(event)
+            case Finished():
+                return [self._close(event)]
+            case _:
+                return []
+
+    def _chunk(self, choice: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return {"choices": [choice], **self._head, **more}
+
+    def _render_delta(self, delta: Delta) -> dict[str, Any]:
+        logprobs = self._scored(delta.choice, delta.scores) if delta.scores else None
+        choice = _choice(delta.choice, delta.text, logprobs)
+        if not self._tells_timings:
+            return self._chunk(choice)
+        self._num_tokens[delta.choice] += len(delta.tokens)
+        prompt = self._prompts[delta.choice // self._request.n]
+        so_far = timings_so_far(prompt, self._num_tokens[delta.choice], delta)
+        return self._chunk(choice, timings=so_far)
+
+    def _scored(self, choice: int, scores: tuple[TokenScore, ...]) -> dict[str, Any]:
+        writer = self._logprobs.setdefault(choice, Logprobs(self._request.logprobs or 0))
+        return writer.push(scores)
+
+    def _open(self, prompt: Prompted) -> list[Any]:
+        self._prompts[prompt.prompt] = prompt
+        if not self._request.echo:
+            return []
+        n = self._request.n
+        return [
+            self._chunk(
+                _choice(
+                    choice,
+                    prompt.text or "",
+                    self._scored(choice, prompt.scores) if prompt.scores else None,
+                )
+            )
+            for choice in range(prompt.prompt * n, (prompt.prompt + 1) * n)
+        ]
+
+    def _close(self, finished: Finished) -> dict[str, Any]:
+        prompt = self._prompts[finished.choice // self._request.n]
+        usage = Usage(len(prompt.tokens), finished.num_tokens, prompt.num_cached)
+        return self._chunk(
+            _choice(finished.choice, "", None, finished.reason),
+            usage=render_usage(usage),
+            timings=timings([prompt], [finished]),
+        )
+
+    def fold(self, tally: Tally) -> Any:
+        return {
+            "choices": [self._fold_choice(tally, index) for index in range(len(tally.choices))],
+            **self._head,
+            "usage": render_usage(tally.usage),
+            "timings": all_timings(tally),
+        }
+
+    def _fold_choice(self, tally: Tally, index: int) -> dict[str, Any]:
+        choice, prompt = tally.choices[index], tally.prompts[index // tally.n]
+        scores, text = tuple(choice.scores), choice.text
+        if self._request.echo:
+            scores = (*(prompt.scores or ()), *scores)
+            text = (prompt.text or "") + text
+        logprobs = None if self._request.logprobs is None else self._scored(index, scores)
+        return _choice(index, text, logprobs, choice.finished.reason)
+
+
+def _choice(
+    index: int, text: str, logprobs: dict[str, Any] | None, reason: str | None = None
+) -> dict[str, Any]:
+    return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": reason}

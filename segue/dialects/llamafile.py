@@ -1,0 +1,192 @@
+"""llamafile's server: one text prompt, one choice, the requested model's name copied through."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from segue.dialects import openai
+from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
+from segue.dialects.fields import Draft, Field, Table
+from segue.dialects.kinds import Flag, Integer, Mismatch, OnePrompt, OnlyEmpty, Stops, Text
+from segue.dialects.logprobs import token_text
+from segue.dialects.text_completion import TextCompletion
+from segue.errors import SegueError, UnsupportedMedia
+from segue.types import CUT_FIRST, Finished, Usage
+
+# --- fields --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OnlyOne:
+    """A count that this system has, but only of one."""
+
+    def read(self, value: Any) -> Any:
+        if type(value) is not int or value != 1:
+            raise Mismatch("1", value)
+        return UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return {"const": 1}
+
+
+FIELDS = openai.FIELDS.pick(
+    "stream",
+    "stream_options.include_usage",
+    "seed",
+    "user",
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+).extend(
+    Field("model", Text(256), "Copied into the answer.", "model", required=True),
+    Field("prompt", OnePrompt(), "The text to complete.", "prompts", required=True),
+    Field(
+        "max_completion_tokens",
+        Integer(-1, openai.MAX_INT32, meaning={-1: None}, clamp=True),
+        "Tokens to generate; below 0 until the context is full.",
+        "max_tokens",
+        aliases=("max_tokens",),
+        default=None,
+    ),
+    Field("stop", Stops(4, 50), "Text that ends the answer; it is not returned.", "stop"),
+    Field("n", OnlyOne(), "Choices returned: one."),
+    Field("best_of", OnlyOne(), "Candidates drawn: one."),
+    Field("suffix", OnlyEmpty("this system does not fill in the middle"), "Text after."),
+)
+
+
+def sample_as_llamafile(draft: Draft) -> None:
+    """What its sampler does besides what its fields say."""
+    draft.values["sampling.order"] = CUT_FIRST
+    draft.values["sampling.top_k"] = 40
+    draft.values["sampling.min_p"] = 0.05
+    draft.values["sampling.penalty_window"] = 64
+    draft.values["sampling.penalize_prompt"] = True
+
+
+def keep_model_name(draft: Draft) -> None:
+    draft.values["shape.model"] = draft.values["model"]
+
+
+RULES = (sample_as_llamafile, keep_model_name, openai.name_idle_stream_options)
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+class Completion(TextCompletion):
+    def __init__(self, call: Call):
+        super().__init__(call)
+        self._head["model"] = call.shape["model"]
+
+    def _ending(self, finished: Finished) -> dict[str, Any]:
+        return {"finish_reason": finished.reason}
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        return {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        }
+
+
+def error_reply(error: SegueError) -> Reply:
+    """Its errors are a line of text."""
+    status = 501 if isinstance(error, UnsupportedMedia) else error.status
+    return Reply(f"{error.message}\r\n", status)
+
+
+# --- companions ----------------------------------------------------------------------------------
+
+TOKENIZE_FIELDS = Table(
+    (
+        Field("prompt", Text(2**24), "The text to split.", "text", required=True),
+        Field(
+            "add_special",
+            Flag(),
+            "Put BOS in front, if the model wants one.",
+            "add_special",
+            default=True,
+        ),
+        Field(
+            "parse_special",
+            Flag(),
+            'Whether "<|im_end|>" in text means the token.',
+            "parse_special",
+            default=False,
+        ),
+    )
+)
+
+
+async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
+    options = {name: values[name] for name in ("add_special", "parse_special")}
+    tokens = await service.tokenize("", values["text"], **options)
+    pieces = await service.pieces("", tokens)
+    return Reply({**options, "tokens": [token_text(piece) for piece in pieces]})
+
+
+async def models(service: Service, _: Mapping[str, Any]) -> Reply:
+    card = service.card("")
+    entry = {"id": card.name, "object": "model", "created": card.created, "owned_by": "llamafile"}
+    return Reply({"object": "list", "data": [entry]})
+
+
+DIFFERENCES = (
+    Difference(
+        "Stop strings are matched on the text.",
+        "The system compares tokens, so that the first pieces of a longer stop string get out.",
+    ),
+    Difference(
+        "The first chunk of a stream has `text` like every other.",
+        "The system's has the `delta` of a chat instead, which OpenAI's clients cannot read.",
+    ),
+    Difference(
+        "With `include_usage` the usage comes in a chunk of its own, without choices.",
+        "As its manual says; the system puts it on the last chunk with text.",
+    ),
+    Difference(
+        "`suffix: null` and an empty suffix pass.",
+        "Both mean that there is none, and clients send them; the system refuses the key itself.",
+    ),
+    Difference(
+        "A prompt that is too long is answered with 400, like every mistake in a request.",
+        "The system answers 500, which tells clients to try again.",
+    ),
+    Difference(
+        'A broken stream ends with an event `{"error": {...}}` and `data: [DONE]`.',
+        "The system just closes the connection, so that half an answer looks like a whole one.",
+    ),
+    Difference(
+        "`echo` and `logprobs` are named in `x-segue-ignored`.",
+        "The system takes them in silence and has neither.",
+    ),
+    Difference(
+        "JSON is written in one line, and text of errors is not in the status line.",
+        "No client depends on either, and HTTP/2 has no status text.",
+    ),
+)
+
+LLAMAFILE = Dialect(
+    name="llamafile",
+    system="llamafile's server (llamafiler)",
+    operations=(
+        Operation(
+            "/v1/completions",
+            "Complete a prompt.",
+            FIELDS,
+            Completion,
+            RULES,
+            stream_error=openai.error_reply,
+        ),
+    ),
+    companions=(
+        Companion("GET", "/v1/models", "The served model.", models),
+        Companion("GET", "/tokenize", "Text to token strings.", tokenize, TOKENIZE_FIELDS),
+        Companion("POST", "/tokenize", "Text to token strings.", tokenize, TOKENIZE_FIELDS),
+    ),
+    error=error_reply,
+    differences=DIFFERENCES,
+)

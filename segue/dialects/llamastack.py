@@ -1,0 +1,194 @@
+"""Llama Stack's OpenAI-compatible completions: boolean logprobs in the chat layout, RFC 7807 errors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from msgspec import UNSET
+
+from segue.dialects import openai
+from segue.dialects.base import Card, Companion, Dialect, Difference, Operation, Reply, Service
+from segue.dialects.chat_logprobs import ChatLogprobs
+from segue.dialects.fields import Field
+from segue.dialects.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, OnlyEmpty, Text
+from segue.dialects.text_completion import Scribe, TextCompletion
+from segue.errors import SegueError
+from segue.types import Finished, Prompted
+
+# --- fields --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Whether to report log-probabilities; with them comes the likeliest alternative."""
+
+    def read(self, value: Any) -> Any:
+        if value not in (True, False):  # 1 and 0 are equal to these
+            raise Mismatch("true or false", value)
+        return 1 if value else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return Boolean().schema()
+
+
+FIELDS = openai.FIELDS.pick(
+    "prompt",
+    "best_of",
+    "echo",
+    "logit_bias",
+    "n",
+    "stop",
+    "stream",
+    "stream_options.include_usage",
+    "suffix",
+    "user",
+).extend(
+    Field("model", Text(256), "The name of a served model.", "model", required=True),
+    Field("logprobs", Scored(), "Report log-probabilities.", "logprobs"),
+    Field(
+        "prompt_logprobs",
+        NumTop(openai.MAX_LOGPROBS),
+        "Alternatives reported for each token of the prompt, by token id.",
+        "shape.prompt_logprobs",
+        default=None,
+    ),
+    Field("max_tokens", Lax(Integer(1, openai.MAX_INT32)), "Tokens to generate.", "max_tokens"),
+    Field(
+        "seed",
+        Lax(Integer(-openai.MAX_INT64 - 1, openai.MAX_INT64)),
+        "The same seed and request give the same answer.",
+        "sampling.seed",
+    ),
+    Field("temperature", Lax(Number(0, 2)), "0 is greedy.", "sampling.temperature"),
+    Field("top_p", Lax(Number(0, 1)), "Nucleus sampling.", "sampling.top_p"),
+    Field(
+        "presence_penalty",
+        Lax(Number(-2, 2)),
+        "Against tokens that occurred.",
+        "sampling.presence_penalty",
+    ),
+    Field(
+        "frequency_penalty",
+        Lax(Number(-2, 2)),
+        "Against tokens, by how often they occurred.",
+        "sampling.frequency_penalty",
+    ),
+    Field("guided_choice", OnlyEmpty("answers cannot be constrained yet"), "One of these texts."),
+)
+
+RULES = (openai.check_candidates, openai.score_prompt, openai.name_idle_stream_options)
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+class Completion(TextCompletion):
+    def _make_head(self) -> dict[str, Any]:
+        head = super()._make_head()
+        del head["system_fingerprint"]
+        return head
+
+    def _blank(self, index: int) -> dict[str, Any]:
+        return {"finish_reason": None, "text": "", "index": index, "logprobs": None}
+
+    def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:
+        return ChatLogprobs(num_top)
+
+    def _echoed(self, num_top: int, prompt: Prompted) -> dict[str, list[Any]]:
+        return ChatLogprobs(num_top).push(prompt.scores or ())
+
+    def _ending(self, finished: Finished) -> dict[str, Any]:
+        return {"finish_reason": finished.reason}
+
+
+def error_reply(error: SegueError) -> Reply:
+    title = HTTPStatus(error.status).phrase
+    return Reply({"status": error.status, "title": title, "detail": error.message}, error.status)
+
+
+def stream_error(error: SegueError) -> Reply:
+    """Its clients look for the key `error` in a stream, and for nothing else."""
+    return Reply({"error": {"message": error.message, "code": f"{error.status}"}}, error.status)
+
+
+# --- companions ----------------------------------------------------------------------------------
+
+
+def render_card(card: Card) -> dict[str, Any]:
+    """As the server writes it today and, for older clients, as it did in 2025."""
+    origin = {"model_type": "llm", "provider_id": "segue", "provider_resource_id": card.name}
+    today = {"id": card.name, "object": "model", "created": card.created, "owned_by": "llama_stack"}
+    former = {"identifier": card.name, "type": "model", "metadata": {}, **origin}
+    return {**today, "custom_metadata": origin, **former}
+
+
+async def list_models(service: Service, _: Mapping[str, Any]) -> Reply:
+    return Reply({"object": "list", "data": [render_card(card) for card in service.cards()]})
+
+
+async def show_model(service: Service, values: Mapping[str, Any]) -> Reply:
+    return Reply(render_card(service.card(values["model"])))
+
+
+async def health(service: Service, _: Mapping[str, Any]) -> Reply:
+    return Reply({"status": "OK"})
+
+
+async def version(service: Service, _: Mapping[str, Any]) -> Reply:
+    return Reply({"version": service.version})
+
+
+def _completions(path: str, is_native: bool) -> Operation:
+    return Operation(
+        path,
+        "Complete prompts.",
+        FIELDS,
+        Completion,
+        RULES,
+        framing="sse_open",
+        stream_error=stream_error,
+        exact_model=True,
+        is_native=is_native,
+    )
+
+
+DIFFERENCES = (
+    Difference(
+        "Errors are the objects its documents show: status, title and detail.",
+        'The server itself has never sent them, but {"error": …} in several shapes; its clients read the status.',
+    ),
+    Difference(
+        "best_of, echo, suffix, n and prompt_logprobs do what the root dialect does.",
+        "Llama Stack hands them to a provider, and what comes of them depends on which.",
+    ),
+    Difference(
+        "max_tokens is 16 unless told.",
+        "Llama Stack leaves it to the provider; 16 is what OpenAI's and vLLM's have.",
+    ),
+    Difference(
+        "Fields that nobody knows are named in x-segue-ignored.",
+        "Llama Stack hands them to the provider.",
+    ),
+    Difference(
+        "Streams have the same model name as other answers.",
+        "Llama Stack writes the provider's own name into chunks.",
+    ),
+)
+
+LLAMASTACK = Dialect(
+    name="llamastack",
+    system="Llama Stack",
+    operations=(
+        _completions("/v1/completions", is_native=False),
+        _completions("/v1/openai/v1/completions", is_native=True),
+    ),
+    companions=(
+        Companion("GET", "/v1/models", "The served models.", list_models),
+        Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
+        Companion("GET", "/v1/openai/v1/models", "The served models.", list_models, is_native=True),
+        Companion("GET", "/v1/health", "That the server runs.", health),
+        Companion("GET", "/v1/version", "The version of this server.", version),
+    ),
+    error=error_reply,
+    differences=DIFFERENCES,
+)

@@ -1,0 +1,315 @@
+"""mistral.rs: one text prompt, DRY and grammar fields of its own, speeds beside the usage."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from segue.dialects import openai
+from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
+from segue.dialects.fields import Draft, Field
+from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, OnePrompt, Stops, Text, When
+from segue.dialects.logprobs import finite, token_text
+from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS
+from segue.dialects.tally import Tally
+from segue.errors import InvalidField, PromptTooLong, SegueError
+from segue.types import Delta, Event, Finished, Prompted, TokenScore, Truncation
+
+# --- fields --------------------------------------------------------------------------------------
+
+FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "suffix").extend(
+    Field(
+        "model",
+        Text(256),
+        "A served name, or `default`.",
+        "model",
+        default="default",
+        nullable=False,
+    ),
+    Field("prompt", OnePrompt(), "The text to complete.", "prompts", required=True),
+    Field(
+        "max_tokens",
+        Integer(1, openai.MAX_INT32),
+        "Tokens to generate; without it until the context is full.",
+        "max_tokens",
+        aliases=("max_completion_tokens",),
+        default=None,
+    ),
+    Field("n", Integer(1, openai.MAX_N), "Choices to generate.", "n", nullable=False),
+    Field(
+        "echo",
+        Boolean(),
+        "Return the prompt in front of the completion.",
+        "echo",
+        nullable=False,
+    ),
+    Field("stop", Stops(), "Text that ends a choice; it is not returned.", "stop"),
+    Field(
+        "temperature",
+        Number(0, ANY_NUMBER, clamp=True),
+        "0 is greedy.",
+        "sampling.temperature",
+    ),
+    Field("top_p", Number(0, 1, clamp=True), "Nucleus sampling.", "sampling.top_p"),
+    Field(
+        "top_k",
+        Integer(0, openai.MAX_INT32),
+        "Draw from the k likeliest tokens; 0 is off.",
+        "sampling.top_k",
+    ),
+    Field(
+        "min_p",
+        Number(0, 1, clamp=True),
+        "Drop tokens less likely than this share of the best.",
+        "sampling.min_p",
+    ),
+    Field(
+        "presence_penalty",
+        Number(-ANY_NUMBER, ANY_NUMBER),
+        "Against tokens that occurred.",
+        "sampling.presence_penalty",
+    ),
+    Field(
+        "frequency_penalty",
+        Number(-ANY_NUMBER, ANY_NUMBER),
+        "Against tokens, by how often they occurred.",
+        "sampling.frequency_penalty",
+    ),
+    Field(
+        "repetition_penalty",
+        Number(0, ANY_NUMBER, above_low=True),
+        "Divides the logits of tokens that occurred; 1 is off.",
+        "sampling.repetition_penalty",
+    ),
+    Field(
+        "logit_bias",
+        LogitBias(ANY_NUMBER),
+        "Added to the logits, by token id.",
+        "sampling.logit_bias",
+    ),
+    Field(
+        "truncate_sequence",
+        When(Truncation()),
+        "Drop the start of a prompt that is too long.",
+        "truncation",
+    ),
+    *SAMPLERS.pick(
+        "dry_multiplier",
+        "dry_base",
+        "dry_allowed_length",
+        "dry_sequence_breakers",
+    ).rows,
+    replace(SAMPLERS.pick("ignore_eos").rows[0], nullable=False),
+)
+
+
+def keep_the_best(draft: Draft) -> None:
+    """Its best_of is how many of the n return; OpenAI's is how many are drawn. Both are served."""
+    n = draft.values.get("n", 1)
+    best_of = draft.values.get("best_of", n)
+    draft.values["n"], draft.values["best_of"] = min(n, best_of), max(n, best_of)
+
+
+def penalize_prompt(draft: Draft) -> None:
+    draft.values["sampling.penalize_prompt"] = True
+
+
+def score_echoed_prompt(draft: Draft) -> None:
+    if draft.values.get("echo"):
+        draft.values["prompt_logprobs"] = draft.values.get("logprobs")
+
+
+RULES = (keep_the_best, openai.check_candidates, penalize_prompt, score_echoed_prompt)
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+class Completion:
+    def __init__(self, call: Call):
+        self._request = call.request
+        self._head: dict[str, Any] = {
+            "id": call.stamp.public_id,
+            "created": call.stamp.created,
+            "model": call.request.model,
+            "system_fingerprint": "local",
+            "object": "text_completion",
+        }
+
+    def push(self, event: Event) -> list[Any]:
+        match event:
+            case Delta():
+                return self._pieces(event.choice, event.text, event.scores or ())
+            case Prompted() if self._request.echo:
+                n = self._request.n
+                choices = range(event.prompt * n, (event.prompt + 1) * n)
+                text, scores = event.text or "", event.scores or ()
+                return [each for i in choices for each in self._pieces(i, text, scores)]
+            case Finished():
+                return [self._chunk(_choice(event.choice, "", None, event.reason))]
+            case _:
+                return []
+
+    def _pieces(self, index: int, text: str, scores: tuple[TokenScore, ...]) -> list[Any]:
+        """A chunk can hold the log-probability of one token only: the rest follow without text."""
+        entries = [self._entry(score) for score in scores]
+        chunks = [self._chunk(_choice(index, text, entries[0] if entries else None))]
+        return chunks + [self._chunk(_choice(index, "", entry)) for entry in entries[1:]]
+
+    def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
+        return {**self._head, "choices": [choice]}
+
+    def _entry(self, score: TokenScore) -> dict[str, Any]:
+        top = score.top[: self._request.logprobs or 0]
+        return {
+            "token": token_text(score.piece),
+            "logprob": None if score.logprob is None else finite(score.logprob),
+            "bytes": list(score.piece),
+            "top_logprobs": [
+                {
+                    "token": other.token,
+                    "logprob": finite(other.logprob),
+                    "bytes": token_text(other.piece),
+                }
+                for other in top
+            ],
+        }
+
+    def fold(self, tally: Tally) -> Any:
+        choices = [self._fold_choice(tally, index) for index in range(len(tally.choices))]
+        return {**self._head, "choices": choices, "usage": render_usage(tally)}
+
+    def _fold_choice(self, tally: Tally, index: int) -> dict[str, Any]:
+        choice, prompt = tally.choices[index], tally.prompts[index // tally.n]
+        text, scores = choice.text, choice.scores
+        if self._request.echo:
+            text, scores = (prompt.text or "") + text, [*(prompt.scores or ()), *scores]
+        logprobs = None
+        if self._request.logprobs is not None:
+            logprobs = {"content": [self._entry(score) for score in scores]}
+        return _choice(index, text, logprobs, choice.finished.reason)
+
+
+def _choice(index: int, text: str, logprobs: Any, reason: str | None = None) -> dict[str, Any]:
+    return {"finish_reason": reason, "index": index, "text": text, "logprobs": logprobs}
+
+
+def render_usage(tally: Tally) -> dict[str, Any]:
+    """Choices run side by side, so the longest time counts."""
+    ends = [choice.finished for choice in tally.choices]
+    prompt_s = max(end.prompt_s for end in ends)
+    decode_s = max(end.decode_s for end in ends)
+    num_prompt, num_decoded = tally.usage.prompt_tokens, tally.usage.completion_tokens
+    total, total_s = num_prompt + num_decoded, prompt_s + decode_s
+    return {
+        "completion_tokens": num_decoded,
+        "prompt_tokens": num_prompt,
+        "total_tokens": total,
+        "avg_tok_per_sec": _rate(total, total_s),
+        "avg_prompt_tok_per_sec": _rate(num_prompt, prompt_s),
+        "avg_compl_tok_per_sec": _rate(num_decoded, decode_s),
+        "total_time_sec": total_s,
+        "total_prompt_time_sec": prompt_s,
+        "total_completion_time_sec": decode_s,
+    }
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds else 0.0
+
+
+UNPROCESSABLE = (InvalidField, PromptTooLong)
+
+
+def error_reply(error: SegueError) -> Reply:
+    status = 422 if isinstance(error, UNPROCESSABLE) else error.status
+    return Reply({"message": error.message}, status)
+
+
+def stream_error(error: SegueError) -> Reply:
+    detail = {"message": error.message, "type": "server_error", "param": None, "code": None}
+    return Reply({"error": detail})
+
+
+# --- companions ----------------------------------------------------------------------------------
+
+STATUSES = {"ok": "loaded", "loading": "reloading", "idle": "unloaded"}
+
+
+async def models(service: Service, _: Mapping[str, Any]) -> Reply:
+    about = {"object": "model", "owned_by": "local"}
+    cards = service.cards()
+    entries = [
+        {"id": card.name, **about, "created": card.created, "status": STATUSES[card.status]}
+        for card in cards
+    ]
+    return Reply({"object": "list", "data": [{**entries[0], "id": "default"}, *entries]})
+
+
+async def health(service: Service, _: Mapping[str, Any]) -> Reply:
+    return Reply("OK")
+
+
+DIFFERENCES = (
+    Difference(
+        "The text of a choice keeps the white space it begins with.",
+        "The system trims it, so that prompt and completion cannot be joined.",
+    ),
+    Difference(
+        "Choices are in the order of their index, and `usage` covers all of them.",
+        "The system orders by the time they ended and reports the last one's usage.",
+    ),
+    Difference(
+        "`best_of` above `n` draws more candidates than it returns, as OpenAI's does; below `n` it is "
+        "how many of the n return, ranked by mean log-probability.",
+        "The system has the second meaning only, and ranks by the sum, which favours short answers.",
+    ),
+    Difference(
+        "`echo` works in streams too.",
+        "The system leaves the prompt out of streams, so that they differ from whole answers.",
+    ),
+    Difference(
+        "In a stream, a chunk holds one choice; each choice ends with its own chunk.",
+        "The system waits until every choice has something, and loses pieces once one of them ended.",
+    ),
+    Difference(
+        "An unknown model is answered with 404, `max_tokens: 0` with 422.",
+        "The system answers 500, which tells clients to try again.",
+    ),
+    Difference(
+        "Mistakes in a request are answered with their status, streamed or not, and always as "
+        '`{"message": ...}`.',
+        "The system starts streams with 200 before it looks, and writes some errors as plain text.",
+    ),
+    Difference(
+        "`max_tokens` and `max_completion_tokens` may come together; the first counts.",
+        "The system's JSON reader takes the second for a repetition of the first.",
+    ),
+    Difference(
+        "`seed` is honoured.",
+        "The system has no such field.",
+    ),
+    Difference(
+        "Ids are unique; `system_fingerprint` is `local` all the same.",
+        "The system counts its answers from 0 with every start.",
+    ),
+)
+
+MISTRALRS = Dialect(
+    name="mistralrs",
+    system="mistral.rs",
+    operations=(
+        Operation(
+            "/v1/completions",
+            "Complete a prompt.",
+            FIELDS,
+            Completion,
+            RULES,
+            stream_error=stream_error,
+        ),
+    ),
+    companions=(
+        Companion("GET", "/v1/models", "The served models.", models),
+        Companion("GET", "/health", "Whether the server runs.", health),
+    ),
+    error=error_reply,
+    differences=DIFFERENCES,
+)

@@ -1,0 +1,238 @@
+"""Ollama's fields: those of `/api/generate`, with its options, and the few its `/v1/completions` reads."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from segue.dialects import openai
+from segue.dialects.duration import Duration
+from segue.dialects.fields import Draft, Field, Table
+from segue.dialects.kinds import (
+    Boolean,
+    Integer,
+    Mismatch,
+    Number,
+    OnlyEmpty,
+    Stops,
+    Text,
+    TokenIds,
+)
+from segue.types import CUT_FIRST, Prompt
+
+MAX_CHARS = 2**24
+MAX_TOP = 20
+ANY_NUMBER = 1e6  # far beyond any use, and still a float that cannot overflow
+
+# Where it does not say otherwise, Ollama samples like this.
+DEFAULT_TOP_K = 40
+DEFAULT_WINDOW = 64
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """A name without a tag means the tag `latest`, and the other way round."""
+
+    def read(self, value: Any) -> str:
+        return Text(256).read(value).removesuffix(":latest")
+
+    def schema(self) -> dict[str, Any]:
+        return Text(256).schema()
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """No model here thinks apart from its answer, so the only way is not to."""
+
+    def read(self, value: Any) -> Any:
+        if value is not False:
+            raise Mismatch("false: the model does not support thinking", value)
+        return UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return {"const": False}
+
+
+@dataclass(frozen=True)
+class LoadablePrompt:
+    """One text. An empty one asks for the model and nothing else."""
+
+    def read(self, value: Any) -> tuple[Prompt, ...]:
+        text = Text(MAX_CHARS).read(value)
+        return (Prompt((text,)),) if text else ()
+
+    def schema(self) -> dict[str, Any]:
+        return Text(MAX_CHARS).schema()
+
+
+MODEL = Field("model", ModelName(), "The name of a served model.", "model", required=True)
+PROMPT = Field(
+    "prompt",
+    LoadablePrompt(),
+    "The text; empty, the model is only loaded, or unloaded with keep_alive 0.",
+    "prompts",
+    default=(),
+)
+
+
+def _option(name: str, kind: Any, doc: str, target: str = "", **more: Any) -> Field:
+    return Field(f"options.{name}", kind, doc, target, **more)
+
+
+def _number(name: str, doc: str, target: str, default: float) -> Field:
+    kind = Number(-ANY_NUMBER, ANY_NUMBER)
+    return _option(name, kind, doc, f"sampling.{target}", default=default)
+
+
+def _share(name: str, doc: str, default: float) -> Field:
+    kind = Number(0, 1, clamp=True)
+    return _option(name, kind, doc, f"sampling.{name}", default=default)
+
+
+OPTIONS = (
+    _option(
+        "num_predict",
+        Integer(-1, openai.MAX_INT32, meaning={-1: None}, clamp=True),
+        "Tokens to generate; -1 until the context is full.",
+        "max_tokens",
+        default=None,
+    ),
+    _option("stop", Stops(), "Texts that end the answer.", "stop"),
+    _option(
+        "seed",
+        Integer(-openai.MAX_INT64 - 1, openai.MAX_INT64, meaning={-1: UNSET}),
+        "The same seed and request give the same answer; -1 draws one.",
+        "sampling.seed",
+    ),
+    _option(
+        "temperature",
+        Number(0, ANY_NUMBER, clamp=True),
+        "0 is greedy.",
+        "sampling.temperature",
+        default=0.8,
+    ),
+    _option(
+        "top_k",
+        Integer(0, openai.MAX_INT32, clamp=True),
+        "Draw from the k likeliest tokens; 0 is off.",
+        "sampling.top_k",
+        default=DEFAULT_TOP_K,
+    ),
+    _share("top_p", "Nucleus sampling.", 0.9),
+    _share("min_p", "Drop tokens below this share of the best.", 0.0),
+    _share("typical_p", "Keep tokens about as surprising as expected.", 1.0),
+    _option(
+        "repeat_last_n",
+        Integer(-1, openai.MAX_INT32, clamp=True),
+        "Tokens the penalties look back on; 0 is off, -1 is all of them.",
+        "sampling.penalty_window",
+        default=DEFAULT_WINDOW,
+    ),
+    _option(
+        "repeat_penalty",
+        Number(0, ANY_NUMBER, above_low=True),
+        "Divides the logits of tokens that occurred; 1 is off.",
+        "sampling.repetition_penalty",
+    ),
+    _number("presence_penalty", "Against tokens that occurred.", "presence_penalty", 0.0),
+    _number(
+        "frequency_penalty", "Against tokens, by how often they occurred.", "frequency_penalty", 0.0
+    ),
+)
+
+GENERATE = Table(
+    (
+        MODEL,
+        PROMPT,
+        Field(
+            "suffix", OnlyEmpty("this server does not fill in the middle yet"), "The text after."
+        ),
+        Field("system", Text(MAX_CHARS), "What the model is told first.", "shape.system"),
+        Field("template", Text(MAX_CHARS), "A prompt template in Go's syntax.", "shape.template"),
+        Field("raw", Boolean(), "Take the prompt as it is.", "shape.raw", default=False),
+        Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
+        Field("format", OnlyEmpty("answers cannot be constrained yet"), '"json" or a schema.'),
+        Field("images", OnlyEmpty("no model here sees images"), "Not served."),
+        Field("think", Thinking(), "Only false."),
+        Field("stream", Boolean(), "Send the answer as it is written.", "stream", default=True),
+        Field(
+            "keep_alive",
+            Duration(),
+            'How long the model stays loaded afterwards: seconds or "5m"; 0 unloads it.',
+            "keep_s",
+        ),
+        Field("logprobs", Boolean(), "Report log-probabilities.", "shape.logprobs"),
+        Field(
+            "top_logprobs",
+            Integer(0, MAX_TOP),
+            "Alternatives reported for each token.",
+            "shape.num_top",
+        ),
+        *OPTIONS,
+    )
+)
+
+
+# --- what one field asks of another --------------------------------------------------------------
+
+
+def report_scores(draft: Draft) -> None:
+    num_top = draft.values.get("shape.num_top", 0)
+    if draft.values.get("shape.logprobs"):
+        draft.values["logprobs"] = num_top
+    elif num_top:
+        draft.ignored.append("top_logprobs")
+
+
+def check_raw(draft: Draft) -> None:
+    """Empty values mean nothing, raw or not."""
+    for target in ("shape.system", "shape.template", "shape.context"):
+        if not draft.values.get(target):
+            draft.values.pop(target, None)
+        elif draft.values["shape.raw"]:
+            raise draft.refuse(target, "has no place in a raw prompt")
+
+
+def sample_like_ollama(draft: Draft) -> None:
+    draft.values["sampling.order"] = CUT_FIRST
+    draft.values["sampling.penalize_prompt"] = True
+
+
+GENERATE_RULES = (report_scores, check_raw, sample_like_ollama)
+
+# --- /v1/completions -----------------------------------------------------------------------------
+
+TEXT = Table(
+    (
+        MODEL,
+        PROMPT,
+        Field(
+            "max_tokens",
+            Integer(0, openai.MAX_INT32, meaning={0: None}),
+            "Tokens to generate; 0 until the context is full.",
+            "max_tokens",
+            default=None,
+        ),
+        Field("stop", Stops(), "Text that ends the answer.", "stop"),
+        Field("temperature", Number(0, 2), "0 is greedy.", "sampling.temperature", default=1.0),
+        Field("top_p", Number(0, 1), "Nucleus sampling; 0 is off.", "sampling.top_p"),
+        *openai.FIELDS.pick(
+            "suffix",
+            "stream",
+            "stream_options.include_usage",
+            "seed",
+            "presence_penalty",
+            "frequency_penalty",
+        ).rows,
+    )
+)
+
+
+def default_top_k(draft: Draft) -> None:
+    draft.values["sampling.top_k"] = DEFAULT_TOP_K
+    draft.values["sampling.penalty_window"] = DEFAULT_WINDOW
+    if draft.values.get("sampling.top_p") == 0:
+        del draft.values["sampling.top_p"]
+
+
+TEXT_RULES = (default_top_k, sample_like_ollama, openai.name_idle_stream_options)

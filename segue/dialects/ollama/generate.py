@@ -1,0 +1,114 @@
+"""`/api/generate`: the prompt in the model's own words, and the answer line by line with its durations."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from segue.dialects import chat_template, go_template
+from segue.dialects.base import Call
+from segue.dialects.chat_logprobs import entry
+from segue.dialects.tally import Choice, Tally
+from segue.types import CompletionRequest, Delta, Done, Event, ModelInfo, Prompt, TokenScore
+
+# --- the prompt ----------------------------------------------------------------------------------
+
+
+def word_prompt(call: Call, info: ModelInfo) -> CompletionRequest:
+    """Without `raw` the prompt is put as the model was taught to read it, after any earlier context."""
+    if call.shape["raw"]:
+        return call.request
+    (asked,) = call.request.prompts
+    text = _worded(call, info, "".join(map(str, asked.parts)))
+    has_bos = bool(info.bos_token) and text.startswith(info.bos_token)
+    prompt = Prompt((text,), add_special=not has_bos)
+    if context := call.shape.get("context"):
+        prompt = Prompt((context, text.removeprefix(info.bos_token)))  # it has begun already
+    return replace(call.request, prompts=(prompt,))
+
+
+def _worded(call: Call, info: ModelInfo, prompt: str) -> str:
+    system = call.shape.get("system", "")
+    if template := call.shape.get("template"):
+        return go_template.render(template, {".System": system, ".Prompt": prompt})
+    if info.chat_template is None:
+        return f"{system}\n\n{prompt}" if system else prompt
+    messages = [{"role": "user", "content": prompt}]
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    return chat_template.render(info, messages, call.stamp.now)
+
+
+# --- the answer ----------------------------------------------------------------------------------
+
+
+def timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+class Generation:
+    def __init__(self, call: Call):
+        self._call = call
+        self._tally = Tally(call.request)
+
+    def push(self, event: Event) -> list[Any]:
+        self._tally.push(event)
+        if isinstance(event, Delta):
+            return [self._line(event.text, False, event.scores)]
+        return [self._last("", self._tally, None)] if isinstance(event, Done) else []
+
+    def fold(self, tally: Tally) -> Any:
+        if not tally.choices:
+            return self._last("", tally, None)
+        (choice,) = tally.choices
+        return self._last(choice.text, tally, tuple(choice.scores))
+
+    def _line(
+        self, text: str, is_last: bool, scores: tuple[TokenScore, ...] | None
+    ) -> dict[str, Any]:
+        line = {
+            "model": self._call.request.model,
+            "created_at": timestamp(self._call.stamp.now()),
+            "response": text,
+            "done": is_last,
+        }
+        if scores and self._call.request.logprobs is not None:
+            line["logprobs"] = [self._scored(score) for score in scores]
+        return line
+
+    def _scored(self, score: TokenScore) -> dict[str, Any]:
+        num_top = self._call.request.logprobs or 0
+        scored = entry(score, num_top, with_id=False)
+        if not num_top:
+            del scored["top_logprobs"]
+        return scored
+
+    def _last(
+        self, text: str, tally: Tally, scores: tuple[TokenScore, ...] | None
+    ) -> dict[str, Any]:
+        line = self._line(text, True, scores)
+        if not tally.choices:
+            return {**line, "done_reason": "unload" if self._call.keep_s == 0 else "load"}
+        (prompt,), (choice,) = tally.prompts, tally.choices
+        line["done_reason"] = choice.finished.reason
+        if not self._call.shape["raw"]:
+            line["context"] = [*prompt.tokens, *choice.tokens]
+        return {**line, **self._durations(tally, choice)}
+
+    def _durations(self, tally: Tally, choice: Choice) -> dict[str, int]:
+        """What is neither reading nor writing was waiting for the model. Zeros are left out."""
+        total_s = max(0.0, self._call.stamp.now() - self._call.stamp.arrived)
+        read_s, written_s = choice.finished.prompt_s, choice.finished.decode_s
+        metrics = {
+            "total_duration": _nanoseconds(total_s),
+            "load_duration": _nanoseconds(max(0.0, total_s - read_s - written_s)),
+            "prompt_eval_count": tally.usage.prompt_tokens,
+            "prompt_eval_duration": _nanoseconds(read_s),
+            "eval_count": tally.usage.completion_tokens,
+            "eval_duration": _nanoseconds(written_s),
+        }
+        return {name: value for name, value in metrics.items() if value}

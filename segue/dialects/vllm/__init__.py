@@ -1,0 +1,70 @@
+"""vLLM's OpenAI-compatible server, as of 0.32."""
+
+from segue.dialects.base import Dialect, Difference, Operation
+from segue.dialects.vllm.answer import Completion, error_reply
+from segue.dialects.vllm.fields import FIELDS, RULES
+from segue.dialects.vllm.pages import PAGES
+
+DIFFERENCES = (
+    Difference(
+        "prompt_logprobs is answered in a stream too, with the first chunk of each choice.",
+        "vLLM refuses it with 400, and people have asked for it.",
+    ),
+    Difference(
+        "suffix fills in the middle for every model.",
+        "vLLM does so for one family of models and refuses the others.",
+    ),
+    Difference(
+        "echo with max_tokens 0 generates nothing: completion_tokens is 0.",
+        "vLLM draws a token that nobody sees, and counts it.",
+    ),
+    Difference(
+        "echo returns the prompt together with return_token_ids as well.",
+        "vLLM leaves the text out then, which nothing in its documents says.",
+    ),
+    Difference(
+        "guided_json, guided_regex, guided_choice and guided_grammar constrain the answer.",
+        "vLLM dropped them in 0.12 and answers unconstrained text with 200; a constraint must not fail open.",
+    ),
+    Difference(
+        "A prompt and a max_tokens that do not fit the context together are answered, up to the context.",
+        "vLLM refuses them, so that clients have to count tokens.",
+    ),
+    Difference(
+        "Every chunk has the key usage, null unless continuous usage was asked for.",
+        "Older versions of vLLM wrote it, newer ones do not; clients that look for it find it.",
+    ),
+    Difference(
+        "The last chunk of a choice carries its finish_reason and no text.",
+        "vLLM joins it with the last token; waiting for that would delay every token by one.",
+    ),
+    Difference(
+        "prompt_tokens_details.cached_tokens is always reported.",
+        "vLLM has a flag for it.",
+    ),
+    Difference(
+        "Every 400 has the type BadRequestError and the field's own name as param.",
+        'vLLM answers "Bad Request" and "body.n" where its request model refused, which says the same twice.',
+    ),
+    Difference(
+        "priority other than 0, beam search and prompt embeddings are refused; n is at most 128.",
+        "The engine serves first come, first served, and has neither of the others.",
+    ),
+    Difference(
+        "/version names the vLLM whose contract this is, and Segue's own version beside it.",
+        "Clients compare it with the versions of vLLM.",
+    ),
+)
+
+VLLM = Dialect(
+    name="vllm",
+    system="vLLM",
+    operations=(
+        Operation(
+            "/v1/completions", "Complete prompts.", FIELDS, Completion, RULES, exact_model=True
+        ),
+    ),
+    companions=PAGES,
+    error=error_reply,
+    differences=DIFFERENCES,
+)

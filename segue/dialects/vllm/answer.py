@@ -1,0 +1,119 @@
+"""Completions and errors as vLLM writes them: members that have no value are there as null."""
+
+from typing import Any
+
+from segue.dialects.base import Reply
+from segue.dialects.logprobs import LegacyLogprobs
+from segue.dialects.tally import Tally
+from segue.dialects.text_completion import Scribe, TextCompletion
+from segue.errors import (
+    InvalidField,
+    Overloaded,
+    PromptTooLong,
+    SegueError,
+    Unauthorized,
+    UnknownModel,
+    UnknownPath,
+    Unsupported,
+    UnsupportedMedia,
+    WrongMethod,
+)
+from segue.types import Done, Event, Finished, Prompted, Usage
+
+
+class Completion(TextCompletion):
+    def _make_head(self) -> dict[str, Any]:
+        stamp = self._call.stamp
+        is_ours = stamp.public_id == stamp.request_id  # the header has the last word
+        chosen = self._call.shape.get("request_id") if is_ours else None
+        self._fingerprint = {"system_fingerprint": stamp.fingerprint}
+        return {
+            "id": f"cmpl-{chosen or stamp.public_id}",
+            "object": "text_completion",
+            "created": stamp.created,
+            "model": self._request.model,
+        }
+
+    def _blank(self, index: int) -> dict[str, Any]:
+        return {
+            "index": index,
+            "text": "",
+            "logprobs": None,
+            "finish_reason": None,
+            "stop_reason": None,
+            "prompt_token_ids": None,
+            "token_ids": None,
+        }
+
+    def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:
+        # Offsets count from the start of the choice's text, which has the prompt only with echo.
+        start = len(prompt.text or "") if self._request.echo else 0
+        return LegacyLogprobs(num_top, start, self._name_token)
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        return {
+            "prompt_tokens": usage.prompt_tokens,
+            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        }
+
+    def push(self, event: Event) -> list[Any]:
+        chunks = super().push(event)
+        if isinstance(event, Done) or (isinstance(event, Finished) and not self._include_usage):
+            chunks = [{**chunk, **self._fingerprint} for chunk in chunks]
+        return chunks
+
+    def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
+        chunk = super()._chunk(choice)
+        chunk.setdefault("usage", None)
+        return chunk
+
+    def fold(self, tally: Tally) -> Any:
+        whole = super().fold(tally)
+        for choice in whole["choices"]:
+            choice.setdefault("prompt_logprobs", None)
+            choice["routed_experts"] = None
+        usage = {**whole.pop("usage"), "completion_tokens_details": None}
+        return {
+            **whole,
+            "service_tier": None,
+            **self._fingerprint,
+            "usage": usage,
+            "kv_transfer_params": None,
+            "ec_transfer_params": None,
+            "metrics": None,
+        }
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+_TYPES: dict[type[SegueError], str] = {
+    UnknownModel: "NotFoundError",
+    Unsupported: "NotImplementedError",
+    Overloaded: "Service Unavailable",
+}
+_TYPES_BY_STATUS = {503: "ServiceUnavailableError", 504: "ServiceUnavailableError"}
+
+# Those of the framework under it, which are shaped like nothing else.
+_DETAILS: dict[type[SegueError], str] = {
+    UnknownPath: "Not Found",
+    WrongMethod: "Method Not Allowed",
+}
+
+_STATUSES: dict[type[SegueError], int] = {UnsupportedMedia: 400, Overloaded: 503}
+
+
+def error_reply(error: SegueError) -> Reply:
+    kind = type(error)
+    status = _STATUSES.get(kind, error.status)
+    if kind in _DETAILS:
+        return Reply({"detail": _DETAILS[kind]}, status)
+    if kind is Unauthorized:
+        return Reply({"error": "Unauthorized"}, status)
+    fallback = "BadRequestError" if status < 500 else "InternalServerError"
+    named = _TYPES.get(kind) or _TYPES_BY_STATUS.get(status, fallback)
+    param = "input_tokens" if kind is PromptTooLong else error.param
+    message = f"{error.message} (parameter={param})" if kind is InvalidField else error.message
+    detail = {"message": message, "type": named, "param": param, "code": status}
+    return Reply({"error": detail}, status)

@@ -1,0 +1,239 @@
+"""vLLM's fields of `/v1/completions`, with its ranges and what it refuses."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from segue.dialects import openai
+from segue.dialects.fields import Draft, Field
+from segue.dialects.kinds import (
+    MAX_BIAS,
+    Boolean,
+    Integer,
+    Lax,
+    LogitBias,
+    Mismatch,
+    Number,
+    NumTop,
+    Only,
+    OnlyEmpty,
+    Stops,
+    Text,
+    Texts,
+    TokenIds,
+)
+from segue.dialects.token_rows import mark_special
+
+MAX_TOP = 20  # --max-logprobs
+MAX_STOPS = 4  # VLLM_MAX_STOP_STRINGS
+MAX_BAD_WORDS = 128
+MAX_BAD_WORD_CHARS = 256
+
+
+@dataclass(frozen=True)
+class ClampedBias:
+    """As LogitBias, but what exceeds the range is moved into it."""
+
+    def read(self, value: Any) -> dict[int, float]:
+        if type(value) is dict:
+            value = {token: _clamped(bias) for token, bias in value.items()}
+        return LogitBias().read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return LogitBias().schema()
+
+
+def _clamped(bias: Any) -> Any:
+    is_number = type(bias) in (int, float)
+    return min(max(bias, -MAX_BIAS), MAX_BIAS) if is_number else bias
+
+
+@dataclass(frozen=True)
+class Salt:
+    """vLLM keeps some characters for itself."""
+
+    def read(self, value: Any) -> str:
+        salt = Text(128).read(value)
+        if not salt or set(salt) & set("@/\\\0"):
+            raise Mismatch("a string that is not empty and has none of @ / \\ NUL", value)
+        return salt
+
+    def schema(self) -> dict[str, Any]:
+        return {**Text(128).schema(), "minLength": 1}
+
+
+def _number(low: float, high: float, above_low: bool = False) -> Lax:
+    return Lax(Number(low, high, above_low))
+
+
+def _integer(low: int, high: int, meaning: dict[int, Any] | None = None) -> Lax:
+    return Lax(Integer(low, high, meaning or {}))
+
+
+LENGTH = (
+    Field(
+        "max_tokens",
+        _integer(0, openai.MAX_INT32),
+        "Tokens to generate; 0 scores the prompt and needs echo.",
+        "max_tokens",
+    ),
+    Field(
+        "min_tokens",
+        _integer(0, openai.MAX_INT32),
+        "Before that many tokens nothing ends a choice.",
+        "sampling.min_tokens",
+        nullable=False,
+    ),
+    Field("n", _integer(1, openai.MAX_N), "Choices for each prompt.", "n", nullable=False),
+    Field("stop", Stops(MAX_STOPS), "Text that ends a choice.", "stop"),
+    Field("stop_token_ids", TokenIds(), "Tokens that end a choice.", "sampling.stop_token_ids"),
+    Field(
+        "ignore_eos",
+        Boolean(),
+        "Go on after the model's end token.",
+        "sampling.ignore_eos",
+        nullable=False,
+    ),
+)
+
+SAMPLING = (
+    Field(
+        "seed",
+        _integer(-openai.MAX_INT64 - 1, openai.MAX_INT64, {-1: UNSET}),
+        "The same seed and request give the same answer; -1 draws one.",
+        "sampling.seed",
+    ),
+    Field("temperature", _number(0, 2), "0 is greedy.", "sampling.temperature"),
+    Field("top_p", _number(0, 1, above_low=True), "Nucleus sampling.", "sampling.top_p"),
+    Field(
+        "top_k",
+        _integer(-1, openai.MAX_INT32, {-1: 0}),
+        "Draw from the k likeliest tokens; 0 and -1 are off.",
+        "sampling.top_k",
+    ),
+    Field("min_p", _number(0, 1), "Drop tokens below this share of the best.", "sampling.min_p"),
+    Field(
+        "presence_penalty",
+        _number(-2, 2),
+        "Against tokens that occurred.",
+        "sampling.presence_penalty",
+    ),
+    Field(
+        "frequency_penalty",
+        _number(-2, 2),
+        "Against tokens, by how often they occurred.",
+        "sampling.frequency_penalty",
+    ),
+    Field(
+        "repetition_penalty",
+        _number(0, 100, above_low=True),
+        "Divides the logits of tokens that occurred; 1 is off.",
+        "sampling.repetition_penalty",
+    ),
+    Field(
+        "logit_bias",
+        ClampedBias(),
+        "Added to the logits, by token id; clamped to ±100.",
+        "sampling.logit_bias",
+    ),
+    Field(
+        "bad_words",
+        Texts(MAX_BAD_WORDS, MAX_BAD_WORD_CHARS),
+        "Texts that are never completed.",
+        "sampling.bad_words",
+        nullable=False,
+    ),
+    Field(
+        "allowed_token_ids",
+        TokenIds(),
+        "Nothing else is drawn.",
+        "sampling.allowed_token_ids",
+    ),
+)
+
+ANSWER = (
+    Field(
+        "logprobs",
+        NumTop(MAX_TOP),
+        "Alternatives reported for each token; 0 reports the chosen one only.",
+        "logprobs",
+    ),
+    Field(
+        "prompt_logprobs",
+        NumTop(MAX_TOP),
+        "The same for the tokens of the prompt, by token id; streamed too.",
+        "shape.prompt_logprobs",
+        default=None,
+    ),
+    Field("cache_salt", Salt(), "Share cached prefixes only with the same salt.", "cache_salt"),
+    Field("request_id", Text(64), "Becomes part of the answer's id.", "shape.request_id"),
+)
+
+REFUSED = (
+    Field(
+        "use_beam_search",
+        Only(False, "there is no beam search here"),
+        "Only false.",
+        nullable=False,
+    ),
+    Field(
+        "priority",
+        Only(0, "requests are served first come, first served"),
+        "Only 0.",
+        nullable=False,
+    ),
+    Field("prompt_embeds", OnlyEmpty("prompts are text or token ids"), "Not served."),
+)
+
+FIELDS = openai.FIELDS.pick(
+    "model",
+    "prompt",
+    "suffix",
+    "echo",
+    "stream",
+    "stream_options.include_usage",
+    "stream_options.continuous_usage_stats",
+    "user",
+    "add_special_tokens",
+    "skip_special_tokens",
+    "include_stop_str_in_output",
+    "return_token_ids",
+    "return_tokens_as_token_ids",
+).extend(*LENGTH, *SAMPLING, *ANSWER, *REFUSED)
+
+
+# --- what one field asks of another --------------------------------------------------------------
+
+
+def check_lengths(draft: Draft) -> None:
+    max_tokens = draft.values.get("max_tokens", 16)
+    if max_tokens == 0 and not draft.values.get("echo"):
+        raise draft.refuse("max_tokens", "must be at least 1 unless echo is true")
+    if draft.values.get("sampling.min_tokens", 0) > max_tokens:
+        raise draft.refuse(
+            "sampling.min_tokens", f"must be at most max_tokens, which is {max_tokens}"
+        )
+
+
+def check_greedy(draft: Draft) -> None:
+    is_greedy = draft.values.get("sampling.temperature", 1.0) == 0
+    if is_greedy and draft.values.get("n", 1) > 1:
+        raise draft.refuse("n", "must be 1 with temperature 0: all choices would be the same")
+
+
+def check_stream_options(draft: Draft) -> None:
+    targets = ("shape.include_usage", "shape.continuous_usage")
+    given = [target for target in targets if target in draft.given]
+    if given and not draft.values.get("stream"):
+        raise draft.refuse(given[0], "can only be given together with stream")
+
+
+RULES = (
+    openai.check_candidates,
+    openai.score_prompt,
+    mark_special,
+    check_lengths,
+    check_greedy,
+    check_stream_options,
+)

@@ -1,0 +1,103 @@
+"""Constraints that broke other servers. Each must be refused, or be harmless, within seconds."""
+
+import json
+
+from segue.types import Constraint, ConstraintKind
+
+
+def _nested(depth: int, inner: str = '{"type": "string"}') -> str:
+    return '{"type": "object", "properties": {"a": ' * depth + inner + "}}" * depth
+
+
+def _all(kind: ConstraintKind, *values: str) -> list[Constraint]:
+    return [Constraint(kind=kind, value=value, param="it") for value in values]
+
+
+def _deep(name: str) -> str:
+    return f'(((({name} "x")* | "y") "z")+ | "w")? "f"'
+
+
+_BAD_PATTERNS = ("[", "(?<=x)y", "\\\\p{Bogus}", "(?P<a", "(" * 400)
+_CHAIN = range(5000)
+
+REFUSED: list[Constraint] = [
+    *_all(
+        "json_schema",
+        *('{"type": "nope"}', '{"type": ["object", 7]}', '{"$ref": "#/x"}', "false", "[]", '"str"'),
+        *("7", "null", "", "{", '{"type": "string"} x', '{"properties": []}', '{"enum": []}'),
+        *(f'{{"pattern": "{pattern}"}}' for pattern in _BAD_PATTERNS),
+        *(_nested(3, f'{{"type": "string", "pattern": "{p}"}}') for p in _BAD_PATTERNS),
+        *('{"$ref": "http://example.com/x"}', '{"$ref": "file:///etc/passwd"}', '{"$ref": 7}'),
+        '{"$defs": {"A": {"$ref": "#/$defs/A"}}, "$ref": "#/$defs/A"}',
+        '{"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}, "$ref": "#/$defs/A"}',
+        '{"type": "object", "properties": {"x": {"$ref": "#"}}, "required": ["x"]}',
+        '{"type": "array", "items": {"$ref": "#"}, "minItems": 1}',
+        *('{"typ": "string"}', '{"type": "string", "maxLen": 3}', '{"not": {"type": "string"}}'),
+        *('{"type": "array", "uniqueItems": true}', '{"type": "string", "format": "bogus"}'),
+        *(_nested(60), _nested(1000), _nested(50_000), "[" * 100_000),
+        json.dumps(
+            {"$ref": "#/$defs/0", "$defs": {i: {"$ref": f"#/$defs/{i + 1}"} for i in _CHAIN}}
+        ),
+        json.dumps({"type": "object", "properties": {f"p{i}": {} for i in range(5000)}}),
+        json.dumps({"enum": ["x" * 1000] * 1000}),
+        '{"type": "string", "minLength": 5, "maxLength": 3}',
+        '{"type": "integer", "minimum": 5, "maximum": 3}',
+        '{"x-guidance": 7}',
+    ),
+    *_all("regex", "[", "foo(", "(?<=x)*", "\\p{Bogus}", "(?P<a", "a{99999999}", "\\1", ""),
+    *_all("regex", "a(?=b)", "\\bword", "x\\", "(" * 50_000 + "a" + ")" * 50_000, "a" * 20_000),
+    *_all("regex", "(a{9999}){9999}"),
+    *_all("gbnf", "root ::= root", "root ::= a\na ::= root", 'root ::= "" root', 'root::="'),
+    *_all("gbnf", "root ::= [", 'root ::= "\\x', "root ::= a{", 'root ::= "a\0b"', "", " \n"),
+    *_all("gbnf", *("root ::= " + "(" * n + '"a"' + ")" * n for n in (1000, 13_000, 30_000))),
+    *_all("gbnf", "root ::= " + "(" * 60_000, "root ::= " + "(" * 1_000_000),
+    *_all("gbnf", "root ::= r0\n" + "".join(f"r{i} ::= r{i + 1}\n" for i in _CHAIN)),
+    *_all(
+        "gbnf", "root ::= r0\n" + "".join(f"r{i} ::= {_deep(f'r{i + 1}')}\n" for i in range(300))
+    ),
+    *_all("lark", "start: T0\n" + "".join(f"T{i}: {_deep(f'T{i + 1}')}\n" for i in range(300))),
+    *_all("lark", 'start: / "test"', "start: <|nosuch|>", "start: start", "", "start: undefined"),
+    *_all("lark", "start: A\nA: /.*a.{20}/ & /.*b.{19}/ & ~/.*c.{18}/", "start: A\nA: A"),
+    *_all("lark", "start: r0\n" + "".join(f"r{i}: r{i + 1}\n" for i in _CHAIN) + 'r5000: "a"'),
+    *_all("lark", "start: " + "(" * 30_000 + '"a"' + ")" * 30_000),
+    *_all("lark", 'start: %json {"typ": "string"}', "start: %json {", 'start: %json {"type": 3}'),
+    *_all("llguidance", "", "{", "[]", '{"grammars": []}', '{"grammars": [7]}'),
+    *_all("llguidance", '{"grammars": [{"lark_grammar": "start: @x"}]}'),
+    *_all("llguidance", '{"grammars": [{"json_schema": {"maxLen": 3}}]}'),
+    *_all("structural_tag", "{}", '{"structures": [], "triggers": []}'),
+    *_all(
+        "structural_tag",
+        '{"structures": [{"begin": "<a", "schema": {}, "end": ""}], "triggers": ["b"]}',
+    ),
+    Constraint(kind="choice", value=(), param="it"),
+    Constraint(kind="choice", value=("",), param="it"),
+    Constraint(kind="choice", value="text", param="it"),
+    Constraint(kind="choice", value=("x",) * 20_000, param="it"),
+    Constraint(kind="regex", value=("a", "b"), param="it"),
+]
+
+# Legitimate, and known to have been refused or to have hung elsewhere.
+HARMLESS: list[Constraint] = [
+    *_all("regex", "(a+)+b", "(a?){50}a{50}", "([a-z]{1,1000}){1,1000}", "(.*){64}", "foo**"),
+    *_all("regex", "(.*a){30}.{20}", ".*a.{200}", "(a*)*" * 2000),
+    *_all("gbnf", "root ::= root?", 'root ::= root root | "a"', 'root ::= a a\na ::= ("x"?)*'),
+    *_all(
+        "gbnf",
+        "root ::= r0\n" + "".join(f"r{i} ::= r{i + 1}\n" for i in range(900)) + 'r900 ::= "a"',
+    ),
+    *_all("gbnf", "root ::= " + "(" * 100 + '"a"' + ")" * 100),
+    *_all(
+        "json_schema",
+        *(f'{{"type": "string", "maxLength": {n}}}' for n in (1999, 2000, 100_000)),
+        _nested(3, '{"type": "string", "maxLength": 2000}'),
+        _nested(3, '{"type": "string", "pattern": "b[a-z]{2,}"}'),
+        *('{"type": "string", "pattern": "^+[a-z]$"}', '{"type": "string", "pattern": "^{2}x$"}'),
+        '{"type": "array", "prefixItems": [{"type": "null"}, {"$ref": "#/prefixItems/0"}]}',
+        '{"type": "object", "properties": {"child": {"$ref": "#"}}}',
+        '{"type": "array", "items": {"type": "string"}, "maxItems": 100000000}',
+        *("{}", "true", _nested(45)),
+        json.dumps({"enum": [f"value {i}" for i in range(10_000)]}),
+        json.dumps({"type": "object", "properties": {f"p{i}": {} for i in range(450)}}),
+    ),
+    *_all("lark", "start: A\nA: /(a|b)*a(a|b){20}/ & /(a|b)*b(a|b){19}/", "start: s\ns: s s | /a/"),
+]

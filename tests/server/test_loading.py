@@ -1,0 +1,111 @@
+"""What a request does to the model itself: it is loaded, worded for, kept and let go."""
+
+import pytest
+from msgspec.structs import replace
+
+from segue.dialects.llamastack import LLAMASTACK
+from segue.dialects.ollama import OLLAMA
+from segue.dialects.openai import OPENAI
+from segue.types import CompletionRequest, Delta, Event, Failed, Prompt, Prompted
+from tests.fakes import INFO, Pause, speak
+from tests.server.conftest import Launch, Live
+
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+)
+
+
+@pytest.fixture
+def live(launch: Launch) -> Live:
+    live = launch(speak("one"), dialects=(OPENAI, OLLAMA, LLAMASTACK))
+    live.engine.info = replace(INFO, chat_template=TEMPLATE, bos_token="<s>")
+    return live
+
+
+def generate(live: Live, **body: object) -> dict[str, object]:
+    answer = live.client.post("/api/generate", json={"model": "tiny", "stream": False, **body})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_a_prompt_is_put_in_the_models_own_words(live: Live) -> None:
+    generate(live, prompt="Hi", system="Be kind.")
+    prompt = Prompt(("<s>[system]Be kind.[user]Hi[assistant]",), add_special=False)
+    assert live.engine.requests[-1].prompts == (prompt,)
+    generate(live, prompt="Hi", context=[1, 2])
+    assert live.engine.requests[-1].prompts == (Prompt(((1, 2), "[user]Hi[assistant]")),)
+    generate(live, prompt="Hi", raw=True)
+    assert live.engine.requests[-1].prompts == (Prompt(("Hi",)),)
+    live.complete(prompt="Hi")
+    assert live.engine.requests[-1].prompts == (Prompt(("Hi",)),)
+
+
+def test_without_a_template_the_system_text_comes_first(live: Live) -> None:
+    live.engine.info = INFO
+    generate(live, prompt="Hi", system="Be kind.")
+    assert live.engine.requests[-1].prompts == (Prompt(("Be kind.\n\nHi",)),)
+
+
+def test_a_template_that_fails_is_a_400(live: Live) -> None:
+    live.engine.info = replace(INFO, chat_template="{{ raise_exception('users only') }}")
+    answer = live.client.post("/api/generate", json={"model": "tiny", "prompt": "Hi"})
+    assert answer.status_code == 400
+    assert "users only" in answer.json()["error"]
+    assert live.engine.requests == []
+
+
+def test_an_empty_prompt_loads_and_unloads(live: Live) -> None:
+    assert generate(live)["done_reason"] == "load"
+    assert live.models.kept == []
+    assert generate(live, keep_alive="1h")["done_reason"] == "load"
+    assert live.models.kept[-1] == ("tiny", 3600.0)
+    assert generate(live, keep_alive=0)["done_reason"] == "unload"
+    assert live.models.kept[-1] == ("tiny", 0.0)
+    assert live.engine.requests == []
+
+
+def test_a_model_is_kept_from_the_end_of_its_request_on(live: Live) -> None:
+    pause = Pause()
+
+    def script(request: CompletionRequest) -> list[Event | Pause]:
+        prompted, *rest = speak("one")(request)
+        return [prompted, Delta(0, "zero ", (1,)), pause, *rest]  # type: ignore[list-item]
+
+    live.engine.script = script
+    body = {"model": "tiny", "prompt": "x", "stream": True, "keep_alive": 5}
+    with live.client.stream("POST", "/v1/completions", json=body) as answer:
+        assert live.models.kept == []
+        live.release(pause)
+        answer.read()
+    assert live.models.was_kept.wait(10)
+    assert live.models.kept == [("tiny", 5.0)]
+
+
+def test_a_name_that_is_not_served(live: Live) -> None:
+    assert live.complete(model="gpt-5").status_code == 200
+    body = {"model": "gpt-5", "prompt": "x"}
+    assert live.client.post("/api/generate", json=body).status_code == 404
+    assert live.client.post("/v1/openai/v1/completions", json=body).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [
+        ("/v1/openai/v1/completions", 'data: {"error":{"message":"gone","code":"503"}}\n\n'),
+        ("/api/generate", '{"error":"gone"}\n'),
+    ],
+)
+def test_errors_inside_streams_are_each_systems_own(live: Live, path: str, end: str) -> None:
+    pause = Pause()
+    live.engine.script = lambda request: [
+        Prompted(0, (1,), 0),
+        Delta(0, "one", (1,)),
+        pause,
+        Failed("engine_died", "gone"),
+    ]
+    body = {"model": "tiny", "prompt": "x", "stream": True}
+    with live.client.stream("POST", path, json=body) as answer:
+        texts = answer.iter_text()
+        assert "one" in next(texts)
+        live.release(pause)
+        assert "".join(texts) == end
