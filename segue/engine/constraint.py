@@ -111,6 +111,16 @@ class Guide:
             self._coming = _MASKERS.submit(self._next_mask)
         return False
 
+    def may_end(self) -> list[bool]:
+        """After so many of its tokens, from none on: whether they are a whole text of the grammar."""
+        matcher = self._grammar.matcher.deep_copy()
+        matcher.reset()
+        ends = [bool(matcher.is_accepting())]
+        for token in self._tokens:
+            matcher.consume_token(token)
+            ends.append(bool(matcher.is_accepting()))
+        return ends
+
     def _next_mask(self) -> Mask | None:
         mask = self._grammar.mask(self._matcher)
         if mask is None and not self._grammar.is_private:
@@ -155,17 +165,6 @@ class Grammar:
 
     def guide(self) -> Guide:
         return Guide(self)
-
-    def endings(self, tokens: Sequence[int]) -> set[int]:
-        """After how many of the tokens the text matches as it is."""
-        matcher = self.matcher.deep_copy()
-        found = {0} if matcher.is_accepting() else set()
-        for place, token in enumerate(tokens, 1):
-            if not matcher.consume_token(token):
-                break
-            if matcher.is_accepting():
-                found.add(place)
-        return found
 
     def alone(self) -> "Grammar":
         return Grammar(self._text, self._vocabulary, is_private=True)
