@@ -47,7 +47,9 @@ class Served(NamedTuple):
 
 @contextlib.contextmanager
 def served(*arguments: str) -> Iterator[Served]:
-    command = [sys.executable, "-m", "segue", "serve", *arguments, "--port", "0"]
+    # Its log is not read once it is ready, so it should hold little.
+    quiet = ["--log-level", "warning"]
+    command = [sys.executable, "-m", "segue", "serve", *quiet, *arguments, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stderr or ():
