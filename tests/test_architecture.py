@@ -62,6 +62,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.assembly",
         "segue.engine.seam",
         "segue.models.progress",
+        "segue.dialects",
         "segue.commands",
     ),
 }
@@ -98,6 +99,7 @@ DIALECT_PARTS = {
     "kinds",
     "logprobs",
     "prompt_kinds",
+    "reference",
     "sampler_fields",
     "tally",
     "text_completion",

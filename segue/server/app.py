@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,9 +16,11 @@ from segue import __version__
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
 from segue.errors import EngineFault, SegueError, UnknownPath, WrongMethod
+from segue.server.docs_page import POLICY, docs_page
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.guard import DEFAULT_MAX_BODY_BYTES, Guard
+from segue.server.openapi import Mount, openapi
 from segue.server.service import ModelService
 
 
@@ -29,10 +32,10 @@ def create_app(
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
 ) -> Starlette:
     """`root` names the dialect that is served without a prefix too."""
-    mounts = _mounts(dialects, root)
+    mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
     app = Starlette(
-        routes=[Route("/livez", Alive(), methods=["GET"]), *_routes(mounts, models)],
+        routes=[*_own_pages(mounts, dialects), *_routes(mounts, models)],
         middleware=[Middleware(Guard, dialect_at=dialect_at, max_body_bytes=max_body_bytes)],
         exception_handlers={HTTPException: _refuse(dialect_at), Exception: _fail(dialect_at)},
     )
@@ -42,10 +45,8 @@ def create_app(
 
 # --- what is served where ------------------------------------------------------------------------
 
-Mount = tuple[str, Dialect, Operation | Companion]
 
-
-def _mounts(dialects: Sequence[Dialect], root: str) -> list[Mount]:
+def mounts_of(dialects: Sequence[Dialect], root: str) -> list[Mount]:
     """Every path with what answers it. The first to claim a method and path keeps it."""
     home = next(dialect for dialect in dialects if dialect.name == root)
     claims: list[Mount] = [("", home, end) for end in _ends(home)]
@@ -96,12 +97,25 @@ def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
 # --- what no endpoint answers --------------------------------------------------------------------
 
 
-class Alive:
-    """Says that the process runs, whatever its models do. A busy server is alive."""
+@dataclass(frozen=True)
+class Page:
+    """An answer that is the same for everybody."""
+
+    reply: Reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        for message in reply_messages(Reply({"status": "alive"})):
+        for message in reply_messages(self.reply):
             await send(message)
+
+
+def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
+    html = (("content-type", "text/html; charset=utf-8"), ("content-security-policy", POLICY))
+    pages = {
+        "/livez": Reply({"status": "alive"}),  # whatever its models do: a busy server is alive
+        "/openapi.json": Reply(openapi(mounts, __version__)),
+        "/docs": Reply(docs_page(dialects, __version__), headers=html),
+    }
+    return [Route(path, Page(reply), methods=["GET"]) for path, reply in pages.items()]
 
 
 Handler = Callable[[Request, Exception], Response]

@@ -24,8 +24,9 @@ class PromptObjects:
 
     def schema(self) -> dict[str, Any]:
         wrapped = {"type": "object", "properties": {"prompt_string": {"type": "string"}}}
-        plain = Prompts().schema()
-        return {"anyOf": [*plain["anyOf"], wrapped, {"type": "array", "items": wrapped}]}
+        text, one, several = Prompts().schema()["anyOf"]
+        any_of_them = {"anyOf": [*several["items"]["anyOf"], wrapped]}
+        return {"anyOf": [text, one, wrapped, {"type": "array", "items": any_of_them}]}
 
 
 def _unwrap(value: Any) -> Any:
