@@ -27,7 +27,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.metrics",
         "segue.server",
     ),
-    "segue.engine": ("segue.types", "segue.errors", "segue.engine"),
+    "segue.engine": ("segue.types", "segue.errors", "segue.logs", "segue.engine"),
     "segue.runners": (
         "segue.types",
         "segue.errors",
@@ -46,9 +46,11 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
+    "segue.logs": (),
     "segue.bench": (
         "segue.bench",
         "segue.config",
+        "segue.cpus",
         "segue.engine",
         "segue.errors",
         "segue.models",

@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
+# Ceilings that no setting can lift; what a server allows below them is its own affair.
 MAX_TOKEN = 2**31 - 1
-MAX_STOPS = 64
+MAX_STOPS = 1024
 MAX_STOP_CHARS = 1024
-MAX_BIASES = 1024
+MAX_BIASES = 2**18
 MAX_BIAS = 100.0
 
 

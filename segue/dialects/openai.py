@@ -29,9 +29,10 @@ from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import SegueError
 from segue.types import Truncation
 
-MAX_N = 128
-MAX_CHOICES = 4096  # candidates of one request, over all its prompts
-MAX_LOGPROBS = 100
+# Ceilings that no setting can lift; what a server allows below them is its own affair.
+MAX_N = 4096
+MAX_CHOICES = 2**20  # candidates of one request, over all its prompts
+MAX_LOGPROBS = 1000
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 

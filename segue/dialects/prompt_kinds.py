@@ -8,7 +8,7 @@ from msgspec import UNSET
 from segue.dialects.kinds import Mismatch, token_ids
 from segue.types import Infill, Prompt
 
-MAX_PROMPTS = 1024
+MAX_PROMPTS = 2**16
 
 
 @dataclass(frozen=True)

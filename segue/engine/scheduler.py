@@ -8,12 +8,12 @@ When cells run out and nothing cached is left to evict, the youngest running seq
 its KV is computed again later. The oldest one can always go on, so everything finishes.
 """
 
-from collections import deque
+import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from segue.engine.batch import Batch, Counts
 from segue.engine.constraint import wait_for
 from segue.engine.job import Job
 from segue.engine.memory import Memory
@@ -21,40 +21,18 @@ from segue.engine.prefix_cache import Match, common_length
 from segue.engine.score import Scores, empty, score, score_drawn
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
+from segue.engine.waiting import WaitingQueue
 from segue.errors import EngineFault, InvalidField, RequestError, SegueError
 from segue.types import Event, Failed, Stats, TokenScore
+
+log = logging.getLogger("segue.scheduler")
 
 Told = list[tuple[str, Event]]  # events with the id of their request
 
 _MIN_SHARED = 32  # tokens worth waiting for another prompt
 _MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
-_MAX_FORCED = 32  # tokens of one sequence that a step takes because its constraint forces them
-_MASK_WAIT_S = 0.005  # the longest a step waits for slow constraints: others go on without them
-
-
-@dataclass
-class Batch:
-    spans: list[Span] = field(default_factory=list)
-    sequences: list[Sequence] = field(default_factory=list)
-    num_rows: int = 0
-    num_prompt_rows: int = 0
-    num_cells: int = 0  # cells the spans will take
-
-
-@dataclass
-class _Counts:
-    steps: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    preemptions: int = 0
-    finished: int = 0
-    cancelled: int = 0
-    failed: int = 0
-    draft_tokens: int = 0
-    draft_accepted: int = 0
-    prompt_s: float = 0.0
-    decode_s: float = 0.0
+_MAX_FORCED = 32  # tokens of one sequence, all its constraint's choice, taken in one step
+_MASK_WAIT_S = 0.005  # the longest that a step waits for slow constraints
 
 
 class Scheduler:
@@ -68,9 +46,9 @@ class Scheduler:
         self._clock = clock
         self._memory = Memory(runner)
         self._jobs: dict[str, Job] = {}
-        self._waiting: deque[Sequence] = deque()
+        self._waiting = WaitingQueue(lambda s: self._jobs[s.request_id].request.tenant)
         self._running: list[Sequence] = []  # oldest first
-        self._counts = _Counts()
+        self._counts = Counts()
 
     # --- requests come and go --------------------------------------------------------------------
 
@@ -264,6 +242,7 @@ class Scheduler:
     # --- one step: what follows ------------------------------------------------------------------
 
     def commit(self, batch: Batch, logits: Logits) -> Told:
+        batch.check(logits, self._limits.vocab_size)
         told: Told = []
         now = self._clock()
         self._counts.steps += 1
@@ -273,8 +252,20 @@ class Scheduler:
             row += span.num_logits
             job = self._jobs.get(sequence.request_id)
             if job is not None:
-                told += self._advance(job, sequence, span, rows, now)
+                told += self._advance_safely(job, sequence, span, rows, now)
         return told
+
+    def _advance_safely(
+        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+    ) -> Told:
+        """The step itself went well, so what goes wrong here is this request's own affair."""
+        try:
+            return self._advance(job, sequence, span, rows, now)
+        except RequestError as error:  # such as: what it asked for leaves no token to draw
+            return self._fail(job, error)
+        except Exception:
+            log.exception("request %s failed", job.request.request_id)
+            return self._fail(job, EngineFault("the engine failed on this request"))
 
     def _advance(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> Told:
         scored = self._score_prompt(sequence, span, rows)
@@ -293,10 +284,7 @@ class Scheduler:
                 self._counts.prompt_tokens += sequence.num_prompt
                 events += job.prompted(sequence, now)
         if sequence.max_tokens > 0:
-            try:
-                self._generate(job, sequence, span, rows, now)
-            except RequestError as error:  # what it asked for leaves no token to draw
-                return self._fail(job, error)
+            self._generate(job, sequence, span, rows, now)
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             if sequence.watched:
@@ -388,7 +376,7 @@ class Scheduler:
         return [(request_id, Failed(error.code, error.message, error.param))]
 
     def _drop(self, request_id: str, keep: bool = True) -> None:
-        self._waiting = deque(s for s in self._waiting if s.request_id != request_id)
+        self._waiting.drop(request_id)
         for sequence in [s for s in self._running if s.request_id == request_id]:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep)

@@ -1,7 +1,7 @@
 """The application, assembled from lists: each dialect at its prefix, one of them at the root."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from starlette.applications import Starlette
@@ -15,12 +15,14 @@ from starlette.types import Receive, Scope, Send
 from segue import __version__
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
-from segue.errors import EngineFault, SegueError, UnknownPath, WrongMethod
+from segue.errors import SegueError, UnknownPath, WrongMethod
 from segue.server.docs_page import POLICY, docs_page
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
-from segue.server.guard import DEFAULT_MAX_BODY_BYTES, Guard
+from segue.server.guard import Guard
+from segue.server.limits import Limiter
 from segue.server.openapi import Mount, openapi
+from segue.server.policy import Policy
 from segue.server.service import ModelService
 
 
@@ -29,15 +31,21 @@ def create_app(
     dialects: Sequence[Dialect],
     *,
     root: str = "openai",
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+    policy: Policy | None = None,
 ) -> Starlette:
     """`root` names the dialect that is served without a prefix too."""
+    policy = policy or Policy()
+    limiter = Limiter(policy.limits)
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
     app = Starlette(
-        routes=[*_own_pages(mounts, dialects), *_routes(mounts, models)],
-        middleware=[Middleware(Guard, dialect_at=dialect_at, max_body_bytes=max_body_bytes)],
-        exception_handlers={HTTPException: _refuse(dialect_at), Exception: _fail(dialect_at)},
+        routes=[
+            *_own_pages(mounts, dialects),
+            Route("/readyz", Ready(models, limiter), methods=["GET"]),
+            *_routes(mounts, models, policy),
+        ],
+        middleware=[Middleware(Guard, dialect_at=dialect_at, policy=policy, limiter=limiter)],
+        exception_handlers={HTTPException: _refuse(dialect_at)},
     )
     app.router.redirect_slashes = False  # a redirect would repeat whatever Host the caller sent
     return app
@@ -69,12 +77,13 @@ def _method(end: Operation | Companion) -> str:
     return end.method if isinstance(end, Companion) else "POST"
 
 
-def _routes(mounts: list[Mount], models: Models) -> list[Route]:
+def _routes(mounts: list[Mount], models: Models, policy: Policy) -> list[Route]:
     service = ModelService(models, version=__version__, started=int(time.time()))
     routes = []
     for prefix, dialect, end in mounts:
         if isinstance(end, Operation):
-            app: Companions | Completions = Completions(end, end.error or dialect.error, models)
+            error = end.error or dialect.error
+            app: Companions | Completions = Completions(end, error, models, policy)
         else:
             app = Companions(end, dialect.error, service)
         routes.append(Route(prefix + end.path, app, methods=[_method(end)]))
@@ -118,11 +127,25 @@ def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
     return [Route(path, Page(reply), methods=["GET"]) for path, reply in pages.items()]
 
 
-Handler = Callable[[Request, Exception], Response]
+class Ready:
+    """Says whether a request would be let in now. Not so: wait a little, but do not restart us."""
+
+    def __init__(self, models: Models, limiter: Limiter) -> None:
+        self._models = models
+        self._limiter = limiter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_loading = self._models.is_loading(self._models.names[0])
+        status = "loading" if is_loading else "full" if self._limiter.is_full else "ready"
+        for message in reply_messages(Reply({"status": status}, 200 if status == "ready" else 503)):
+            await send(message)
+
+
+Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def _refuse(dialect_at: Callable[[str], Dialect]) -> Handler:
-    def refuse(request: Request, error: Exception) -> Response:
+    async def refuse(request: Request, error: Exception) -> Response:
         path, method = request.scope["path"], request.scope["method"]
         allow = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         if allow:
@@ -132,14 +155,6 @@ def _refuse(dialect_at: Callable[[str], Dialect]) -> Handler:
         return _response(dialect_at(path).error(wrong), allow)
 
     return refuse
-
-
-def _fail(dialect_at: Callable[[str], Dialect]) -> Handler:
-    def fail(request: Request, error: Exception) -> Response:
-        fault = EngineFault("The server failed on this request.")
-        return _response(dialect_at(request.scope["path"]).error(fault), {})
-
-    return fail
 
 
 def _response(reply: Reply, headers: dict[str, str]) -> Response:

@@ -198,9 +198,9 @@ COMPLETIONS = [
     Case(
         "n",
         PATH,
-        {"prompt": "x", "n_cmpl": 129},
+        {"prompt": "x", "n_cmpl": 4097},
         status=400,
-        answer=error("Field 'n_cmpl': Value must be between 1 <= value <= 128, but got 129"),
+        answer=error("Field 'n_cmpl': Value must be between 1 <= value <= 4096, but got 4097"),
         source="C.1 and llama.vscode, which looks for these words",
     ),
     Case(

@@ -1,0 +1,162 @@
+"""Segue beside llama.cpp's own server: same file, same threads, same requests, in turns within one run.
+
+    python -m segue.bench.peers [MODEL.gguf] [--rounds 3] [--clients 1 8 32]
+
+llama.cpp's server is the one in the xllamacpp wheel. Each round runs every client count on one server, then on the
+other; the figures are medians over the rounds. Machines are shared and noisy: read the ratios.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from segue.bench.served import served
+from segue.cpus import usable_cpus
+
+NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512
+REQUESTS_EACH = 3  # a client's, one after the other
+
+_PEER = """
+import sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path, threads = sys.argv[1], int(sys.argv[2])
+params.n_parallel, params.n_ctx = 32, 32 * 1024
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+server = xllamacpp.Server(params)
+print("listening", server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", nargs="?", default="default")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    options = parser.parse_args()
+    path, threads = model_path(options.model), usable_cpus()
+    with served(path, "--threads", str(threads)) as server, _peer(path, threads) as theirs:
+        ours = f"http://{server.host}:{server.port}"
+        result = asyncio.run(_compare({"segue": ours, "llama.cpp": theirs}, options))
+    print(json.dumps(result))
+
+
+def model_path(model: str) -> str:
+    from segue import config
+    from segue.models import names, sources
+
+    return str(sources.fetch(names.parse(model), config.load({}).cache_dir))
+
+
+@contextlib.contextmanager
+def _peer(path: str, threads: int) -> Iterator[str]:
+    command = [sys.executable, "-c", _PEER, path, str(threads)]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                if line.startswith("listening "):
+                    yield line.split()[1]
+                    return
+            raise SystemExit("llama.cpp's server did not start")
+        finally:
+            process.terminate()
+
+
+async def _compare(urls: dict[str, str], options: argparse.Namespace) -> dict[str, object]:
+    for url in urls.values():
+        await _load(url, 2, seed=0)  # warm up
+    speeds: dict[tuple[str, int], list[float]] = {}
+    waits: dict[str, list[float]] = {name: [] for name in urls}
+    for turn in range(1, options.rounds + 1):
+        for clients in options.clients:
+            for name, url in urls.items():
+                speed = await _load(url, clients, seed=turn * 1000 + clients)
+                speeds.setdefault((name, clients), []).append(speed)
+        for name, url in urls.items():
+            waits[name].append(await _first_token(url, seed=turn))
+    result: dict[str, object] = {}
+    print(f"{'tokens a second':24}{'segue':>10}{'llama.cpp':>12}{'ratio':>8}")
+    for clients in options.clients:
+        ours, theirs = (statistics.median(speeds[name, clients]) for name in urls)
+        print(f"{clients:3} clients{'':13}{ours:10.0f}{theirs:12.0f}{ours / theirs:8.2f}")
+        result[f"clients_{clients}"] = [round(ours, 1), round(theirs, 1)]
+    ours, theirs = (statistics.median(waits[name]) for name in urls)
+    label = f"first token of {NUM_LONG}, s"
+    print(f"{label:24}{ours:10.2f}{theirs:12.2f}{theirs / ours:8.2f}")
+    return result | {"first_token_s": [round(ours, 3), round(theirs, 3)]}
+
+
+async def _load(url: str, clients: int, seed: int) -> float:
+    """Tokens a second of a closed loop."""
+    begun = time.perf_counter()
+    counts = await asyncio.gather(*(_client(url, seed * 100 + c) for c in range(clients)))
+    return sum(counts) / (time.perf_counter() - begun)
+
+
+async def _client(url: str, seed: int) -> int:
+    total = 0
+    for number in range(REQUESTS_EACH):
+        _, answer = await post(url, seed * 10 + number, NUM_PROMPT, NUM_OUTPUT)
+        total += answer.count(b'"finish_reason":null')
+    return total
+
+
+async def _first_token(url: str, seed: int) -> float:
+    waited, _ = await post(url, seed + 10**6, NUM_LONG, 1)
+    return waited
+
+
+def prompt_tokens(seed: int, length: int) -> list[int]:
+    """A prompt that nobody sent before, so that no cache helps; ids that every vocabulary has."""
+    return [100 + (seed * 7919 + i * i * 31 + i) % 20_000 for i in range(length)]
+
+
+def _body(seed: int, num_prompt: int, num_output: int) -> bytes:
+    fields = {
+        "prompt": prompt_tokens(seed, num_prompt),
+        "max_tokens": num_output,
+        "temperature": 0.8,
+        "seed": seed,
+        "stream": True,
+        "ignore_eos": True,
+        "cache_prompt": False,
+    }
+    return json.dumps(fields).encode()
+
+
+async def post(url: str, seed: int, num_prompt: int, num_output: int) -> tuple[float, bytes]:
+    """Seconds until the first event, and the whole answer."""
+    body = _body(seed, num_prompt, num_output)
+    host, _, port = url.removeprefix("http://").partition(":")
+    begun = time.perf_counter()
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    data, first = b"", 0.0
+    while piece := await reader.read(1 << 16):
+        data += piece
+        if not first and b"data:" in data:
+            first = time.perf_counter() - begun
+    writer.close()
+    if b"data: [DONE]" not in data:
+        raise SystemExit(f"a stream broke off: {data[:300]!r}")
+    return first, data
+
+
+if __name__ == "__main__":
+    main()
