@@ -16,14 +16,15 @@ from segue import __version__
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
 from segue.errors import SegueError, UnknownPath, WrongMethod
-from segue.server.docs_page import POLICY, docs_page
+from segue.metrics import CONTENT_TYPE, Metrics
+from segue.server.docs_page import STYLE, docs_page
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.guard import Guard
 from segue.server.limits import Limiter
 from segue.server.openapi import Mount, openapi
 from segue.server.policy import Policy
-from segue.server.service import ModelService
+from segue.server.service import ModelService, loaded_stats
 
 
 def create_app(
@@ -36,6 +37,7 @@ def create_app(
     """`root` names the dialect that is served without a prefix too."""
     policy = policy or Policy()
     limiter = Limiter(policy.limits)
+    metrics = Metrics()
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
     app = Starlette(
@@ -43,8 +45,14 @@ def create_app(
             *_own_pages(mounts, dialects),
             Route("/readyz", Ready(models, limiter), methods=["GET"]),
             *_routes(mounts, models, policy),
+            # After the dialects': where one of them is at the root, its own metrics are meant.
+            Route("/metrics", Figures(models, metrics), methods=["GET"]),
         ],
-        middleware=[Middleware(Guard, dialect_at=dialect_at, policy=policy, limiter=limiter)],
+        middleware=[
+            Middleware(
+                Guard, dialect_at=dialect_at, policy=policy, limiter=limiter, metrics=metrics
+            )
+        ],
         exception_handlers={HTTPException: _refuse(dialect_at)},
     )
     app.router.redirect_slashes = False  # a redirect would repeat whatever Host the caller sent
@@ -118,11 +126,13 @@ class Page:
 
 
 def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
-    html = (("content-type", "text/html; charset=utf-8"), ("content-security-policy", POLICY))
+    html = (("content-type", "text/html; charset=utf-8"),)
+    css = (("content-type", "text/css; charset=utf-8"),)
     pages = {
         "/livez": Reply({"status": "alive"}),  # whatever its models do: a busy server is alive
         "/openapi.json": Reply(openapi(mounts, __version__)),
         "/docs": Reply(docs_page(dialects, __version__), headers=html),
+        "/docs/style.css": Reply(STYLE, headers=css),
     }
     return [Route(path, Page(reply), methods=["GET"]) for path, reply in pages.items()]
 
@@ -138,6 +148,19 @@ class Ready:
         is_loading = self._models.is_loading(self._models.names[0])
         status = "loading" if is_loading else "full" if self._limiter.is_full else "ready"
         for message in reply_messages(Reply({"status": status}, 200 if status == "ready" else 503)):
+            await send(message)
+
+
+class Figures:
+    """What Prometheus asks for. A model that is not up has none, and is not loaded for this."""
+
+    def __init__(self, models: Models, metrics: Metrics) -> None:
+        self._models = models
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        figures = self._metrics.exposition(await loaded_stats(self._models))
+        for message in reply_messages(Reply(figures, headers=(("content-type", CONTENT_TYPE),))):
             await send(message)
 
 

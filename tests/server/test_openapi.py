@@ -68,5 +68,7 @@ def test_the_page_needs_nothing_from_elsewhere(live: Live) -> None:
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "<script" not in answer.text
-    assert set(re.findall(r'(?:href|src)="([^"#]+)', answer.text)) == {"/openapi.json"}
+    links = set(re.findall(r'(?:href|src)="([^"#]+)', answer.text))
+    assert links == {"/openapi.json", "/docs/style.css"}
+    assert live.client.get("/docs/style.css").headers["content-type"] == "text/css; charset=utf-8"
     assert "<code>max_completion_tokens</code>" in answer.text
