@@ -53,7 +53,7 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     if settings.dialect not in {dialect.name for dialect in DIALECTS}:
         known = ", ".join(dialect.name for dialect in DIALECTS)
         raise SetupError(f"there is no dialect {settings.dialect!r}; there are: {known}")
-    logs.set_up(settings.log_level.upper())
+    logs.set_up(settings.log_level.upper(), in_background=True)
     policy = assembly.build_policy(settings)
     listener = listen.bind(settings.host, settings.port)
     with shown(Console(stderr=True)) as report:

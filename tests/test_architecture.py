@@ -93,8 +93,8 @@ BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
 DIALECT_PARTS = {
     "base",
     "chat_logprobs",
-    "constraint_fields",
     "chat_template",
+    "constraint_fields",
     "duration",
     "fields",
     "go_template",

@@ -23,7 +23,7 @@ from segue.dialects.kinds import (
 from segue.dialects.prompt_kinds import Prompts, Suffix
 from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
-from segue.dialects.token_rows import TOKEN_ROWS, mark_special
+from segue.dialects.token_rows import TOKEN_ROWS, mark_special, truncate
 from segue.dialects.tokens import TOKEN_COMPANIONS
 from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import SegueError
@@ -192,6 +192,28 @@ FIELDS = Table(
 )
 
 
+# Ollama's clients send their own body to any path they are told.
+ROOT = FIELDS.with_aliases(
+    max_tokens=("num_predict", "options.num_predict"),
+    **{
+        name: (f"options.{name}",)
+        for name in (
+            "stop",
+            "seed",
+            "temperature",
+            "top_k",
+            "top_p",
+            "min_p",
+            "typical_p",
+            "repeat_last_n",
+            "presence_penalty",
+            "frequency_penalty",
+        )
+    },
+    repetition_penalty=("options.repeat_penalty",),
+)
+
+
 # --- rules ---------------------------------------------------------------------------------------
 
 
@@ -228,8 +250,9 @@ RULES = (
     check_candidates,
     score_prompt,
     split_biases,
-    mark_special,
     call_tool,
+    mark_special,
+    truncate,
     name_idle_stream_options,
 )
 
@@ -292,7 +315,7 @@ async def version(service: Service, _: Mapping[str, Any]) -> Reply:
 OPENAI = Dialect(
     name="openai",
     system="the root dialect",
-    operations=(Operation("/v1/completions", "Complete prompts.", FIELDS, TextCompletion, RULES),),
+    operations=(Operation("/v1/completions", "Complete prompts.", ROOT, TextCompletion, RULES),),
     companions=(
         Companion("GET", "/v1/models", "The served models.", list_models),
         Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),

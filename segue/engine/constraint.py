@@ -111,6 +111,16 @@ class Guide:
             self._coming = _MASKERS.submit(self._next_mask)
         return False
 
+    def may_end(self) -> list[bool]:
+        """After so many of its tokens, from none on: whether they are a whole text of the grammar."""
+        matcher = self._grammar.matcher.deep_copy()
+        matcher.reset()
+        ends = [bool(matcher.is_accepting())]
+        for token in self._tokens:
+            matcher.consume_token(token)
+            ends.append(bool(matcher.is_accepting()))
+        return ends
+
     def _next_mask(self) -> Mask | None:
         mask = self._grammar.mask(self._matcher)
         if mask is None and not self._grammar.is_private:
