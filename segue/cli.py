@@ -1,4 +1,4 @@
-"""The command line: serve · complete · score. It reads settings, and leaves the building to assembly."""
+"""The command line: serve · complete · score · dialects. It reads settings, and leaves the building to assembly."""
 
 import asyncio
 import sys
@@ -10,6 +10,7 @@ from rich.console import Console
 
 from segue import __version__, assembly, config, logs
 from segue.commands.complete import complete
+from segue.commands.dialects import dialects
 from segue.commands.options import with_settings
 from segue.commands.score import score
 from segue.dialects import DIALECTS
@@ -27,6 +28,7 @@ def cli() -> None:
 
 
 cli.add_command(complete)
+cli.add_command(dialects)
 cli.add_command(score)
 
 
@@ -51,7 +53,7 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     if settings.dialect not in {dialect.name for dialect in DIALECTS}:
         known = ", ".join(dialect.name for dialect in DIALECTS)
         raise SetupError(f"there is no dialect {settings.dialect!r}; there are: {known}")
-    logs.set_up(settings.log_level.upper())
+    logs.set_up(settings.log_level.upper(), in_background=True)
     policy = assembly.build_policy(settings)
     listener = listen.bind(settings.host, settings.port)
     with shown(Console(stderr=True)) as report:

@@ -64,6 +64,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.assembly",
         "segue.engine.seam",
         "segue.models.progress",
+        "segue.dialects",
         "segue.commands",
     ),
 }
@@ -100,6 +101,7 @@ DIALECT_PARTS = {
     "kinds",
     "logprobs",
     "prompt_kinds",
+    "reference",
     "sampler_fields",
     "tally",
     "text_completion",

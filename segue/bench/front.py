@@ -8,9 +8,7 @@ share the machine, so the figure is a lower bound of what the server does alone.
 
 import argparse
 import asyncio
-import contextlib
 import json
-import os
 import re
 import time
 
@@ -22,13 +20,13 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=400)
     options = parser.parse_args()
-    with served("--runner", "fake") as (host, port, pid):
-        asyncio.run(_load(host, port, 4, 50))  # warm up
-        before = _cpu_seconds(pid)
+    with served("--runner", "fake") as server:
+        asyncio.run(_load(server.host, server.port, 4, 50))  # warm up
+        before = server.cpu_seconds()
         begun = time.perf_counter()
-        tokens = asyncio.run(_load(host, port, options.streams, options.tokens))
+        tokens = asyncio.run(_load(server.host, server.port, options.streams, options.tokens))
         elapsed = time.perf_counter() - begun
-        used = {name: cpu - before.get(name, 0.0) for name, cpu in _cpu_seconds(pid).items()}
+        used = {name: cpu - before.get(name, 0.0) for name, cpu in server.cpu_seconds().items()}
     print(f"{options.streams} streams, {tokens} tokens in {elapsed:.2f} s")
     print(f"tokens a second   {tokens / elapsed:10,.0f}")
     for name, seconds in used.items():
@@ -69,25 +67,6 @@ async def _stream(host: str, port: int, seed: int, tokens: int) -> int:
     if not found or b"[DONE]" not in tail:
         raise SystemExit(f"a stream broke off: {tail[-300:]!r}")
     return int(found[-1])
-
-
-def _cpu_seconds(pid: int) -> dict[str, float]:
-    """CPU time so far of the server and of its worker, where /proc tells."""
-    with contextlib.suppress(OSError):
-        ticks = os.sysconf("SC_CLK_TCK")
-        children = {int(p): _stat(int(p)) for p in os.listdir("/proc") if p.isdigit()}
-        workers = [s for s in children.values() if s and s[0] == pid]
-        server = children.get(pid)
-        if server:
-            return {"server": server[1] / ticks, "worker": max(w[1] for w in workers) / ticks}
-    return {}
-
-
-def _stat(pid: int) -> tuple[int, int] | None:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
-        return int(fields[1]), int(fields[11]) + int(fields[12])
-    return None
 
 
 if __name__ == "__main__":

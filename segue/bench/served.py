@@ -31,17 +31,29 @@ class Served(NamedTuple):
             raise SystemExit(f"{path}: {response.status} {text[:500]!r}")
         return json.loads(text)
 
+    def worker_pid(self) -> int | None:
+        """Of its children the one that takes most; None while there is none."""
+        return max(_children(self.pid), key=_resident, default=None)
+
     def resident_bytes(self) -> dict[str, int]:
         """Memory that server and worker hold now, where /proc tells."""
-        found = {"server": _resident(self.pid)}
-        for pid in _children(self.pid):
-            found["worker"] = max(found.get("worker", 0), _resident(pid))
-        return found
+        return {name: _resident(pid) for name, pid in self._processes().items()}
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Processor time so far of server and worker, where /proc tells: it does not see what else runs."""
+        return {name: _cpu(pid) for name, pid in self._processes().items()}
+
+    def _processes(self) -> dict[str, int]:
+        # Beside the worker there may be a small process that multiprocessing keeps.
+        workers = sorted(_children(self.pid), key=_resident)
+        return dict(zip(("server", "worker"), (self.pid, *workers[-1:]), strict=False))
 
 
 @contextlib.contextmanager
 def served(*arguments: str) -> Iterator[Served]:
-    command = [sys.executable, "-m", "segue", "serve", *arguments, "--port", "0"]
+    # Its log is not read once it is ready, so it should hold little.
+    quiet = ["--log-level", "warning"]
+    command = [sys.executable, "-m", "segue", "serve", *quiet, *arguments, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stderr or ():
@@ -63,6 +75,13 @@ def _children(pid: int) -> list[int]:
 
 def _resident(pid: int) -> int:
     return int(_status(pid).get("VmRSS", "0").split()[0]) * _KIB
+
+
+def _cpu(pid: int) -> float:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _status(pid: int) -> dict[str, str]:

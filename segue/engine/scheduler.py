@@ -18,7 +18,7 @@ from segue.engine.constraint import wait_for
 from segue.engine.job import Job
 from segue.engine.memory import Memory
 from segue.engine.prefix_cache import Match, common_length
-from segue.engine.score import Scores, empty, score, score_drawn
+from segue.engine.score import Scores, score, score_drawn
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
 from segue.engine.waiting import WaitingQueue
@@ -268,7 +268,7 @@ class Scheduler:
             return self._fail(job, EngineFault("the engine failed on this request"))
 
     def _advance(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> Told:
-        scored = self._score_prompt(sequence, span, rows)
+        scored = sequence.score_prompt(span.past + len(span.tokens), rows)
         if not _are_numbers(rows, scored):
             return self._fail(job, EngineFault("the model produced logits that are not numbers"))
         sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
@@ -302,17 +302,6 @@ class Scheduler:
             del self._jobs[sequence.request_id]
             self._counts.finished += 1
         return [(sequence.request_id, event) for event in events]
-
-    def _score_prompt(self, sequence: Sequence, span: Span, rows: Logits) -> Scores:
-        """The scores that these rows added. Row i scores token i + 1, if that is a token of the prompt."""
-        scores, num_top = sequence.scores, sequence.num_top
-        if scores is None or num_top is None or not sequence.is_scoring:
-            return empty(0)
-        first = span.past + len(span.tokens) - len(rows) + 1
-        targets = sequence.tokens[first : min(first + len(rows), sequence.num_prompt)]
-        added = score(rows[: len(targets)], targets, num_top)
-        sequence.scores = scores.joined(added)
-        return added
 
     def _generate(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> None:
         """Draw a token, and one more for each guess that turned out to be the token drawn."""

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from segue.dialects import openai
 from segue.dialects.constraint_fields import CONSTRAINTS, GBNF
 from segue.dialects.fields import Draft, Field, complain, show
-from segue.dialects.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
+from segue.dialects.kinds import Boolean, Integer, Mismatch, Number, NumTop, Only, Texts
 from segue.dialects.prompt_kinds import Prompts
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
 from segue.types import CUT_FIRST, Prompt
@@ -24,8 +24,9 @@ class PromptObjects:
 
     def schema(self) -> dict[str, Any]:
         wrapped = {"type": "object", "properties": {"prompt_string": {"type": "string"}}}
-        plain = Prompts().schema()
-        return {"anyOf": [*plain["anyOf"], wrapped, {"type": "array", "items": wrapped}]}
+        text, one, several = Prompts().schema()["anyOf"]
+        any_of_them = {"anyOf": [*several["items"]["anyOf"], wrapped]}
+        return {"anyOf": [text, one, wrapped, {"type": "array", "items": any_of_them}]}
 
 
 def _unwrap(value: Any) -> Any:
@@ -143,6 +144,11 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     *ENDINGS.rows,
     GBNF,
+    Field(
+        "grammar_lazy",
+        Only(False, "a grammar holds from the first token here"),
+        "Grammars that begin to hold later are not served.",
+    ),
     *CONSTRAINTS.pick("json_schema").rows,
     Field(
         "timings_per_token",
