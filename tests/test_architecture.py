@@ -105,6 +105,7 @@ DIALECT_PARTS = {
     "sampler_fields",
     "tally",
     "text_completion",
+    "timings",
     "token_rows",
     "tokens",
     "tools",

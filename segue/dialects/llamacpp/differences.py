@@ -64,6 +64,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server ignores the schema beside a grammar, and keywords it does not know.",
     ),
     Difference(
+        "`response_format` is honoured on every path.",
+        "The server passes it by on completions; a constraint that is passed by is worse than none.",
+    ),
+    Difference(
         "A name in `samplers` that is not known is refused.",
         "The server leaves it out, so that a mistyped step does nothing.",
     ),

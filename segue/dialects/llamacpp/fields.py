@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
-from segue.dialects.constraint_fields import CONSTRAINTS, GBNF
+from segue.dialects.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields import Draft, Field, complain, show
-from segue.dialects.kinds import Boolean, Integer, Mismatch, Number, NumTop, Only, Texts
+from segue.dialects.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
 from segue.dialects.prompt_kinds import Prompts
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
 from segue.types import CUT_FIRST, Prompt
@@ -37,6 +37,7 @@ def _unwrap(value: Any) -> Any:
     return value.get("prompt_string")
 
 
+TIMINGS = replace(openai.TIMINGS, target="shape.timings_per_token", default=False)
 ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress")
 
 
@@ -144,19 +145,9 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     *ENDINGS.rows,
     GBNF,
-    Field(
-        "grammar_lazy",
-        Only(False, "a grammar holds from the first token here"),
-        "Grammars that begin to hold later are not served.",
-    ),
-    *CONSTRAINTS.pick("json_schema").rows,
-    Field(
-        "timings_per_token",
-        Boolean(),
-        "Put the timings so far into every chunk.",
-        "shape.timings_per_token",
-        default=False,
-    ),
+    LAZY,
+    *CONSTRAINTS.pick("json_schema", "response_format").rows,
+    TIMINGS,
     Field("id_slot", Integer(-1, openai.MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
 )
 
