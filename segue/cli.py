@@ -1,4 +1,4 @@
-"""The command line: serve · complete · score. It reads settings, and leaves the building to assembly."""
+"""The command line: serve · complete · score · dialects. It reads settings, and leaves the building to assembly."""
 
 import asyncio
 import gc
@@ -11,6 +11,7 @@ from rich.console import Console
 
 from segue import __version__, assembly, config, logs
 from segue.commands.complete import complete
+from segue.commands.dialects import dialects
 from segue.commands.options import with_settings
 from segue.commands.score import score
 from segue.dialects import DIALECTS
@@ -28,6 +29,7 @@ def cli() -> None:
 
 
 cli.add_command(complete)
+cli.add_command(dialects)
 cli.add_command(score)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from segue.dialects.fields import Field, Table
-from segue.dialects.kinds import Mismatch, Text, Texts
+from segue.dialects.kinds import Mismatch, Only, Text, Texts
 from segue.types import Constraint, ConstraintKind
 
 MAX_CHARS = 2**20
@@ -245,5 +245,10 @@ CONSTRAINTS = Table(
     )
 )
 
+LAZY = Field(
+    "grammar_lazy",
+    Only(False, "a grammar holds from the first token here"),
+    "Grammars that begin to hold later are not served.",
+)
 GBNF = row("grammar", _text("gbnf"), _TEXT, "A GBNF grammar.")
 TYPED_GRAMMAR = row("grammar", _typed, _TYPED_SHAPE, "What the answer must match.")

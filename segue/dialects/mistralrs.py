@@ -6,7 +6,7 @@ from typing import Any
 
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
-from segue.dialects.constraint_fields import TYPED_GRAMMAR
+from segue.dialects.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields import Draft, Field
 from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
 from segue.dialects.logprobs import finite, token_text
@@ -90,6 +90,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         "sampling.logit_bias",
     ),
     TYPED_GRAMMAR,
+    *CONSTRAINTS.pick("response_format").rows,
     *TOOL_ROWS,
     Field(
         "truncate_sequence",
@@ -314,8 +315,8 @@ DIFFERENCES = (
         "The system's JSON reader takes the second for a repetition of the first.",
     ),
     Difference(
-        "`seed` is honoured.",
-        "The system has no such field.",
+        "`seed` and `response_format` are honoured.",
+        "The system passes them by; a constraint that is passed by is worse than none.",
     ),
     Difference(
         "Ids are unique; `system_fingerprint` is `local` all the same.",

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
-from segue.dialects.constraint_fields import CONSTRAINTS
+from segue.dialects.constraint_fields import CONSTRAINTS, LAZY
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
@@ -21,7 +21,7 @@ from segue.dialects.kinds import (
     When,
 )
 from segue.dialects.prompt_kinds import Prompts, Suffix
-from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
+from segue.dialects.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
 from segue.dialects.token_rows import TOKEN_ROWS, mark_special, truncate
 from segue.dialects.tokens import TOKEN_COMPANIONS
@@ -192,9 +192,30 @@ FIELDS = Table(
 )
 
 
-# Ollama's clients send their own body to any path they are told.
-ROOT = FIELDS.with_aliases(
+TIMINGS = Field(
+    "timings_per_token",
+    Boolean(),
+    "Put the timings so far into every chunk.",
+    "shape.timings",
+)
+
+# Fields that only one other system has, too. Ollama's clients send their own body to any path.
+ROOT = FIELDS.extend(
+    *TOKEN_LIMITS,
+    TIMINGS,
+    LAZY,
+    Field(
+        "top_logprobs",
+        Integer(0, MAX_LOGPROBS),
+        "Alternatives reported for each token, where logprobs is true.",
+        "shape.top_logprobs",
+        default=None,
+    ),
+).with_aliases(
     max_tokens=("num_predict", "options.num_predict"),
+    n=("n_cmpl",),
+    logprobs=("n_probs",),
+    return_token_ids=("return_tokens",),
     **{
         name: (f"options.{name}",)
         for name in (
@@ -232,6 +253,17 @@ def check_candidates(draft: Draft) -> None:
         raise draft.refuse("best_of" if best_of > n else "n", message)
 
 
+def widen_logprobs(draft: Draft) -> None:
+    """Ollama and chat completions say in two fields what `logprobs` says in one."""
+    num_top = draft.values.pop("shape.top_logprobs", None)
+    if num_top is None:
+        return
+    if "logprobs" in draft.values:
+        draft.values["logprobs"] = max(num_top, draft.values["logprobs"])
+    else:
+        draft.ignored.append(draft.given["shape.top_logprobs"])
+
+
 def score_prompt(draft: Draft) -> None:
     """Echoed tokens need scores as much as generated ones do."""
     wanted = [draft.values["shape.prompt_logprobs"]]
@@ -248,6 +280,7 @@ def name_idle_stream_options(draft: Draft) -> None:
 
 RULES = (
     check_candidates,
+    widen_logprobs,
     score_prompt,
     split_biases,
     call_tool,

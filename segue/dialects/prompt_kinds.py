@@ -57,7 +57,8 @@ class Prompts:
 
     def schema(self) -> dict[str, Any]:
         one = {"type": "array", "items": {"type": ["string", "integer"]}}
-        return {"anyOf": [{"type": "string"}, one, {"type": "array", "items": one}]}
+        several = {"type": "array", "items": {"anyOf": [{"type": "string"}, one]}}
+        return {"anyOf": [{"type": "string"}, one, several]}
 
 
 def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:

@@ -23,7 +23,7 @@ class Tools:
         return dict(_tool(tool, f"[{i}]") for i, tool in enumerate(value)) or UNSET
 
     def schema(self) -> dict[str, Any]:
-        name = {"name": {"type": "string"}, "parameters": {"type": "object"}}
+        name = {"name": {"type": "string"}, "parameters": {"type": ["object", "null"]}}
         function = {"type": "object", "properties": name, "required": ["name"]}
         tool = {
             "type": "object",

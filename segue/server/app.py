@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,12 +16,15 @@ from segue import __version__
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
 from segue.errors import SegueError, UnknownPath, WrongMethod
+from segue.metrics import CONTENT_TYPE, Metrics
+from segue.server.docs_page import STYLE, docs_page
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.guard import Guard
 from segue.server.limits import Limiter
+from segue.server.openapi import Mount, openapi
 from segue.server.policy import Policy
-from segue.server.service import ModelService
+from segue.server.service import ModelService, loaded_stats
 
 
 def create_app(
@@ -33,15 +37,22 @@ def create_app(
     """`root` names the dialect that is served without a prefix too."""
     policy = policy or Policy()
     limiter = Limiter(policy.limits)
-    mounts = _mounts(dialects, root)
+    metrics = Metrics()
+    mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
     app = Starlette(
         routes=[
-            Route("/livez", Alive(), methods=["GET"]),
+            *_own_pages(mounts, dialects),
             Route("/readyz", Ready(models, limiter), methods=["GET"]),
             *_routes(mounts, models, policy),
+            # After the dialects': where one of them is at the root, its own metrics are meant.
+            Route("/metrics", Figures(models, metrics), methods=["GET"]),
         ],
-        middleware=[Middleware(Guard, dialect_at=dialect_at, policy=policy, limiter=limiter)],
+        middleware=[
+            Middleware(
+                Guard, dialect_at=dialect_at, policy=policy, limiter=limiter, metrics=metrics
+            )
+        ],
         exception_handlers={HTTPException: _refuse(dialect_at)},
     )
     app.router.redirect_slashes = False  # a redirect would repeat whatever Host the caller sent
@@ -50,10 +61,8 @@ def create_app(
 
 # --- what is served where ------------------------------------------------------------------------
 
-Mount = tuple[str, Dialect, Operation | Companion]
 
-
-def _mounts(dialects: Sequence[Dialect], root: str) -> list[Mount]:
+def mounts_of(dialects: Sequence[Dialect], root: str) -> list[Mount]:
     """Every path with what answers it. The first to claim a method and path keeps it."""
     home = next(dialect for dialect in dialects if dialect.name == root)
     claims: list[Mount] = [("", home, end) for end in _ends(home)]
@@ -105,12 +114,27 @@ def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
 # --- what no endpoint answers --------------------------------------------------------------------
 
 
-class Alive:
-    """Says that the process runs, whatever its models do. A busy server is alive."""
+@dataclass(frozen=True)
+class Page:
+    """An answer that is the same for everybody."""
+
+    reply: Reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        for message in reply_messages(Reply({"status": "alive"})):
+        for message in reply_messages(self.reply):
             await send(message)
+
+
+def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
+    html = (("content-type", "text/html; charset=utf-8"),)
+    css = (("content-type", "text/css; charset=utf-8"),)
+    pages = {
+        "/livez": Reply({"status": "alive"}),  # whatever its models do: a busy server is alive
+        "/openapi.json": Reply(openapi(mounts, __version__)),
+        "/docs": Reply(docs_page(dialects, __version__), headers=html),
+        "/docs/style.css": Reply(STYLE, headers=css),
+    }
+    return [Route(path, Page(reply), methods=["GET"]) for path, reply in pages.items()]
 
 
 class Ready:
@@ -137,6 +161,19 @@ class Ready:
         except SegueError:
             return "restarting"
         return "ready"
+
+
+class Figures:
+    """What Prometheus asks for. A model that is not up has none, and is not loaded for this."""
+
+    def __init__(self, models: Models, metrics: Metrics) -> None:
+        self._models = models
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        figures = self._metrics.exposition(await loaded_stats(self._models))
+        for message in reply_messages(Reply(figures, headers=(("content-type", CONTENT_TYPE),))):
+            await send(message)
 
 
 Handler = Callable[[Request, Exception], Awaitable[Response]]

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from segue.dialects.base import Dialect, Reply
 from segue.errors import EngineFault, SegueError
+from segue.metrics import Metrics
 from segue.server.bodies import Bodies, replayed
 from segue.server.feed import Disconnected
 from segue.server.framing import Header, error_headers, reply_messages
@@ -43,11 +44,13 @@ class Guard:
         dialect_at: Callable[[str], Dialect],
         policy: Policy,
         limiter: Limiter,
+        metrics: Metrics,
     ) -> None:
         self._app = app
         self._dialect_at = dialect_at
         self._policy = policy
         self._limiter = limiter
+        self._metrics = metrics
         self._bodies = Bodies(policy.max_body_bytes, policy.body_timeout_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,6 +71,7 @@ class Guard:
         finally:
             visit.status = visit.status or CLIENT_LEFT
             visit.tell()
+            self._metrics.observe(visit.status, visit.first_s, visit.elapsed_s)
 
     async def _let_in(
         self, scope: Scope, receive: Receive, answer: "_Answer", visit: Visit

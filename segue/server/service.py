@@ -1,11 +1,12 @@
 """What endpoints ask of the served models."""
 
+import contextlib
 import logging
 import time
 
 from segue.dialects.base import Card
 from segue.engine.seam import Engine, Models
-from segue.errors import SetupError, Unavailable, UnknownModel
+from segue.errors import SegueError, SetupError, Unavailable, UnknownModel
 from segue.types import Stats
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,17 @@ async def open_engine(models: Models, name: str) -> Engine:
             f"The model {name} cannot be loaded now; the server's log says why.",
             retry_after_s=LOAD_RETRY_S,
         ) from None
+
+
+async def loaded_stats(models: Models) -> dict[str, Stats]:
+    """By served name, of the models that are up; one that is just restarting is left out."""
+    stats: dict[str, Stats] = {}
+    for name in dict.fromkeys(map(models.resolve, models.names)):
+        engine = models.loaded(name)
+        if engine is not None:
+            with contextlib.suppress(SegueError):
+                stats[name] = await engine.stats()
+    return stats
 
 
 class ModelService:

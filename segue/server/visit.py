@@ -69,19 +69,27 @@ class Visit:
         if self.permit is not None:
             self.permit.charge(new)
 
+    @property
+    def elapsed_s(self) -> float:
+        return time.perf_counter() - self._begun_at
+
+    @property
+    def first_s(self) -> float | None:
+        """Until the engine said something, if it did."""
+        return None if self._first_at is None else self._first_at - self._begun_at
+
     def tell(self) -> None:
         """The one line of this request."""
         if access.isEnabledFor(logging.INFO):
             access.info("%s", " ".join(self._words()))
 
     def _words(self) -> Iterable[str]:
-        now = time.perf_counter()
         yield f"{self.public_id} {self._method} {self._path[:_MAX_PATH_CHARS]!a} {self.status}"
         if self.public_id != self.request_id:
             yield f"engine_id={self.request_id}"
         facts = {"key": self.tenant, "model": self.model, "error": self.failure}
         yield from (f"{name}={value}" for name, value in facts.items() if value)
-        if self._first_at is not None:
+        if self.first_s is not None:
             yield f"prompt={self._prompt_tokens} completion={self._completion_tokens}"
-            yield f"first_ms={(self._first_at - self._begun_at) * 1000:.1f}"
-        yield f"total_ms={(now - self._begun_at) * 1000:.1f}"
+            yield f"first_ms={self.first_s * 1000:.1f}"
+        yield f"total_ms={self.elapsed_s * 1000:.1f}"

@@ -158,7 +158,9 @@ CASES = [
             "stop": '"arguments"',
         },
         answer=whole(
-            choice(Like(r'\{\s?"name":\s?"now",\s*'), reason="stop"), prompt=1, completion=NUMBER
+            choice(Like(r'\{\s*"name"\s*:\s*"now"\s*,\s*'), reason="stop"),
+            prompt=1,
+            completion=NUMBER,
         ),
         source="manual: tools; a required call is the answer",
     ),

@@ -189,3 +189,17 @@ def test_root_dialect_can_be_chosen() -> None:
     assert "/openai/v1/completions" in paths
     assert "/v1/completions" not in paths
     assert len(paths) == len(set(paths))
+
+
+def test_metrics_of_requests_and_engines(launch: Launch) -> None:
+    live = launch()
+    live.client.get("/livez")
+    live.models.is_up = False
+    idle = live.client.get("/metrics")
+    assert idle.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'segue_answers_total{status="200"}' in idle.text
+    assert "segue_running{" not in idle.text
+    live.models.is_up = True
+    assert 'segue_running{model="tiny"} 0.0' in live.client.get("/metrics").text
+    live.engine.is_restarting = True
+    assert "segue_running{" not in live.client.get("/metrics").text

@@ -5,14 +5,14 @@ from typing import Any
 
 from segue.dialects.base import Call
 from segue.dialects.llamacpp.probabilities import entries
-from segue.dialects.llamacpp.timings import (
+from segue.dialects.logprobs import LegacyLogprobs
+from segue.dialects.tally import Tally
+from segue.dialects.text_completion import render_progress, render_usage
+from segue.dialects.timings import (
     all_timings,
     timings,
     timings_so_far,
 )
-from segue.dialects.logprobs import LegacyLogprobs
-from segue.dialects.tally import Tally
-from segue.dialects.text_completion import render_progress, render_usage
 from segue.types import (
     CompletionRequest,
     Delta,
