@@ -127,6 +127,9 @@ def build_policy(settings: Settings) -> Policy:
         max_body_bytes=settings.max_body_bytes,
         body_timeout_s=settings.body_timeout_s,
         request_timeout_s=settings.request_timeout_s,
+        client_keep_alive=keys is None
+        if settings.client_keep_alive is None
+        else settings.client_keep_alive,
         log_prompts=settings.log_prompts,
     )
 

@@ -76,6 +76,12 @@ class Settings:
     keep_alive_s: Seconds = field(
         default=0.0, metadata=_said("unload a model idle for so many seconds; 0: never")
     )
+    client_keep_alive: bool | None = field(
+        default=None,
+        metadata=_said(
+            "whether requests may say how long a model stays; auto: unless keys are asked for"
+        ),
+    )
     drain_timeout_s: Seconds = field(
         default=30.0,
         metadata=_said(

@@ -38,13 +38,14 @@ def test_four_clients_that_each_want_most_of_the_memory() -> None:
 
 
 @pytest.fixture
-def keyed() -> Iterator[Live]:
+def keyed(request: pytest.FixtureRequest) -> Iterator[Live]:
     keys = Keyring([parse_key("ada:a-secret"), parse_key("bob:b-secret")])
-    loader = FakeLoader(num_slots=1, context_length=2000)
+    loader = FakeLoader(num_slots=request.param, context_length=2000)
     with Live(loader, keys=keys, limits=Limits(max_queue=64)) as live:
         yield live
 
 
+@pytest.mark.parametrize("keyed", [1], indirect=True)
 def test_keys_take_turns(keyed: Live) -> None:
     """Bob asks once behind Ada's eight, and is not the last to be served."""
     done: list[str] = []
@@ -65,6 +66,24 @@ def test_keys_take_turns(keyed: Live) -> None:
     for thread in crowd:
         thread.join(60)
     assert done.index("b") - num_before <= 3
+
+
+@pytest.mark.parametrize("keyed", [16], indirect=True)
+def test_one_keys_cache_cannot_be_felt_with_another(keyed: Live) -> None:
+    """How soon an answer comes must not tell Bob what Ada has asked."""
+
+    def num_cached(key: str, **fields: object) -> int:
+        body = {"prompt": "a secret thought, " * 20, "max_tokens": 1, **fields}
+        headers = {"x-api-key": f"{key}-secret"}
+        answer = keyed.client.post("/v1/completions", json=body, headers=headers).json()
+        return int(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+
+    assert num_cached("a") == 0
+    assert num_cached("a") > 300
+    assert num_cached("b") == 0
+    for salt in ("ada", "key:ada"):
+        assert num_cached("b", cache_salt=salt) == 0
+    assert num_cached("a", cache_salt="ada") > 300, "a salt that both know is shared"
 
 
 def test_a_request_past_its_time_is_ended_and_told() -> None:

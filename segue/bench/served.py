@@ -31,6 +31,10 @@ class Served(NamedTuple):
             raise SystemExit(f"{path}: {response.status} {text[:500]!r}")
         return json.loads(text)
 
+    def worker_pid(self) -> int | None:
+        """Of its children the one that takes most; None while there is none."""
+        return max(_children(self.pid), key=_resident, default=None)
+
     def resident_bytes(self) -> dict[str, int]:
         """Memory that server and worker hold now, where /proc tells."""
         return {name: _resident(pid) for name, pid in self._processes().items()}

@@ -18,6 +18,10 @@ def request(body: dict[str, Any] | bytes, path: str = "/v1/completions") -> byte
     return head.encode() + b"content-length: %d\r\n\r\n" % len(content) + content
 
 
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
+
+
 class Wire:
     """One connection, kept alive from request to request."""
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from segue.engine.seam import Engine
-from segue.errors import SegueError, SetupError, UnknownModel
+from segue.errors import SetupError, UnknownModel
 
 log = logging.getLogger("segue.fleet")
 
@@ -138,17 +138,13 @@ class Fleet:
                 await asyncio.wait_for(self._changed.wait(), nap_s)
 
     async def _unload_if_idle(self, member: Member) -> None:
-        engine, used_at, keep_s = member.engine, member.used_at, self._keep_s(member)
-        if engine is None or time.monotonic() - used_at < keep_s:
+        engine, keep_s = member.engine, self._keep_s(member)
+        if engine is None:
             return
-        try:
-            stats = await engine.stats()
-        except SegueError:
-            return  # it is just restarting
-        if stats.running or stats.waiting:
+        if not engine.is_idle:
             member.used_at = time.monotonic()
-        if member.used_at != used_at or member.starting.locked():
-            return
-        member.engine, member.keep_s = None, None
-        log.info("unloading %s: unused for %.0f s", member.name, keep_s)
-        await engine.close()
+        elif time.monotonic() - member.used_at >= keep_s:
+            # Nothing is awaited since the look at it, so that no request can have come between.
+            member.engine, member.keep_s = None, None
+            log.info("unloading %s: unused for %.0f s", member.name, keep_s)
+            await engine.close()

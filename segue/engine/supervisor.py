@@ -118,6 +118,10 @@ class Supervisor:
         return self._info
 
     @property
+    def is_idle(self) -> bool:
+        return not self._open
+
+    @property
     def is_ready(self) -> bool:
         return self._is_ready
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from segue.engine.constraint import Compiler, Grammar
+from segue.engine.constraint import Compiler, Grammar, step_back
 from segue.engine.job import Job
 from segue.engine.messages import (
     Answer,
@@ -50,7 +50,6 @@ log = logging.getLogger("segue.worker")
 
 EXIT_FAILED = 70
 _NUM_COMPILERS = 2
-_COMPILER_NICENESS = 10
 _SWITCH_S = 0.001  # the step thread must not wait long for Python code of the others
 _HELD_S = 0.002  # how often to look whether a slow constraint lets its sequences go on
 
@@ -225,8 +224,7 @@ class Worker:
     # --- compiler threads: slow, and in nobody's way ----------------------------------------------
 
     def serve_compiler(self) -> None:
-        if sys.platform == "linux":  # where a thread can step back by itself
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _COMPILER_NICENESS)
+        step_back()
         while True:
             order = self._to_compile.get()
             constraint = order.request.constraint

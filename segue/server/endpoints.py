@@ -87,7 +87,11 @@ class Completions:
         if visit.tenant:
             changes |= {"tenant": visit.tenant, "cache_salt": _own_salt(call, visit.tenant)}
         request = msgspec.structs.replace(call.request, **changes)
-        return msgspec.structs.replace(call, request=request)
+        call = msgspec.structs.replace(call, request=request)
+        if call.keep_s is None or self.policy.client_keep_alive:
+            return call
+        name = call.given.get("keep_s", "keep_alive")
+        return msgspec.structs.replace(call, keep_s=None, ignored=(*call.ignored, name))
 
     async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
         request = call.request

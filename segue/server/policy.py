@@ -21,4 +21,5 @@ class Policy:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S  # 0: none
+    client_keep_alive: bool = True  # whether a request may have its model unloaded, or kept
     log_prompts: bool = False

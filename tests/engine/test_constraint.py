@@ -80,7 +80,7 @@ def test_outputs_of_a_real_tokenizer_are_valid(case: Case, tiny: Bench) -> None:
 
 @pytest.fixture(scope="module")
 def tiny(tiny_gguf: Path) -> Bench:
-    loaded = LlamaLoader(str(tiny_gguf), "tiny")()
+    loaded = LlamaLoader(str(tiny_gguf), "tiny", threads=1)()  # no spinning beside other tests
     return Bench(loaded.runner, loaded.vocab)
 
 

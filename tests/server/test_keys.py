@@ -3,6 +3,7 @@ import hashlib
 import hmac
 import inspect
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from segue.dialects import DIALECTS
+from segue.dialects.ollama import OLLAMA
+from segue.dialects.openai import OPENAI
 from segue.errors import SetupError, Unauthorized
 from segue.server import keys
 from segue.server.app import create_app
@@ -173,3 +176,35 @@ def test_cached_prefixes_are_each_keys_own(launch: Launch) -> None:
     assert salts[3] == "key:bob"
     assert len({*salts[:1], *salts[3:]}) == 4
     assert [r.tenant for r in live.engine.requests] == ["ada"] * 3 + ["bob"] * 3
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /v1/models HTTP/1.1\r\nhost: a/?x=",
+        b"GET /v1/models HTTP/1.1\r\nhost: x/health?",
+        b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\nhost: x/health?",
+        b"GET http://x/health?/v1/models HTTP/1.1\r\nhost: x",
+        b"GET //health/../v1/models HTTP/1.1\r\nhost: x",
+        b"GET /health%2f..%2fv1/models HTTP/1.1\r\nhost: x",
+        b"GET /v1/models?/health HTTP/1.1\r\nhost: x",
+        b"GET /v1/models#/health HTTP/1.1\r\nhost: x",
+        b"GET /v1/models;/health HTTP/1.1\r\nhost: x",
+    ],
+)
+def test_the_path_that_is_checked_is_the_path_that_is_served(launch: Launch, head: bytes) -> None:
+    """Whatever a Host or a target pretends, nothing but the routed path decides."""
+    live = launch(keys=Keyring([ADA]))
+    with socket.create_connection((live.host, live.port), timeout=10) as client:
+        client.sendall(head + b"\r\n\r\n")
+        status = int(client.recv(65536).split()[1])
+    assert status in (400, 401, 404) or (status == 200 and b"/health?" in head.split()[1])
+
+
+def test_a_key_may_not_unload_what_others_use(launch: Launch) -> None:
+    live = launch(client_keep_alive=False, dialects=(OPENAI, OLLAMA))
+    body = {"model": "tiny", "prompt": "a", "stream": False, "keep_alive": 0}
+    answer = live.client.post("/api/generate", json=body)
+    assert answer.status_code == 200
+    assert "keep_alive" in answer.headers["x-segue-ignored"]
+    assert live.models.kept == []
