@@ -1,6 +1,7 @@
 """The command line: serve · complete · score · dialects. It reads settings, and leaves the building to assembly."""
 
 import asyncio
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,5 +92,7 @@ async def _load(fleet: Fleet, settings: config.Settings, address: str) -> None:
     if settings.preload:
         for name in others:
             await fleet.open(name)
+    gc.collect()
+    gc.freeze()  # what is there to stay is not looked through while streams wait
     info = engine.info
     click.echo(f"segue is ready: {address}  model {info.name}  runner {info.runner}", err=True)

@@ -216,7 +216,7 @@ class RankedJob(Job):
     def _shown_scores(self, sequence: Sequence, cut: Cut) -> tuple[TokenScore, ...]:
         """Of the middle's tokens; the last may hold more than the middle and is shown as far as that goes."""
         drawn = self._shown[sequence].scores[: len(cut.tokens)]
-        tail = zip(cut.tail, cut.scored, strict=True)
+        tail = zip(cut.tail, cut.scored, strict=False)  # scored as far as was needed
         more = (TokenScore(token, self._vocab.piece(token), value, 0, ()) for token, value in tail)
         shown: list[TokenScore] = []
         left = len(cut.text)

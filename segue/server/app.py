@@ -145,10 +145,22 @@ class Ready:
         self._limiter = limiter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_loading = self._models.is_loading(self._models.names[0])
-        status = "loading" if is_loading else "full" if self._limiter.is_full else "ready"
+        status = "full" if self._limiter.is_full else await self._model_status()
         for message in reply_messages(Reply({"status": status}, 200 if status == "ready" else 503)):
             await send(message)
+
+    async def _model_status(self) -> str:
+        name = self._models.names[0]
+        engine = self._models.loaded(name)
+        if engine is None:
+            return (
+                "loading" if self._models.is_loading(name) else "ready"
+            )  # it loads when asked for
+        try:
+            await engine.stats()
+        except SegueError:
+            return "restarting"
+        return "ready"
 
 
 class Figures:

@@ -222,8 +222,7 @@ def test_the_answer_is_the_best_of_all_cuts(
     bench = Bench(vocab=PlainVocab())
     job = prepare(request, bench.vocab, bench.capabilities)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(middles, "_MARGIN", math.inf)
-        patch.setattr(middles, "_STAGES", ((2, 1000), (SCORED_SUFFIX, 1000)))
+        patch.setattr(middles, "_STAGES", ((2, 1000, math.inf), (SCORED_SUFFIX, 1000, math.inf)))
         bench.scheduler.add(job)
         bench.run()
     totals: dict[str, float] = {}

@@ -47,6 +47,17 @@ def test_health_follows_the_default_model(live: Live) -> None:
     assert live.client.head("/livez").status_code == 200
 
 
+def test_ready_is_whether_a_request_would_be_let_in(live: Live) -> None:
+    assert live.client.get("/readyz").json() == {"status": "ready"}
+    live.engine.is_restarting = True
+    answer = live.client.get("/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "restarting"})
+    live.models.is_up = False
+    assert live.client.get("/readyz").status_code == 200, "an idle model loads when it is asked for"
+    live.models.is_starting = True
+    assert live.client.get("/readyz").json() == {"status": "loading"}
+
+
 def test_version(live: Live) -> None:
     assert live.client.get("/version").json() == {"version": __version__}
 
