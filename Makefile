@@ -21,7 +21,7 @@ endif
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lm-eval clean
+.PHONY: help serve test soak lm-eval clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test: $(VENV)/.dev ## lint, types and tests, as in CI
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(ARGS)
+
+soak: $(VENV)/.runtime ## ten minutes of mixed load, disconnects, bad input and kills: make soak ARGS="--minutes 60"
+	$(BIN)/python -m segue.bench.soak $(ARGS)
 
 lm-eval: $(EVAL_VENV)/.ready ## run lm-evaluation-harness against the server, in an environment of its own
 	$(EVAL_VENV)/bin/python -m pytest -m "lm_eval or reference" $(ARGS)

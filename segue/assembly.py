@@ -1,12 +1,14 @@
-"""Where concretes are built: which runner computes a model, and the fleet that serves them all.
+"""Where concretes are built: which runner computes a model, the fleet that serves them all, and who may use it.
 
 Everything else meets these through the seams.
 """
 
 import asyncio
+import contextlib
 import importlib.util
 import logging
 import platform
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -20,6 +22,11 @@ from segue.models import gguf, names, sources
 from segue.models.progress import Report
 from segue.runners.fake import FakeLoader
 from segue.runners.llama import LlamaLoader
+from segue.server.caps import Caps
+from segue.server.keys import Keyring, parse_key
+from segue.server.limits import Limits
+from segue.server.origins import Hosts, Origins, is_loopback
+from segue.server.policy import Policy
 
 log = logging.getLogger("segue")
 
@@ -89,10 +96,52 @@ def _max_rows(settings: Settings) -> int:
     return settings.chunk_rows + settings.num_slots
 
 
+def build_policy(settings: Settings) -> Policy:
+    """Who may come in, and how much of what."""
+    keys = None
+    if settings.api_keys or settings.api_key_file is not None:
+        keys = Keyring(map(parse_key, settings.api_keys), settings.api_key_file)
+    elif not is_loopback(settings.host):
+        log.warning("ANYBODY WHO REACHES %s CAN USE THIS SERVER: give it --api-key", settings.host)
+    return Policy(
+        keys=keys,
+        hosts=Hosts(settings.host, settings.allowed_hosts),
+        origins=Origins(settings.cors_origins),
+        limits=Limits(
+            max_queue=settings.max_queue,
+            max_concurrent=settings.max_concurrent,
+            requests_per_minute=settings.requests_per_minute,
+            tokens_per_minute=settings.tokens_per_minute,
+        ),
+        caps=Caps(
+            n=settings.max_n,
+            best_of=settings.max_best_of,
+            prompts=settings.max_prompts,
+            choices=settings.max_choices,
+            stops=settings.max_stops,
+            logprobs=settings.max_logprobs,
+            logit_bias=settings.max_logit_bias,
+            grammar_chars=settings.max_grammar_chars,
+            total_tokens=settings.max_total_tokens,
+        ),
+        max_body_bytes=settings.max_body_bytes,
+        body_timeout_s=settings.body_timeout_s,
+        request_timeout_s=settings.request_timeout_s,
+        client_keep_alive=keys is None
+        if settings.client_keep_alive is None
+        else settings.client_keep_alive,
+        log_prompts=settings.log_prompts,
+    )
+
+
 def build_fleet(settings: Settings, report: Report) -> Fleet:
     """Every model the settings name, none of them started. `report` hears of downloads."""
     if settings.runner == "fake":
-        loader = FakeLoader(num_slots=settings.num_slots, max_rows=_max_rows(settings))
+        loader = FakeLoader(
+            num_slots=settings.num_slots,
+            max_rows=_max_rows(settings),
+            context_length=settings.context_length or FakeLoader.context_length,
+        )
         members = [Member("fake", (), _starter(settings, lambda: loader))]
     else:
         refs = names.parse_all(settings.models, settings.aliases)
@@ -119,8 +168,35 @@ def _starter(
     settings: Settings, make_loader: Callable[[], Loader]
 ) -> Callable[[], Awaitable[Engine]]:
     async def start() -> Engine:
-        supervisor = Supervisor(await asyncio.to_thread(make_loader), settings.chunk_rows)
+        loader = await _in_daemon_thread(make_loader)
+        supervisor = Supervisor(loader, settings.chunk_rows, settings.step_timeout_s)
         await supervisor.start()
         return supervisor
 
     return start
+
+
+async def _in_daemon_thread(make: Callable[[], Loader]) -> Loader:
+    """Not asyncio.to_thread: its threads are waited for at exit, and a download can take an hour."""
+    loop = asyncio.get_running_loop()
+    made: asyncio.Future[Loader] = loop.create_future()
+
+    def tell(loader: Loader | None, error: BaseException | None) -> None:
+        if made.done():
+            return
+        if loader is not None:
+            made.set_result(loader)
+        elif error is not None:
+            made.set_exception(error)
+
+    def work() -> None:
+        loader, wrong = None, None
+        try:
+            loader = make()
+        except BaseException as error:
+            wrong = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody asks any more
+            loop.call_soon_threadsafe(tell, loader, wrong)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await made

@@ -1,17 +1,17 @@
-"""The command line: serve · complete · score. It reads settings, and leaves the building to assembly."""
+"""The command line: serve · complete · score · dialects. It reads settings, and leaves the building to assembly."""
 
 import asyncio
-import logging
+import gc
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.logging import RichHandler
 
-from segue import __version__, assembly, config
+from segue import __version__, assembly, config, logs
 from segue.commands.complete import complete
+from segue.commands.dialects import dialects
 from segue.commands.options import with_settings
 from segue.commands.score import score
 from segue.dialects import DIALECTS
@@ -21,8 +21,6 @@ from segue.models.progress import shown
 from segue.server import listen
 from segue.server.app import create_app
 
-log = logging.getLogger("segue")
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="segue")
@@ -31,6 +29,7 @@ def cli() -> None:
 
 
 cli.add_command(complete)
+cli.add_command(dialects)
 cli.add_command(score)
 
 
@@ -55,20 +54,17 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     if settings.dialect not in {dialect.name for dialect in DIALECTS}:
         known = ", ".join(dialect.name for dialect in DIALECTS)
         raise SetupError(f"there is no dialect {settings.dialect!r}; there are: {known}")
-    _log_to_stderr(settings.log_level)
+    logs.set_up(settings.log_level.upper(), in_background=True)
+    policy = assembly.build_policy(settings)
     listener = listen.bind(settings.host, settings.port)
     with shown(Console(stderr=True)) as report:
         fleet = assembly.build_fleet(settings, report)
-        app = create_app(
-            fleet,
-            DIALECTS,
-            root=settings.dialect,
-            max_body_bytes=settings.max_body_bytes,
-        )
+        app = create_app(fleet, DIALECTS, root=settings.dialect, policy=policy)
         server = listen.Server(
             app,
-            on_stop=lambda: fleet.close(settings.drain_timeout_s),
+            on_stop=fleet.close,
             drain_s=settings.drain_timeout_s,
+            write_timeout_s=settings.write_timeout_s,
         )
         listen.run(_serve(server, listener, fleet, settings))
 
@@ -96,10 +92,7 @@ async def _load(fleet: Fleet, settings: config.Settings, address: str) -> None:
     if settings.preload:
         for name in others:
             await fleet.open(name)
+    gc.collect()
+    gc.freeze()  # what is there to stay is not looked through while streams wait
     info = engine.info
     click.echo(f"segue is ready: {address}  model {info.name}  runner {info.runner}", err=True)
-
-
-def _log_to_stderr(level: str) -> None:
-    handler = RichHandler(console=Console(stderr=True), show_path=False, rich_tracebacks=False)
-    logging.basicConfig(level=level.upper(), format="%(message)s", datefmt="%X", handlers=[handler])

@@ -24,6 +24,7 @@ FILE_VARIABLE = "SEGUE_CONFIG"
 
 Seconds = Annotated[float, Meta(ge=0, le=10**9)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+CountOrNone = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 def user_cache_dir(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
@@ -40,9 +41,11 @@ def user_cache_dir(environ: Mapping[str, str] = os.environ, platform: str = sys.
     return home / inside.get(platform, ".cache") / "segue"
 
 
-def _said(help: str, flag: str | None = None, variable: str | None = None) -> dict[str, Any]:
+def _said(
+    help: str, flag: str | None = None, variable: str | None = None, is_secret: bool = False
+) -> dict[str, Any]:
     """What a field tells besides its type; flag and variable follow from its name if not given."""
-    return {"help": help, "flag": flag, "variable": variable}
+    return {"help": help, "flag": flag, "variable": variable, "is_secret": is_secret}
 
 
 _MODELS_HELP = (
@@ -73,8 +76,89 @@ class Settings:
     keep_alive_s: Seconds = field(
         default=0.0, metadata=_said("unload a model idle for so many seconds; 0: never")
     )
+    client_keep_alive: bool | None = field(
+        default=None,
+        metadata=_said(
+            "whether requests may say how long a model stays; auto: unless keys are asked for"
+        ),
+    )
     drain_timeout_s: Seconds = field(
-        default=30.0, metadata=_said("seconds that running requests get to finish when stopping")
+        default=30.0,
+        metadata=_said(
+            "seconds that running requests get to finish when stopping", flag="--drain-timeout"
+        ),
+    )
+    step_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
+        default=120.0,
+        metadata=_said(
+            "seconds after which a step of the model counts as hung and its process is restarted",
+            flag="--step-timeout",
+        ),
+    )
+    request_timeout_s: Seconds = field(
+        default=3600.0,
+        metadata=_said("seconds a request may take in all; 0: any", flag="--request-timeout"),
+    )
+    body_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
+        default=60.0,
+        metadata=_said("seconds a request's body may take to arrive", flag="--body-timeout"),
+    )
+    write_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
+        default=30.0,
+        metadata=_said(
+            "seconds a client may not read its answer before it is dropped", flag="--write-timeout"
+        ),
+    )
+    max_queue: Count = field(
+        default=512, metadata=_said("requests that may wait for their first token; then 429")
+    )
+    max_concurrent: CountOrNone = field(
+        default=0, metadata=_said("requests at once for each key; 0: any number")
+    )
+    requests_per_minute: CountOrNone = field(
+        default=0, metadata=_said("requests a minute for each key; 0: any number")
+    )
+    tokens_per_minute: CountOrNone = field(
+        default=0, metadata=_said("tokens a minute for each key, prompts included; 0: any number")
+    )
+    api_keys: tuple[str, ...] = field(
+        default=(),
+        repr=False,
+        metadata=_said(
+            "a key that opens this server, [NAME:]KEY; a flag shows in the list of processes",
+            flag="--api-key",
+            variable="SEGUE_API_KEY",
+            is_secret=True,
+        ),
+    )
+    api_key_file: Path | None = field(
+        default=None, metadata=_said("a file of keys, one a line, read again when it changes")
+    )
+    allowed_hosts: tuple[str, ...] = field(
+        default=(),
+        metadata=_said("a Host this server answers to, besides loopback", flag="--allowed-host"),
+    )
+    cors_origins: tuple[str, ...] = field(
+        default=(),
+        metadata=_said("an origin whose pages may use this server; * is any", flag="--cors-origin"),
+    )
+    max_n: Count = field(default=128, metadata=_said("the largest n of a request"))
+    max_best_of: Count = field(default=128, metadata=_said("the largest best_of of a request"))
+    max_prompts: Count = field(default=1024, metadata=_said("prompts in one request"))
+    max_choices: Count = field(
+        default=4096, metadata=_said("candidates of one request, over all its prompts")
+    )
+    max_stops: Count = field(default=64, metadata=_said("stop strings in one request"))
+    max_logprobs: Count = field(default=100, metadata=_said("alternatives reported for a token"))
+    max_logit_bias: Count = field(default=1024, metadata=_said("biased tokens in one request"))
+    max_grammar_chars: Count = field(
+        default=256 << 10, metadata=_said("the size of a request's grammar or schema")
+    )
+    max_total_tokens: Count = field(
+        default=1 << 20, metadata=_said("tokens one request could generate, over all candidates")
+    )
+    log_prompts: bool = field(
+        default=False, metadata=_said("write what is sent into the log; off, it never is")
     )
     runner: Literal["auto", "openvino", "llama", "fake"] = field(
         default="auto", metadata=_said("what computes; auto: OpenVINO where it can, else llama.cpp")
@@ -113,9 +197,11 @@ class Settings:
     )
 
     def as_toml(self) -> str:
-        """A file that load() reads back as these settings."""
+        """A file that load() reads back as these settings, but for the secrets."""
         rows = [
-            (f"# {row.help}", f"{row.name} = {_toml(getattr(self, row.name))}") for row in TABLE
+            (f"# {row.help}", f"{row.name} = {_toml(getattr(self, row.name))}")
+            for row in TABLE
+            if not row.is_secret
         ]
         return "\n".join(line for pair in rows for line in pair) + "\n"
 
@@ -134,6 +220,7 @@ class Setting(NamedTuple):
     choices: tuple[str, ...]
     is_optional: bool  # may be "auto"
     hint: Any  # the type as msgspec takes it
+    is_secret: bool  # never written or said
 
     def parse(self, value: object, origin: str, from_text: bool = False) -> Any:
         """The value, as found in `origin`. From text, "8080" is a number and "a,b" a list."""
@@ -144,7 +231,8 @@ class Setting(NamedTuple):
         try:
             return msgspec.convert(value, self.hint, strict=not from_text, dec_hook=_path)
         except msgspec.ValidationError:
-            raise SetupError(f"{origin} must be {self.expected}, not {value!r}") from None
+            shown = "what it is" if self.is_secret else repr(value)
+            raise SetupError(f"{origin} must be {self.expected}, not {shown}") from None
 
     @property
     def expected(self) -> str:
@@ -215,6 +303,7 @@ def _table() -> tuple[Setting, ...]:
                 choices=get_args(bare) if kind == "choice" else (),
                 is_optional=type(None) in get_args(hint),
                 hint=hint,
+                is_secret=said["is_secret"],
             )
         )
     return tuple(rows)

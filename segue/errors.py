@@ -2,6 +2,7 @@
 
 SegueError
 ├── RequestError                 the caller can mend it
+│   ├── MalformedHttp            400 malformed_http
 │   ├── MalformedBody            400 invalid_json
 │   ├── InvalidField             400 invalid_value            names the field
 │   ├── PromptTooLong            400 context_length_exceeded
@@ -10,8 +11,11 @@ SegueError
 │   ├── UnknownModel             404 model_not_found
 │   ├── UnknownPath              404 not_found
 │   ├── WrongMethod              405 method_not_allowed
+│   ├── BodyTooSlow              408 body_timeout
 │   ├── BodyTooLarge             413 body_too_large
+│   ├── UrlTooLong               414 url_too_long
 │   ├── UnsupportedMedia         415 unsupported_media_type
+│   ├── HeadTooLarge             431 head_too_large
 │   ├── Unsupported              501 not_supported            this model or server cannot do it
 │   └── Overloaded               429 rate_limit_exceeded      Retry-After
 ├── ServiceError                 the caller may try again
@@ -48,6 +52,10 @@ class SegueError(Exception):
 
 class RequestError(SegueError):
     status = 400
+
+
+class MalformedHttp(RequestError):
+    code = "malformed_http"
 
 
 class MalformedBody(RequestError):
@@ -87,14 +95,29 @@ class WrongMethod(RequestError):
     code = "method_not_allowed"
 
 
+class BodyTooSlow(RequestError):
+    status = 408
+    code = "body_timeout"
+
+
 class BodyTooLarge(RequestError):
     status = 413
     code = "body_too_large"
 
 
+class UrlTooLong(RequestError):
+    status = 414
+    code = "url_too_long"
+
+
 class UnsupportedMedia(RequestError):
     status = 415
     code = "unsupported_media_type"
+
+
+class HeadTooLarge(RequestError):
+    status = 431
+    code = "head_too_large"
 
 
 class Unsupported(RequestError):

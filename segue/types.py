@@ -179,6 +179,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     constraint: Constraint | None = None
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
+    tenant: str = ""  # on whose behalf; the engine serves tenants in turn
 
     @property
     def num_candidates(self) -> int:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import lark
@@ -36,7 +37,7 @@ def _of(path: Path, kind: str) -> Constraint:
     return Constraint(kind=kind, value=path.read_text(), param=kind)  # type: ignore[arg-type]
 
 
-def _fits(schema: object) -> Checker:
+def _fits(schema: Any) -> Checker:
     validator = jsonschema.Draft202012Validator(schema, format_checker=FORMATS)
     return lambda text: validator.is_valid(json.loads(text))
 

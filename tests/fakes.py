@@ -82,6 +82,7 @@ class ScriptedEngine:
     """Implements Engine. `requests` are those submitted; `closed` is set when one ends early."""
 
     info = INFO
+    is_idle = True
 
     def __init__(self, script: Script):
         self.script = script

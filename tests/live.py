@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, Self, TypeVar
 
 import httpx2
 
@@ -14,6 +14,10 @@ from segue.engine.seam import Engine, Loader, Models
 from segue.engine.supervisor import Supervisor
 from segue.server.app import create_app
 from segue.server.listen import Server, address, bind, run
+from segue.server.policy import Policy
+from segue.types import Stats
+
+T = TypeVar("T")
 
 CHUNK_ROWS = 256
 
@@ -21,19 +25,34 @@ CHUNK_ROWS = 256
 class Served:
     """Runs from construction until `stop`, on a thread of its own."""
 
-    def __init__(self, models: Models, dialects: Sequence[Dialect], **settings: Any):
+    def __init__(
+        self,
+        models: Models,
+        dialects: Sequence[Dialect] = DIALECTS,
+        *,
+        drain_s: float = 0.0,
+        write_timeout_s: float = 30.0,
+        **policy: Any,
+    ):
         self._listener = bind("127.0.0.1", 0)
         self.host, self.port = self._listener.getsockname()[:2]
         self.url = address(self._listener)
         self.on_stop = models.close
-        app = create_app(models, dialects, **settings)
-        self._server = Server(app, on_stop=lambda: self.on_stop())
+        self._server = Server(
+            create_app(models, dialects, policy=Policy(**policy)),
+            on_stop=lambda drain_s: self.on_stop(drain_s),
+            drain_s=drain_s,
+            write_timeout_s=write_timeout_s,
+        )
+        self._is_up = threading.Event()
         self._thread = threading.Thread(target=run, args=(self._main(),))
         self._thread.start()
+        self._is_up.wait(30)
         self.client = httpx2.Client(base_url=self.url, timeout=20)
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._is_up.set()
         await self._server.serve([self._listener])
 
     def ask_to_stop(self) -> None:
@@ -42,7 +61,43 @@ class Served:
     def stop(self) -> None:
         self.client.close()
         self.ask_to_stop()
-        self._thread.join(10)
+        self._thread.join(30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class Live(Served):
+    """One worker over this loader, up when this returns; what the engine knows of it can be asked."""
+
+    def __init__(self, loader: Loader, *, step_timeout_s: float = 30.0, **settings: Any) -> None:
+        self._loader = loader
+        self._step_timeout_s = step_timeout_s
+        self.fleet = Fleet([Member("fake", (), self._start)])
+        super().__init__(self.fleet, **settings)
+        self.ask(self.fleet.open("fake"))
+
+    async def _start(self) -> Engine:
+        self.supervisor = Supervisor(self._loader, 64, self._step_timeout_s)
+        await self.supervisor.start()
+        return self.supervisor
+
+    def ask(self, question: Awaitable[T]) -> T:
+        """The result of something that must run in the server's loop."""
+
+        async def asked() -> T:
+            return await question
+
+        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(30)
+
+    def stats(self) -> Stats:
+        return self.ask(self.supervisor.stats())
+
+    def complete(self, **body: Any) -> httpx2.Response:
+        return self.client.post("/v1/completions", json={"prompt": "ab", "seed": 1, **body})
 
 
 def serve(loader: Loader, name: str, *, strict: bool = False, **settings: Any) -> Served:

@@ -27,7 +27,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.metrics",
         "segue.server",
     ),
-    "segue.engine": ("segue.types", "segue.errors", "segue.engine"),
+    "segue.engine": ("segue.types", "segue.errors", "segue.logs", "segue.engine"),
     "segue.runners": (
         "segue.types",
         "segue.errors",
@@ -46,6 +46,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.distributed",
     ),
     "segue.models": ("segue.types", "segue.errors", "segue.models"),
+    "segue.logs": (),
     "segue.bench": (
         "segue.bench",
         "segue.config",
@@ -63,6 +64,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.assembly",
         "segue.engine.seam",
         "segue.models.progress",
+        "segue.dialects",
         "segue.commands",
     ),
 }
@@ -92,16 +94,21 @@ DIALECT_PARTS = {
     "base",
     "chat_logprobs",
     "chat_template",
+    "constraint_fields",
     "duration",
     "fields",
     "go_template",
     "kinds",
     "logprobs",
+    "prompt_kinds",
+    "reference",
     "sampler_fields",
     "tally",
     "text_completion",
+    "timings",
     "token_rows",
     "tokens",
+    "tools",
 }
 
 

@@ -31,6 +31,10 @@ class Served(NamedTuple):
             raise SystemExit(f"{path}: {response.status} {text[:500]!r}")
         return json.loads(text)
 
+    def worker_pid(self) -> int | None:
+        """Of its children the one that takes most; None while there is none."""
+        return max(_children(self.pid), key=_resident, default=None)
+
     def resident_bytes(self) -> dict[str, int]:
         """Memory that server and worker hold now, where /proc tells."""
         return {name: _resident(pid) for name, pid in self._processes().items()}
@@ -47,7 +51,9 @@ class Served(NamedTuple):
 
 @contextlib.contextmanager
 def served(*arguments: str) -> Iterator[Served]:
-    command = [sys.executable, "-m", "segue", "serve", *arguments, "--port", "0"]
+    # Its log is not read once it is ready, so it should hold little.
+    quiet = ["--log-level", "warning"]
+    command = [sys.executable, "-m", "segue", "serve", *quiet, *arguments, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stderr or ():

@@ -43,6 +43,7 @@ class Call(Struct, frozen=True, kw_only=True):
     keep_s: float | None = None  # how long the model stays loaded afterwards; 0 unloads it
     shape: Mapping[str, Any] = {}  # how the answer is to look: the rows whose target is shape.*
     ignored: tuple[str, ...] = ()  # fields that were sent and have no effect
+    given: Mapping[str, str] = {}  # by target, the wire name it was given under
 
 
 _TARGETS = {
@@ -73,6 +74,7 @@ def build(draft: Draft, stamp: Stamp) -> Call:
         keep_s=keep_s,
         shape=parts["shape"],
         ignored=tuple(draft.ignored),
+        given=draft.given,
     )
 
 

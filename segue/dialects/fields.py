@@ -98,6 +98,17 @@ class Table:
             tuple(replace(row, default=wanted.get(row.name, row.default)) for row in self.rows)
         )
 
+    def with_aliases(self, **aliases: tuple[str, ...]) -> "Table":
+        """The same rows under more names, by wire name; the new ones come last."""
+        if missing := aliases.keys() - {row.name for row in self.rows}:
+            raise ValueError(f"no such rows: {missing}")
+        return Table(
+            tuple(
+                replace(row, aliases=(*row.aliases, *aliases.get(row.name, ())))
+                for row in self.rows
+            )
+        )
+
     def read(self, body: Any, complaint: Complaint = complain) -> Draft:
         if type(body) is not dict:
             raise MalformedBody(f"The body must be a JSON object, not {show(body)}.")

@@ -12,13 +12,11 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from segue.types import Prompt
-
-MAX_PROMPTS = 1024
+# Ceilings that no setting can lift; what a server allows below them is its own affair.
 MAX_TOKEN = 2**31 - 1
-MAX_STOPS = 64
+MAX_STOPS = 1024
 MAX_STOP_CHARS = 1024
-MAX_BIASES = 1024
+MAX_BIASES = 2**18
 MAX_BIAS = 100.0
 
 
@@ -255,82 +253,7 @@ class Only:
         return {"const": self.value, "description": self.reason}
 
 
-@dataclass(frozen=True)
-class OnePrompt:
-    """One text, where a system takes nothing else."""
-
-    def read(self, value: Any) -> tuple[Prompt, ...]:
-        if type(value) is not str or not value:
-            raise Mismatch("a non-empty string", value)
-        return (Prompt((value,)),)
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "minLength": 1}
-
-
-@dataclass(frozen=True)
-class Prompts:
-    """Text, token ids, a mix of both, or a list of such prompts. An id among the entries of the
-    outer list makes the whole list one prompt; otherwise each entry is a prompt of its own."""
-
-    def read(self, value: Any) -> tuple[Prompt, ...]:
-        if type(value) is str or (type(value) is list and int in set(map(type, value))):
-            return (Prompt(_parts(value, "")),)
-        if type(value) is not list or not value:
-            raise Mismatch(self._expected, value)
-        if len(value) > MAX_PROMPTS:
-            raise Mismatch(f"at most {MAX_PROMPTS} prompts", value)
-        return tuple(Prompt(_parts(entry, f"[{i}]")) for i, entry in enumerate(value))
-
-    @property
-    def _expected(self) -> str:
-        return "a non-empty string, a list of token ids, or a list of those"
-
-    def schema(self) -> dict[str, Any]:
-        one = {"type": "array", "items": {"type": ["string", "integer"]}}
-        return {"anyOf": [{"type": "string"}, one, {"type": "array", "items": one}]}
-
-
-def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:
-    if type(value) is str and value:
-        return (value,)
-    if type(value) is not list or not value:
-        raise Mismatch("a non-empty string or list of token ids", value, at)
-    if set(map(type, value)) == {int}:  # the long case: thousands of ids, checked without a loop
-        return (_tokens(value, at),)
-    parts: list[str | tuple[int, ...]] = []
-    run: list[int] = []
-    for i, entry in enumerate(value):
-        if type(entry) is int:
-            run.append(entry)
-            continue
-        if type(entry) is not str:
-            raise Mismatch("a token id or a string", entry, f"{at}[{i}]")
-        if run:
-            parts.append(_tokens(run, at))
-            run = []
-        if entry:
-            parts.append(entry)
-    if run:
-        parts.append(_tokens(run, at))
-    if not parts:
-        raise Mismatch("a prompt that is not empty", value, at)
-    return tuple(parts)
-
-
-@dataclass(frozen=True)
-class MixedText:
-    """Text, token ids or a mix of both, as one sequence. It may be empty."""
-
-    def read(self, value: Any) -> tuple[str | tuple[int, ...], ...]:
-        return _parts(value, "") if value not in ("", []) else ()
-
-    def schema(self) -> dict[str, Any]:
-        mix = {"type": "array", "items": {"type": ["string", "integer"]}}
-        return {"anyOf": [{"type": "string"}, mix]}
-
-
-def _tokens(value: list[int], at: str) -> tuple[int, ...]:
+def token_ids(value: list[int], at: str) -> tuple[int, ...]:
     for edge in (min(value), max(value)):
         if not 0 <= edge <= MAX_TOKEN:
             raise Mismatch(f"token ids from 0 to {MAX_TOKEN}", edge, at)
@@ -342,7 +265,7 @@ class TokenIds:
     def read(self, value: Any) -> tuple[int, ...]:
         if type(value) is not list or not set(map(type, value)) <= {int}:
             raise Mismatch("a list of token ids", value)
-        return _tokens(value, "") if value else ()
+        return token_ids(value, "") if value else ()
 
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_TOKEN}}

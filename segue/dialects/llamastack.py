@@ -11,7 +11,7 @@ from segue.dialects import openai
 from segue.dialects.base import Card, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.chat_logprobs import ChatLogprobs
 from segue.dialects.fields import Field
-from segue.dialects.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, OnlyEmpty, Text
+from segue.dialects.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, Text
 from segue.dialects.text_completion import Scribe, TextCompletion
 from segue.errors import SegueError
 from segue.types import Finished, Prompted
@@ -36,6 +36,7 @@ FIELDS = openai.FIELDS.pick(
     "prompt",
     "best_of",
     "echo",
+    "guided_choice",
     "logit_bias",
     "n",
     "stop",
@@ -74,7 +75,6 @@ FIELDS = openai.FIELDS.pick(
         "Against tokens, by how often they occurred.",
         "sampling.frequency_penalty",
     ),
-    Field("guided_choice", OnlyEmpty("answers cannot be constrained yet"), "One of these texts."),
 )
 
 RULES = (openai.check_candidates, openai.score_prompt, openai.name_idle_stream_options)
@@ -164,6 +164,10 @@ DIFFERENCES = (
     Difference(
         "max_tokens is 16 unless told.",
         "Llama Stack leaves it to the provider; 16 is what OpenAI's and vLLM's have.",
+    ),
+    Difference(
+        "Answers have usage, which its documents leave out; errors have no instance.",
+        "The server has always sent the one and never the other; x-request-id tells occurrences apart.",
     ),
     Difference(
         "Fields that nobody knows are named in x-segue-ignored.",

@@ -6,13 +6,16 @@ from typing import Any
 
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
+from segue.dialects.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields import Draft, Field
-from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, OnePrompt, Stops, Text, When
+from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
 from segue.dialects.logprobs import finite, token_text
+from segue.dialects.prompt_kinds import OnePrompt
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS
 from segue.dialects.tally import Tally
+from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import InvalidField, PromptTooLong, SegueError
-from segue.types import Delta, Event, Finished, Prompted, TokenScore, Truncation
+from segue.types import CompletionRequest, Delta, Event, Finished, Prompted, TokenScore, Truncation
 
 # --- fields --------------------------------------------------------------------------------------
 
@@ -86,6 +89,9 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         "Added to the logits, by token id.",
         "sampling.logit_bias",
     ),
+    TYPED_GRAMMAR,
+    *CONSTRAINTS.pick("response_format").rows,
+    *TOOL_ROWS,
     Field(
         "truncate_sequence",
         When(Truncation()),
@@ -118,7 +124,13 @@ def score_echoed_prompt(draft: Draft) -> None:
         draft.values["prompt_logprobs"] = draft.values.get("logprobs")
 
 
-RULES = (keep_the_best, openai.check_candidates, penalize_prompt, score_echoed_prompt)
+RULES = (
+    keep_the_best,
+    openai.check_candidates,
+    penalize_prompt,
+    score_echoed_prompt,
+    call_tool,
+)
 
 # --- answers -------------------------------------------------------------------------------------
 
@@ -126,6 +138,7 @@ RULES = (keep_the_best, openai.check_candidates, penalize_prompt, score_echoed_p
 class Completion:
     def __init__(self, call: Call):
         self._request = call.request
+        self._suffix = _suffix(call.request)
         self._head: dict[str, Any] = {
             "id": call.stamp.public_id,
             "created": call.stamp.created,
@@ -144,7 +157,9 @@ class Completion:
                 text, scores = event.text or "", event.scores or ()
                 return [each for i in choices for each in self._pieces(i, text, scores)]
             case Finished():
-                return [self._chunk(_choice(event.choice, "", None, event.reason))]
+                end = self._chunk(_choice(event.choice, "", None, event.reason))
+                suffix = self._pieces(event.choice, self._suffix, ()) if self._suffix else []
+                return [*suffix, end]
             case _:
                 return []
 
@@ -185,7 +200,13 @@ class Completion:
         logprobs = None
         if self._request.logprobs is not None:
             logprobs = {"content": [self._entry(score) for score in scores]}
-        return _choice(index, text, logprobs, choice.finished.reason)
+        return _choice(index, text + self._suffix, logprobs, choice.finished.reason)
+
+
+def _suffix(request: CompletionRequest) -> str:
+    """It returns the suffix behind the completion."""
+    parts = request.infill.suffix.parts if request.infill else ()
+    return "".join(part for part in parts if isinstance(part, str))
 
 
 def _choice(index: int, text: str, logprobs: Any, reason: str | None = None) -> dict[str, Any]:
@@ -263,6 +284,16 @@ DIFFERENCES = (
         "The system has the second meaning only, and ranks by the sum, which favours short answers.",
     ),
     Difference(
+        "`suffix` is filled in for: the completion is made to lead up to it. It is returned behind the "
+        "completion, in streams too.",
+        "The system only appends it, so that the text before does not fit, and not in streams.",
+    ),
+    Difference(
+        "`tool_choice` that requires a call makes the answer the JSON of that call, "
+        '`{"name": ..., "arguments": ...}`.',
+        "The system reads tools here and has no place for a call in the answer.",
+    ),
+    Difference(
         "`echo` works in streams too.",
         "The system leaves the prompt out of streams, so that they differ from whole answers.",
     ),
@@ -284,8 +315,8 @@ DIFFERENCES = (
         "The system's JSON reader takes the second for a repetition of the first.",
     ),
     Difference(
-        "`seed` is honoured.",
-        "The system has no such field.",
+        "`seed` and `response_format` are honoured.",
+        "The system passes them by; a constraint that is passed by is worse than none.",
     ),
     Difference(
         "Ids are unique; `system_fingerprint` is `local` all the same.",

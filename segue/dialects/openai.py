@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
+from segue.dialects.constraint_fields import CONSTRAINTS, LAZY
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
@@ -15,22 +16,23 @@ from segue.dialects.kinds import (
     Milliseconds,
     Number,
     NumTop,
-    OnlyEmpty,
-    Prompts,
     Stops,
     Text,
     When,
 )
-from segue.dialects.sampler_fields import SAMPLERS, Biases, split_biases
+from segue.dialects.prompt_kinds import Prompts, Suffix
+from segue.dialects.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases, split_biases
 from segue.dialects.text_completion import TextCompletion
-from segue.dialects.token_rows import TOKEN_ROWS, mark_special
+from segue.dialects.token_rows import TOKEN_ROWS, mark_special, truncate
 from segue.dialects.tokens import TOKEN_COMPANIONS
+from segue.dialects.tools import TOOL_ROWS, call_tool
 from segue.errors import SegueError
 from segue.types import Truncation
 
-MAX_N = 128
-MAX_CHOICES = 4096  # candidates of one request, over all its prompts
-MAX_LOGPROBS = 100
+# Ceilings that no setting can lift; what a server allows below them is its own affair.
+MAX_N = 4096
+MAX_CHOICES = 2**20  # candidates of one request, over all its prompts
+MAX_LOGPROBS = 1000
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
@@ -46,7 +48,12 @@ FIELDS = Table(
             "prompts",
             required=True,
         ),
-        Field("suffix", OnlyEmpty("this server does not fill in the middle yet"), "Text after."),
+        Field(
+            "suffix",
+            Suffix(),
+            "Text that follows: the answer fills the gap between prompt and suffix.",
+            "infill",
+        ),
         Field(
             "max_tokens",
             Integer(-1, MAX_INT32, meaning={-1: None}),
@@ -179,7 +186,52 @@ FIELDS = Table(
         ),
         *TOKEN_ROWS,
         *SAMPLERS.rows,
+        *CONSTRAINTS.rows,
+        *TOOL_ROWS,
     )
+)
+
+
+TIMINGS = Field(
+    "timings_per_token",
+    Boolean(),
+    "Put the timings so far into every chunk.",
+    "shape.timings",
+)
+
+# Fields that only one other system has, too. Ollama's clients send their own body to any path.
+ROOT = FIELDS.extend(
+    *TOKEN_LIMITS,
+    TIMINGS,
+    LAZY,
+    Field(
+        "top_logprobs",
+        Integer(0, MAX_LOGPROBS),
+        "Alternatives reported for each token, where logprobs is true.",
+        "shape.top_logprobs",
+        default=None,
+    ),
+).with_aliases(
+    max_tokens=("num_predict", "options.num_predict"),
+    n=("n_cmpl",),
+    logprobs=("n_probs",),
+    return_token_ids=("return_tokens",),
+    **{
+        name: (f"options.{name}",)
+        for name in (
+            "stop",
+            "seed",
+            "temperature",
+            "top_k",
+            "top_p",
+            "min_p",
+            "typical_p",
+            "repeat_last_n",
+            "presence_penalty",
+            "frequency_penalty",
+        )
+    },
+    repetition_penalty=("options.repeat_penalty",),
 )
 
 
@@ -201,6 +253,17 @@ def check_candidates(draft: Draft) -> None:
         raise draft.refuse("best_of" if best_of > n else "n", message)
 
 
+def widen_logprobs(draft: Draft) -> None:
+    """Ollama and chat completions say in two fields what `logprobs` says in one."""
+    num_top = draft.values.pop("shape.top_logprobs", None)
+    if num_top is None:
+        return
+    if "logprobs" in draft.values:
+        draft.values["logprobs"] = max(num_top, draft.values["logprobs"])
+    else:
+        draft.ignored.append(draft.given["shape.top_logprobs"])
+
+
 def score_prompt(draft: Draft) -> None:
     """Echoed tokens need scores as much as generated ones do."""
     wanted = [draft.values["shape.prompt_logprobs"]]
@@ -217,9 +280,12 @@ def name_idle_stream_options(draft: Draft) -> None:
 
 RULES = (
     check_candidates,
+    widen_logprobs,
     score_prompt,
     split_biases,
+    call_tool,
     mark_special,
+    truncate,
     name_idle_stream_options,
 )
 
@@ -282,7 +348,7 @@ async def version(service: Service, _: Mapping[str, Any]) -> Reply:
 OPENAI = Dialect(
     name="openai",
     system="the root dialect",
-    operations=(Operation("/v1/completions", "Complete prompts.", FIELDS, TextCompletion, RULES),),
+    operations=(Operation("/v1/completions", "Complete prompts.", ROOT, TextCompletion, RULES),),
     companions=(
         Companion("GET", "/v1/models", "The served models.", list_models),
         Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),

@@ -14,6 +14,7 @@ from segue.dialects.kinds import (
     Number,
     Text,
     Texts,
+    TokenIds,
 )
 from segue.types import Step
 
@@ -133,6 +134,24 @@ def split_biases(draft: Draft) -> None:
     if by_text:
         draft.values["sampling.text_bias"] = by_text
 
+
+# What vLLM has of the kind.
+TOKEN_LIMITS = (
+    Field(
+        "min_tokens",
+        Integer(0, MAX_INT32),
+        "Before that many tokens nothing ends a choice.",
+        "sampling.min_tokens",
+    ),
+    Field("stop_token_ids", TokenIds(), "Tokens that end a choice.", "sampling.stop_token_ids"),
+    Field(
+        "allowed_token_ids",
+        TokenIds(),
+        "Nothing else is drawn.",
+        "sampling.allowed_token_ids",
+    ),
+    Field("bad_words", Texts(128, 256), "Texts that do not appear.", "sampling.bad_words"),
+)
 
 SAMPLERS = Table(
     (

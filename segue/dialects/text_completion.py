@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from segue.dialects.base import Call
 from segue.dialects.logprobs import LegacyLogprobs, by_id, by_text, echoed, prompt_scores
 from segue.dialects.tally import Choice, Meter, Tally
+from segue.dialects.timings import all_timings, timings, timings_so_far
 from segue.types import Delta, Done, Event, Finished, Progress, Prompted, TokenScore, Usage
 
 
@@ -46,6 +47,7 @@ class TextCompletion:
         self._include_usage: bool = shape.get("include_usage", False)
         is_metered = self._include_usage and shape.get("continuous_usage", False)
         self._meter = Meter() if is_metered else None
+        self._timed = Tally(call.request) if shape.get("timings") else None
         self._scribes: dict[int, Scribe] = {}
         self._head = self._make_head()
 
@@ -81,13 +83,16 @@ class TextCompletion:
     def push(self, event: Event) -> list[Any]:
         if self._meter:
             self._meter.push(event)
+        if self._timed:
+            self._timed.push(event)
         match event:
             case Delta():
-                return [self._chunk(self._render_delta(event))]
+                return [{**self._chunk(self._render_delta(event)), **self._timings(event)}]
             case Prompted():
                 return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
-                return [self._chunk({**self._blank(event.choice), **self._ending(event)})]
+                end = self._chunk({**self._blank(event.choice), **self._ending(event)})
+                return [{**end, **self._timings(event)}]
             case Progress():
                 blank = self._blank(event.prompt * self._request.n)
                 return [{**self._chunk(blank), "prompt_progress": render_progress(event)}]
@@ -101,6 +106,15 @@ class TextCompletion:
         if self._include_usage:
             chunk["usage"] = self._usage(self._meter.usage) if self._meter else None
         return chunk
+
+    def _timings(self, event: Delta | Finished) -> dict[str, Any]:
+        if self._timed is None:
+            return {}
+        prompt = self._timed.prompts[event.choice // self._request.n]
+        if isinstance(event, Finished):
+            return {"timings": timings([prompt], [event])}
+        num_tokens = len(self._timed.choices[event.choice].tokens)
+        return {"timings": timings_so_far(prompt, num_tokens, event)}
 
     def _render_delta(self, delta: Delta) -> dict[str, Any]:
         choice = {**self._blank(delta.choice), "text": delta.text}
@@ -143,6 +157,7 @@ class TextCompletion:
                 for index, choice in enumerate(tally.choices)
             ],
             "usage": self._usage(tally.usage),
+            **({"timings": all_timings(tally)} if self._timed else {}),
         }
 
     def _fold_choice(

@@ -5,6 +5,8 @@ own, and so does each mask, because no limit keeps a hostile grammar from being 
 """
 
 import logging
+import os
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -35,7 +37,17 @@ _LIMITS = llguidance.LLParserLimits(
 )
 _MAX_FORCED = 64  # tokens known ahead
 _STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
-_stack_size = threading.Lock()  # it is set for the whole process
+_stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
+_NICENESS = 10
+
+
+def step_back() -> None:
+    """Let the calling thread yield to those that run the model."""
+    if sys.platform == "linux":  # where that is a thread's own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+_MAKERS = ThreadPoolExecutor(2, "compile", initializer=step_back)
 _MASKERS = ThreadPoolExecutor(4, "mask")
 
 # A byte of a bit mask → what to add to its eight logits.
@@ -111,6 +123,16 @@ class Guide:
             self._coming = _MASKERS.submit(self._next_mask)
         return False
 
+    def may_end(self) -> list[bool]:
+        """After so many of its tokens, from none on: whether they are a whole text of the grammar."""
+        matcher = self._grammar.matcher.deep_copy()
+        matcher.reset()
+        ends = [bool(matcher.is_accepting())]
+        for token in self._tokens:
+            matcher.consume_token(token)
+            ends.append(bool(matcher.is_accepting()))
+        return ends
+
     def _next_mask(self) -> Mask | None:
         mask = self._grammar.mask(self._matcher)
         if mask is None and not self._grammar.is_private:
@@ -173,22 +195,21 @@ class Grammar:
 
 def _matcher(tokenizer: llguidance.LLTokenizer, text: str) -> llguidance.LLMatcher:
     """On a thread whose stack is deep enough for any text that is let in."""
-    made: Future[llguidance.LLMatcher] = Future()
-
-    def make() -> None:
-        try:
-            made.set_result(llguidance.LLMatcher(tokenizer, text, log_level=0, limits=_LIMITS))
-        except BaseException as error:  # a panic of the compiler is no Exception
-            log.warning("the compiler of constraints failed: %r", error)
-            made.set_exception(GrammarError("the compiler failed on it"))
-
     with _stack_size:
         usual = threading.stack_size(_STACK_BYTES)
         try:
-            threading.Thread(target=make, daemon=True).start()
+            made = _MAKERS.submit(
+                llguidance.LLMatcher, tokenizer, text, log_level=0, limits=_LIMITS
+            )
         finally:
             threading.stack_size(usual)
-    return made.result()
+    try:
+        return made.result()
+    except BaseException as error:  # a panic of the compiler is no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        log.warning("the compiler of constraints failed: %r", error)
+        raise GrammarError("the compiler failed on it") from None
 
 
 def _reason(error: str) -> str:

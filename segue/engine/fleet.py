@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from segue.engine.seam import Engine
-from segue.errors import SegueError, UnknownModel
+from segue.errors import SetupError, UnknownModel
 
 log = logging.getLogger("segue.fleet")
 
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between tries to load a model that failed to
 _SHORTEST_NAP_S = 0.05
 _LONGEST_NAP_S = 5.0
 
@@ -27,6 +28,9 @@ class Member:
     engine: Engine | None = None
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     used_at: float = 0.0
+    failure: SetupError | None = None  # why it could not be started the last time
+    retry_at: float = 0.0
+    pause_s: float = 0.0
     keep_s: float | None = None  # a client's wish, until the next unload
 
 
@@ -56,10 +60,23 @@ class Fleet:
         member = self._find(name)
         async with member.starting:
             if member.engine is None:
-                member.engine = await member.start()
+                member.engine = await self._start(member)
             member.used_at = time.monotonic()
         self._watch()
         return member.engine
+
+    async def _start(self, member: Member) -> Engine:
+        """A model that cannot be loaded is not tried again with every request for it."""
+        if member.failure is not None and time.monotonic() < member.retry_at:
+            raise member.failure
+        try:
+            engine = await member.start()
+        except SetupError as error:
+            member.pause_s = min(max(member.pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+            member.failure, member.retry_at = error, time.monotonic() + member.pause_s
+            raise
+        member.failure, member.pause_s = None, 0.0
+        return engine
 
     def loaded(self, name: str) -> Engine | None:
         return self._find(name).engine
@@ -121,17 +138,13 @@ class Fleet:
                 await asyncio.wait_for(self._changed.wait(), nap_s)
 
     async def _unload_if_idle(self, member: Member) -> None:
-        engine, used_at, keep_s = member.engine, member.used_at, self._keep_s(member)
-        if engine is None or time.monotonic() - used_at < keep_s:
+        engine, keep_s = member.engine, self._keep_s(member)
+        if engine is None:
             return
-        try:
-            stats = await engine.stats()
-        except SegueError:
-            return  # it is just restarting
-        if stats.running or stats.waiting:
+        if not engine.is_idle:
             member.used_at = time.monotonic()
-        if member.used_at != used_at or member.starting.locked():
-            return
-        member.engine, member.keep_s = None, None
-        log.info("unloading %s: unused for %.0f s", member.name, keep_s)
-        await engine.close()
+        elif time.monotonic() - member.used_at >= keep_s:
+            # Nothing is awaited since the look at it, so that no request can have come between.
+            member.engine, member.keep_s = None, None
+            log.info("unloading %s: unused for %.0f s", member.name, keep_s)
+            await engine.close()

@@ -3,7 +3,7 @@
     BOS  snippets of other files  PRE before SUF after MID typed      PSM, as most models know it
     BOS  snippets of other files  SUF after PRE before MID            SPM, the suffix first
 
-`typed` is the line the cursor is in. Left of the cursor or behind MID it means the same to the model: a middle
+`typed` is the line that is being typed. Left of the cursor or behind MID it means the same to the model: a middle
 that began with it. Behind MID, one more typed character leaves everything before it as it was, cached.
 """
 
@@ -150,12 +150,12 @@ def _checked_size(num_fixed: int, room: int) -> int:
 
 
 def _around_line(prompt: Prompt, vocab: Vocab) -> tuple[list[int], list[int]]:
-    """The prompt up to the line the cursor is in, and that line."""
+    """The prompt up to the last line with something in it, and the rest: new lines alone move nothing."""
     parts = prompt.parts
     last = parts[-1] if parts else ""
     if not isinstance(last, str):
         return prompt_tokens(_as_text(prompt), vocab), []
-    at = last.rfind("\n") + 1
+    at = last.rfind("\n", 0, len(last.rstrip())) + 1
     before = prompt_tokens(_as_text(Prompt((*parts[:-1], last[:at]))), vocab)
     return before, text_tokens(vocab, last[at:], is_start=not before)
 

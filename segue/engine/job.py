@@ -21,7 +21,6 @@ from segue.types import (
     Progress,
     Prompted,
     Reason,
-    Sampling,
     TokenScore,
     Usage,
     Way,
@@ -103,7 +102,7 @@ class Job:
         made: list[Sequence] = []
         for candidate in range(self.num_candidates if wanted else 1):
             sampler = Sampler(
-                self._sampling(candidate),
+                request.sampling,
                 self.seed,
                 candidate,
                 vocab_size,
@@ -138,9 +137,6 @@ class Job:
         room = self._context_length - num_prompt
         wanted = self.request.max_tokens
         return room if wanted is None else min(wanted, room)
-
-    def _sampling(self, candidate: int) -> Sampling:
-        return self.request.sampling
 
     @property
     def _salt(self) -> str | None:

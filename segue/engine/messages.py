@@ -35,7 +35,11 @@ class GetStats(Struct, frozen=True, tag=True, array_like=True):
     call: int
 
 
-Order = Submit | Cancel | Tokenize | GetPieces | GetStats
+class Ping(Struct, frozen=True, tag=True, array_like=True):
+    """Answered with a Pong, whatever the worker is busy with."""
+
+
+Order = Submit | Cancel | Tokenize | GetPieces | GetStats | Ping
 
 # --- worker → parent ------------------------------------------------------------------------------
 
@@ -65,7 +69,14 @@ class Answer(Struct, frozen=True, tag=True, array_like=True):
     error: tuple[str, str, str | None] | None = None  # code, message, param
 
 
-Report = Ready | LoadFailed | Told | Answer
+class Pong(Struct, frozen=True, tag=True, array_like=True):
+    """How long each thread has been at what it does now; 0 while it waits for work."""
+
+    step_s: float
+    inbox_s: float
+
+
+Report = Ready | LoadFailed | Told | Answer | Pong
 
 HEADER_BYTES = 4
 _encoder = msgspec.msgpack.Encoder()

@@ -72,6 +72,8 @@ class PrefixCache:
         """
         best: Match | None = None
         for node, length in self._descend(tokens, salt):
+            if best is not None and best.length >= length:
+                break
             for slot in node.slots:
                 found = self._usable(slot, length, num_top, whole)
                 if found is not None and (best is None or found.length > best.length):
@@ -138,16 +140,19 @@ class PrefixCache:
     def redundant(self, slot: int) -> list[int]:
         """Unlocked slots that hold nothing but a prefix of what `slot` holds, and no scores it has not."""
         mine = self._entries[slot]
-        found = []
+        path = set()
         node: _Node | None = mine.end
         while node is not None:
-            for other in node.slots:
-                entry = self._entries[other]
-                is_prefix = entry.end is node and other != slot
-                if is_prefix and not entry.locked and _covers(mine.scores, entry.scores):
-                    found.append(other)
+            path.add(node)
             node = node.parent
-        return found
+        return [
+            other
+            for other, entry in self._entries.items()
+            if entry.end in path
+            and other != slot
+            and not entry.locked
+            and _covers(mine.scores, entry.scores)
+        ]
 
     def evict(self) -> int | None:
         """Forget the least recently used unlocked slot. The caller frees it."""

@@ -74,6 +74,12 @@ def _ranked(
     capabilities: Capabilities,
     grammar: Grammar | None,
 ) -> Job:
+    if request.post_sampling_probs:
+        raise InvalidField(
+            "post_sampling_probs cannot be combined with suffix on a model without tokens for filling "
+            "in the middle: middles are ranked by the model's own probabilities",
+            "post_sampling_probs",
+        )
     room = _room(request, capabilities) - SCORED_SUFFIX
     laid = [lay_out_plain(prompt, infill, vocab, room) for prompt in request.prompts]
     for index, each in enumerate(laid):
@@ -98,11 +104,8 @@ def _room(request: CompletionRequest, capabilities: Capabilities) -> int:
 
 
 def _seed(request: CompletionRequest) -> int:
-    """A greedy answer must not depend on chance, even where other candidates are drawn beside it."""
-    sampling = request.sampling
-    if sampling.seed is not None:
-        return sampling.seed
-    return 0 if sampling.temperature <= 0 else secrets.randbits(63)
+    seed = request.sampling.seed
+    return secrets.randbits(63) if seed is None else seed
 
 
 def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> list[int]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from segue.engine.constraint import Grammar
 from segue.engine.job import REASONS, Filling, Job
 from segue.engine.middles import SCORED_SUFFIX, Cut, Drawn, Search, Suffix, find_cuts
-from segue.engine.output import Output
+from segue.engine.output import Output, Shown
 from segue.engine.score import LOWEST
 from segue.engine.seam import Capabilities, Vocab
 from segue.engine.sequence import Sequence
@@ -21,13 +21,11 @@ from segue.types import (
     Done,
     Event,
     Finished,
-    Sampling,
     TokenScore,
 )
 
 NUM_CANDIDATES = 8  # unless best_of says otherwise
 LONGEST_MIDDLE = 256  # tokens, where max_tokens does not say
-_SPREAD = 0.8  # temperature of the other candidates when the request's is 0: they must differ
 
 
 class RankedJob(Job):
@@ -48,12 +46,17 @@ class RankedJob(Job):
         super().__init__(
             request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling
         )
+        # The first candidate is what the request would get without a suffix; if that is the likeliest
+        # beginning, the others start from the next.
+        is_drawn = request.sampling.temperature > 0
         for sequence in self.sequences:
             sequence.watched = suffix.watched
+            if sequence.candidate:
+                sequence.sampler.branch = sequence.candidate - is_drawn
         self._num_busy = [self.num_candidates] * len(prompts)
         self._searches: dict[int, Search] = {}
         self._probed: dict[Sequence, Cut] = {}
-        self._scores: dict[Sequence, tuple[TokenScore, ...]] = {}
+        self._shown: dict[Sequence, Shown] = {}
         self._more: list[Sequence] = []
 
     @property
@@ -68,11 +71,6 @@ class RankedJob(Job):
         room = self._context_length - num_prompt - SCORED_SUFFIX
         wanted = self.request.max_tokens
         return min(LONGEST_MIDDLE if wanted is None else wanted, room)
-
-    def _sampling(self, candidate: int) -> Sampling:
-        sampling = self.request.sampling
-        is_greedy = candidate == 0 or sampling.temperature > 0
-        return sampling if is_greedy else replace(sampling, temperature=_SPREAD)
 
     @property
     def _salt(self) -> str:
@@ -123,26 +121,33 @@ class RankedJob(Job):
         return self._searches[index]
 
     def _drawn(self, sequence: Sequence) -> Drawn:
-        shown = sequence.output.flush()
-        scores = shown.scores if shown else ()
-        self._scores[sequence] = scores
-        tokens = sequence.tokens[sequence.num_prompt :][: len(scores)]
-        if sequence.cause == "eos":
-            tokens = tokens[:-1]
-        is_stopped = sequence.cause == "stop_text" and shown is not None
+        shown = sequence.output.flush() or Shown("", (), ())
+        self._shown[sequence] = shown
+        tokens = sequence.tokens[sequence.num_prompt :][: len(shown.scores)]
+        if sequence.cause in ("eos", "stop_token"):
+            tokens = tokens[: sequence.num_output - 1]
         return Drawn(
             tokens,
             [self.text_piece(token) for token in tokens],
-            [LOWEST if score.logprob is None else score.logprob for score in scores],
+            [LOWEST if score.logprob is None else score.logprob for score in shown.scores],
             [dict(zip(sequence.watched, row, strict=True)) for row in sequence.chances],
-            len(shown.text.encode()) if shown and is_stopped else None,
+            len(shown.text.encode()) if sequence.cause == "stop_text" else None,
+            self.request.sampling.min_tokens,
+            None if sequence.guide is None else self._constrained_ends(sequence, len(tokens)),
         )
+
+    def _constrained_ends(self, sequence: Sequence, num_tokens: int) -> list[bool]:
+        """Where the constraint is satisfied, and where the candidate ended without that."""
+        ends = sequence.guide.may_end() if sequence.guide is not None else []
+        ends += [False] * (num_tokens + 1 - len(ends))
+        ends[num_tokens] |= sequence.cause == "max_tokens"
+        return ends
 
     def _probe(self, index: int, cut: Cut) -> Sequence:
         """Scores the tail from where it is known; the row of its last token tells one token more."""
         leader = self._candidate(index, 0)
         base = [*leader.tokens[: leader.num_prompt], *cut.tokens]
-        end = cut.num_next - 1
+        end = cut.goal - 1
         probe = Sequence(
             self.request.request_id,
             index,
@@ -203,13 +208,15 @@ class RankedJob(Job):
 
     def _cause(self, sequence: Sequence, cut: Cut) -> Cause:
         """A middle that was cut ended because the suffix goes on from there, as if by a token."""
-        is_whole = len(cut.tokens) == sequence.num_output
+        if not cut.tokens and sequence.cause == "dead_end":
+            return "dead_end"
+        is_whole = cut.text == self._shown[sequence].text.encode(errors="replace")
         return sequence.cause if is_whole and sequence.cause is not None else "eos"
 
     def _shown_scores(self, sequence: Sequence, cut: Cut) -> tuple[TokenScore, ...]:
         """Of the middle's tokens; the last may hold more than the middle and is shown as far as that goes."""
-        drawn = self._scores.get(sequence, ())[: len(cut.tokens)]
-        tail = zip(cut.tail, cut.scored, strict=True)
+        drawn = self._shown[sequence].scores[: len(cut.tokens)]
+        tail = zip(cut.tail, cut.scored, strict=False)  # scored as far as was needed
         more = (TokenScore(token, self._vocab.piece(token), value, 0, ()) for token, value in tail)
         shown: list[TokenScore] = []
         left = len(cut.text)

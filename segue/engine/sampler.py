@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from segue.engine import cuts
+from segue.engine.branches import branch_off
 from segue.engine.candidates import Candidates, Distribution
 from segue.engine.dry import Dry
 from segue.engine.forbidden import Forbidden
@@ -101,6 +102,7 @@ class Sampler:
         self._chooser = _chooser(sampling, vocab_size)
         self._keeps_distribution = keeps_distribution
         self.distribution: Distribution | None = None  # of the last token, if it is kept
+        self.branch: int | None = None  # see branches.py; without one it draws as asked
 
     def start(self, prompt: Sequence[int]) -> None:
         for state in (self._penalties, self._dry):
@@ -116,6 +118,9 @@ class Sampler:
     def sample(self, logits: Logits, position: int) -> int:
         """The next token. `logits` is written to: read what you need of it before."""
         candidates = self._forbidden.admitted(logits, position)
+        if self.branch is not None:
+            token, self.branch = branch_off(candidates, self.branch, self._rules.ends)
+            return token
         for act in self._acts:
             act(candidates, position)
         point = uniform(self._seed, self._candidate, position)

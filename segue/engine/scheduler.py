@@ -8,57 +8,31 @@ When cells run out and nothing cached is left to evict, the youngest running seq
 its KV is computed again later. The oldest one can always go on, so everything finishes.
 """
 
-from collections import deque
+import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from segue.engine.batch import Batch, Counts
 from segue.engine.constraint import wait_for
 from segue.engine.job import Job
 from segue.engine.memory import Memory
 from segue.engine.prefix_cache import Match, common_length
-from segue.engine.score import Scores, empty, score, score_drawn
+from segue.engine.score import Scores, score, score_drawn
 from segue.engine.seam import Logits, Runner, Span, Vocab
 from segue.engine.sequence import Sequence
+from segue.engine.waiting import WaitingQueue
 from segue.errors import EngineFault, InvalidField, RequestError, SegueError
 from segue.types import Event, Failed, Stats, TokenScore
+
+log = logging.getLogger("segue.scheduler")
 
 Told = list[tuple[str, Event]]  # events with the id of their request
 
 _MIN_SHARED = 32  # tokens worth waiting for another prompt
 _MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
-_MAX_FORCED = (
-    32  # tokens of one sequence that its constraint leaves no choice in, taken in one step
-)
-_MASK_WAIT_S = (
-    0.005  # the longest that a step waits for slow constraints: others go on without them
-)
-
-
-@dataclass
-class Batch:
-    spans: list[Span] = field(default_factory=list)
-    sequences: list[Sequence] = field(default_factory=list)
-    num_rows: int = 0
-    num_prompt_rows: int = 0
-    num_cells: int = 0  # cells the spans will take
-
-
-@dataclass
-class _Counts:
-    steps: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    preemptions: int = 0
-    finished: int = 0
-    cancelled: int = 0
-    failed: int = 0
-    draft_tokens: int = 0
-    draft_accepted: int = 0
-    prompt_s: float = 0.0
-    decode_s: float = 0.0
+_MAX_FORCED = 32  # tokens of one sequence, all its constraint's choice, taken in one step
+_MASK_WAIT_S = 0.005  # the longest that a step waits for slow constraints
 
 
 class Scheduler:
@@ -72,9 +46,9 @@ class Scheduler:
         self._clock = clock
         self._memory = Memory(runner)
         self._jobs: dict[str, Job] = {}
-        self._waiting: deque[Sequence] = deque()
+        self._waiting = WaitingQueue(lambda s: self._jobs[s.request_id].request.tenant)
         self._running: list[Sequence] = []  # oldest first
-        self._counts = _Counts()
+        self._counts = Counts()
 
     # --- requests come and go --------------------------------------------------------------------
 
@@ -268,6 +242,7 @@ class Scheduler:
     # --- one step: what follows ------------------------------------------------------------------
 
     def commit(self, batch: Batch, logits: Logits) -> Told:
+        batch.check(logits, self._limits.vocab_size)
         told: Told = []
         now = self._clock()
         self._counts.steps += 1
@@ -277,11 +252,23 @@ class Scheduler:
             row += span.num_logits
             job = self._jobs.get(sequence.request_id)
             if job is not None:
-                told += self._advance(job, sequence, span, rows, now)
+                told += self._advance_safely(job, sequence, span, rows, now)
         return told
 
+    def _advance_safely(
+        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+    ) -> Told:
+        """The step itself went well, so what goes wrong here is this request's own affair."""
+        try:
+            return self._advance(job, sequence, span, rows, now)
+        except RequestError as error:  # such as: what it asked for leaves no token to draw
+            return self._fail(job, error)
+        except Exception:
+            log.exception("request %s failed", job.request.request_id)
+            return self._fail(job, EngineFault("the engine failed on this request"))
+
     def _advance(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> Told:
-        scored = self._score_prompt(sequence, span, rows)
+        scored = sequence.score_prompt(span.past + len(span.tokens), rows)
         if not _are_numbers(rows, scored):
             return self._fail(job, EngineFault("the model produced logits that are not numbers"))
         sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
@@ -297,17 +284,12 @@ class Scheduler:
                 self._counts.prompt_tokens += sequence.num_prompt
                 events += job.prompted(sequence, now)
         if sequence.max_tokens > 0:
-            try:
-                self._generate(job, sequence, span, rows, now)
-            except RequestError as error:  # what it asked for leaves no token to draw
-                return self._fail(job, error)
+            events += self._generate(job, sequence, span, rows, now)
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             if sequence.watched:
                 sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
-        if sequence.cause is None:
-            events += job.progressed(sequence)
-        else:
+        if sequence.cause is not None:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep=not sequence.is_probe)
             events += job.finished(sequence)
@@ -319,19 +301,14 @@ class Scheduler:
             self._counts.finished += 1
         return [(sequence.request_id, event) for event in events]
 
-    def _score_prompt(self, sequence: Sequence, span: Span, rows: Logits) -> Scores:
-        """The scores that these rows added. Row i scores token i + 1, if that is a token of the prompt."""
-        scores, num_top = sequence.scores, sequence.num_top
-        if scores is None or num_top is None or not sequence.is_scoring:
-            return empty(0)
-        first = span.past + len(span.tokens) - len(rows) + 1
-        targets = sequence.tokens[first : min(first + len(rows), sequence.num_prompt)]
-        added = score(rows[: len(targets)], targets, num_top)
-        sequence.scores = scores.joined(added)
-        return added
+    def _generate(
+        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+    ) -> list[Event]:
+        """Draw a token, and one more for each guess that turned out to be the token drawn.
 
-    def _generate(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> None:
-        """Draw a token, and one more for each guess that turned out to be the token drawn."""
+        Each is told of by itself, so that how a stream is cut does not depend on guesses either.
+        """
+        events: list[Event] = []
         known = len(sequence.tokens) - span.past
         draft = list(span.tokens[known:])
         num_drawn = 0
@@ -340,8 +317,10 @@ class Scheduler:
                 break
             self._draw(job, sequence, row, now)
             num_drawn += 1
-            is_as_guessed = draft[num_drawn - 1 : num_drawn] == sequence.tokens[-1:]
-            if sequence.cause is not None or not is_as_guessed:
+            if sequence.cause is not None:
+                break
+            events += job.progressed(sequence)
+            if draft[num_drawn - 1 : num_drawn] != sequence.tokens[-1:]:
                 break
         if draft and sequence.slot is not None:
             sequence.computed = len(sequence.tokens) - 1
@@ -351,6 +330,7 @@ class Scheduler:
             sequence.drafter.learn(len(draft), num_accepted)
             self._counts.draft_tokens += len(draft)
             self._counts.draft_accepted += num_accepted
+        return events
 
     def _draw(self, job: Job, sequence: Sequence, row: Logits, now: float) -> None:
         raw = row.copy() if job.needs_scores else row
@@ -392,7 +372,7 @@ class Scheduler:
         return [(request_id, Failed(error.code, error.message, error.param))]
 
     def _drop(self, request_id: str, keep: bool = True) -> None:
-        self._waiting = deque(s for s in self._waiting if s.request_id != request_id)
+        self._waiting.drop(request_id)
         for sequence in [s for s in self._running if s.request_id == request_id]:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep)

@@ -19,6 +19,10 @@ class Engine(Protocol):
     @property
     def info(self) -> ModelInfo: ...
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is open, from the moment its first event was asked for."""
+
     def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
         """The events of one request, ending in Done or Failed. Closing the generator cancels it."""
 

@@ -11,7 +11,8 @@ from segue.engine.constraint import Guide
 from segue.engine.draft import Drafter
 from segue.engine.output import Output
 from segue.engine.sampler import Sampler
-from segue.engine.score import Scores, empty
+from segue.engine.score import Scores, empty, score
+from segue.engine.seam import Logits
 from segue.types import Cause, TokenScore
 
 
@@ -91,6 +92,19 @@ class Sequence:
         """Only scores of a whole prompt are shared by way of the prefix cache."""
         return self.is_scoring and self.score_from == 1
 
+    def score_prompt(self, end: int, rows: Logits) -> Scores:
+        """The scores that these rows added: of the tokens after each, as far as those are of the prompt.
+
+        The rows are the last ones of a span that ends before position `end`.
+        """
+        if self.scores is None or self.num_top is None or not self.is_scoring:
+            return empty(0)
+        first = end - len(rows) + 1
+        targets = self.tokens[first : min(end + 1, self.num_prompt)]
+        added = score(rows[: len(targets)], targets, self.num_top)
+        self.scores = self.scores.joined(added)
+        return added
+
     def scores_for(self, other: "Sequence") -> bool:
         """Whether the scores of its prompt have all that the other's need."""
         return (
@@ -113,7 +127,7 @@ class Sequence:
         return max(0.0, self.last_token_s - (self.first_token_s or self.last_token_s))
 
     def accept(
-        self, token: int, piece: bytes, score: TokenScore | None, cause: Cause | None, now: float
+        self, token: int, piece: bytes, drawn: TokenScore | None, cause: Cause | None, now: float
     ) -> None:
         """Append a drawn token, and find out whether it was the last. `cause`: it is, by itself."""
         if self.first_token_s is None:
@@ -121,9 +135,9 @@ class Sequence:
         self.last_token_s = now
         self.tokens.append(token)
         self.sampler.push(token)
-        if score is not None and score.logprob is not None:
-            self.sum_logprob += score.logprob
-        self.output.push(token, piece, score)
+        if drawn is not None and drawn.logprob is not None:
+            self.sum_logprob += drawn.logprob
+        self.output.push(token, piece, drawn)
         if cause is not None:
             self.cause, self.stop = cause, token if cause == "stop_token" else None
         elif self.output.stopped_by is not None:

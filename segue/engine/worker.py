@@ -13,10 +13,12 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
-from segue.engine.constraint import Compiler, Grammar
+from segue.engine.constraint import Compiler, Grammar, step_back
 from segue.engine.job import Job
 from segue.engine.messages import (
     Answer,
@@ -25,6 +27,8 @@ from segue.engine.messages import (
     GetStats,
     LoadFailed,
     Order,
+    Ping,
+    Pong,
     Ready,
     Report,
     Submit,
@@ -35,16 +39,17 @@ from segue.engine.messages import (
     receive,
 )
 from segue.engine.prepare import prepare
+from segue.engine.pulse import Pulse
 from segue.engine.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
-from segue.errors import InvalidField, SegueError
+from segue.errors import EngineFault, InvalidField, SegueError
+from segue.logs import set_up
 from segue.types import Failed
 
 log = logging.getLogger("segue.worker")
 
-EXIT_STEP_FAILED = 70
+EXIT_FAILED = 70
 _NUM_COMPILERS = 2
-_COMPILER_NICENESS = 10
 _SWITCH_S = 0.001  # the step thread must not wait long for Python code of the others
 _HELD_S = 0.002  # how often to look whether a slow constraint lets its sequences go on
 
@@ -57,7 +62,7 @@ class Compiled:
     outcome: Grammar | Exception
 
 
-Arrivals = SimpleQueue[Order | Compiled | None]
+Arrivals = SimpleQueue[Order | Compiled]
 
 
 class Outbox:
@@ -77,12 +82,13 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
     """The entry of the process. Signals to the whole group are the parent's to handle: it drains us."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    logging.basicConfig(level=log_level, format="%(levelname)s %(name)s: %(message)s")
+    set_up(log_level)
     sys.setswitchinterval(_SWITCH_S)
     arrived: Arrivals = SimpleQueue()
-    # Reads from the start: a parent that dies while the model loads must not leave us behind.
-    threading.Thread(target=_listen, args=(sock, arrived), daemon=True).start()
     outbox = Outbox(sock)
+    pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
+    # Reads from the start: a parent that dies while the model loads must not leave us behind.
+    threading.Thread(target=_listen, args=(sock, arrived, outbox, pulses), daemon=True).start()
     try:
         loaded = loader()
     except SegueError as error:
@@ -92,29 +98,45 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
         log.exception("loading the model failed")
         outbox.send(LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
         return
-    worker = Worker(loaded, outbox, chunk_rows, arrived)
-    threading.Thread(target=worker.serve_inbox, daemon=True).start()
-    for _ in range(_NUM_COMPILERS):
-        threading.Thread(target=worker.serve_compiler, daemon=True).start()
+    worker = Worker(loaded, outbox, chunk_rows, arrived, pulses)
+    for serve in (worker.serve_inbox, *[worker.serve_compiler] * _NUM_COMPILERS):
+        threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     gc.collect()
     gc.freeze()  # what the model brought stays; collections look at requests only
     outbox.send(Ready(loaded.info))
+    _end_if_it_fails(worker.serve_steps)
+
+
+def _end_if_it_fails(thread: Callable[[], None]) -> None:
+    """Half a worker would be up but deaf."""
     try:
-        worker.serve_steps()
+        thread()
     except Exception:
-        log.exception("a step failed; the worker ends")
-        os._exit(EXIT_STEP_FAILED)
+        log.exception("the worker ends")
+        os._exit(EXIT_FAILED)
 
 
-def _listen(sock: socket.socket, arrived: Arrivals) -> None:
-    while (order := receive(sock, orders)) is not None:
-        arrived.put(order)
+class Pulses(NamedTuple):
+    step: Pulse
+    inbox: Pulse
+
+
+def _listen(sock: socket.socket, arrived: Arrivals, outbox: Outbox, pulses: Pulses) -> None:
+    with contextlib.suppress(OSError):  # of an answer that nobody waits for any more
+        while (order := receive(sock, orders)) is not None:
+            if isinstance(order, Ping):
+                outbox.send(Pong(pulses.step.age_s, pulses.inbox.age_s))
+            else:
+                arrived.put(order)
     os._exit(0)  # the parent closed the socket or is gone
 
 
 class Worker:
-    def __init__(self, loaded: Loaded, outbox: Outbox, chunk_rows: int, arrived: Arrivals) -> None:
+    def __init__(
+        self, loaded: Loaded, outbox: Outbox, chunk_rows: int, arrived: Arrivals, pulses: Pulses
+    ) -> None:
         self._loaded = loaded
+        self._pulses = pulses
         self._outbox = outbox
         self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, time.perf_counter)
         self._arrived = arrived
@@ -126,14 +148,18 @@ class Worker:
     # --- inbox thread: everything that needs no runner --------------------------------------------
 
     def serve_inbox(self) -> None:
-        while (order := self._arrived.get()) is not None:
+        pulse = self._pulses.inbox
+        while True:
+            pulse.rest()
+            order = self._arrived.get()
+            pulse.beat()
             match order:
                 case Submit():
                     self._admit(order)
                 case Compiled():
                     self._take_compiled(order)
                 case Tokenize() | GetPieces():
-                    self._outbox.send(self._answer(order))
+                    self._outbox.send(self._answered(order))
                 case Cancel():
                     self._compiling.discard(order.request_id)
                     self._inbox.put(order)
@@ -177,6 +203,13 @@ class Worker:
             failed = Failed("engine_fault", "the request could not be prepared")
         self._outbox.send(Told([(request_id, failed)]))
 
+    def _answered(self, order: Tokenize | GetPieces) -> Answer:
+        try:
+            return self._answer(order)
+        except Exception:
+            log.exception("a call could not be answered")
+            return Answer(order.call, error=(EngineFault.code, "the call failed", None))
+
     def _answer(self, order: Tokenize | GetPieces) -> Answer:
         vocab = self._loaded.vocab
         if isinstance(order, Tokenize):
@@ -191,8 +224,7 @@ class Worker:
     # --- compiler threads: slow, and in nobody's way ----------------------------------------------
 
     def serve_compiler(self) -> None:
-        if sys.platform == "linux":  # where a thread can step back by itself
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _COMPILER_NICENESS)
+        step_back()
         while True:
             order = self._to_compile.get()
             constraint = order.request.constraint
@@ -207,8 +239,9 @@ class Worker:
     # --- step thread: owns the runner -------------------------------------------------------------
 
     def serve_steps(self) -> None:
-        scheduler, runner = self._scheduler, self._loaded.runner
+        scheduler, runner, pulse = self._scheduler, self._loaded.runner, self._pulses.step
         while True:
+            pulse.beat()
             self._take_orders()
             batch = scheduler.next_batch()
             if batch is None:
@@ -225,6 +258,7 @@ class Worker:
                 self._carry_out(self._inbox.get(timeout=_HELD_S))
         else:
             self._scheduler.check()
+            self._pulses.step.rest()
             self._carry_out(self._inbox.get())
 
     def _take_orders(self) -> None:

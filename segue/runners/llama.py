@@ -9,6 +9,7 @@ import numpy as np
 
 from segue.engine.seam import Capabilities, Loaded, Logits, Span
 from segue.errors import Incompatible
+from segue.models import gguf
 from segue.runners import llama_api
 from segue.runners.cell_ledger import CellLedger
 from segue.runners.llama_vocab import LlamaVocab, model_info
@@ -244,6 +245,7 @@ class LlamaLoader:
     kv_precision: Precision = "f16"
 
     def __call__(self) -> Loaded:
+        gguf.header(self.path)  # llama.cpp trusts the lengths a file tells; this does not
         vocab = LlamaVocab(self.path)  # first, as it fails sooner
         runner = LlamaRunner(
             self.path,

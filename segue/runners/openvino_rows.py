@@ -41,12 +41,13 @@ class Rows:
         self.has_longer = self.has_longer or (len(self.ids) - first > 1 and not self.is_exact)
 
     def pad(self, num_threads: int) -> None:
-        """Enough rows that no step takes a kernel made for few: two, or a subsequence a thread.
+        """Enough rows that no step takes a kernel made for few: two, and a subsequence a thread.
 
-        A subsequence of two rows does for both, however many threads there are.
+        Instead of many single ones, a subsequence of two rows does too.
         """
-        if not self.has_longer and len(self.pasts) < max(2, num_threads):
-            self._append([0, 0], 0, [self.scratch])
+        num_missing = 0 if self.has_longer else max(2, num_threads) - len(self.pasts)
+        if num_missing > 0:
+            self._append([0] * min(num_missing, 2), 0, [self.scratch])
         # The output projection is one more product, and it sees the wanted rows only.
         self.wanted += [0] * max(0, 2 - len(self.wanted))
 

@@ -1,7 +1,8 @@
 """The application, assembled from lists: each dialect at its prefix, one of them at the root."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,11 +15,16 @@ from starlette.types import Receive, Scope, Send
 from segue import __version__
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
-from segue.errors import EngineFault, SegueError, UnknownPath, WrongMethod
+from segue.errors import SegueError, UnknownPath, WrongMethod
+from segue.metrics import CONTENT_TYPE, Metrics
+from segue.server.docs_page import STYLE, docs_page
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
-from segue.server.guard import DEFAULT_MAX_BODY_BYTES, Guard
-from segue.server.service import ModelService
+from segue.server.guard import Guard
+from segue.server.limits import Limiter
+from segue.server.openapi import Mount, openapi
+from segue.server.policy import Policy
+from segue.server.service import ModelService, loaded_stats
 
 
 def create_app(
@@ -26,15 +32,28 @@ def create_app(
     dialects: Sequence[Dialect],
     *,
     root: str = "openai",
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+    policy: Policy | None = None,
 ) -> Starlette:
     """`root` names the dialect that is served without a prefix too."""
-    mounts = _mounts(dialects, root)
+    policy = policy or Policy()
+    limiter = Limiter(policy.limits)
+    metrics = Metrics()
+    mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
     app = Starlette(
-        routes=[Route("/livez", Alive(), methods=["GET"]), *_routes(mounts, models)],
-        middleware=[Middleware(Guard, dialect_at=dialect_at, max_body_bytes=max_body_bytes)],
-        exception_handlers={HTTPException: _refuse(dialect_at), Exception: _fail(dialect_at)},
+        routes=[
+            *_own_pages(mounts, dialects),
+            Route("/readyz", Ready(models, limiter), methods=["GET"]),
+            *_routes(mounts, models, policy),
+            # After the dialects': where one of them is at the root, its own metrics are meant.
+            Route("/metrics", Figures(models, metrics), methods=["GET"]),
+        ],
+        middleware=[
+            Middleware(
+                Guard, dialect_at=dialect_at, policy=policy, limiter=limiter, metrics=metrics
+            )
+        ],
+        exception_handlers={HTTPException: _refuse(dialect_at)},
     )
     app.router.redirect_slashes = False  # a redirect would repeat whatever Host the caller sent
     return app
@@ -42,10 +61,8 @@ def create_app(
 
 # --- what is served where ------------------------------------------------------------------------
 
-Mount = tuple[str, Dialect, Operation | Companion]
 
-
-def _mounts(dialects: Sequence[Dialect], root: str) -> list[Mount]:
+def mounts_of(dialects: Sequence[Dialect], root: str) -> list[Mount]:
     """Every path with what answers it. The first to claim a method and path keeps it."""
     home = next(dialect for dialect in dialects if dialect.name == root)
     claims: list[Mount] = [("", home, end) for end in _ends(home)]
@@ -68,12 +85,13 @@ def _method(end: Operation | Companion) -> str:
     return end.method if isinstance(end, Companion) else "POST"
 
 
-def _routes(mounts: list[Mount], models: Models) -> list[Route]:
+def _routes(mounts: list[Mount], models: Models, policy: Policy) -> list[Route]:
     service = ModelService(models, version=__version__, started=int(time.time()))
     routes = []
     for prefix, dialect, end in mounts:
         if isinstance(end, Operation):
-            app: Companions | Completions = Completions(end, end.error or dialect.error, models)
+            error = end.error or dialect.error
+            app: Companions | Completions = Completions(end, error, models, policy)
         else:
             app = Companions(end, dialect.error, service)
         routes.append(Route(prefix + end.path, app, methods=[_method(end)]))
@@ -96,19 +114,73 @@ def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
 # --- what no endpoint answers --------------------------------------------------------------------
 
 
-class Alive:
-    """Says that the process runs, whatever its models do. A busy server is alive."""
+@dataclass(frozen=True)
+class Page:
+    """An answer that is the same for everybody."""
+
+    reply: Reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        for message in reply_messages(Reply({"status": "alive"})):
+        for message in reply_messages(self.reply):
             await send(message)
 
 
-Handler = Callable[[Request, Exception], Response]
+def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
+    html = (("content-type", "text/html; charset=utf-8"),)
+    css = (("content-type", "text/css; charset=utf-8"),)
+    pages = {
+        "/livez": Reply({"status": "alive"}),  # whatever its models do: a busy server is alive
+        "/openapi.json": Reply(openapi(mounts, __version__)),
+        "/docs": Reply(docs_page(dialects, __version__), headers=html),
+        "/docs/style.css": Reply(STYLE, headers=css),
+    }
+    return [Route(path, Page(reply), methods=["GET"]) for path, reply in pages.items()]
+
+
+class Ready:
+    """Says whether a request would be let in now. Not so: wait a little, but do not restart us."""
+
+    def __init__(self, models: Models, limiter: Limiter) -> None:
+        self._models = models
+        self._limiter = limiter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status = "full" if self._limiter.is_full else await self._model_status()
+        for message in reply_messages(Reply({"status": status}, 200 if status == "ready" else 503)):
+            await send(message)
+
+    async def _model_status(self) -> str:
+        name = self._models.names[0]
+        engine = self._models.loaded(name)
+        if engine is None:
+            return (
+                "loading" if self._models.is_loading(name) else "ready"
+            )  # it loads when asked for
+        try:
+            await engine.stats()
+        except SegueError:
+            return "restarting"
+        return "ready"
+
+
+class Figures:
+    """What Prometheus asks for. A model that is not up has none, and is not loaded for this."""
+
+    def __init__(self, models: Models, metrics: Metrics) -> None:
+        self._models = models
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        figures = self._metrics.exposition(await loaded_stats(self._models))
+        for message in reply_messages(Reply(figures, headers=(("content-type", CONTENT_TYPE),))):
+            await send(message)
+
+
+Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def _refuse(dialect_at: Callable[[str], Dialect]) -> Handler:
-    def refuse(request: Request, error: Exception) -> Response:
+    async def refuse(request: Request, error: Exception) -> Response:
         path, method = request.scope["path"], request.scope["method"]
         allow = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         if allow:
@@ -118,14 +190,6 @@ def _refuse(dialect_at: Callable[[str], Dialect]) -> Handler:
         return _response(dialect_at(path).error(wrong), allow)
 
     return refuse
-
-
-def _fail(dialect_at: Callable[[str], Dialect]) -> Handler:
-    def fail(request: Request, error: Exception) -> Response:
-        fault = EngineFault("The server failed on this request.")
-        return _response(dialect_at(request.scope["path"]).error(fault), {})
-
-    return fail
 
 
 def _response(reply: Reply, headers: dict[str, str]) -> Response:

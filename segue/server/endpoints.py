@@ -36,6 +36,9 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
+from segue.server.policy import Policy
+from segue.server.service import open_engine
+from segue.server.visit import Visit
 from segue.types import CompletionRequest, Done, Event, Failed, Prompted, Usage
 
 logger = logging.getLogger(__name__)
@@ -45,7 +48,6 @@ HEADERS_AFTER_S = 2.0  # how long a stream's status can still become an error's
 PING_S = 15.0
 MAX_NAMED_IGNORED = 32
 
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -56,46 +58,54 @@ class Completions:
     operation: Operation
     error: ErrorShape
     models: Models
+    policy: Policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stamp = _stamp(scope)
-        headers = [(b"x-request-id", stamp.public_id.encode())]
+        visit = Visit.of(scope)
+        headers: list[Header] = []
         try:
-            call = await self._read(receive, stamp)
+            call = await self._read(receive, visit)
             headers += _report(call)
+            timeout_s = self.policy.request_timeout_s
             try:
-                async with Feed(lambda: self._submit(call), receive) as feed:
+                async with Feed(lambda: self._submit(call), receive, visit.push, timeout_s) as feed:
                     if call.stream:
                         await self._stream(call, feed, send, headers)
                     else:
                         await self._answer(call, feed, send, headers)
             finally:
                 self._keep(call)  # from now on
-        except Disconnected:
-            return
         except SegueError as error:
             await _send(send, self.error(error), [*headers, *error_headers(error)])
 
-    async def _read(self, receive: Receive, stamp: Stamp) -> Call:
-        body = await _body(receive)
+    async def _read(self, receive: Receive, visit: Visit) -> Call:
+        body, stamp = await _body(receive), _stamp(visit)
         call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
-        model = self.models.resolve(call.request.model, self.operation.exact_model)
-        return msgspec.structs.replace(
-            call, request=msgspec.structs.replace(call.request, model=model)
-        )
+        self.policy.caps.check(call)
+        visit.model = self.models.resolve(call.request.model, self.operation.exact_model)
+        changes: dict[str, Any] = {"model": visit.model}
+        if visit.tenant:
+            changes |= {"tenant": visit.tenant, "cache_salt": _own_salt(call, visit.tenant)}
+        request = msgspec.structs.replace(call.request, **changes)
+        call = msgspec.structs.replace(call, request=request)
+        if call.keep_s is None or self.policy.client_keep_alive:
+            return call
+        name = call.given.get("keep_s", "keep_alive")
+        return msgspec.structs.replace(call, keep_s=None, ignored=(*call.ignored, name))
 
     async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
         request = call.request
         if not request.prompts:
             # Nothing to complete: the request was for the model to be loaded, or to go.
             if call.keep_s != 0:
-                await self.models.open(request.model)
+                await open_engine(self.models, request.model)
             self._keep(call)
             return _nothing(request)
-        engine = await self.models.open(request.model)
+        engine = await open_engine(self.models, request.model)
+        self.policy.caps.check_length(call, engine.info.context_length)
         if self.operation.adapt:
             request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
-            engine = await self.models.open(request.model)  # it may have been unloaded meanwhile
+            engine = await open_engine(self.models, request.model)  # it may have been unloaded
         return engine.submit(request)
 
     def _keep(self, call: Call) -> None:
@@ -124,9 +134,11 @@ class Completions:
         while True:
             objects, is_over = self._render(renderer, events)
             writes = frame.wrap(objects, is_over) if events else [frame.ping]
+            feed.is_reader_behind = True
             for left, body in zip(reversed(range(len(writes))), writes, strict=True):
                 more = left > 0 or not is_over
                 await send({"type": "http.response.body", "body": body, "more_body": more})
+            feed.is_reader_behind = False
             if is_over:
                 return
             events = await feed.take(PING_S)
@@ -166,8 +178,6 @@ class Companions:
             if self.companion.table.rows:
                 values |= self.companion.table.read(await self._given(scope, receive)).values
             await _send(send, await self.companion.answer(self.service, values))
-        except Disconnected:
-            return
         except SegueError as error:
             await _send(send, self.error(error), error_headers(error))
 
@@ -177,13 +187,18 @@ class Companions:
         return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
 
-def _stamp(scope: Scope) -> Stamp:
-    request_id = secrets.token_hex(12)
-    given = dict(scope["headers"]).get(b"x-request-id", b"")
+def _own_salt(call: Call, tenant: str) -> str:
+    """What one key has cached must not be felt by another. A salt that is given may be shared on purpose,
+    but can never be made to look like a key's own."""
+    given = call.request.cache_salt
+    return f"salt:{given}" if given else f"key:{tenant}"
+
+
+def _stamp(visit: Visit) -> Stamp:
     arrived = time.time()
     return Stamp(
-        request_id=request_id,
-        public_id=given.decode() if _REQUEST_ID.fullmatch(given) else request_id,
+        request_id=visit.request_id,
+        public_id=visit.public_id,
         created=int(arrived),
         arrived=arrived,
         seed=secrets.randbits(53),  # a JSON number in every language
@@ -206,8 +221,14 @@ def _report(call: Call) -> list[Header]:
 
 def _found(prompts: Iterable[Prompted]) -> list[Header]:
     """What only the engine could tell of a request."""
-    num_dropped = sum(prompt.num_dropped for prompt in prompts)
-    return [(b"x-segue-truncated", b"%d" % num_dropped)] if num_dropped else []
+    headers: list[Header] = []
+    known = list(prompts)
+    if num_dropped := sum(prompt.num_dropped for prompt in known):
+        headers.append((b"x-segue-truncated", b"%d" % num_dropped))
+    headers += [
+        (b"x-segue-infill", prompt.infill.encode()) for prompt in known[:1] if prompt.infill
+    ]
+    return headers
 
 
 async def _body(receive: Receive) -> bytes:

@@ -13,13 +13,14 @@ from types import TracebackType
 
 from starlette.types import Receive
 
-from segue.errors import SegueError
+from segue.errors import SegueError, TimedOut
 from segue.types import Done, Event, Failed
 
 logger = logging.getLogger(__name__)
 
 FOREVER_S = 86_400.0
 FAULT = Failed("engine_fault", "The server failed on this request.")
+MAX_BACKLOG = 100_000  # scores and tokens kept for a reader that does not take them: some 20 MB
 
 
 class Disconnected(Exception):
@@ -27,12 +28,22 @@ class Disconnected(Exception):
 
 
 Source = Callable[[], Awaitable[AsyncGenerator[Event, None]]]
+Watch = Callable[[Event], None]
 
 
 class Feed:
-    def __init__(self, source: Source, receive: Receive):
+    """`watch` is told of every event as it comes. `timeout_s` bounds the whole request; 0 does not."""
+
+    def __init__(
+        self, source: Source, receive: Receive, watch: Watch | None = None, timeout_s: float = 0.0
+    ):
         self._source = source
         self._receive = receive
+        self._watch_event = watch
+        self._timeout_s = timeout_s
+        self._deadline: asyncio.TimerHandle | None = None
+        self._backlog = 0
+        self.is_reader_behind = False  # set while a write waits: what arrives now is kept
         self._arrived: list[Event] = []
         self._wake = asyncio.Event()
         self._is_gone = False
@@ -40,11 +51,16 @@ class Feed:
     async def __aenter__(self) -> "Feed":
         self._pump = asyncio.create_task(self._run())
         self._watch = asyncio.create_task(self._listen())
+        if self._timeout_s:
+            loop = asyncio.get_running_loop()
+            self._deadline = loop.call_later(self._timeout_s, self._expire)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
         for task in (self._watch, self._pump):
             task.cancel()
         # The generator is closed before the endpoint returns: the next request finds the slot.
@@ -60,11 +76,28 @@ class Feed:
             raise Disconnected
         self._wake.clear()
         taken, self._arrived = self._arrived, []
+        self._backlog = 0
         return taken
 
     def _put(self, event: Event) -> None:
+        if self._watch_event is not None:
+            self._watch_event(event)
         self._arrived.append(event)
         self._wake.set()
+        if self.is_reader_behind:
+            self._backlog += _weight(event)
+            if self._backlog > MAX_BACKLOG:
+                self._cut(TimedOut("The answer was not read fast enough."))
+
+    def _expire(self) -> None:
+        self._cut(TimedOut(f"The request took longer than {self._timeout_s:g} seconds."))
+
+    def _cut(self, error: SegueError) -> None:
+        """End the request here: the engine stops, and the client is told."""
+        if not self._pump.done():
+            self._pump.cancel()
+            self.is_reader_behind = False
+            self._put(Failed(error.code, error.message, error.param, error.retry_after_s))
 
     async def _run(self) -> None:
         try:
@@ -88,3 +121,9 @@ class Feed:
         self._is_gone = True
         self._pump.cancel()
         self._wake.set()
+
+
+def _weight(event: Event) -> int:
+    """About how much memory an event holds on to, in tokens and scores."""
+    scores = getattr(event, "scores", None) or ()
+    return 1 + len(getattr(event, "tokens", ())) + sum(1 + len(score.top) for score in scores)

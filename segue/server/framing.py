@@ -8,7 +8,7 @@ import msgspec
 from starlette.types import Message
 
 from segue.dialects.base import Framing, Reply
-from segue.errors import BodyTooLarge, SegueError, UnsupportedMedia
+from segue.errors import BodyTooLarge, BodyTooSlow, SegueError, Unauthorized, UnsupportedMedia
 
 Header = tuple[bytes, bytes]
 
@@ -81,7 +81,9 @@ def error_headers(error: SegueError) -> list[Header]:
         milliseconds = max(1, round(error.retry_after_s * 1000))
         headers.append((b"retry-after", b"%d" % -(-milliseconds // 1000)))
         headers.append((b"retry-after-ms", b"%d" % milliseconds))
-    if isinstance(error, BodyTooLarge | UnsupportedMedia):
+    if isinstance(error, Unauthorized):
+        headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, BodyTooLarge | BodyTooSlow | UnsupportedMedia):
         # The body stays unread, so the connection cannot be used again.
         headers.append((b"connection", b"close"))
     return headers

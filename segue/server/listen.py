@@ -1,17 +1,26 @@
 """Running the application on a socket, from the first bind to the last drained request."""
 
 import asyncio
+import contextlib
+import functools
+import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from segue.errors import SetupError
+from segue.server.connection import DEFAULT_WRITE_TIMEOUT_S, Connection
 
 KEEP_ALIVE_S = 120  # longer than the pools of clients and proxies keep a connection
 GRACE_S = 5  # for writing what remains once the engines have ended their requests
+HURRY_S = 1.0  # the same after a second signal
+SPARE_FILES = 64  # descriptors that connections leave to everything else
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -43,23 +52,40 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _max_connections() -> int:
+    """As many as the system lets us have open; past them accept() would fail for everybody."""
+    try:
+        import resource
+    except ImportError:  # Windows knows no such limit
+        return 2**31
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return max(soft - SPARE_FILES, 1) if soft != resource.RLIM_INFINITY else 2**31
+
+
 class Server(uvicorn.Server):
     """`await Server(...).serve([listener])` runs until SIGINT, SIGTERM or `should_exit`.
 
-    `on_stop` is awaited once no new connections are accepted, while open requests still run: it
-    should let them finish for at most `drain_s` and end the rest.
+    `on_stop(drain_s)` is awaited once no new connections are accepted, while open requests still run: it should let
+    them finish for at most that long and end the rest. A second signal calls it again, with 0.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        on_stop: Callable[[], Awaitable[None]],
+        on_stop: Callable[[float], Awaitable[None]],
         drain_s: float = 0.0,
+        write_timeout_s: float = DEFAULT_WRITE_TIMEOUT_S,
     ):
+        connection: Any = functools.partial(
+            Connection, write_timeout_s=write_timeout_s, max_connections=_max_connections()
+        )
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -72,9 +98,42 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._on_stop = on_stop
+        self._drain_s = drain_s
+        self._hurry = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn would raise the signal again at the end, and a clean stop would look like a death."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._stop)
+
+        before = {number: signal.signal(number, handle) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self) -> None:
+        if self.should_exit:
+            self._hurry.set()
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Beside uvicorn's own wait for open requests, which would otherwise outlast its patience.
-        stopping = asyncio.ensure_future(self._on_stop())
+        stopping = asyncio.ensure_future(self._on_stop(self._drain_s))
+        hurrying = asyncio.ensure_future(self._stop_now())
         await super().shutdown(sockets)
         await stopping
+        hurrying.cancel()
+
+    async def _stop_now(self) -> None:
+        await self._hurry.wait()
+        await self._on_stop(0.0)
+        await asyncio.sleep(HURRY_S)
+        self.force_exit = True

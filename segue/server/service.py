@@ -1,11 +1,40 @@
-"""What companion endpoints ask of the served models."""
+"""What endpoints ask of the served models."""
 
+import contextlib
+import logging
 import time
 
 from segue.dialects.base import Card
-from segue.engine.seam import Models
-from segue.errors import Unavailable, UnknownModel
+from segue.engine.seam import Engine, Models
+from segue.errors import SegueError, SetupError, Unavailable, UnknownModel
 from segue.types import Stats
+
+log = logging.getLogger(__name__)
+
+LOAD_RETRY_S = 10.0
+
+
+async def open_engine(models: Models, name: str) -> Engine:
+    """Why a model cannot be loaded is for the operator: it may name files of this machine."""
+    try:
+        return await models.open(name)
+    except SetupError as error:
+        log.error("the model %s cannot be loaded: %s", name, error.message)
+        raise Unavailable(
+            f"The model {name} cannot be loaded now; the server's log says why.",
+            retry_after_s=LOAD_RETRY_S,
+        ) from None
+
+
+async def loaded_stats(models: Models) -> dict[str, Stats]:
+    """By served name, of the models that are up; one that is just restarting is left out."""
+    stats: dict[str, Stats] = {}
+    for name in dict.fromkeys(map(models.resolve, models.names)):
+        engine = models.loaded(name)
+        if engine is not None:
+            with contextlib.suppress(SegueError):
+                stats[name] = await engine.stats()
+    return stats
 
 
 class ModelService:
@@ -38,11 +67,11 @@ class ModelService:
     async def tokenize(
         self, model: str, text: str, *, add_special: bool, parse_special: bool
     ) -> list[int]:
-        engine = await self._models.open(model)
+        engine = await open_engine(self._models, model)
         return await engine.tokenize(text, add_special, parse_special)
 
     async def pieces(self, model: str, tokens: list[int]) -> list[bytes]:
-        engine = await self._models.open(model)
+        engine = await open_engine(self._models, model)
         return await engine.pieces(tokens)
 
     async def stats(self, model: str) -> Stats:

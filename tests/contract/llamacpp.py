@@ -198,9 +198,9 @@ COMPLETIONS = [
     Case(
         "n",
         PATH,
-        {"prompt": "x", "n_cmpl": 129},
+        {"prompt": "x", "n_cmpl": 4097},
         status=400,
-        answer=error("Field 'n_cmpl': Value must be between 1 <= value <= 128, but got 129"),
+        answer=error("Field 'n_cmpl': Value must be between 1 <= value <= 4096, but got 4097"),
         source="C.1 and llama.vscode, which looks for these words",
     ),
     Case(
@@ -361,6 +361,7 @@ NATIVES = [
                 "dynatemp_exponent": 1.0,
                 "dynatemp_range": 0.0,
                 "frequency_penalty": 0.0,
+                "grammar": "",
                 "ignore_eos": False,
                 "max_tokens": 1,
                 "min_keep": 0,
@@ -464,11 +465,105 @@ NATIVES = [
         source="B.1 completion_probabilities",
     ),
     Case(
+        "logprobs",
+        NATIVE,
+        {"prompt": "x", "n_predict": 1, "n_probs": 1, "post_sampling_probs": True},
+        answer=native(
+            " ",
+            completion_probabilities=[
+                {"id": 32, "token": " ", "bytes": [32], "prob": 1.0, "top_probs": [ANY]}
+            ],
+        ),
+        source="B.1 post_sampling_probs",
+    ),
+    Case(
+        "stop",
+        NATIVE,
+        {"prompt": "x", "grammar": 'root ::= "yes" | "no"', "response_fields": ["stop_type"]},
+        answer={"stop_type": "eos"},
+        source="A.1 grammar",
+    ),
+    Case(
         "batch",
         NATIVE,
         {"prompt": ["x", "xx"], "n_predict": 1},
         answer=[native(" "), native("b", "xx", index=1)],
         source="B.1: an array for several",
+    ),
+]
+
+INFILLS = [
+    Case(
+        "fold",
+        "/infill",
+        {
+            "id_slot": 0,
+            "input_prefix": "def f():\n",
+            "input_suffix": "\n",
+            "input_extra": [{"filename": "a.py", "text": "x = 1\n", "time": 3}],
+            "prompt": "  return",
+            "n_predict": 4,
+            "stop": [],
+            "n_indent": 2,
+            "top_k": 40,
+            "top_p": 0.9,
+            "samplers": ["top_k", "top_p"],
+            "stream": False,
+            "cache_prompt": True,
+            "t_max_prompt_ms": 500,
+            "t_max_predict_ms": 1000,
+            "response_fields": [
+                "content",
+                "timings/prompt_n",
+                "timings/prompt_ms",
+                "timings/predicted_n",
+                "timings/predicted_per_second",
+                "truncated",
+                "tokens_cached",
+            ],
+        },
+        answer={
+            "content": Like(".{4}"),
+            "timings/prompt_n": NUMBER,
+            "timings/prompt_ms": NUMBER,
+            "timings/predicted_n": 4,
+            "timings/predicted_per_second": NUMBER,
+            "truncated": False,
+            "tokens_cached": NUMBER,
+        },
+        headers={"x-segue-infill": "fim", "x-segue-ignored": "id_slot, t_max_prompt_ms"},
+        source="D.1; a.1 llama.vim",
+    ),
+    Case(
+        "n",
+        "/llamacpp/infill",
+        {
+            "input_prefix": "a",
+            "input_suffix": [98],
+            "n_cmpl": 2,
+            "n_predict": 1,
+            "response_fields": ["content"],
+        },
+        answer=[{"content": Like(".")}] * 2,
+        source="a.1 llama.vscode: an array for n_cmpl above 1",
+    ),
+    Case(
+        "error",
+        "/infill",
+        {"input_prefix": "a"},
+        status=400,
+        answer=error("input_suffix is required"),
+        source="D.1, but 400 for 500",
+    ),
+    Case(
+        "error",
+        "/infill",
+        {"input_prefix": "a", "input_suffix": "", "input_extra": [{"filename": "x"}]},
+        status=400,
+        answer=error(
+            "Field 'input_extra[0]': value must be an object with a text, not an object of 1"
+        ),
+        source="D.1 checks",
     ),
 ]
 
@@ -585,4 +680,4 @@ PAGES = [
     ),
 ]
 
-CASES = COMPLETIONS + NATIVES + PAGES
+CASES = COMPLETIONS + NATIVES + INFILLS + PAGES

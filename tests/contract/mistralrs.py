@@ -19,11 +19,11 @@ def choice(text: Any, index: int = 0, reason: str | None = "length", **more: Any
     return {"finish_reason": reason, "index": index, "text": text, "logprobs": None, **more}
 
 
-def usage(prompt: int, completion: int) -> dict[str, Any]:
+def usage(prompt: int, completion: Any) -> dict[str, Any]:
     return {
         "completion_tokens": completion,
         "prompt_tokens": prompt,
-        "total_tokens": prompt + completion,
+        "total_tokens": prompt + completion if completion is not NUMBER else NUMBER,
         "avg_tok_per_sec": NUMBER,
         "avg_prompt_tok_per_sec": NUMBER,
         "avg_compl_tok_per_sec": NUMBER,
@@ -33,7 +33,7 @@ def usage(prompt: int, completion: int) -> dict[str, Any]:
     }
 
 
-def whole(*choices: dict[str, Any], prompt: int, completion: int) -> dict[str, Any]:
+def whole(*choices: dict[str, Any], prompt: int, completion: Any) -> dict[str, Any]:
     return {**HEAD, "choices": list(choices), "usage": usage(prompt, completion)}
 
 
@@ -140,6 +140,43 @@ CASES = [
             DONE,
         ],
         source="echo in a stream: a difference",
+    ),
+    Case(
+        "stop",
+        PATH,
+        {"prompt": "x", "grammar": {"type": "regex", "value": "ab?"}, "temperature": 0},
+        answer=whole(choice(Like("ab?"), reason="stop"), prompt=1, completion=2),
+        source="A.1 grammar: an object",
+    ),
+    Case(
+        "stop",
+        PATH,
+        {
+            "prompt": "x",
+            "tools": [{"type": "function", "function": {"name": "now", "parameters": None}}],
+            "tool_choice": {"type": "function", "function": {"name": "now"}},
+            "stop": '"arguments"',
+        },
+        answer=whole(
+            choice(Like(r'\{\s*"name"\s*:\s*"now"\s*,\s*'), reason="stop"),
+            prompt=1,
+            completion=NUMBER,
+        ),
+        source="manual: tools; a required call is the answer",
+    ),
+    Case(
+        "echo",
+        PATH,
+        {"prompt": "x", "suffix": "END", "max_tokens": 2, "stream": True},
+        chunks=[
+            chunk(choice(ANY, reason=None)),
+            chunk(choice(ANY, reason=None)),
+            chunk(choice("END", reason=None)),
+            chunk(choice("")),
+            DONE,
+        ],
+        headers={"x-segue-infill": "fim"},
+        source="manual: suffix is appended after the completion",
     ),
     Case(
         "usage",

@@ -138,6 +138,27 @@ CASES = [
         source="root: include_usage",
     ),
     Case(
+        "usage",
+        PATH,
+        {
+            "prompt": "x",
+            "max_tokens": 1,
+            "stream": True,
+            "timings_per_token": True,
+            "return_progress": True,
+        },
+        chunks=[
+            chunk(
+                choice("", reason=None),
+                prompt_progress={"total": 1, "cache": 0, "processed": 1, "time_ms": NUMBER},
+            ),
+            chunk(choice(" ", reason=None), timings=ANY),
+            chunk(choice(""), timings=ANY),
+            DONE,
+        ],
+        source="root: llama.cpp's timings and progress",
+    ),
+    Case(
         "token prompt",
         PATH,
         {"prompt": [120, 32, 98], "max_tokens": 3},

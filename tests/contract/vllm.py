@@ -15,7 +15,9 @@ HEAD: dict[str, Any] = {
 FINGERPRINT = {"system_fingerprint": Like(r"segue-.+")}
 
 
-def choice(text: str, index: int = 0, reason: str | None = "length", **more: Any) -> dict[str, Any]:
+def choice(
+    text: str | Like, index: int = 0, reason: str | None = "length", **more: Any
+) -> dict[str, Any]:
     base = {
         "index": index,
         "text": text,
@@ -75,7 +77,7 @@ def error(
 
 
 def refused(body: dict[str, Any], param: str, source: str) -> Case:
-    message = Like(rf"{param} .*\(parameter={param}\)")
+    message = Like(rf"{param}\W.*\(parameter={param}\)")
     answer = error(message, param, 400)
     return Case("error", PATH, {"prompt": "x", **body}, status=400, answer=answer, source=source)
 
@@ -291,6 +293,56 @@ CASES = [
         answer=whole(choice(" ", 0), choice("b", 1), usage=usage(3, 2)),
         source="A prompt: [[int]]",
     ),
+    Case(
+        "token prompt",
+        PATH,
+        {"prompt": list(b"abcde"), "max_tokens": 1, "truncate_prompt_tokens": 2, "echo": True},
+        answer=whole(choice("deb"), usage=usage(2, 1)),
+        headers={"x-segue-truncated": "3"},
+        source="A truncate_prompt_tokens: the last tokens stay",
+    ),
+    Case(
+        "token prompt",
+        PATH,
+        {
+            "prompt": "x" * 5000,
+            "max_tokens": 96,
+            "truncate_prompt_tokens": -1,
+            "truncation_side": "right",
+        },
+        answer=whole(choice(ANY), usage=usage(4000, 96)),
+        headers={"x-segue-truncated": "1000"},
+        source="A truncate_prompt_tokens -1, truncation_side",
+    ),
+    Case(
+        "fold",
+        PATH,
+        {"prompt": "x", "suffix": "y", "max_tokens": 2},
+        answer=whole(choice("wn"), usage=usage(5, 2)),
+        headers={"x-segue-infill": "fim"},
+        source="difference: suffix for every model",
+    ),
+    Case(
+        "stop",
+        PATH,
+        {"prompt": "x", "structured_outputs": {"choice": ["yes", "no"]}, "logit_bias": {"110": 90}},
+        answer=whole(choice("no", reason="stop"), usage=usage(1, 2)),
+        source="A structured_outputs",
+    ),
+    Case(
+        "stop",
+        PATH,
+        {"prompt": "x", "guided_regex": "[0-3]{4}"},
+        answer=whole(choice(Like("[0-3]{4}"), reason="stop"), usage=usage(1, 4)),
+        source="difference: guided_* constrain",
+    ),
+    refused({"guided_json": {"type": "nope"}}, "guided_json", "a bad schema is a 400"),
+    refused(
+        {"structured_outputs": {"regex": "a", "choice": ["a"]}},
+        "structured_outputs",
+        "A exactly one of",
+    ),
+    refused({"truncation_side": "middle"}, "truncation_side", "A truncation_side"),
     refused({"temperature": 3}, "temperature", "A temperature 0…2 else 400"),
     refused({"n": None}, "n", "A null is refused for n"),
     refused({"n": 2, "temperature": 0}, "n", "A greedy n>1 → 400"),

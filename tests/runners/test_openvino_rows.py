@@ -32,7 +32,8 @@ def test_without_a_promise_a_span_stays_whole() -> None:
 
 def test_few_rows_are_padded_to_what_takes_the_common_kernels() -> None:
     single = Span(0, [7], 3, 1)
-    assert rows_of((single, [10])).begins == [0, 1, 3]
+    assert rows_of((single, [10])).begins == [0, 1, 2]
+    assert rows_of((single, [10]), threads=8).begins == [0, 1, 3]
     two = ((single, [10]), (single._replace(slot=1), [11]))
     assert rows_of(*two, threads=2).begins == [0, 1, 2]
     assert rows_of(*two, threads=8).begins == [0, 1, 2, 4], "eight threads want eight, or a pair"

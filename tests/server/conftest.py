@@ -15,10 +15,16 @@ from tests.live import Served
 class Live(Served):
     """One running server. `models` and `engine` are the doubles behind it."""
 
-    def __init__(self, script: Script, dialects: Sequence[Dialect] = (OPENAI,), **settings: Any):
+    def __init__(
+        self,
+        script: Script,
+        dialects: Sequence[Dialect] = (OPENAI,),
+        write_timeout_s: float = 30.0,
+        **policy: Any,
+    ):
         self.models = OneModel()
         self.follow(script)
-        super().__init__(self.models, dialects, **settings)
+        super().__init__(self.models, dialects, write_timeout_s=write_timeout_s, **policy)
 
     def follow(self, script: Script) -> None:
         """A new engine with this script, as if the server had just started."""

@@ -47,6 +47,17 @@ def test_health_follows_the_default_model(live: Live) -> None:
     assert live.client.head("/livez").status_code == 200
 
 
+def test_ready_is_whether_a_request_would_be_let_in(live: Live) -> None:
+    assert live.client.get("/readyz").json() == {"status": "ready"}
+    live.engine.is_restarting = True
+    answer = live.client.get("/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "restarting"})
+    live.models.is_up = False
+    assert live.client.get("/readyz").status_code == 200, "an idle model loads when it is asked for"
+    live.models.is_starting = True
+    assert live.client.get("/readyz").json() == {"status": "loading"}
+
+
 def test_version(live: Live) -> None:
     assert live.client.get("/version").json() == {"version": __version__}
 
@@ -162,7 +173,7 @@ def test_a_dialect_may_take_any_content_type_but_not_from_a_web_page(both: httpx
     body = b'{"prompt":"a"}'
     assert both.post("/complete", content=body, headers=form).status_code == 200
     page = form | {"origin": "https://evil.example"}
-    assert both.post("/complete", content=body, headers=page).text.startswith("415 ")
+    assert both.post("/complete", content=body, headers=page).text.startswith("403 ")
 
 
 def test_bug_in_a_companion_is_500_without_details(both: httpx2.Client) -> None:
@@ -178,3 +189,17 @@ def test_root_dialect_can_be_chosen() -> None:
     assert "/openai/v1/completions" in paths
     assert "/v1/completions" not in paths
     assert len(paths) == len(set(paths))
+
+
+def test_metrics_of_requests_and_engines(launch: Launch) -> None:
+    live = launch()
+    live.client.get("/livez")
+    live.models.is_up = False
+    idle = live.client.get("/metrics")
+    assert idle.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'segue_answers_total{status="200"}' in idle.text
+    assert "segue_running{" not in idle.text
+    live.models.is_up = True
+    assert 'segue_running{model="tiny"} 0.0' in live.client.get("/metrics").text
+    live.engine.is_restarting = True
+    assert "segue_running{" not in live.client.get("/metrics").text

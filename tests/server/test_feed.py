@@ -4,8 +4,9 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 from starlette.types import Message
 
+from segue.server import feed
 from segue.server.feed import FAULT, Disconnected, Feed
-from segue.types import Delta, Done, Event, Usage
+from segue.types import Delta, Done, Event, Failed, Usage
 
 DELTAS = [Delta(0, word, (1,)) for word in ("a", "b", "c")]
 
@@ -80,3 +81,57 @@ def test_disconnect_closes_the_source_and_ends_taking() -> None:
                 await feed.take()
 
     asyncio.run(main())
+
+
+def test_a_deadline_ends_the_source_and_is_told() -> None:
+    async def main() -> list[Event]:
+        is_closed = asyncio.Event()
+
+        async def source() -> AsyncGenerator[Event, None]:
+            return source_of(DELTAS, is_closed)
+
+        async with Feed(source, silence, timeout_s=0.01) as feed:
+            taken = await feed.take()
+            while not isinstance(taken[-1], Failed):
+                taken += await feed.take()
+            await is_closed.wait()
+        return taken
+
+    *deltas, failed = asyncio.run(main())
+    assert deltas == DELTAS
+    assert isinstance(failed, Failed)
+    assert failed.code == "timeout"
+
+
+def test_a_reader_that_stands_still_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives while a write waits is counted; past the bound the engine is told to stop."""
+    monkeypatch.setattr(feed, "MAX_BACKLOG", 100)
+    seen: list[Event] = []
+
+    async def main() -> tuple[list[Event], int]:
+        is_closed = asyncio.Event()
+        num_made = 0
+
+        async def source() -> AsyncGenerator[Event, None]:
+            async def endless() -> AsyncGenerator[Event, None]:
+                nonlocal num_made
+                try:
+                    while True:
+                        num_made += 1
+                        yield DELTAS[0]
+                        await asyncio.sleep(0)
+                finally:
+                    is_closed.set()
+
+            return endless()
+
+        async with Feed(source, silence, watch=seen.append) as reading:
+            reading.is_reader_behind = True
+            await is_closed.wait()
+            return await reading.take(), num_made
+
+    taken, num_made = asyncio.run(main())
+    assert taken == seen
+    assert num_made <= 52
+    assert isinstance(taken[-1], Failed)
+    assert "not read fast enough" in taken[-1].message

@@ -1,5 +1,9 @@
+import json
+import signal
 import socket
+import time
 
+import httpx2
 import pytest
 
 from segue.errors import SetupError
@@ -7,6 +11,7 @@ from segue.server.listen import address, bind
 from segue.types import Delta, Failed, Prompted
 from tests.fakes import Pause
 from tests.server.conftest import Live
+from tests.serving import serving
 
 
 def test_port_in_use_is_said_plainly() -> None:
@@ -42,3 +47,46 @@ def test_stopping_ends_open_streams_with_an_event() -> None:
     live.stop()
     assert "shutting down" in rest[0]
     assert rest[1] == "data: [DONE]"
+
+
+def test_a_clean_stop_is_no_death() -> None:
+    """Exit code 0, and no process left: what follows on the server's own stderr is its end."""
+    with serving("--runner", "fake") as served:
+        assert served.process.poll() is None
+    assert served.process.returncode == 0
+
+
+def test_streams_get_their_time_and_then_an_error_event() -> None:
+    """SIGTERM: what can finish does; what cannot is told, and the exit is still clean."""
+    arguments = ("--runner", "fake", "--context-length", "60000", "--drain-timeout", "0.5")
+    body = {"prompt": "a", "stream": True, "max_tokens": 59_000, "logit_bias": {"256": -100}}
+    with (
+        serving(*arguments) as served,
+        httpx2.Client(base_url=served.url, timeout=30) as client,
+        client.stream("POST", "/v1/completions", json=body) as answer,
+    ):
+        lines = answer.iter_lines()
+        next(lines)
+        served.process.send_signal(signal.SIGTERM)
+        *_, error, done = [line for line in lines if line]
+    assert json.loads(error.removeprefix("data: "))["error"]["code"] == "unavailable"
+    assert done == "data: [DONE]"
+    assert served.process.returncode == 0
+
+
+def test_a_second_signal_means_now() -> None:
+    arguments = ("--runner", "fake", "--context-length", "60000", "--drain-timeout", "600")
+    body = {"prompt": "a", "stream": True, "max_tokens": 59_000, "logit_bias": {"256": -100}}
+    with (
+        serving(*arguments) as served,
+        httpx2.Client(base_url=served.url, timeout=30) as client,
+        client.stream("POST", "/v1/completions", json=body) as answer,
+    ):
+        lines = answer.iter_lines()
+        next(lines)
+        begun = time.monotonic()
+        served.process.send_signal(signal.SIGTERM)
+        served.process.send_signal(signal.SIGINT)
+        assert "data: [DONE]" in list(lines)
+        assert served.process.wait(20) == 0
+        assert time.monotonic() - begun < 10

@@ -109,3 +109,8 @@ def test_errors_inside_streams_are_each_systems_own(live: Live, path: str, end: 
         assert "one" in next(texts)
         live.release(pause)
         assert "".join(texts) == end
+
+
+@pytest.mark.parametrize("path", ["/ollama/", "/api/tags", "/api/version"])
+def test_ollamas_pages_have_heads(live: Live, path: str) -> None:
+    assert live.client.head(path).status_code == 200

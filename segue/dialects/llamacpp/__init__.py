@@ -1,5 +1,7 @@
 """llama.cpp's server: `/v1/completions`, its native `/completion`, and the pages its clients read."""
 
+from dataclasses import replace
+
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.dialects.llamacpp import pages
 from segue.dialects.llamacpp.differences import DIFFERENCES
@@ -10,6 +12,7 @@ from segue.dialects.llamacpp.fields import (
     OPENAI_RULES,
     complain_as_schema,
 )
+from segue.dialects.llamacpp.infill import INFILL_FIELDS, lay_out_gap
 from segue.dialects.llamacpp.native import Native
 from segue.dialects.llamacpp.text import Completion
 from segue.errors import PromptTooLong, SegueError
@@ -48,6 +51,14 @@ def _native(path: str, *, is_native: bool) -> Operation:
 
 COMPLETION = _native("/completion", is_native=True)
 
+INFILL = replace(
+    COMPLETION,
+    path="/infill",
+    doc="Fill the gap at the cursor of an editor.",
+    table=INFILL_FIELDS,
+    rules=(lay_out_gap, *NATIVE_RULES),
+)
+
 LLAMACPP = Dialect(
     name="llamacpp",
     system="llama.cpp's server",
@@ -61,6 +72,7 @@ LLAMACPP = Dialect(
             complaint=complain_as_schema,
         ),
         COMPLETION,
+        INFILL,
         # Without the prefix this path would be mistaken for OpenAI's.
         _native("/completions", is_native=False),
     ),

@@ -46,6 +46,36 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server's JSON reader takes them for 1 and 0 without meaning to.",
     ),
     Difference(
+        "`suffix` on `/v1/completions` is filled in for, with any model.",
+        "Its manual documents the field; the server drops it in silence.",
+    ),
+    Difference(
+        "`/infill` answers with any model: one without tokens of its own for that gets the best of "
+        "several candidates. `input_prefix` or `input_suffix` left out is a 400.",
+        "The server refuses such models with 501, and answers 500 where a field is missing.",
+    ),
+    Difference(
+        "`truncated` is also true where context of an `/infill` request did not fit.",
+        "The server cuts it in silence.",
+    ),
+    Difference(
+        "`grammar` and `json_schema` together are refused, and so is a schema that cannot be enforced "
+        "in full; `grammar_lazy` is refused.",
+        "The server ignores the schema beside a grammar, and keywords it does not know.",
+    ),
+    Difference(
+        "`response_format` is honoured on every path.",
+        "The server passes it by on completions; a constraint that is passed by is worse than none.",
+    ),
+    Difference(
+        "A name in `samplers` that is not known is refused.",
+        "The server leaves it out, so that a mistyped step does nothing.",
+    ),
+    Difference(
+        "Source code in `/infill` is read as text, even where it spells a special token.",
+        "The server reads `prompt` otherwise, so that a file about tokens cannot be completed.",
+    ),
+    Difference(
         "At most 64 stop strings, none of them empty; at most 100 alternatives a token.",
         "An empty stop string ends every answer at once, and limits keep a request from exhausting "
         "the server.",

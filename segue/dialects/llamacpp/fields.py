@@ -6,16 +6,10 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
+from segue.dialects.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields import Draft, Field, complain, show
-from segue.dialects.kinds import (
-    Boolean,
-    Integer,
-    Mismatch,
-    Number,
-    NumTop,
-    Prompts,
-    Texts,
-)
+from segue.dialects.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
+from segue.dialects.prompt_kinds import Prompts
 from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
 from segue.types import CUT_FIRST, Prompt
 
@@ -30,8 +24,9 @@ class PromptObjects:
 
     def schema(self) -> dict[str, Any]:
         wrapped = {"type": "object", "properties": {"prompt_string": {"type": "string"}}}
-        plain = Prompts().schema()
-        return {"anyOf": [*plain["anyOf"], wrapped, {"type": "array", "items": wrapped}]}
+        text, one, several = Prompts().schema()["anyOf"]
+        any_of_them = {"anyOf": [*several["items"]["anyOf"], wrapped]}
+        return {"anyOf": [text, one, wrapped, {"type": "array", "items": any_of_them}]}
 
 
 def _unwrap(value: Any) -> Any:
@@ -42,6 +37,7 @@ def _unwrap(value: Any) -> Any:
     return value.get("prompt_string")
 
 
+TIMINGS = replace(openai.TIMINGS, target="shape.timings_per_token", default=False)
 ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress")
 
 
@@ -148,13 +144,10 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
         "sampling.frequency_penalty",
     ),
     *ENDINGS.rows,
-    Field(
-        "timings_per_token",
-        Boolean(),
-        "Put the timings so far into every chunk.",
-        "shape.timings_per_token",
-        default=False,
-    ),
+    GBNF,
+    LAZY,
+    *CONSTRAINTS.pick("json_schema", "response_format").rows,
+    TIMINGS,
     Field("id_slot", Integer(-1, openai.MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
 )
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from segue.dialects.base import Call
-from segue.dialects.chat_logprobs import entry
+from segue.dialects.llamacpp.probabilities import entries
 from segue.dialects.llamacpp.settings import generation_settings
-from segue.dialects.llamacpp.timings import timings, timings_so_far
 from segue.dialects.tally import Choice, Tally
 from segue.dialects.text_completion import render_progress
+from segue.dialects.timings import timings, timings_so_far
 from segue.types import Cause, Delta, Event, Finished, Progress, Prompted, TokenScore
 
 STOP_TYPES: dict[Cause, str] = {
@@ -65,7 +65,7 @@ class Native:
         }
 
     def _probabilities(self, scores: tuple[TokenScore, ...]) -> list[dict[str, Any]]:
-        return [entry(score, self._request.logprobs or 0) for score in scores]
+        return entries(scores, self._request)
 
     def fold(self, tally: Tally) -> Any:
         answers = [self._whole(tally, index) for index in range(len(tally.choices))]
@@ -88,7 +88,7 @@ class Native:
             "generation_settings": generation_settings(self._request, self._call.stream),
             "prompt": prompt.text or "",
             "has_new_line": "\n" in choice.text,
-            "truncated": finished.cause == "context",
+            "truncated": finished.cause == "context" or prompt.num_dropped > 0,
             "stop_type": STOP_TYPES[finished.cause],
             "stopping_word": finished.stop if isinstance(finished.stop, str) else "",
             "tokens_cached": _num_held(prompt, choice),

@@ -20,6 +20,7 @@ def generation_settings(request: CompletionRequest, stream: bool) -> dict[str, A
         "max_tokens": num_predict,
         "n_probs": request.logprobs or 0,
         "post_sampling_probs": request.post_sampling_probs,
+        "grammar": _grammar(request),
         "stream": stream,
     }
 
@@ -31,6 +32,11 @@ def _sampling(sampling: Sampling) -> dict[str, Any]:
         for row in NATIVE_FIELDS.rows
         if row.target.startswith("sampling.")
     } | {"samplers": [STEP_NAMES.get(step, step) for step in sampling.order]}
+
+
+def _grammar(request: CompletionRequest) -> str:
+    given = request.constraint
+    return given.value if given and isinstance(given.value, str) else ""
 
 
 def _biases(sampling: Sampling) -> list[dict[str, Any]]:

@@ -4,28 +4,36 @@ from collections import Counter
 from typing import Any
 
 from segue.dialects.base import Call
-from segue.dialects.chat_logprobs import entry
-from segue.dialects.llamacpp.timings import (
+from segue.dialects.llamacpp.probabilities import entries
+from segue.dialects.logprobs import LegacyLogprobs
+from segue.dialects.tally import Tally
+from segue.dialects.text_completion import render_progress, render_usage
+from segue.dialects.timings import (
     all_timings,
     timings,
     timings_so_far,
 )
-from segue.dialects.logprobs import LegacyLogprobs
-from segue.dialects.tally import Tally
-from segue.dialects.text_completion import render_progress, render_usage
-from segue.types import Delta, Event, Finished, Progress, Prompted, TokenScore, Usage
+from segue.types import (
+    CompletionRequest,
+    Delta,
+    Event,
+    Finished,
+    Progress,
+    Prompted,
+    TokenScore,
+    Usage,
+)
 
 
 class Logprobs:
     """Both layouts in one object: the chat entries the server sends, the lists its manual shows."""
 
-    def __init__(self, num_top: int):
-        self._num_top = num_top
-        self._legacy = LegacyLogprobs(num_top, 0)
+    def __init__(self, request: CompletionRequest):
+        self._request = request
+        self._legacy = LegacyLogprobs(request.logprobs or 0, 0)
 
-    def push(self, scores: list[TokenScore] | tuple[TokenScore, ...]) -> dict[str, Any]:
-        content = [entry(score, self._num_top) for score in scores]
-        return {"content": content, **self._legacy.push(scores)}
+    def push(self, scores: tuple[TokenScore, ...]) -> dict[str, Any]:
+        return {"content": entries(scores, self._request), **self._legacy.push(scores)}
 
 
 class Completion:
@@ -71,7 +79,7 @@ class Completion:
         return self._chunk(choice, timings=so_far)
 
     def _scored(self, choice: int, scores: tuple[TokenScore, ...]) -> dict[str, Any]:
-        writer = self._logprobs.setdefault(choice, Logprobs(self._request.logprobs or 0))
+        writer = self._logprobs.setdefault(choice, Logprobs(self._request))
         return writer.push(scores)
 
     def _open(self, prompt: Prompted) -> list[Any]:

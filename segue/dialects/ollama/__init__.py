@@ -32,6 +32,10 @@ DIFFERENCES = (
         "Ollama keeps templates in Go's language beside the model; others are refused rather than misread.",
     ),
     Difference(
+        "suffix works with every model, with raw and with an empty prompt.",
+        "Ollama refuses it where its template does not name it, drops it with raw, and loads the model instead.",
+    ),
+    Difference(
         "A model without a template gets the system text, an empty line and the prompt.",
         "Ollama drops the system text then.",
     ),

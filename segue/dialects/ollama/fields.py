@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
+from segue.dialects.constraint_fields import CONSTRAINTS
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
 from segue.dialects.kinds import (
@@ -17,8 +18,9 @@ from segue.dialects.kinds import (
     Stops,
     Text,
     TokenIds,
+    When,
 )
-from segue.types import CUT_FIRST, Prompt
+from segue.types import CUT_FIRST, Prompt, Truncation
 
 MAX_CHARS = 2**24
 MAX_TOP = 20
@@ -27,6 +29,7 @@ ANY_NUMBER = 1e6  # far beyond any use, and still a float that cannot overflow
 # Where it does not say otherwise, Ollama samples like this.
 DEFAULT_TOP_K = 40
 DEFAULT_WINDOW = 64
+DEFAULT_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,12 @@ OPTIONS = (
         "max_tokens",
         default=None,
     ),
+    _option(
+        "num_keep",
+        Integer(-1, openai.MAX_INT32, clamp=True),
+        "Tokens at the start that truncation keeps.",
+        "shape.num_keep",
+    ),
     _option("stop", Stops(), "Texts that end the answer.", "stop"),
     _option(
         "seed",
@@ -144,14 +153,18 @@ GENERATE = Table(
     (
         MODEL,
         PROMPT,
-        Field(
-            "suffix", OnlyEmpty("this server does not fill in the middle yet"), "The text after."
-        ),
+        *openai.FIELDS.pick("suffix").rows,
         Field("system", Text(MAX_CHARS), "What the model is told first.", "shape.system"),
         Field("template", Text(MAX_CHARS), "A prompt template in Go's syntax.", "shape.template"),
         Field("raw", Boolean(), "Take the prompt as it is.", "shape.raw", default=False),
+        Field(
+            "truncate",
+            When(Truncation()),
+            "Cut a prompt that is too long, after its first num_keep tokens.",
+            "truncation",
+        ),
         Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
-        Field("format", OnlyEmpty("answers cannot be constrained yet"), '"json" or a schema.'),
+        *CONSTRAINTS.pick("format").rows,
         Field("images", OnlyEmpty("no model here sees images"), "Not served."),
         Field("think", Thinking(), "Only false."),
         Field("stream", Boolean(), "Send the answer as it is written.", "stream", default=True),
@@ -184,6 +197,12 @@ def report_scores(draft: Draft) -> None:
         draft.ignored.append("top_logprobs")
 
 
+def fill_from_the_start(draft: Draft) -> None:
+    """With a suffix, an empty prompt is the start of a file and no wish to load the model."""
+    if "infill" in draft.values and not draft.values["prompts"]:
+        draft.values["prompts"] = (Prompt(("",)),)
+
+
 def check_raw(draft: Draft) -> None:
     """Empty values mean nothing, raw or not."""
     for target in ("shape.system", "shape.template", "shape.context"):
@@ -198,7 +217,15 @@ def sample_like_ollama(draft: Draft) -> None:
     draft.values["sampling.penalize_prompt"] = True
 
 
-GENERATE_RULES = (report_scores, check_raw, sample_like_ollama)
+def keep_start(draft: Draft) -> None:
+    num_kept = max(draft.values.get("shape.num_keep", DEFAULT_KEPT), 0)
+    if "truncation" in draft.values:
+        draft.values["truncation"] = Truncation(num_kept=num_kept)
+    elif "shape.num_keep" in draft.given:
+        draft.ignored.append(draft.given["shape.num_keep"])
+
+
+GENERATE_RULES = (report_scores, fill_from_the_start, check_raw, keep_start, sample_like_ollama)
 
 # --- /v1/completions -----------------------------------------------------------------------------
 
@@ -235,4 +262,9 @@ def default_top_k(draft: Draft) -> None:
         del draft.values["sampling.top_p"]
 
 
-TEXT_RULES = (default_top_k, sample_like_ollama, openai.name_idle_stream_options)
+TEXT_RULES = (
+    default_top_k,
+    fill_from_the_start,
+    sample_like_ollama,
+    openai.name_idle_stream_options,
+)

@@ -15,8 +15,11 @@ from segue.types import CompletionRequest, Delta, Done, Event, ModelInfo, Prompt
 
 
 def word_prompt(call: Call, info: ModelInfo) -> CompletionRequest:
-    """Without `raw` the prompt is put as the model was taught to read it, after any earlier context."""
-    if call.shape["raw"]:
+    """Without `raw` the prompt is put as the model was taught to read it, after any earlier context.
+
+    What stands around a cursor is no question: the engine lays it out by the model's own tokens.
+    """
+    if call.shape["raw"] or call.request.infill:
         return call.request
     (asked,) = call.request.prompts
     text = _worded(call, info, "".join(map(str, asked.parts)))

@@ -23,7 +23,7 @@ from segue.dialects.kinds import (
     Texts,
     TokenIds,
 )
-from segue.dialects.token_rows import mark_special
+from segue.dialects.token_rows import mark_special, truncate
 
 MAX_TOP = 20  # --max-logprobs
 MAX_STOPS = 4  # VLLM_MAX_STOP_STRINGS
@@ -190,6 +190,12 @@ FIELDS = openai.FIELDS.pick(
     "model",
     "prompt",
     "suffix",
+    "structured_outputs",
+    "response_format",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
     "echo",
     "stream",
     "stream_options.include_usage",
@@ -198,6 +204,8 @@ FIELDS = openai.FIELDS.pick(
     "add_special_tokens",
     "skip_special_tokens",
     "include_stop_str_in_output",
+    "truncate_prompt_tokens",
+    "truncation_side",
     "return_token_ids",
     "return_tokens_as_token_ids",
 ).extend(*LENGTH, *SAMPLING, *ANSWER, *REFUSED)
@@ -233,6 +241,7 @@ RULES = (
     openai.check_candidates,
     openai.score_prompt,
     mark_special,
+    truncate,
     check_lengths,
     check_greedy,
     check_stream_options,

@@ -1,0 +1,234 @@
+"""Mixed load for as long as you like: streams, people who leave, bad input, crowds, and a worker killed now and then.
+
+    python -m segue.bench.soak [--minutes 10] [--kill-every 60] [MODEL and flags of segue serve]...
+
+Ends with exit code 1 if a slot leaked, a seeded stream changed, memory grew, or somebody got an answer that is none.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from segue.bench.served import Served, served
+from segue.bench.wire import Wire, get, request
+
+LIMITS = ("--max-queue", "48", "--num-slots", "16", "--step-timeout", "30")
+WARM_UP = 0.2  # of the time; memory is measured from there on
+QUIET_S = 20.0  # the longest that the last requests may take to be gone
+MAX_GROWTH = 0.05
+CROWD = 150
+REFUSALS = {400: "bad", 413: "bad", 415: "bad", 429: "refused", 503: "unavailable"}
+
+STREAM = {"max_tokens": 200, "stream": True, "ignore_eos": True, "logprobs": 1}
+BAD: tuple[bytes, ...] = (
+    b"",
+    b"null",
+    b"[" * 100_000,
+    b'{"prompt":',
+    b'{"prompt":""}',
+    b'{"prompt":"a","n":1e400}',
+    b'{"prompt":[-1]}',
+    b'{"prompt":[2147483647]}',
+    b'{"prompt":"\\ud800","n":-1}',
+    b'{"prompt":"a","logit_bias":{"2147483646":1}}',
+    b'{"prompt":"a","temperature":"hot"}',
+    b'{"prompt":"a","grammar":"root ::= ("}',
+    b'{"prompt":"a","guided_regex":"("}',
+    b'{"prompt":"%b"}' % (b"word " * 200_000),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--kill-every", type=float, default=60.0)
+    options, arguments = parser.parse_known_args()
+    with served(*LIMITS, *(arguments or ["--runner", "fake"])) as server:
+        soak = Soak(server)
+        figures = asyncio.run(soak.run(options.minutes * 60, options.kill_every))
+    for name, value in figures.items():
+        print(f"{name:18} {value}")
+    print(json.dumps(figures))
+    sys.exit(1 if is_unsound(figures) else 0)
+
+
+def is_unsound(figures: dict[str, Any]) -> bool:
+    return bool(
+        figures["leaked_slots"]
+        or figures["changed"]
+        or figures["broken"]
+        or figures["memory_growth"] > MAX_GROWTH
+        or not figures["finished"]
+    )
+
+
+class Soak:
+    def __init__(self, server: Served) -> None:
+        self._server = server
+        self._counts: Counter[str] = Counter()
+        self._texts: dict[int, bytes] = {}  # by seed, the first time
+        self._recoveries: list[float] = []
+        self._last_good = 0.0
+        self._is_deterministic = False
+
+    async def run(self, seconds: float, kill_every_s: float) -> dict[str, Any]:
+        status = json.loads((await self._get("/health")).body)
+        self._is_deterministic = bool(status.get("deterministic"))
+        actors = [
+            *[self._repeat(self._read_stream) for _ in range(4)],
+            *[self._repeat(self._leave) for _ in range(4)],
+            *[self._repeat(self._ask) for _ in range(4)],
+            *[self._repeat(self._spoil) for _ in range(2)],
+            self._crowd(),
+            self._kill(kill_every_s),
+        ]
+        tasks = [asyncio.create_task(actor) for actor in actors]
+        await asyncio.sleep(seconds * WARM_UP)
+        before = self._server.resident_bytes()["server"]
+        await asyncio.sleep(seconds * (1 - WARM_UP))
+        after = self._server.resident_bytes()["server"]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        names = ("finished", "left", "refused", "unavailable", "bad", "died", "broken", "changed")
+        return {
+            "seconds": round(seconds),
+            "requests": self._counts["requests"],
+            **{name: self._counts[name] for name in names},
+            "restarts": len(self._recoveries),
+            "slowest_recovery_s": round(max(self._recoveries, default=0.0), 2),
+            "leaked_slots": await self._leaked(),
+            "server_mib": round(after / 2**20, 1),
+            "memory_growth": round(after / before - 1, 4),
+        }
+
+    # --- the actors -------------------------------------------------------------------------------
+
+    async def _repeat(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            self._counts["requests"] += 1
+            await self._safely(act)
+
+    async def _safely(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await act()
+        except (OSError, EOFError) as error:
+            self._note_end(f"{error}")
+            await asyncio.sleep(0.2)
+
+    async def _read_stream(self) -> None:
+        """To its end; the same seed must always say the same."""
+        seed = random.randrange(8)
+        body = {**STREAM, "prompt": f"Story {seed}:", "seed": seed}
+        wire = await self._open()
+        try:
+            pieces = [piece async for _, piece in wire.events(request(body))]
+        finally:
+            wire.abort()
+        said = b"".join(pieces)
+        if b'"error"' in said:
+            self._counts["died"] += 1
+            return
+        text = b"".join(part.split(b'"')[0] for part in said.split(b'"text":"')[1:])
+        if self._is_deterministic and self._texts.setdefault(seed, text) != text:
+            self._counts["changed"] += 1
+        self._note_good()
+
+    async def _leave(self) -> None:
+        wire = await self._open()
+        body = {
+            **STREAM,
+            "prompt": f"Never mind {random.random()}",
+            "stream": random.random() < 0.7,
+        }
+        asking = asyncio.ensure_future(wire.ask(request(body)))
+        try:
+            await asyncio.wait([asking], timeout=random.choice([0.0, 0.01, 0.1, 0.5]))
+        finally:
+            (wire.abort if random.random() < 0.5 else wire.close)()
+            asking.cancel()
+            await asyncio.wait([asking])
+        self._counts["left"] += 1
+
+    async def _ask(self) -> None:
+        wire = await self._open()
+        try:
+            answer = await wire.ask(request({"prompt": f"Q {random.random()}", "max_tokens": 8}))
+        finally:
+            wire.abort()
+        self._note(answer.status)
+
+    async def _spoil(self) -> None:
+        wire = await self._open()
+        try:
+            self._note((await wire.ask(request(random.choice(BAD)))).status)
+        finally:
+            wire.abort()
+        await asyncio.sleep(0.05)
+
+    async def _crowd(self) -> None:
+        """Every so often far more than the queue holds."""
+        while True:
+            await asyncio.sleep(7.0)
+            self._counts["requests"] += CROWD
+            await asyncio.gather(*(self._safely(self._ask) for _ in range(CROWD)))
+
+    async def _kill(self, every_s: float) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            worker = self._server.worker_pid()
+            if worker is None:
+                continue
+            killed_at = time.monotonic()
+            os.kill(worker, signal.SIGKILL)
+            while self._last_good < killed_at:
+                await asyncio.sleep(0.02)
+            self._recoveries.append(self._last_good - killed_at)
+
+    # --- accounts ---------------------------------------------------------------------------------
+
+    def _note(self, status: int) -> None:
+        if status == 200:
+            self._note_good()
+        else:
+            self._counts[REFUSALS.get(status, "broken")] += 1
+
+    def _note_good(self) -> None:
+        self._counts["finished"] += 1
+        self._last_good = time.monotonic()
+
+    def _note_end(self, why: str) -> None:
+        status = why.partition(" ")[0]
+        self._counts[REFUSALS.get(int(status), "broken") if status.isdigit() else "broken"] += 1
+
+    async def _leaked(self) -> int:
+        """What still runs or waits when nobody asks for anything any more."""
+        deadline = time.monotonic() + QUIET_S
+        while True:
+            answer = await self._get("/vllm/load")
+            load = json.loads(answer.body)["server_load"] if answer.status == 200 else 1
+            if not load or time.monotonic() > deadline:
+                return int(load)
+            await asyncio.sleep(0.2)
+
+    async def _get(self, path: str) -> Any:
+        wire = await self._open()
+        try:
+            return await wire.ask(get(path))
+        finally:
+            wire.abort()
+
+    async def _open(self) -> Wire:
+        return await Wire.open(self._server.host, self._server.port)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""HTTP as a load generator speaks it: raw bytes over asyncio, with as little work of its own as can be."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import Any, NamedTuple, Self
+
+
+class Answer(NamedTuple):
+    status: int
+    head: bytes
+    body: bytes
+
+
+def request(body: dict[str, Any] | bytes, path: str = "/v1/completions") -> bytes:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    return head.encode() + b"content-length: %d\r\n\r\n" % len(content) + content
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
+
+
+class Wire:
+    """One connection, kept alive from request to request."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, host: str, port: int) -> Self:
+        return cls(*await asyncio.open_connection(host, port))
+
+    async def ask(self, sent: bytes) -> Answer:
+        """Send, and read a whole answer that is not a stream. Raises OSError or EOFError."""
+        self._writer.write(sent)
+        status, head = await self._head()
+        length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
+        return Answer(status, head, await self._reader.readexactly(int(length or 0)))
+
+    async def events(self, sent: bytes) -> AsyncGenerator[tuple[int, bytes], None]:
+        """How many events came with each piece of a stream, and the piece. Raises like ask."""
+        self._writer.write(sent)
+        status, _ = await self._head()
+        if status != 200:
+            raise EOFError(f"{status} instead of a stream")
+        while not (piece := await self._reader.read(1 << 16)).endswith(b"0\r\n\r\n"):
+            if not piece:
+                raise EOFError("the stream broke off")
+            yield piece.count(b"data: "), piece
+        yield piece.count(b"data: "), piece
+
+    async def _head(self) -> tuple[int, bytes]:
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        return int(head.split(b" ", 2)[1]), head
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def abort(self) -> None:
+        """Go without a word."""
+        self._writer.transport.abort()

@@ -1,0 +1,24 @@
+"""Tokens with their probabilities, as llama.cpp's server lists them."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from segue.dialects.chat_logprobs import entry
+from segue.types import CompletionRequest, TokenScore
+
+
+def entries(scores: Iterable[TokenScore], request: CompletionRequest) -> list[dict[str, Any]]:
+    found = [entry(score, request.logprobs or 0) for score in scores]
+    return [_as_probs(each) for each in found] if request.post_sampling_probs else found
+
+
+def _as_probs(entry: dict[str, Any]) -> dict[str, Any]:
+    """What was drawn from is told as probabilities, under names of their own."""
+    tops = [_as_prob(top) for top in entry.pop("top_logprobs")]
+    return {**_as_prob(entry), "top_probs": tops}
+
+
+def _as_prob(entry: dict[str, Any]) -> dict[str, Any]:
+    logprob = entry.pop("logprob")
+    return {**entry, "prob": None if logprob is None else math.exp(logprob)}

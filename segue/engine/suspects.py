@@ -1,0 +1,33 @@
+"""Which requests were running when the worker died, twice in a row.
+
+A client that repeats a request gets a new id for it, so the same request is known by a digest of what it asks. Only
+ids are ever told: the log must not hold what people write.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from segue.types import CompletionRequest
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Suspects:
+    def __init__(self) -> None:
+        self._last: set[bytes] = set()
+
+    def crashed(self, running: Iterable[CompletionRequest]) -> list[str]:
+        """The ids of those running at this crash that ran at the one before as well."""
+        now = {request.request_id: _digest(request) for request in running}
+        again = [request_id for request_id, digest in now.items() if digest in self._last]
+        self._last = set(now.values())
+        return again
+
+
+def _digest(request: CompletionRequest) -> bytes:
+    """Without the id, and without the seed, which is drawn anew where the client gives none."""
+    sampling = msgspec.structs.replace(request.sampling, seed=None)
+    bare = msgspec.structs.replace(request, request_id="", sampling=sampling)
+    return hashlib.sha256(_encode(bare)).digest()

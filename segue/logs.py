@@ -1,0 +1,77 @@
+"""Log lines that nobody can forge, and that never hold up the server.
+
+Whatever a request put into a message stays on one line, readable and inert. Lines are written by a thread of their own:
+if whoever reads our stderr stands still, lines are dropped, not requests.
+"""
+
+import atexit
+import contextlib
+import logging
+import queue
+import re
+import sys
+import threading
+
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+# C0, DEL and C1 steer terminals; the others break lines or turn the reading direction.
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_MAX_WAITING = 10_000
+_LAST_WORDS_S = 1.0
+
+
+def set_up(level: int | str, in_background: bool = False) -> None:
+    """In the background unless the process may end at any line, which should then be out."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Formatter(_FORMAT, "%H:%M:%S"))
+    if in_background:
+        handler = Background(handler)
+        atexit.register(handler.close)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def escape(text: str) -> str:
+    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class Formatter(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = escape(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, info: object) -> str:
+        """Indented, so that no line of it can pass for a record."""
+        lines = super().formatException(info).split("\n")  # type: ignore[arg-type]
+        return "\n".join("    " + escape(line) for line in lines)
+
+
+class Background(logging.Handler):
+    """Hands records to a thread that gives them to another handler."""
+
+    def __init__(self, behind: logging.Handler) -> None:
+        super().__init__()
+        self._behind = behind
+        self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(_MAX_WAITING)
+        self._num_dropped = 0
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        record.msg, record.args = record.getMessage(), None  # its arguments may change meanwhile
+        if self._num_dropped:
+            record.msg += f" ({self._num_dropped} lines before this one were dropped)"
+        try:
+            self._waiting.put_nowait(record)
+            self._num_dropped = 0
+        except queue.Full:
+            self._num_dropped += 1
+
+    def close(self) -> None:
+        """Gives what still waits a moment to be written."""
+        with contextlib.suppress(queue.Full):
+            self._waiting.put(None, timeout=_LAST_WORDS_S)
+            self._thread.join(_LAST_WORDS_S)
+        super().close()
+
+    def _write(self) -> None:
+        while (record := self._waiting.get()) is not None:
+            self._behind.handle(record)

@@ -1,0 +1,64 @@
+"""The most that one request may ask for, whatever dialect it speaks. Checked once, before the engine sees it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from segue.dialects.base import Call
+from segue.errors import InvalidField
+from segue.types import CompletionRequest, Constraint
+
+
+@dataclass(frozen=True)
+class Caps:
+    n: int = 128
+    best_of: int = 128
+    prompts: int = 1024
+    choices: int = 4096  # candidates over all prompts
+    stops: int = 64
+    logprobs: int = 100
+    logit_bias: int = 1024
+    grammar_chars: int = 256 << 10
+    total_tokens: int = 1 << 20  # that could be generated, over all candidates
+
+    def check(self, call: Call) -> None:
+        """Raises InvalidField, with the name the client used."""
+        for field, count, limit, what in self._counts(call.request):
+            if count > limit:
+                raise _refuse(call, field, f"may be at most {limit}{what} on this server")
+
+        constraint = call.request.constraint
+        if constraint is not None and _size(constraint) > self.grammar_chars:
+            message = f"may be at most {self.grammar_chars} characters on this server"
+            raise InvalidField(f"{constraint.param} {message}", param=constraint.param)
+
+    def _counts(self, request: CompletionRequest) -> Iterator[tuple[str, int, int, str]]:
+        num_prompts, num_candidates = len(request.prompts), request.num_candidates
+        yield "n", request.n, self.n, ""
+        yield "best_of", request.best_of or 0, self.best_of, ""
+        yield "prompts", num_prompts, self.prompts, " prompts"
+        field = "n" if request.best_of is None else "best_of"
+        yield field, num_prompts * num_candidates, self.choices, " times the number of prompts"
+        yield "stop", len(request.stop), self.stops, " strings"
+        yield "logprobs", request.logprobs or 0, self.logprobs, ""
+        yield "prompt_logprobs", request.prompt_logprobs or 0, self.logprobs, ""
+        bias = request.sampling.logit_bias
+        yield "sampling.logit_bias", len(bias), self.logit_bias, " tokens"
+
+    def check_length(self, call: Call, context_length: int) -> None:
+        """The same for what depends on the model."""
+        request = call.request
+        longest = context_length if request.max_tokens is None else request.max_tokens
+        num_candidates = len(request.prompts) * request.num_candidates
+        if min(longest, context_length) * num_candidates > self.total_tokens:
+            message = f"times {num_candidates} candidates may be at most {self.total_tokens} tokens"
+            raise _refuse(call, "max_tokens", f"{message} on this server")
+
+
+def _size(constraint: Constraint) -> int:
+    value = constraint.value
+    return sum(map(len, [value] if isinstance(value, str) else value))
+
+
+def _refuse(call: Call, target: str, message: str) -> InvalidField:
+    name = call.given.get(target, {"prompts": "prompt"}.get(target, target.rpartition(".")[2]))
+    return InvalidField(f"{name} {message}", param=name)

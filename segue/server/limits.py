@@ -1,0 +1,167 @@
+"""How much is let in: a bounded queue for all, and for each tenant so many requests and tokens.
+
+Tokens are charged as they come, so an account can be overdrawn by what was already running; it is then closed until
+it has recovered.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from segue.errors import Overloaded
+from segue.server.framing import Header
+
+_SHORTEST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
+_PACE_WEIGHT = 0.1  # of the latest start in the running mean of the time between two
+
+
+@dataclass(frozen=True)
+class Limits:
+    """0 is no limit; all but the queue are for each key."""
+
+    max_queue: int = 512  # requests that wait for their first token
+    max_concurrent: int = 0
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+
+
+class Bucket:
+    """So much a minute, saved up for a minute at most."""
+
+    def __init__(self, per_minute: int, now: float) -> None:
+        self.capacity = per_minute
+        self._level = float(per_minute)
+        self._at = now
+
+    def level(self, now: float) -> float:
+        gained = (now - self._at) * self.capacity / 60
+        self._level, self._at = min(self._level + gained, self.capacity), now
+        return self._level
+
+    def take(self, amount: int, now: float) -> None:
+        self._level = self.level(now) - amount
+
+    def wait_s(self, amount: float, now: float) -> float:
+        """Until so much is there."""
+        return max(0.0, amount - self.level(now)) * 60 / self.capacity
+
+
+class _Account:
+    def __init__(self, limits: Limits, now: float) -> None:
+        self.num_open = 0
+        self.num_waiting = 0
+        rates = {"requests": limits.requests_per_minute, "tokens": limits.tokens_per_minute}
+        self.buckets = {name: Bucket(rate, now) for name, rate in rates.items() if rate}
+
+
+class Limiter:
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self.clock = clock
+        self.num_waiting = 0
+        self.num_refused = 0
+        self._accounts: dict[str, _Account] = {}
+        self._pace_s = 0.0
+        self._last_start = clock()
+
+    def check(self, tenant: str) -> None:
+        """Raise Overloaded if a request would not be let in now. Costs nothing."""
+        account, now = self._account(tenant), self.clock()
+        try:
+            self._check_queue(account, bool(tenant))
+            self._check_account(account, now)
+        except Overloaded:
+            self.num_refused += 1
+            raise
+
+    def admit(self, tenant: str) -> "Permit":
+        self.check(tenant)
+        account = self._account(tenant)
+        if "requests" in account.buckets:
+            account.buckets["requests"].take(1, self.clock())
+        return Permit(self, account)
+
+    @property
+    def is_full(self) -> bool:
+        return self.num_waiting >= self.limits.max_queue
+
+    def _account(self, tenant: str) -> _Account:
+        if tenant not in self._accounts:
+            self._accounts[tenant] = _Account(self.limits, self.clock())
+        return self._accounts[tenant]
+
+    def _check_queue(self, account: _Account, has_key: bool) -> None:
+        # Half of the queue at most for one key: the other half is how others get in at all.
+        share = max(self.limits.max_queue // 2, 1) if has_key else self.limits.max_queue
+        if self.is_full or account.num_waiting >= share:
+            wait_s = min(max(self.num_waiting * self._pace_s, _SHORTEST_WAIT_S), _LONGEST_WAIT_S)
+            raise Overloaded("The queue is full; try again later.", retry_after_s=wait_s)
+
+    def _check_account(self, account: _Account, now: float) -> None:
+        most = self.limits.max_concurrent
+        if most and account.num_open >= most:
+            message = f"At most {most} requests at once; wait for one of them."
+            raise Overloaded(message, retry_after_s=_SHORTEST_WAIT_S)
+        for name, bucket in account.buckets.items():
+            if wait_s := bucket.wait_s(1, now):
+                message = f"At most {bucket.capacity} {name} a minute."
+                raise Overloaded(message, retry_after_s=max(wait_s, 0.001))
+
+    def started(self) -> None:
+        """A waiting request has got its first token."""
+        now = self.clock()
+        self._pace_s += _PACE_WEIGHT * (now - self._last_start - self._pace_s)
+        self._last_start = now
+
+    def headers(self, tenant: str) -> list[Header]:
+        """OpenAI's, for each rate that is limited."""
+        now, headers = self.clock(), []
+        for name, bucket in self._account(tenant).buckets.items():
+            values = {
+                "limit": f"{bucket.capacity}",
+                "remaining": f"{max(0, int(bucket.level(now)))}",
+                "reset": _duration(bucket.wait_s(bucket.capacity, now)),
+            }
+            for what, value in values.items():
+                headers.append((f"x-ratelimit-{what}-{name}".encode(), value.encode()))
+        return headers
+
+
+class Permit:
+    """One request that was let in. It waits until `begin`, and holds its place until `release`."""
+
+    def __init__(self, limiter: Limiter, account: _Account) -> None:
+        self._limiter = limiter
+        self._account = account
+        self._is_waiting = True
+        account.num_open += 1
+        account.num_waiting += 1
+        limiter.num_waiting += 1
+
+    def begin(self) -> None:
+        if self._is_waiting:
+            self._leave_queue()
+            self._limiter.started()
+
+    def charge(self, num_tokens: int) -> None:
+        if "tokens" in self._account.buckets:
+            self._account.buckets["tokens"].take(num_tokens, self._limiter.clock())
+
+    def release(self) -> None:
+        """Once."""
+        if self._is_waiting:
+            self._leave_queue()
+        self._account.num_open -= 1
+
+    def _leave_queue(self) -> None:
+        self._is_waiting = False
+        self._account.num_waiting -= 1
+        self._limiter.num_waiting -= 1
+
+
+def _duration(seconds: float) -> str:
+    """As Go writes it: 120ms, 1.5s, 6m0s."""
+    if seconds < 1:
+        return f"{round(seconds * 1000)}ms"
+    minutes, rest = divmod(seconds, 60)
+    return f"{int(minutes)}m{rest:.3g}s" if minutes else f"{rest:.3g}s"

@@ -1,0 +1,33 @@
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from segue.cli import cli
+from segue.commands.dialects import NAMES
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "dialects.md"
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, ["dialects", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_matrix_names_every_dialect_and_field() -> None:
+    head, *lines = run().splitlines()
+    assert head.split() == ["field", *NAMES]
+    taken = {line.split()[0]: line.count("●") for line in lines}
+    assert taken["prompt"] == len(NAMES)
+    assert taken["n_indent"] == 2
+
+
+def test_one_dialect() -> None:
+    shown = run("llamafile")
+    assert "/llamafile/v1/completions" in shown
+    assert "max_completion_tokens, max_tokens" in shown
+
+
+def test_the_document_is_what_the_tables_say() -> None:
+    """Run `segue dialects --markdown > docs/dialects.md` after changing a table."""
+    assert DOCS.read_text() == run("--markdown")

@@ -1,0 +1,84 @@
+"""What holds for every operation of every dialect, whatever its tables say."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.dialects import DIALECTS
+from segue.dialects.base import Operation, Stamp
+from segue.errors import RequestError
+
+STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
+OPERATIONS = {
+    f"{dialect.name}{operation.path}": operation
+    for dialect in DIALECTS
+    for operation in dialect.operations
+}
+GOOD = {"model": "m", "prompt": "a", "input_prefix": "a", "input_suffix": "b"}
+
+
+def good_body(operation: Operation) -> dict[str, Any]:
+    return {row.name: GOOD[row.name] for row in operation.table.rows if row.name in GOOD}
+
+
+def refusal(operation: Operation, body: Any) -> RequestError | None:
+    try:
+        operation.parse(body, STAMP)
+    except RequestError as error:
+        return error
+    return None
+
+
+numbers = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.sampled_from([-(2**63), 2**31, 2**53 + 1, 2**63, 2**64, 10**400, -0.0, 1e308]),
+)
+scalars = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=8))
+KEYS = ["type", "value", "function", "name", "schema", "json", "text", "filename", "parameters"]
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.one_of(st.text(max_size=3), st.sampled_from(KEYS)), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@given(st.data())
+@settings(max_examples=60)
+def test_any_json_is_a_call_or_a_request_error(name: str, data: st.DataObject) -> None:
+    """One to four fields of a good request hold something odd: a 400 that says which, or a call."""
+    operation = OPERATIONS[name]
+    names = sorted({each for row in operation.table.rows for each in row.spellings})
+    odd = data.draw(st.dictionaries(st.sampled_from(names), values, max_size=4))
+    body: dict[str, Any] = good_body(operation)
+    for path, value in odd.items():
+        *groups, last = path.split(".")
+        inside = body
+        for group in groups:
+            inside = inside.setdefault(group, {}) if isinstance(inside, dict) else {}
+        inside[last] = value
+    error = refusal(operation, body)
+    assert error is None or (error.status == 400 and error.param)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_null_is_absent_where_a_row_says_so(name: str) -> None:
+    operation = OPERATIONS[name]
+    good = good_body(operation)
+    rows = [row for row in operation.table.rows if row.nullable and row.name not in good]
+    flat = {each: None for row in rows for each in row.spellings if "." not in each}
+    groups = {each.partition(".")[0]: None for row in rows for each in row.spellings if "." in each}
+    assert operation.parse({**flat, **groups, **good}, STAMP) == operation.parse(good, STAMP)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_unknown_fields_are_named_and_nothing_else(name: str) -> None:
+    operation = OPERATIONS[name]
+    call = operation.parse({**good_body(operation), "banana": 1, "apple": None}, STAMP)
+    assert call.ignored == ("banana",)

@@ -1,0 +1,91 @@
+import math
+from typing import Any
+
+import pytest
+
+from segue.dialects.base import Call, Stamp
+from segue.dialects.ollama import OLLAMA, text
+from segue.dialects.ollama.pages import _short
+from segue.errors import BY_CODE, Overloaded, UnknownModel
+from segue.types import CUT_FIRST, Prompt, Sampling, Truncation
+
+STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
+GENERATE, TEXT = OLLAMA.operations
+
+
+def generate(**body: Any) -> Call:
+    return GENERATE.parse({"model": "m", "prompt": "a", **body}, STAMP)
+
+
+def test_defaults_are_ollamas() -> None:
+    call = generate()
+    assert call.stream
+    assert call.request.max_tokens is None
+    assert call.request.sampling == Sampling(
+        seed=99,
+        order=CUT_FIRST,
+        temperature=0.8,
+        top_k=40,
+        top_p=0.9,
+        penalty_window=64,
+        penalize_prompt=True,
+    )
+    call = TEXT.parse({"model": "m", "prompt": "a"}, STAMP)
+    assert not call.stream
+    assert call.request.max_tokens is None
+    sampling = call.request.sampling
+    assert (sampling.temperature, sampling.top_p, sampling.top_k) == (1.0, 1.0, 40)
+
+
+def test_options() -> None:
+    options = {"num_predict": -2, "top_p": 7, "top_k": -5, "repeat_last_n": -9, "num_ctx": 9}
+    call = generate(options=options)
+    assert call.request.max_tokens is None
+    sampling = call.request.sampling
+    assert (sampling.top_p, sampling.top_k, sampling.penalty_window) == (1.0, 0, -1)
+    assert call.ignored == ("options.num_ctx",)
+
+
+@pytest.mark.parametrize(
+    ("body", "truncation", "ignored"),
+    [
+        ({}, None, ()),
+        ({"truncate": False}, None, ()),
+        ({"truncate": True}, Truncation(num_kept=4), ()),
+        ({"truncate": True, "options": {"num_keep": 9}}, Truncation(num_kept=9), ()),
+        ({"options": {"num_keep": 9}}, None, ("options.num_keep",)),
+    ],
+)
+def test_truncation(
+    body: dict[str, Any], truncation: Truncation | None, ignored: tuple[str, ...]
+) -> None:
+    call = generate(**body)
+    assert (call.request.truncation, call.ignored) == (truncation, ignored)
+
+
+@pytest.mark.parametrize(
+    ("keep_alive", "seconds"), [("5m", 300.0), (0, 0.0), (-1, math.inf), (None, None)]
+)
+def test_keep_alive(keep_alive: Any, seconds: float | None) -> None:
+    assert generate(keep_alive=keep_alive).keep_s == seconds
+
+
+def test_prompts() -> None:
+    assert generate(prompt="").request.prompts == ()
+    assert generate(prompt="", suffix="b").request.prompts == (Prompt(("",)),)
+    assert generate(model="m:latest").request.model == "m"
+
+
+def test_errors() -> None:
+    busy = OLLAMA.error(Overloaded("full"))
+    assert (busy.status, busy.body) == (503, {"error": "full"})
+    missing = text.error_reply(UnknownModel("no such", "model"))
+    assert missing.body["error"]["type"] == "not_found_error"
+    for leaf in BY_CODE.values():
+        reply = OLLAMA.error(leaf("why"))
+        assert isinstance(reply.body, str) or reply.body == {"error": "why"}
+
+
+def test_sizes_are_short() -> None:
+    sizes = (134_515_008, 7_615_616_512, 1_000, 0)
+    assert [_short(size) for size in sizes] == ["134.5M", "7.616B", "1K", "0"]

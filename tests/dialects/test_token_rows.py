@@ -1,0 +1,71 @@
+from typing import Any
+
+import pytest
+
+from segue.dialects.base import Call, Stamp
+from segue.dialects.openai import OPENAI
+from segue.errors import InvalidField
+from segue.types import Prompt, Truncation
+
+STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
+
+
+def parse(**body: Any) -> Call:
+    return OPENAI.operations[0].parse({"prompt": ["a", [1, 2]], **body}, STAMP)
+
+
+def test_special_tokens() -> None:
+    plain = parse().request
+    assert plain.prompts == (Prompt(("a",)), Prompt(((1, 2),)))
+    assert not plain.show_special
+    request = parse(add_special_tokens=False, skip_special_tokens=False).request
+    assert request.prompts == (Prompt(("a",), False), Prompt(((1, 2),), False))
+    assert request.show_special
+    same = parse(add_special_tokens=True, skip_special_tokens=True)
+    assert same.request == plain
+
+
+@pytest.mark.parametrize(
+    ("body", "truncation"),
+    [
+        ({}, None),
+        ({"truncate_prompt_tokens": 5}, Truncation(max_tokens=5)),
+        ({"truncate_prompt_tokens": -1}, Truncation()),
+        (
+            {"truncate_prompt_tokens": 5, "truncation_side": "right"},
+            Truncation(max_tokens=5, side="end"),
+        ),
+        ({"truncation_side": "right"}, None),
+    ],
+)
+def test_truncation(body: dict[str, Any], truncation: Truncation | None) -> None:
+    assert parse(**body).request.truncation == truncation
+
+
+def test_a_side_alone_is_named_as_ignored() -> None:
+    assert parse(truncation_side="left").ignored == ("truncation_side",)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"truncate_prompt_tokens": 5, "truncate_sequence": True},
+        {"truncate_prompt_tokens": -2},
+        {"truncate_prompt_tokens": 5, "truncation_side": "middle"},
+        {"skip_special_tokens": "no"},
+    ],
+)
+def test_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(InvalidField) as error:
+        parse(**body)
+    assert error.value.param in body
+
+
+def test_ollamas_options_are_known_at_the_root() -> None:
+    options = {"num_predict": 7, "temperature": 0.5, "repeat_penalty": 1.2, "num_ctx": 9}
+    call = parse(options=options, keep_alive="1m")
+    assert call.request.max_tokens == 7
+    assert call.request.sampling.temperature == 0.5
+    assert call.request.sampling.repetition_penalty == 1.2
+    assert call.ignored == ("options.num_ctx",)
+    assert call.keep_s == 60.0

@@ -1,0 +1,82 @@
+from typing import Any
+
+import pytest
+
+from segue.dialects.base import Call, Stamp
+from segue.dialects.vllm import VLLM
+from segue.errors import (
+    BY_CODE,
+    EngineDied,
+    EngineFault,
+    InvalidField,
+    Overloaded,
+    PromptTooLong,
+    SegueError,
+    Unauthorized,
+    UnknownModel,
+    UnsupportedMedia,
+    WrongMethod,
+)
+
+STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
+
+
+def parse(**body: Any) -> Call:
+    return VLLM.operations[0].parse({"prompt": "a", **body}, STAMP)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "param"),
+    [
+        (InvalidField("n must be 1", "n"), 400, "BadRequestError", "n"),
+        (PromptTooLong("too long", "prompt"), 400, "BadRequestError", "input_tokens"),
+        (UnsupportedMedia("not JSON"), 400, "BadRequestError", None),
+        (UnknownModel("no such", "model"), 404, "NotFoundError", "model"),
+        (Overloaded("full"), 503, "Service Unavailable", None),
+        (EngineDied("gone"), 503, "ServiceUnavailableError", None),
+        (EngineFault("broken"), 500, "InternalServerError", None),
+    ],
+)
+def test_errors(error: SegueError, status: int, kind: str, param: str | None) -> None:
+    reply = VLLM.error(error)
+    assert reply.status == status
+    detail = reply.body["error"]
+    assert (detail["type"], detail["param"], detail["code"]) == (kind, param, status)
+    assert detail["message"].startswith(error.message)
+
+
+def test_errors_of_the_framework_under_it() -> None:
+    assert VLLM.error(Unauthorized("no key")).body == {"error": "Unauthorized"}
+    assert VLLM.error(WrongMethod("use POST")).body == {"detail": "Method Not Allowed"}
+
+
+def test_every_error_has_a_shape() -> None:
+    for leaf in BY_CODE.values():
+        reply = VLLM.error(leaf("why"))
+        assert {"error", "detail"} & reply.body.keys()
+
+
+def test_numbers_are_read_leniently() -> None:
+    call = parse(max_tokens="5", temperature="0.5", n=True, top_k=-1, logit_bias={"7": 500})
+    assert (call.request.max_tokens, call.request.n) == (5, 1)
+    sampling = call.request.sampling
+    assert (sampling.temperature, sampling.top_k) == (0.5, 0)
+    assert sampling.logit_bias == {7: 100.0}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["n", "min_tokens", "ignore_eos", "bad_words", "use_beam_search", "priority"],
+)
+def test_null_is_refused_where_vllm_refuses_it(name: str) -> None:
+    with pytest.raises(InvalidField) as error:
+        parse(**{name: None})
+    assert error.value.param == name
+
+
+def test_the_id_is_the_clients_own() -> None:
+    by_body = parse(request_id="mine")
+    assert VLLM.operations[0].renderer(by_body)._make_head()["id"] == "cmpl-mine"  # type: ignore[attr-defined]
+    by_header = Stamp(request_id="r", public_id="header", created=5, seed=1, fingerprint="f")
+    call = VLLM.operations[0].parse({"prompt": "a", "request_id": "mine"}, by_header)
+    assert VLLM.operations[0].renderer(call)._make_head()["id"] == "cmpl-header"  # type: ignore[attr-defined]

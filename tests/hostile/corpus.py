@@ -1,0 +1,108 @@
+"""The corpus of hostile requests: *.json beside this file, each a list of cases.
+
+    name, source     what it is and the advisory, thread or row it comes from
+    body             a JSON object; {"$times": [x, n]} stands for x repeated n times
+    raw              or the body as text: a string, or a list of [text, times]
+    latin1           or as bytes, a character each
+    bytes            or everything that is sent, head included, in the form of raw
+    path, headers    /v1/completions and none where not given
+    expect           refused: 4xx · served: 200 · answered: anything below 500 · closed: 4xx or the connection's end
+    max_seconds      1 where not given
+
+$PORT stands for a port of this machine where somebody listens whom no request may reach.
+"""
+
+import contextlib
+import json
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HEAD = b"POST %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: %d\r\n"
+JSON = {"content-type": "application/json"}
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    source: str
+    expect: str
+    body: Any = None
+    raw: Any = None
+    latin1: str | None = None
+    bytes: Any = None
+    path: str = "/v1/completions"
+    headers: dict[str, str] = field(default_factory=dict)
+    max_seconds: float = 1.0
+
+    def request(self, port: int) -> bytes:
+        """All that is sent; `port` is the one nobody may call."""
+        if self.bytes is not None:
+            return _joined(self.bytes)
+        if self.latin1 is not None:
+            body = self.latin1.encode("latin-1")
+        elif self.raw is not None:
+            body = _joined(self.raw)
+        else:
+            body = json.dumps(_expanded(self.body)).encode()
+        body = body.replace(b"$PORT", b"%d" % port)
+        head = HEAD % (self.path.encode(), len(body))
+        lines = [f"{name}: {value}\r\n".encode() for name, value in (JSON | self.headers).items()]
+        return head + b"".join(lines) + b"\r\n" + body
+
+    def accepts(self, status: int) -> bool:
+        """0 is a connection that ended without an answer."""
+        return {
+            "refused": 400 <= status < 500,
+            "served": status == 200,
+            "answered": 200 <= status < 500 or status == 501,
+            "closed": status == 0 or 400 <= status < 500,
+        }[self.expect]
+
+
+def _joined(text: str | list[tuple[str, int]]) -> bytes:
+    pieces = [(text, 1)] if isinstance(text, str) else text
+    return b"".join(piece.encode() * times for piece, times in pieces)
+
+
+def _expanded(value: Any) -> Any:
+    if isinstance(value, dict):
+        if list(value) == ["$times"]:
+            what, times = value["$times"]
+            return what * times
+        return {key: _expanded(inner) for key, inner in value.items()}
+    return value
+
+
+def send(address: tuple[str, int], request: bytes, timeout_s: float = 20.0) -> int:
+    """The status of the answer, once all of it has come; 0 where there is none."""
+    received = b""
+    with socket.create_connection(address, timeout=timeout_s) as client:
+        with contextlib.suppress(
+            ConnectionError
+        ):  # refused before all was sent: there is an answer
+            client.sendall(request)
+        try:
+            while data := client.recv(1 << 16):
+                received += data
+                if _is_whole(received):
+                    break
+        except ConnectionError:  # what was sent and not read resets the connection
+            pass
+    return int(received.split(b" ", 2)[1]) if received.startswith(b"HTTP/1.1 ") else 0
+
+
+def _is_whole(received: bytes) -> bool:
+    head, _, body = received.partition(b"\r\n\r\n")
+    lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return bool(lengths) and len(body) >= int(lengths[0].split(b":")[1])
+
+
+def cases() -> list[Case]:
+    folder = Path(__file__).parent
+    return [
+        Case(**fields)
+        for file in sorted(folder.glob("*.json"))
+        for fields in json.loads(file.read_text())
+    ]

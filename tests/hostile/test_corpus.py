@@ -1,0 +1,124 @@
+"""Every case of the corpus, alone and beside streams whose bytes must not change."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from segue.runners.fake import FakeLoader
+from segue.server.origins import Hosts
+from tests.hostile.corpus import Case, cases, send
+from tests.live import Live
+
+CASES = cases()
+NUM_VICTIMS = 3
+VICTIM = {
+    "prompt": "The victim's own words, ",
+    "max_tokens": 120,
+    "seed": 5,
+    "stream": True,
+    "logprobs": 2,
+    "n": 2,
+    "cache_prompt": False,
+}
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    with Live(FakeLoader(), hosts=Hosts("127.0.0.1")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def trap() -> Iterator[socket.socket]:
+    """A port that prompts and fields name, and that nobody may call."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        yield listener
+
+
+def read_victim(client: httpx2.Client) -> list[Any]:
+    """The stream's choices in order, without the id and the time of its chunks."""
+    with client.stream("POST", "/v1/completions", json=VICTIM) as answer:
+        lines = [line for line in answer.iter_lines() if line]
+    return [line.partition('"choices"')[2] for line in lines]
+
+
+class Victims:
+    """Streams that run again and again in the background, each held against the first."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        with httpx2.Client(base_url=live.url, timeout=30) as client:
+            self._reference = read_victim(client)
+        self._is_over = threading.Event()
+        self.num_read = 0
+        self.changed: list[Any] = []
+        self._threads = [threading.Thread(target=self._read) for _ in range(NUM_VICTIMS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self) -> None:
+        with httpx2.Client(base_url=self._live.url, timeout=30) as client:
+            while not self._is_over.is_set():
+                read = read_victim(client)
+                self.num_read += 1
+                if read != self._reference:
+                    self.changed.append(read)
+
+    def stop(self) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def victims(live: Live) -> Iterator[Victims]:
+    running = Victims(live)
+    yield running
+    running.stop()
+
+
+def check(live: Live, trap: socket.socket, case: Case, seconds: float) -> None:
+    begun = time.monotonic()
+    status = send((live.host, live.port), case.request(trap.getsockname()[1]))
+    elapsed = time.monotonic() - begun
+    assert case.accepts(status), f"{case.name}: {status} where {case.expect} is right"
+    assert elapsed < case.max_seconds + seconds
+    with pytest.raises(BlockingIOError):
+        trap.accept()
+
+
+def ids(case: Case) -> str:
+    return f"{case.source}: {case.name}".encode("unicode_escape").decode()[:80]
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+def test_alone(live: Live, trap: socket.socket, case: Case) -> None:
+    check(live, trap, case, seconds=1.0)  # a busy machine
+
+
+def test_nothing_is_left_behind(live: Live) -> None:
+    """Once all of them have been answered, no slot is busy and the worker is the first one still."""
+    deadline = time.monotonic() + 10
+    while (stats := live.stats()).running + stats.waiting and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (stats.running, stats.waiting, stats.restarts) == (0, 0, 0)
+    assert live.complete(max_tokens=4).status_code == 200
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+def test_beside_victims(live: Live, trap: socket.socket, victims: Victims, case: Case) -> None:
+    check(live, trap, case, seconds=4.0)
+    assert victims.changed == []
+
+
+def test_the_victims_never_noticed(live: Live, victims: Victims) -> None:
+    victims.stop()
+    assert victims.changed == []
+    assert victims.num_read > 20
+    assert live.stats().restarts == 0

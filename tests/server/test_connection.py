@@ -1,0 +1,246 @@
+"""Raw bytes at the socket: whatever comes, the answer is a 4xx or the end, soon, and the server goes on."""
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from segue.server import connection
+from segue.types import Delta, Event, Prompted
+from tests.fakes import Pause, speak
+from tests.server.conftest import Launch, Live
+
+BODY = b'{"prompt":"a","stream":true}'
+POST = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (
+    len(BODY),
+    BODY,
+)
+GET = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+def exchange(live: Live, *parts: bytes, timeout: float = 10.0) -> bytes:
+    """Everything the server sends until it closes the connection or falls silent for a moment."""
+    with socket.create_connection((live.host, live.port), timeout=timeout) as client:
+        received = b""
+        try:
+            for part in parts:
+                client.sendall(part)
+            client.settimeout(timeout)
+            while data := client.recv(65536):
+                received += data
+                client.settimeout(0.3)
+        except (TimeoutError, ConnectionError):
+            pass
+        return received
+
+
+def status(answer: bytes) -> int:
+    assert answer.startswith(b"HTTP/1.1 "), answer[:80]
+    return int(answer.split()[1])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a TLS handshake
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GARBAGE\r\n\r\n",
+        b"GET / HTTP/9.9\r\nhost: x\r\n\r\n",
+        b"GET @evil HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"CONNECT evil:443 HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: x\r\nbad header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: x\r\na\x00b: c\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999999999\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n",
+    ],
+)
+def test_malformed_requests(live: Live, sent: bytes) -> None:
+    answer = exchange(live, sent)
+    assert 400 <= status(answer) < 500
+    assert live.complete().status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 200 + b"\r\n", 431),
+        (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 2_000_000, 431),  # never ends
+        (
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+            b"1\r\n{\r\n0\r\n" + b"trailer: x\r\n" * 10_000,
+            431,
+        ),
+        (
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1;"
+            + b"x" * 2_000_000,
+            431,
+        ),
+    ],
+)
+def test_heads_are_bounded(live: Live, sent: bytes, code: int) -> None:
+    answer = exchange(live, sent)
+    # What was sent beyond the bound may reset the connection before the answer is read.
+    assert not answer or status(answer) == code
+    if answer:
+        assert b'{"error":{' in answer
+    assert live.complete().status_code == 200
+
+
+def test_ordinary_oddities_are_served(live: Live) -> None:
+    for sent in (
+        b"\r\n\r\n" + GET,
+        b"GET http://evil/livez HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET /livez HTTP/1.0\r\n\r\n",
+        GET.replace(b"\r\n\r\n", b"\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n"),
+        GET.replace(b"\r\n\r\n", b"\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"),
+    ):
+        assert status(exchange(live, sent)) == 200
+
+
+def test_a_head_that_trickles_is_cut_off(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slowloris: nothing is answered, nothing is kept."""
+    monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 0.3)
+    live = launch(max_body_bytes=1000)
+    for part in (b"", b"GET / HTTP/1.1\r\nho", b"\r\n"):
+        begun = time.monotonic()
+        with socket.create_connection((live.host, live.port), timeout=10) as client:
+            client.sendall(part)
+            assert client.recv(100) == b""
+        assert time.monotonic() - begun < 5
+    # The clock runs for every request of a connection, not only for the first.
+    with socket.create_connection((live.host, live.port), timeout=10) as client:
+        client.sendall(GET)
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        client.sendall(b"GET / HT")
+        assert client.recv(100) == b""
+
+
+def test_pipelined_requests_are_not_run(live: Live) -> None:
+    """One at a time: the first is answered in full, then the connection closes."""
+    answer = exchange(live, GET + GET + GET)
+    assert answer.count(b"HTTP/1.1 200") == 1
+    assert b"connection: close" in answer
+
+
+def test_garbage_behind_a_running_request_does_not_spoil_its_answer(launch: Launch) -> None:
+    pause = Pause()
+
+    def script(request: object) -> Iterator[Event | Pause | Exception]:
+        yield from (Prompted(0, (1,), 0), Delta(0, "one", (1,)), pause)
+        yield from list(speak("a")(live.engine.requests[0]))[1:]
+
+    live = launch(script)
+    with socket.create_connection((live.host, live.port), timeout=10) as client:
+        client.sendall(POST)
+        received = client.recv(65536)
+        client.sendall(b"\x00\xff garbage \r\n\r\n" + GET)
+        live.release(pause)
+        while data := client.recv(65536):
+            received += data
+    assert received.count(b"HTTP/1.1") == 1
+    assert received.rstrip(b"\r\n0").endswith(b"[DONE]")
+
+
+def reset(client: socket.socket) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+GOODBYES: dict[str, Callable[[socket.socket], None]] = {
+    "fin": lambda client: client.close(),
+    "half": lambda client: client.shutdown(socket.SHUT_WR),
+    "rst": reset,
+}
+
+
+@pytest.mark.parametrize("goodbye", GOODBYES)
+@pytest.mark.parametrize("is_pipelined", [False, True])
+@pytest.mark.parametrize("has_begun", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_that_leaves_frees_its_request(
+    launch: Launch, goodbye: str, is_pipelined: bool, has_begun: bool, streamed: bool
+) -> None:
+    """Also when a second request was sent behind it, of which uvicorn would lose sight."""
+    start: list[Event] = [Prompted(0, (1,), 0), Delta(0, "one", (1,))] if has_begun else []
+    live = launch(lambda _: [*start, Pause()])
+    body = b'{"prompt":"a","stream":%b}' % (b"true" if streamed else b"false")
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+    client = socket.create_connection((live.host, live.port), timeout=10)
+    client.sendall(head + body)
+    assert live.engine.started.wait(10)
+    if is_pipelined:
+        client.sendall(head + body)
+    GOODBYES[goodbye](client)
+    assert live.engine.closed.wait(5)
+    client.close()
+
+
+def test_a_client_that_stops_reading_is_dropped(launch: Launch) -> None:
+    """Its request ends in the engine, and others never notice."""
+    much = [Delta(0, "x" * 10_000, (1,))] * 2000
+    live = launch(lambda _: [Prompted(0, (1,), 0), *much, Pause()], write_timeout_s=0.3)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(10)
+        client.connect((live.host, live.port))
+        client.sendall(POST)
+        assert client.recv(100)
+        assert live.engine.closed.wait(10)
+        live.engine.script = speak("other")
+        assert live.complete().status_code == 200
+
+
+PIECES = [
+    GET,
+    POST,
+    BODY,
+    b"\r\n",
+    b"host: x\r\n",
+    b"GET / ",
+    b"HTTP/1.1\r\n",
+    b"\x00",
+    b": ",
+    b"transfer-encoding: chunked\r\n",
+    b"content-length: 5\r\n",
+    b"5\r\nhello\r\n",
+]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.lists(
+            st.sampled_from(PIECES),
+            max_size=8,
+        ).map(b"".join),
+    )
+)
+def test_any_bytes_at_all(live: Live, sent: bytes) -> None:
+    """Never a 5xx, never silence for ever: what is incomplete ends when the client does."""
+    answers: list[bytes] = []
+
+    def talk() -> None:
+        with socket.create_connection((live.host, live.port), timeout=10) as client:
+            try:
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+                answers.append(client.recv(1 << 20))
+            except ConnectionError:
+                answers.append(b"")
+
+    talking = threading.Thread(target=talk)
+    talking.start()
+    talking.join(10)
+    (answer,) = answers
+    assert not answer or status(answer) < 500

@@ -1,0 +1,54 @@
+import logging
+
+import pytest
+
+from tests.server.conftest import Launch, Live
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.name == "segue.access"]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO)
+    return caplog
+
+
+def test_one_line_a_request_without_its_content(live: Live, log: pytest.LogCaptureFixture) -> None:
+    body = {"prompt": "my diary", "stream": True, "user": "me"}
+    answer = live.client.post("/v1/completions", json=body, headers={"x-request-id": "abc"})
+    live.client.get("/livez")
+    (line,) = [line for line in lines(log) if "/livez" not in line]  # which ends first is open
+    assert line.startswith("abc POST '/v1/completions' 200 engine_id=")
+    assert "model=tiny prompt=8 completion=2 first_ms=" in line
+    assert "total_ms=" in line
+    for secret in ("diary", "one two", "me "):
+        assert secret not in log.text
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/%1b%5b2J", "/a%0d%0aINFO%20forged", "/" + "x" * 5000])
+def test_a_path_stays_one_short_line(live: Live, log: pytest.LogCaptureFixture, path: str) -> None:
+    live.client.get(path)
+    (line,) = lines(log)
+    assert line.isascii()
+    assert line.isprintable()
+    assert len(line) < 400
+
+
+def test_refusals_have_their_line_too(launch: Launch, log: pytest.LogCaptureFixture) -> None:
+    live = launch(max_body_bytes=1000)
+    live.complete(prompt="x" * 2000)
+    live.complete(n=0)
+    assert [line.split()[3] for line in lines(log)] == ["413", "400"]
+
+
+def test_prompts_are_logged_only_when_asked_for(
+    launch: Launch, log: pytest.LogCaptureFixture
+) -> None:
+    live = launch(log_prompts=True)
+    live.complete(prompt="my\ndiary\x1b[2J" + "x" * 10_000)
+    (line,) = [r.getMessage() for r in log.records if "diary" in r.getMessage()]
+    assert line.isprintable()
+    assert len(line) < 5000

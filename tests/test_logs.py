@@ -1,0 +1,92 @@
+import io
+import logging
+import threading
+
+import pytest
+
+from segue import logs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[2J",
+        "a\r\nINFO segue: all is well",
+        "\x9b31m",
+        "\u202eevil",
+        "\u2028",
+        "\x00",
+        "\ud800",
+    ],
+)
+def test_no_text_can_steer_a_terminal_or_begin_a_line(text: str) -> None:
+    escaped = logs.escape(text)
+    assert escaped.isprintable()
+    assert len(escaped.splitlines()) == 1
+    escaped.encode()
+
+
+def test_ordinary_text_stays_as_it_is() -> None:
+    assert logs.escape("größer → 東京 \\n [red]") == "größer → 東京 \\n [red]"
+
+
+def test_records_and_tracebacks() -> None:
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(logs.Formatter("%(levelname)s %(message)s"))
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    logger.info("model %s", "x\nERROR forged")
+    try:
+        raise ValueError("y\nERROR forged\x1b[2J")
+    except ValueError:
+        logger.exception("it failed")
+    first, second, *trace = out.getvalue().splitlines()
+    assert first == "INFO model x\\nERROR forged"
+    assert second == "ERROR it failed"
+    assert all(line.startswith("    ") for line in trace)
+    assert "\x1b" not in out.getvalue()
+
+
+class Stuck(logging.Handler):
+    """As a pipe is whose reader stands still."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.go.wait(10)
+        self.lines.append(record.getMessage())
+
+
+def test_a_log_that_nobody_reads_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_MAX_WAITING", 10)
+    stuck = Stuck()
+    handler = logs.Background(stuck)
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    for number in range(1000):
+        logger.info("line %d", number)
+    stuck.go.set()
+    handler.close()
+    assert 10 <= len(stuck.lines) <= 12
+    assert stuck.lines[0] == "line 0"
+
+
+def test_what_was_dropped_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_MAX_WAITING", 2)
+    stuck = Stuck()
+    handler = logs.Background(stuck)
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    for number in range(10):
+        logger.info("line %d", number)
+    stuck.go.set()
+    while len(stuck.lines) < 2:
+        pass
+    logger.info("last")
+    handler.close()
+    assert any("lines before this one were dropped" in line for line in stuck.lines)
+    assert "last" in stuck.lines[-1]

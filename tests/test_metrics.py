@@ -1,0 +1,39 @@
+from prometheus_client.parser import text_string_to_metric_families
+
+from segue.metrics import ROWS, Metrics
+from segue.types import Stats
+
+
+def read(exposition: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+    }
+
+
+def test_every_row_is_told_for_every_model() -> None:
+    stats = {"a": Stats(running=3, prompt_tokens=5), "b": Stats(decode_s=1.5)}
+    samples = read(Metrics().exposition(stats))
+    assert samples[("segue_running", ("a",))] == 3
+    assert samples[("segue_prompt_tokens_total", ("a",))] == 5
+    assert samples[("segue_decode_seconds_total", ("b",))] == 1.5
+    assert sum(labels == ("a",) for _, labels in samples) == len(ROWS)
+
+
+def test_every_figure_of_an_engine_has_a_row() -> None:
+    """Each of them, set alone, shows."""
+    for field in Stats.__struct_fields__:
+        samples = read(Metrics().exposition({"a": Stats(**{field: 7})}))
+        assert 7 in samples.values(), field
+
+
+def test_requests_are_observed_once() -> None:
+    metrics = Metrics()
+    metrics.observe(200, 0.02, 0.3)
+    metrics.observe(404, None, 0.001)
+    samples = read(metrics.exposition({}))
+    assert samples[("segue_answers_total", ("200",))] == 1
+    assert samples[("segue_answers_total", ("404",))] == 1
+    assert samples[("segue_request_seconds_count", ())] == 1
+    assert samples[("segue_time_to_first_token_seconds_bucket", ("0.025",))] == 1

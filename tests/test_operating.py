@@ -1,0 +1,181 @@
+"""The server as its operator starts, watches and stops it: a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.serving import Served, serving
+
+SECRET = "s3cret-0123456789abcdef"
+TOKEN = "hf_t0ken-0123456789"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Served]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEGUE_API_KEY", f"ada:{SECRET}")
+        patch.setenv("HF_TOKEN", TOKEN)
+        with serving("--runner", "fake", "--log-level", "debug") as served:
+            yield served
+
+
+def test_keys_are_never_said(guarded: Served) -> None:
+    headers = {"authorization": f"Bearer {SECRET}"}
+    with httpx2.Client(base_url=guarded.url, timeout=20) as client:
+        answers = [
+            client.post("/v1/completions", json={"prompt": "a"}, headers=headers),
+            client.post("/v1/completions", json={"prompt": "a"}, headers={"x-api-key": "no"}),
+            client.get("/health"),
+            client.get("/props", headers=headers),
+            client.get("/metrics", headers=headers),
+            client.get("/" + SECRET[:3], headers=headers),
+        ]
+    assert [answer.status_code for answer in answers[:3]] == [200, 401, 200]
+    deadline = time.monotonic() + 10  # the log is written behind the answers
+    while len([line for line in guarded.log if "segue.access" in line]) < len(answers):
+        assert time.monotonic() < deadline, guarded.log
+        time.sleep(0.01)
+    said = "".join(guarded.log) + "".join(f"{a.headers} {a.text}" for a in answers)
+    assert "key=ada" in said
+    assert SECRET not in said
+    assert TOKEN not in said
+    if Path("/proc").exists():
+        shown = Path(f"/proc/{guarded.process.pid}/cmdline").read_text()
+        assert SECRET not in shown
+
+
+def test_keys_are_not_printed_with_the_settings() -> None:
+    command = [sys.executable, "-m", "segue", "serve", "--print-config", "--api-key", SECRET]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "max_queue" in printed.stdout
+    assert SECRET not in printed.stdout + printed.stderr
+
+
+def test_a_bad_key_is_not_repeated() -> None:
+    command = [sys.executable, "-m", "segue", "serve", "--runner", "fake", "--api-key"]
+    ran = subprocess.run([*command, f"{SECRET} x"], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "an API key must be" in ran.stderr
+    assert SECRET not in ran.stderr
+
+
+def test_open_to_the_network_without_keys_is_said_loudly(
+    guarded: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SEGUE_API_KEY")
+    with serving("--runner", "fake", "--host", "0.0.0.0") as served:
+        assert any("ANYBODY" in line for line in served.log)
+    assert served.process.returncode == 0
+    assert not any("ANYBODY" in line for line in guarded.log)
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
+def test_one_port_is_open_and_no_other(guarded: Served) -> None:
+    """Nothing of the server listens but where it said so: no control port, no port of a library."""
+    inodes: set[str] = set()
+    pids = [guarded.process.pid, *children(guarded.process.pid)]
+    assert len(pids) >= 2
+    for pid in pids:
+        for fd in Path(f"/proc/{pid}/fd").iterdir():
+            target = os.readlink(fd) if fd.is_symlink() else ""
+            inodes |= {target[8:-1]} if target.startswith("socket:[") else set()
+    listening = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"):
+        for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else ():
+            fields = line.split()
+            if fields[9] in inodes and (fields[3] == "0A" or "udp" in table):
+                listening.add(int(fields[1].rpartition(":")[2], 16))
+    assert listening == {int(guarded.url.rpartition(":")[2])}
+
+
+def children(pid: int) -> list[int]:
+    stats = [p / "stat" for p in Path("/proc").iterdir() if p.name.isdigit()]
+    found = []
+    for stat in stats:
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+LOADING = """
+import time
+from dataclasses import dataclass
+from segue import assembly, cli, config
+from segue.dialects import DIALECTS
+from segue.engine.fleet import Fleet, Member
+from segue.server import listen
+from segue.server.app import create_app
+
+@dataclass(frozen=True)
+class SlowLoader:
+    def __call__(self):
+        print("loading", flush=True)
+        time.sleep(600)
+
+def fetch():
+    print("fetching", flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    settings = config.load({"drain_timeout_s": 1.0})
+    make = {MAKE}
+    fleet = Fleet([Member("x", (), assembly._starter(settings, make))])
+    server = listen.Server(create_app(fleet, DIALECTS), on_stop=fleet.close, drain_s=1.0)
+    listen.run(cli._serve(server, listen.bind("127.0.0.1", 0), fleet, settings))
+"""
+
+
+@pytest.mark.parametrize("make", ["fetch", "SlowLoader"])
+def test_stopped_while_it_fetches_or_loads(tmp_path: Path, make: str) -> None:
+    """Exit code 0, soon, and nobody stays behind: the pipe that all of them hold comes to its end."""
+    program = tmp_path / "loading.py"
+    program.write_text(LOADING.replace("{MAKE}", make))
+    environment = os.environ | {"PYTHONPATH": os.getcwd()}
+    with subprocess.Popen(
+        [sys.executable, str(program)], stdout=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == b""
+        assert process.wait(10) == 0
+        assert time.monotonic() - begun < 10
+
+
+def test_no_worker_outlives_a_killed_server() -> None:
+    """Also one that is in the middle of its work."""
+    with serving("--runner", "fake", "--context-length", "60000") as served:
+        body = {"prompt": "a", "stream": True, "max_tokens": 59_000, "logit_bias": {"256": -100}}
+        with (
+            httpx2.Client(base_url=served.url, timeout=20) as client,
+            client.stream("POST", "/v1/completions", json=body) as answer,
+        ):
+            next(answer.iter_bytes())
+            workers = children(served.process.pid)
+            assert workers
+            served.process.kill()
+            served.process.wait(10)
+    deadline = time.monotonic() + 10
+    while any(is_alive(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(is_alive(pid) for pid in workers)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
