@@ -98,7 +98,7 @@ def find_cuts(candidate: int, drawn: Drawn, suffix: Suffix) -> list[Cut]:
     for at in range(len(drawn.tokens) + 1):
         before = tuple(drawn.tokens[:at])
         known = drawn.chances[at] if at < len(drawn.chances) else {}
-        ends = {b"": suffix.tokens, **(suffix.spaced if is_free else {})}
+        ends = {b"": suffix.tokens, **(suffix.spaced if is_free and text else {})}
         for space, tail in ends.items():
             first = [known[tail[0]]] if tail and tail[0] in known else []
             cuts.append(Cut(candidate, before, text + space, tail, logprob, first))
