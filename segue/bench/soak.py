@@ -21,7 +21,6 @@ from segue.bench.served import Served, served
 from segue.bench.wire import Wire, get, request
 
 LIMITS = ("--max-queue", "48", "--num-slots", "16", "--step-timeout", "30")
-WARM_UP = 0.2  # of the time; memory is measured from there on
 QUIET_S = 20.0  # the longest that the last requests may take to be gone
 MAX_GROWTH = 0.05
 CROWD = 150
@@ -76,7 +75,7 @@ class Soak:
         self._counts: Counter[str] = Counter()
         self._texts: dict[int, bytes] = {}  # by seed, the first time
         self._recoveries: list[float] = []
-        self._last_good = 0.0
+        self._memory: list[int] = []
         self._is_deterministic = False
 
     async def run(self, seconds: float, kill_every_s: float) -> dict[str, Any]:
@@ -89,15 +88,16 @@ class Soak:
             *[self._repeat(self._spoil) for _ in range(2)],
             self._crowd(),
             self._kill(kill_every_s),
+            self._watch_memory(),
         ]
         tasks = [asyncio.create_task(actor) for actor in actors]
-        await asyncio.sleep(seconds * WARM_UP)
-        before = self._server.resident_bytes()["server"]
-        await asyncio.sleep(seconds * (1 - WARM_UP))
-        after = self._server.resident_bytes()["server"]
+        await asyncio.sleep(seconds)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        third = max(len(self._memory) // 3, 1)
+        # The least of each third: what a large request takes for a moment is not growth.
+        before, after = min(self._memory[third : 2 * third] or [1]), min(self._memory[-third:])
         names = ("finished", "left", "refused", "unavailable", "bad", "died", "broken", "changed")
         return {
             "seconds": round(seconds),
@@ -189,9 +189,14 @@ class Soak:
                 continue
             killed_at = time.monotonic()
             os.kill(worker, signal.SIGKILL)
-            while self._last_good < killed_at:
-                await asyncio.sleep(0.02)
-            self._recoveries.append(self._last_good - killed_at)
+            while (await self._get("/health")).status != 200:
+                await asyncio.sleep(0.05)
+            self._recoveries.append(time.monotonic() - killed_at)
+
+    async def _watch_memory(self) -> None:
+        while True:
+            self._memory.append(self._server.resident_bytes()["server"])
+            await asyncio.sleep(0.5)
 
     # --- accounts ---------------------------------------------------------------------------------
 
@@ -203,7 +208,6 @@ class Soak:
 
     def _note_good(self) -> None:
         self._counts["finished"] += 1
-        self._last_good = time.monotonic()
 
     def _note_end(self, why: str) -> None:
         status = why.partition(" ")[0]

@@ -65,6 +65,8 @@ class Feed:
             task.cancel()
         # The generator is closed before the endpoint returns: the next request finds the slot.
         await asyncio.wait((self._watch, self._pump))
+        # A cancelled task holds its frame, which holds us: with these the request would outlive itself.
+        del self._watch, self._pump
 
     async def take(self, patience_s: float = FOREVER_S) -> list[Event]:
         """Everything that arrived since the last call; empty if nothing does in `patience_s`."""

@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
@@ -135,3 +137,25 @@ def test_a_reader_that_stands_still_is_not_kept_for_ever(monkeypatch: pytest.Mon
     assert num_made <= 52
     assert isinstance(taken[-1], Failed)
     assert "not read fast enough" in taken[-1].message
+
+
+def test_a_feed_ends_with_its_request() -> None:
+    """Without waiting for the garbage collector: a request can hold megabytes."""
+
+    async def main() -> None:
+        async def source() -> AsyncGenerator[Event, None]:
+            return source_of(DELTAS, asyncio.Event())
+
+        async with Feed(source, silence) as reading:
+            await reading.take()
+        gone = weakref.ref(reading)
+        del reading
+        await asyncio.sleep(0)
+        assert gone() is None
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(main())
+    finally:
+        gc.enable()
