@@ -157,7 +157,7 @@ class Search:
         """Cuts to score up to their goals. None: `best` is the answer."""
         for depth, width, margin in self._stages:
             self._drop(width * self._n, margin)
-            if len(self._cuts) <= self._n and all(map(_is_compared, self._cuts)):
+            if len(self._cuts) == 1 and _is_compared(self._cuts[0]):
                 return []
             for cut in self._cuts:
                 cut.goal = min(depth, len(cut.tail))

@@ -155,12 +155,13 @@ class RankedJob(Job):
         pieces = self._pieces(sequence, tokens)
         is_known = pieces[:1] == [b""]  # the first token adds nothing to the prompt
         tokens = tokens[: self._longest + is_known]
+        num_shown = len(shown.text.encode())
         return Drawn(
             tokens,
             pieces[: len(tokens)],
             [LOWEST if score.logprob is None else score.logprob for score in shown.scores],
             [dict(zip(sequence.watched, row, strict=True)) for row in sequence.chances],
-            len(shown.text.encode()),
+            num_shown if num_shown < sum(map(len, pieces)) else None,
             self.request.sampling.min_tokens + is_known,
             None if sequence.guide is None else self._constrained_ends(sequence, len(tokens)),
         )
