@@ -7,6 +7,8 @@ from rich.table import Column, Table
 from segue.dialects import DIALECTS
 from segue.dialects.base import Dialect
 from segue.dialects.reference import by_table, entries, markdown, takers
+from segue.dialects.sampling_reference import sampling_markdown
+from segue.engine.sampler import STEPS
 
 NAMES = [dialect.name for dialect in DIALECTS]
 
@@ -14,10 +16,15 @@ NAMES = [dialect.name for dialect in DIALECTS]
 @click.command()
 @click.argument("name", type=click.Choice(NAMES), required=False)
 @click.option("--markdown", "as_markdown", is_flag=True, help="all of it, as docs/dialects.md")
-def dialects(name: str | None, as_markdown: bool) -> None:
+@click.option("--sampling", is_flag=True, help="how each one samples, as docs/sampling.md")
+def dialects(name: str | None, as_markdown: bool, sampling: bool) -> None:
     """Print which dialect takes which fields; with NAME, the fields of that one."""
     if as_markdown:
         click.echo(markdown(DIALECTS), nl=False)
+        return
+    if sampling:
+        steps: dict[str, str] = {name: step.meaning for name, step in STEPS.items()}
+        click.echo(sampling_markdown(DIALECTS, steps), nl=False)
         return
     console = Console(soft_wrap=False)
     if name is None:

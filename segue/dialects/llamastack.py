@@ -166,6 +166,10 @@ DIFFERENCES = (
         "Llama Stack leaves it to the provider; 16 is what OpenAI's and vLLM's have.",
     ),
     Difference(
+        "Answers have usage, which its documents leave out; errors have no instance.",
+        "The server has always sent the one and never the other; x-request-id tells occurrences apart.",
+    ),
+    Difference(
         "Fields that nobody knows are named in x-segue-ignored.",
         "Llama Stack hands them to the provider.",
     ),

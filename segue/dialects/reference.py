@@ -158,7 +158,7 @@ def _matrix(dialects: Sequence[Dialect]) -> str:
         [f"`{name}`", *("●" if is_taken else "" for is_taken in taken)]
         for name, taken in sorted(takers(dialects).items())
     ]
-    return _table(head, rows)
+    return as_table(head, rows)
 
 
 def _chapter(dialect: Dialect) -> str:
@@ -186,7 +186,7 @@ def _fields(operations: list[Operation], table: Table, base: Group | None = None
         [f"`{entry.name}`{_also(entry)}", entry.type, _code(entry.default), entry.doc]
         for entry in told
     ]
-    return "\n".join([*parts, _table(["field", "type", "default", "meaning"], rows)])
+    return "\n".join([*parts, as_table(["field", "type", "default", "meaning"], rows)])
 
 
 def _names(operations: list[Operation]) -> str:
@@ -200,7 +200,7 @@ def _paths(dialect: Dialect) -> str:
         [method, f"`/{dialect.name}{end.path}`", "yes" if end.is_native else "", end.doc]
         for method, end in ends
     ]
-    return _table(["method", "path", "also without prefix", ""], rows)
+    return as_table(["method", "path", "also without prefix", ""], rows)
 
 
 def _also(entry: Entry) -> str:
@@ -211,7 +211,8 @@ def _code(text: str) -> str:
     return f"`{text}`" if text and text != "required" else text
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def as_table(head: list[str], rows: list[list[str]]) -> str:
+    """In Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines) + "\n"
 

@@ -98,7 +98,7 @@ class Job:
 
     def _candidates(self, index: int, prompt: list[int], vocab_size: int) -> list[Sequence]:
         request = self.request
-        wanted = self._num_wanted(len(prompt))
+        wanted = self._num_wanted(index, len(prompt))
         made: list[Sequence] = []
         for candidate in range(self.num_candidates if wanted else 1):
             sampler = Sampler(
@@ -133,7 +133,7 @@ class Job:
             )
         return made
 
-    def _num_wanted(self, num_prompt: int) -> int:
+    def _num_wanted(self, index: int, num_prompt: int) -> int:
         room = self._context_length - num_prompt
         wanted = self.request.max_tokens
         return room if wanted is None else min(wanted, room)

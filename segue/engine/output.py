@@ -37,13 +37,15 @@ class Output:
         self._scores: list[tuple[int, TokenScore]] = []  # with the character each token starts at
         self.stopped_by: str | None = None
         self.is_dedented = False
+        self.num_known = 0  # bytes yet to come that the reader has already
 
     def push(self, token: int, piece: bytes, score: TokenScore | None) -> None:
         """One more token; `piece` is empty for those that have no text. Sets `stopped_by` on a match."""
         self._tokens.append(token)
         if score is not None:
             self._scores.append((self._num_decoded, score))
-        self._show(self._detokenizer.push(piece))
+        known, self.num_known = self.num_known, max(0, self.num_known - len(piece))
+        self._show(self._detokenizer.push(piece[known:]))
         self._num_exempt -= 1
 
     def take(self) -> Shown | None:

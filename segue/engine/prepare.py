@@ -4,6 +4,7 @@ import secrets
 from dataclasses import replace
 
 from segue.engine.constraint import Grammar
+from segue.engine.healing import heal
 from segue.engine.infill import end_tokens, lay_out, lay_out_plain
 from segue.engine.job import Filling, Job
 from segue.engine.middles import SCORED_SUFFIX, read_suffix
@@ -88,11 +89,27 @@ def _ranked(
     num_dropped = [each.num_dropped for each in laid]
     suffix = read_suffix(infill.suffix, vocab)
     check_ids(suffix.tokens, vocab.size, "suffix")
-    prompts = [each.tokens for each in laid]
+    healed = [
+        heal(request, prompt, each.tokens, vocab)
+        for prompt, each in zip(request.prompts, laid, strict=True)
+    ]
+    prompts = [
+        each.tokens if taken is None else each.tokens[:-1]
+        for each, taken in zip(laid, healed, strict=True)
+    ]
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
-    seed = _seed(request)
     return RankedJob(
-        request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling, suffix
+        request,
+        prompts,
+        _seed(request),
+        vocab,
+        capabilities,
+        rules,
+        num_dropped,
+        grammar,
+        filling,
+        suffix,
+        healed,
     )
 
 

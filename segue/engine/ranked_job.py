@@ -4,9 +4,12 @@ A job in two phases on the same scheduler: the candidates of the request are dra
 probes, sequences that generate nothing, score the suffix after cuts of them, round by round.
 """
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from segue.engine.constraint import Grammar
+from segue.engine.healing import Healed
 from segue.engine.job import REASONS, Filling, Job
 from segue.engine.middles import SCORED_SUFFIX, Cut, Drawn, Search, Suffix, find_cuts
 from segue.engine.output import Output, Shown
@@ -21,6 +24,7 @@ from segue.types import (
     Done,
     Event,
     Finished,
+    Prompted,
     TokenScore,
 )
 
@@ -41,8 +45,10 @@ class RankedJob(Job):
         grammar: Grammar | None,
         filling: Filling,
         suffix: Suffix,
+        healed: list[Healed | None],
     ) -> None:
         self._suffix = suffix
+        self._healed = healed  # an entry a prompt
         super().__init__(
             request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling
         )
@@ -53,6 +59,11 @@ class RankedJob(Job):
             sequence.watched = suffix.watched
             if sequence.candidate:
                 sequence.sampler.branch = sequence.candidate - is_drawn
+            if (taken := healed[sequence.prompt_index]) is not None:
+                sequence.sampler.openings = taken.openings
+                sequence.output.num_known = len(taken.text)
+        num_taken = sum(taken is not None for taken in healed)
+        self._usage = replace(self._usage, prompt_tokens=self._usage.prompt_tokens + num_taken)
         self._num_busy = [self.num_candidates] * len(prompts)
         self._searches: dict[int, Search] = {}
         self._probed: dict[Sequence, Cut] = {}
@@ -67,10 +78,15 @@ class RankedJob(Job):
     def num_candidates(self) -> int:
         return max(self.request.best_of or NUM_CANDIDATES, self.request.n)
 
-    def _num_wanted(self, num_prompt: int) -> int:
+    def _num_wanted(self, index: int, num_prompt: int) -> int:
+        """One more than asked for where the first may be the token that was taken back."""
         room = self._context_length - num_prompt - SCORED_SUFFIX
+        return min(self._longest + (self._healed[index] is not None), room)
+
+    @property
+    def _longest(self) -> int:
         wanted = self.request.max_tokens
-        return min(LONGEST_MIDDLE if wanted is None else wanted, room)
+        return LONGEST_MIDDLE if wanted is None else wanted
 
     @property
     def _salt(self) -> str:
@@ -79,6 +95,15 @@ class RankedJob(Job):
         return f"\0{self.request.request_id}" if salt is None else salt
 
     # --- the story -------------------------------------------------------------------------------
+
+    def prompted(self, leader: Sequence, now: float) -> list[Event]:
+        taken = self._healed[leader.prompt_index]
+        return [
+            event
+            if taken is None or not isinstance(event, Prompted)
+            else replace(event, tokens=(*event.tokens, taken.token))
+            for event in super().prompted(leader, now)
+        ]
 
     def progressed(self, sequence: Sequence) -> list[Event]:
         return []
@@ -94,7 +119,8 @@ class RankedJob(Job):
         if sequence.is_probe:
             self._learn(sequence)
         else:
-            self._add_usage(completion=sequence.num_output)
+            is_known = self._pieces(sequence, sequence.tokens[sequence.num_prompt :])[:1] == [b""]
+            self._add_usage(completion=sequence.num_output - is_known)
         if self._num_busy[index]:
             return []
         search = self._search(index)
@@ -126,15 +152,27 @@ class RankedJob(Job):
         tokens = sequence.tokens[sequence.num_prompt :][: len(shown.scores)]
         if sequence.cause in ("eos", "stop_token"):
             tokens = tokens[: sequence.num_output - 1]
+        pieces = self._pieces(sequence, tokens)
+        is_known = pieces[:1] == [b""]  # the first token adds nothing to the prompt
+        tokens = tokens[: self._longest + is_known]
+        num_shown = len(shown.text.encode())
         return Drawn(
             tokens,
-            [self.text_piece(token) for token in tokens],
+            pieces[: len(tokens)],
             [LOWEST if score.logprob is None else score.logprob for score in shown.scores],
             [dict(zip(sequence.watched, row, strict=True)) for row in sequence.chances],
-            len(shown.text.encode()) if sequence.cause == "stop_text" else None,
-            self.request.sampling.min_tokens,
+            num_shown if num_shown < sum(map(len, pieces)) else None,
+            self.request.sampling.min_tokens + is_known,
             None if sequence.guide is None else self._constrained_ends(sequence, len(tokens)),
         )
+
+    def _pieces(self, sequence: Sequence, tokens: Iterable[int]) -> list[bytes]:
+        """What each token adds to the text after the prompt."""
+        pieces = [self.text_piece(token) for token in tokens]
+        taken = self._healed[sequence.prompt_index]
+        if taken is not None and pieces:
+            pieces[0] = pieces[0][len(taken.text) :]
+        return pieces
 
     def _constrained_ends(self, sequence: Sequence, num_tokens: int) -> list[bool]:
         """Where the constraint is satisfied, and where the candidate ended without that."""
@@ -216,14 +254,14 @@ class RankedJob(Job):
     def _shown_scores(self, sequence: Sequence, cut: Cut) -> tuple[TokenScore, ...]:
         """Of the middle's tokens; the last may hold more than the middle and is shown as far as that goes."""
         drawn = self._shown[sequence].scores[: len(cut.tokens)]
-        tail = zip(cut.tail, cut.scored, strict=True)
+        tail = zip(cut.tail, cut.scored, strict=False)  # scored as far as was needed
         more = (TokenScore(token, self._vocab.piece(token), value, 0, ()) for token, value in tail)
+        scores = (*drawn, *more)
+        pieces = self._pieces(sequence, (score.token for score in scores))
         shown: list[TokenScore] = []
         left = len(cut.text)
-        for score in (*drawn, *more):
-            piece = self.text_piece(score.token)
-            if not left:
-                break
-            shown.append(replace(score, piece=piece[:left]) if len(piece) > left else score)
-            left -= min(left, len(piece))
+        for score, piece in zip(scores, pieces, strict=True):
+            if left and piece:
+                shown.append(replace(score, piece=piece[:left]))
+                left -= min(left, len(piece))
         return tuple(shown)

@@ -6,9 +6,11 @@ The vocabulary is never sorted: each step keeps only candidates that can still w
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from segue.engine import cuts
 from segue.engine.branches import branch_off
-from segue.engine.candidates import Candidates, Distribution
+from segue.engine.candidates import Candidates, Distribution, Index
 from segue.engine.dry import Dry
 from segue.engine.forbidden import Forbidden
 from segue.engine.penalties import Penalties
@@ -103,6 +105,7 @@ class Sampler:
         self._keeps_distribution = keeps_distribution
         self.distribution: Distribution | None = None  # of the last token, if it is kept
         self.branch: int | None = None  # see branches.py; without one it draws as asked
+        self.openings: Index | None = None  # tokens it may begin with; None: any
 
     def start(self, prompt: Sequence[int]) -> None:
         for state in (self._penalties, self._dry):
@@ -117,6 +120,10 @@ class Sampler:
 
     def sample(self, logits: Logits, position: int) -> int:
         """The next token. `logits` is written to: read what you need of it before."""
+        if position == 0 and self.openings is not None:
+            opening = logits[self.openings]
+            logits.fill(-np.inf)
+            logits[self.openings] = opening
         candidates = self._forbidden.admitted(logits, position)
         if self.branch is not None:
             token, self.branch = branch_off(candidates, self.branch, self._rules.ends)

@@ -284,14 +284,12 @@ class Scheduler:
                 self._counts.prompt_tokens += sequence.num_prompt
                 events += job.prompted(sequence, now)
         if sequence.max_tokens > 0:
-            self._generate(job, sequence, span, rows, now)
+            events += self._generate(job, sequence, span, rows, now)
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             if sequence.watched:
                 sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
-        if sequence.cause is None:
-            events += job.progressed(sequence)
-        else:
+        if sequence.cause is not None:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep=not sequence.is_probe)
             events += job.finished(sequence)
@@ -303,8 +301,14 @@ class Scheduler:
             self._counts.finished += 1
         return [(sequence.request_id, event) for event in events]
 
-    def _generate(self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float) -> None:
-        """Draw a token, and one more for each guess that turned out to be the token drawn."""
+    def _generate(
+        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+    ) -> list[Event]:
+        """Draw a token, and one more for each guess that turned out to be the token drawn.
+
+        Each is told of by itself, so that how a stream is cut does not depend on guesses either.
+        """
+        events: list[Event] = []
         known = len(sequence.tokens) - span.past
         draft = list(span.tokens[known:])
         num_drawn = 0
@@ -313,8 +317,10 @@ class Scheduler:
                 break
             self._draw(job, sequence, row, now)
             num_drawn += 1
-            is_as_guessed = draft[num_drawn - 1 : num_drawn] == sequence.tokens[-1:]
-            if sequence.cause is not None or not is_as_guessed:
+            if sequence.cause is not None:
+                break
+            events += job.progressed(sequence)
+            if draft[num_drawn - 1 : num_drawn] != sequence.tokens[-1:]:
                 break
         if draft and sequence.slot is not None:
             sequence.computed = len(sequence.tokens) - 1
@@ -324,6 +330,7 @@ class Scheduler:
             sequence.drafter.learn(len(draft), num_accepted)
             self._counts.draft_tokens += len(draft)
             self._counts.draft_accepted += num_accepted
+        return events
 
     def _draw(self, job: Job, sequence: Sequence, row: Logits, now: float) -> None:
         raw = row.copy() if job.needs_scores else row

@@ -74,7 +74,10 @@ class Completions:
                     else:
                         await self._answer(call, feed, send, headers)
             finally:
-                self._keep(call)  # from now on
+                if (
+                    call.request.prompts
+                ):  # else it was done before the answer: twice would race with others
+                    self._keep(call)  # from now on
         except SegueError as error:
             await _send(send, self.error(error), [*headers, *error_headers(error)])
 

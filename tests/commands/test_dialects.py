@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from segue.cli import cli
 from segue.commands.dialects import NAMES
 
-DOCS = Path(__file__).parent.parent.parent / "docs" / "dialects.md"
+DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
 def run(*arguments: str) -> str:
@@ -30,4 +30,9 @@ def test_one_dialect() -> None:
 
 def test_the_document_is_what_the_tables_say() -> None:
     """Run `segue dialects --markdown > docs/dialects.md` after changing a table."""
-    assert DOCS.read_text() == run("--markdown")
+    assert (DOCS / "dialects.md").read_text() == run("--markdown")
+
+
+def test_the_document_on_sampling_is_what_the_tables_say() -> None:
+    """Run `segue dialects --sampling > docs/sampling.md` after changing a table or a step."""
+    assert (DOCS / "sampling.md").read_text() == run("--sampling")

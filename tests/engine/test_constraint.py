@@ -6,8 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from segue import config
+from segue.assembly import choose_loader
 from segue.engine import constraint as room
 from segue.engine.constraint import Compiler, Grammar, Guide
+from segue.models.progress import silent
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, default_capabilities
 from segue.runners.llama import LlamaLoader
 from segue.types import Constraint, Delta, Sampling
@@ -50,32 +53,39 @@ def is_prefix(grammar: Grammar, tokens: list[int], width: int) -> bool:
 # --- every kind, checked by somebody else ---------------------------------------------------------
 
 
-def check_outputs(bench: Bench, case: Case, num: int, max_tokens: int, prompt: str) -> int:
-    """Returns how many outputs were complete."""
-    _, constraint, is_valid = case
-    request = ask(prompt, constraint=constraint, n=num, max_tokens=max_tokens, sampling=HOT)
-    story = bench.run(request)[0]
+def check_outputs(bench: Bench, cases: list[Case], num: int, max_tokens: int, prompt: str) -> int:
+    """Draws for all cases at once. Returns how many outputs were complete."""
+    requests = [
+        ask(prompt, constraint=constraint, n=num, max_tokens=max_tokens, sampling=HOT)
+        for _, constraint, _ in cases
+    ]
+    stories = bench.run(*requests)
+    return sum(check(bench, *pair) for pair in zip(cases, stories, strict=True))
+
+
+def check(bench: Bench, case: Case, story: Story) -> int:
+    name, constraint, is_valid = case
     width = bench.capabilities.vocab_size
-    for choice in range(num):
-        finished, text = story.finished[choice], story.texts[choice]
-        assert finished.cause in ("eos", "constraint", "max_tokens"), (text, finished)
+    for choice, finished in story.finished.items():
+        text = story.texts[choice]
+        assert finished.cause in ("eos", "constraint", "max_tokens"), (name, text, finished)
         if finished.reason == "stop":
-            assert is_valid(text), text
+            assert is_valid(text), (name, text)
         else:
             grammar = bench.compiler.compile(constraint)
-            assert is_prefix(grammar, story.tokens[choice], width), text
+            assert is_prefix(grammar, story.tokens[choice], width), (name, text)
     return sum(finished.reason == "stop" for finished in story.finished.values())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
 def test_outputs_are_valid(case: Case) -> None:
     bench = Bench(FakeRunner(default_capabilities(), end_bias=2.0))
-    assert check_outputs(bench, case, num=6, max_tokens=400, prompt="x") > 0
+    assert check_outputs(bench, [case], num=6, max_tokens=400, prompt="x") > 0
 
 
 @pytest.mark.parametrize("case", CASES[::4], ids=[case[0] for case in CASES[::4]])
 def test_outputs_of_a_real_tokenizer_are_valid(case: Case, tiny: Bench) -> None:
-    check_outputs(tiny, case, num=4, max_tokens=60, prompt="the")
+    check_outputs(tiny, [case], num=4, max_tokens=60, prompt="the")
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +97,11 @@ def tiny(tiny_gguf: Path) -> Bench:
 @pytest.mark.model
 @pytest.mark.timeout(900)
 def test_outputs_of_the_embedded_model_are_valid(embedded_gguf: Path) -> None:
-    loaded = LlamaLoader(str(embedded_gguf), "default")()
+    settings = config.load({"num_slots": 64})
+    loaded = choose_loader(settings, embedded_gguf, "default", silent)()
     bench = Bench(loaded.runner, loaded.vocab, chunk_rows=256)
-    complete = [check_outputs(bench, case, 6, 80, "Here is one: ") for case in CASES]
-    assert sum(complete) > 100
+    assert check_outputs(bench, CASES, 4, 60, "Here is one: ") > 60
+    loaded.runner.close()
 
 
 @pytest.mark.parametrize(
@@ -290,7 +301,7 @@ def test_forced_tokens_are_taken_in_one_step() -> None:
     assert story.texts[0] == "the quick brown fox jumps"
     assert stats.steps == 2
     assert (stats.draft_tokens, stats.draft_accepted) == (24, 23)  # after the last it is over
-    assert len([e for e in story.events if isinstance(e, Delta)]) == 2
+    assert len([e for e in story.events if isinstance(e, Delta)]) == 25, "each told by itself"
 
 
 def test_forced_tokens_respect_max_tokens() -> None:

@@ -1,7 +1,7 @@
 """Infill without FIM tokens, on runners whose logits make one middle right."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -37,12 +37,12 @@ class CorpusRunner(FakeRunner):
 
     def __init__(self, *corpus: str, **limits: int) -> None:
         super().__init__(default_capabilities(**limits))
-        self._followers: dict[bytes, Counter[int]] = {}
+        self._followers: dict[bytes, Counter[int]] = defaultdict(Counter)
         for text in corpus:
             data = text.encode()
             for at in range(6, len(data) + 1):
                 after = data[at] if at < len(data) else EOS
-                self._followers.setdefault(data[at - 6 : at], Counter())[after] += 1
+                self._followers[data[at - 6 : at]][after] += 1
 
     def _row(self, slot: _Slot, end: int) -> Logits:
         row = np.full(VOCAB_SIZE, -12.0, np.float32)
@@ -222,8 +222,7 @@ def test_the_answer_is_the_best_of_all_cuts(
     bench = Bench(vocab=PlainVocab())
     job = prepare(request, bench.vocab, bench.capabilities)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(middles, "_MARGIN", math.inf)
-        patch.setattr(middles, "_STAGES", ((2, 1000), (SCORED_SUFFIX, 1000)))
+        patch.setattr(middles, "_STAGES", ((2, 1000, math.inf), (SCORED_SUFFIX, 1000, math.inf)))
         bench.scheduler.add(job)
         bench.run()
     totals: dict[str, float] = {}

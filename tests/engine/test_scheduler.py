@@ -234,6 +234,8 @@ def test_drafts_save_steps_and_change_nothing() -> None:
         steps.append(bench.scheduler.stats.steps)
         accepted.append(bench.scheduler.stats.draft_accepted)
     assert stories[0].essence == stories[1].essence
+    cuts = [[e for e in story.events if isinstance(e, Delta)] for story in stories]
+    assert [e.text for e in cuts[0]] == [e.text for e in cuts[1]], "streams are cut alike"
     assert steps[1] < steps[0] / 2
     assert accepted[0] == 0 < accepted[1]
 

@@ -51,6 +51,10 @@ DIFFERENCES = (
         "The engine serves first come, first served, and has neither of the others.",
     ),
     Difference(
+        "/tokenize takes a prompt and no messages; /detokenize answers with content beside prompt.",
+        "Chat is not served here; the second name is llama.cpp's.",
+    ),
+    Difference(
         "/version names the vLLM whose contract this is, and Segue's own version beside it.",
         "Clients compare it with the versions of vLLM.",
     ),

@@ -1,0 +1,117 @@
+"""What the engine promises, held on every runner: the fake one, and the real ones on the tiny model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from segue.engine.seam import Loaded
+from segue.runners.fake import FakeLoader
+from segue.runners.llama import LlamaLoader
+from segue.types import CompletionRequest, Prompt, Sampling
+from tests.engine.harness import Bench, ask
+
+STORY = "then the other rain and the tea"
+GREEDY = Sampling(temperature=0.0)
+
+
+@pytest.fixture(scope="module", params=["fake", "llama", "openvino"])
+def loaded(
+    request: pytest.FixtureRequest, tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Loaded]:
+    if request.param == "fake":
+        yield FakeLoader(context_length=256)()
+        return
+    if request.param == "llama":
+        loaded = LlamaLoader(
+            str(tiny_gguf), "tiny", context_length=256, num_slots=32, threads=2, kv_precision="f32"
+        )()
+    else:
+        pytest.importorskip("openvino")
+        from segue.runners.openvino import OpenVinoLoader
+
+        folder = str(tmp_path_factory.mktemp("converted"))
+        loaded = OpenVinoLoader(
+            str(tiny_gguf), "tiny", context_length=256, num_slots=32, threads=2, cache_dir=folder
+        )()
+    yield loaded
+    loaded.runner.close()
+
+
+@pytest.fixture
+def bench(loaded: Loaded) -> Iterator[Bench]:
+    yield Bench(loaded.runner, loaded.vocab, chunk_rows=32)
+    for slot in range(loaded.runner.capabilities.num_slots):
+        loaded.runner.free(slot)
+    assert loaded.runner.cells_free == loaded.runner.capabilities.num_cells
+
+
+def test_a_text_goes_on(bench: Bench) -> None:
+    [story] = bench.run(ask(STORY, max_tokens=12, logprobs=2))
+    assert story.done is not None
+    assert story.done.usage.completion_tokens == len(story.tokens[0]) == 12
+    assert len(story.scores[0]) == 12
+    assert story.finished[0].cause == "max_tokens"
+
+
+def test_choices_differ_and_come_again(bench: Bench) -> None:
+    first, again = (bench.run(ask(STORY, n=4, max_tokens=10))[0].texts for _ in range(2))
+    assert len(set(first.values())) == 4
+    assert first == again
+
+
+def test_many_at_once_are_as_each_alone(bench: Bench) -> None:
+    def asked() -> list[CompletionRequest]:
+        return [ask(STORY[i:], max_tokens=8, sampling=GREEDY) for i in range(8)]
+
+    alone = [bench.run(request)[0].texts for request in asked()]
+    assert [story.texts for story in bench.run(*asked())] == alone
+
+
+def test_what_was_read_before_is_not_read_again(bench: Bench) -> None:
+    [first] = bench.run(ask(STORY, max_tokens=8, sampling=GREEDY))
+    longer = [*first.prompted[0].tokens, *first.tokens[0]]
+    [again] = bench.run(ask(longer, max_tokens=1))
+    assert again.prompted[0].num_cached >= len(longer) - 2
+
+
+def test_scores_read_are_those_drawn(bench: Bench) -> None:
+    [drawn] = bench.run(ask(STORY, max_tokens=8, logprobs=0))
+    text = [*drawn.prompted[0].tokens, *drawn.tokens[0]]
+    [read] = bench.run(ask(text, max_tokens=0, prompt_logprobs=0))
+    values = [score.logprob for score in (read.prompted[0].scores or ())[-8:]]
+    assert values == pytest.approx([score.logprob for score in drawn.scores[0]], abs=2e-3)
+
+
+def test_a_stop_string_ends_it_and_stays_away(bench: Bench) -> None:
+    [whole] = bench.run(ask(STORY, max_tokens=24, sampling=GREEDY))
+    stop = whole.texts[0][5:8]
+    [stopped] = bench.run(ask(STORY, max_tokens=24, sampling=GREEDY, stop=(stop,)))
+    assert stopped.texts[0] == whole.texts[0][: whole.texts[0].index(stop)]
+    assert stopped.finished[0].stop == stop
+
+
+def test_a_cancelled_request_leaves_its_prefix_and_nothing_else(bench: Bench) -> None:
+    request = ask(STORY * 4, max_tokens=50)
+    bench.submit(request)
+    for _ in range(3):
+        bench.step()
+    bench.scheduler.cancel(request.request_id)
+    bench.scheduler.check()
+    assert bench.scheduler.stats.running == 0
+    [again] = bench.run(ask(STORY * 4, max_tokens=1))
+    assert again.prompted[0].num_cached > 0
+
+
+def test_more_than_fits_finishes_in_turns(bench: Bench) -> None:
+    prompts = [Prompt((f"{i} {STORY}",)) for i in range(40)]
+    request = CompletionRequest(
+        request_id="many",
+        model="tiny",
+        prompts=tuple(prompts),
+        max_tokens=6,
+        sampling=Sampling(seed=1),
+    )
+    [story] = bench.run(request)
+    assert story.done is not None
+    assert len(story.finished) == 40
