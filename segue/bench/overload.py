@@ -4,8 +4,8 @@
 
 A few streams run the whole time. The queue is filled; then `--clients` others knock, each about once a second on a
 connection of its own, as clients do that honour Retry-After: 1. Clients, server and model share this machine: on a busy
-one the times say more of it than of the server. Processor time does not: the server's for a refusal, and how many tokens
-the worker makes in a second of its own.
+one the times say more of it than of the server. Processor time does not: the server's for a refusal, and how many
+tokens the worker makes in a second of its own.
 """
 
 import argparse
