@@ -1,6 +1,6 @@
 """Candidates that explore: the likeliest beginnings, each once.
 
-A candidate's branch is a number that is spent from the first token on: where m tokens are plausible, branch b takes
+A candidate's branch is a number that is spent from the first token on: where m > 1 tokens are plausible, branch b takes
 the one ranked b mod m and goes on as branch b div m, until that is 0. So the first m candidates begin differently;
 where the model is sure of the next token they all take it and part later.
 """
@@ -24,4 +24,5 @@ def branch_off(
     likely = best[weights[best] >= _PLAUSIBLE * weights.sum(dtype=np.float64)]
     tokens = [candidates.token(int(index)) for index in likely]
     tokens = [token for token in tokens if token not in ends] or [candidates.token(int(best[0]))]
-    return tokens[branch % len(tokens)], branch // len(tokens) or None
+    rest = branch // len(tokens)
+    return tokens[branch % len(tokens)], rest if rest or len(tokens) == 1 else None
