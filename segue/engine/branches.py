@@ -12,17 +12,24 @@ import numpy as np
 from segue.engine.candidates import Candidates, top
 
 _PLAUSIBLE = 0.01  # of the probability
+_UNSURE = 0.1  # of the likeliest
 _MOST = 64  # plausible tokens looked at
 
 
 def branch_off(
-    candidates: Candidates, branch: int, ends: Collection[int]
+    candidates: Candidates, branch: int, ends: Collection[int], is_given: bool = False
 ) -> tuple[int, int | None]:
-    """The token of this branch, and the branch to go on as, if any. Tokens that end the text are not taken."""
+    """The token of this branch, and the branch to go on as, if any. Tokens that end the text are not taken.
+
+    `is_given`: the prompt ends with this token's text, so candidates shall part here only where it is unsure
+    that the token ends with it, and even so the answer has yet to begin.
+    """
     weights = candidates.weights()
     best = top(candidates.logits, _MOST)
-    likely = best[weights[best] >= _PLAUSIBLE * weights.sum(dtype=np.float64)]
+    floor = max(_PLAUSIBLE * weights.sum(dtype=np.float64), _UNSURE if is_given else 0.0)
+    likely = best[weights[best] >= floor]
     tokens = [candidates.token(int(index)) for index in likely]
     tokens = [token for token in tokens if token not in ends] or [candidates.token(int(best[0]))]
     rest = branch // len(tokens)
-    return tokens[branch % len(tokens)], rest if rest or len(tokens) == 1 else None
+    is_left = rest > 0 or is_given or len(tokens) == 1
+    return tokens[branch % len(tokens)], rest if is_left else None

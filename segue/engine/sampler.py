@@ -126,10 +126,8 @@ class Sampler:
             logits[self.openings] = opening
         candidates = self._forbidden.admitted(logits, position)
         if self.branch is not None:
-            token, rest = branch_off(candidates, self.branch, self._rules.ends)
-            # A token that was taken back from the prompt is not where candidates shall part.
             is_given = position == 0 and self.openings is not None
-            self.branch = 0 if rest is None and is_given else rest
+            token, self.branch = branch_off(candidates, self.branch, self._rules.ends, is_given)
             return token
         for act in self._acts:
             act(candidates, position)
