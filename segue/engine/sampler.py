@@ -126,7 +126,8 @@ class Sampler:
             logits[self.openings] = opening
         candidates = self._forbidden.admitted(logits, position)
         if self.branch is not None:
-            token, self.branch = branch_off(candidates, self.branch, self._rules.ends)
+            is_given = position == 0 and self.openings is not None
+            token, self.branch = branch_off(candidates, self.branch, self._rules.ends, is_given)
             return token
         for act in self._acts:
             act(candidates, position)

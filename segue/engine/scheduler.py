@@ -48,6 +48,7 @@ class Scheduler:
         self._jobs: dict[str, Job] = {}
         self._waiting = WaitingQueue(lambda s: self._jobs[s.request_id].request.tenant)
         self._running: list[Sequence] = []  # oldest first
+        self.is_held = False  # the last batch went without a sequence whose mask was not found yet
         self._counts = Counts()
 
     # --- requests come and go --------------------------------------------------------------------
@@ -65,11 +66,6 @@ class Scheduler:
     @property
     def is_idle(self) -> bool:
         return not self._jobs
-
-    @property
-    def is_held(self) -> bool:
-        """Whether something will go on once its constraint has found out what may follow."""
-        return any(s.is_held for s in self._running)
 
     @property
     def stats(self) -> Stats:
@@ -98,6 +94,7 @@ class Scheduler:
 
     def next_batch(self) -> Batch | None:
         batch = Batch()
+        self.is_held = False
         decoding = [s for s in self._running if s.is_decoding]
         wait_for((s.guide for s in decoding if s.guide is not None), _MASK_WAIT_S)
         reading = [s for s in self._running if not s.is_decoding]
@@ -111,7 +108,10 @@ class Scheduler:
         return batch if batch.spans else None
 
     def _decode_row(self, batch: Batch, sequence: Sequence, num_left: int) -> None:
-        if batch.num_rows >= self._limits.max_rows or sequence.is_held:
+        if batch.num_rows >= self._limits.max_rows:
+            return
+        if sequence.is_held:
+            self.is_held = True
             return
         while sequence.slot is not None:  # it may be the youngest itself
             if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):

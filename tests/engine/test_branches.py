@@ -48,6 +48,15 @@ def test_a_branch_does_not_end_where_it_could_go_on() -> None:
     assert branch_off(Candidates(row(5, 3)), 1, {3}) == (5, 1)
     assert branch_off(Candidates(row(3)), 1, {3}) == (3, 1)
     assert branch_off(Candidates(row(5, 3)), 1, ()) == (3, None)
+    assert branch_off(Candidates(row(5)), 0, ()) == (5, 0)
+
+
+def test_a_token_that_was_given_is_left_only_where_it_is_unsure() -> None:
+    sure = row(5)
+    sure[3] = -3.0  # five percent
+    assert branch_off(Candidates(sure.copy()), 1, ()) == (3, None)
+    assert branch_off(Candidates(sure), 1, (), is_given=True) == (5, 1)
+    assert branch_off(Candidates(row(5, 3)), 1, (), is_given=True) == (3, 0)
 
 
 def test_a_sampler_on_a_branch_still_knows_what_is_forbidden() -> None:
