@@ -84,13 +84,19 @@ def victims(live: Live) -> Iterator[Victims]:
 
 
 def check(live: Live, trap: socket.socket, case: Case, seconds: float) -> None:
-    begun = time.monotonic()
-    status = send((live.host, live.port), case.request(trap.getsockname()[1]))
-    elapsed = time.monotonic() - begun
+    status, elapsed = timed(live, trap, case)
+    if elapsed >= case.max_seconds + seconds:  # once, it may have been the machine
+        status, elapsed = timed(live, trap, case)
     assert case.accepts(status), f"{case.name}: {status} where {case.expect} is right"
-    assert elapsed < case.max_seconds + seconds
+    assert elapsed < case.max_seconds + seconds, f"{case.name}: {status} after {elapsed:.1f} s"
     with pytest.raises(BlockingIOError):
         trap.accept()
+
+
+def timed(live: Live, trap: socket.socket, case: Case) -> tuple[int, float]:
+    begun = time.monotonic()
+    status = send((live.host, live.port), case.request(trap.getsockname()[1]))
+    return status, time.monotonic() - begun
 
 
 def ids(case: Case) -> str:
