@@ -172,6 +172,12 @@ class Settings:
     kv_memory_mib: Count | None = field(
         default=None, metadata=_said("memory for the KV cache; auto: by the model and the machine")
     )
+    infill: Literal["auto", "fim-only"] = field(
+        default="auto",
+        metadata=_said(
+            "a suffix for a model without FIM tokens: auto ranks middles, fim-only refuses"
+        ),
+    )
     fast_kv: bool = field(
         default=False,
         metadata=_said("KV in 8 bits: faster, but answers may depend on what else runs"),

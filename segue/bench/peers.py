@@ -20,7 +20,7 @@ from segue.bench.served import served
 from segue.cpus import usable_cpus
 
 NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512
-REQUESTS_EACH = 3  # a client's, one after the other
+REQUESTS_EACH = 1  # a client's: llama.cpp takes minutes for more
 
 _PEER = """
 import sys, xllamacpp

@@ -21,7 +21,7 @@ class Served(NamedTuple):
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """One request on a connection of its own; anything but a 200 ends the benchmark."""
-        connection = HTTPConnection(self.host, self.port, timeout=600)
+        connection = HTTPConnection(self.host, self.port, timeout=3600)
         with contextlib.closing(connection):
             headers = {"content-type": "application/json"}
             connection.request("POST", path, json.dumps(body), headers)

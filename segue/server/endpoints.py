@@ -89,6 +89,8 @@ class Completions:
         changes: dict[str, Any] = {"model": visit.model}
         if visit.tenant:
             changes |= {"tenant": visit.tenant, "cache_salt": _own_salt(call, visit.tenant)}
+        if self.policy.fim_only and call.request.infill is not None:
+            changes["infill"] = msgspec.structs.replace(call.request.infill, mode="fim")
         request = msgspec.structs.replace(call.request, **changes)
         call = msgspec.structs.replace(call, request=request)
         if call.keep_s is None or self.policy.client_keep_alive:

@@ -22,4 +22,5 @@ class Policy:
     body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S  # 0: none
     client_keep_alive: bool = True  # whether a request may have its model unloaded, or kept
+    fim_only: bool = False  # refuse a suffix where the model has no tokens for it
     log_prompts: bool = False

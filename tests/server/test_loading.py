@@ -114,3 +114,12 @@ def test_errors_inside_streams_are_each_systems_own(live: Live, path: str, end: 
 @pytest.mark.parametrize("path", ["/ollama/", "/api/tags", "/api/version"])
 def test_ollamas_pages_have_heads(live: Live, path: str) -> None:
     assert live.client.head(path).status_code == 200
+
+
+@pytest.mark.parametrize("fim_only", [True, False])
+def test_a_server_may_fill_by_the_models_own_tokens_only(launch: Launch, fim_only: bool) -> None:
+    live = launch(speak("one"), fim_only=fim_only)
+    live.complete(prompt="a", suffix="b")
+    infill = live.engine.requests[-1].infill
+    assert infill is not None
+    assert infill.mode == ("fim" if fim_only else "auto")
