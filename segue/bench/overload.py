@@ -18,7 +18,7 @@ from statistics import quantiles
 from typing import Any
 
 from segue.bench.served import Served, served
-from segue.bench.wire import Wire, request
+from segue.bench.wire import Wire, request, run
 
 NUM_STREAMS = 4
 NUM_SLOTS = 8
@@ -33,7 +33,7 @@ def main() -> None:
     options, arguments = parser.parse_known_args()
     limits = ("--max-queue", f"{MAX_QUEUE}", "--num-slots", f"{NUM_SLOTS}")
     with served(*limits, *(arguments or ["--runner", "fake"])) as server:
-        figures = asyncio.run(_Load(server).measure(options.clients, options.seconds))
+        figures = run(_Load(server).measure(options.clients, options.seconds))
     print(f"{options.clients} clients knocking: {figures['refused']} refusals", end=", ")
     print(f"p50 {figures['p50_ms']} ms, p99 {figures['p99_ms']} ms")
     print(f"tokens/s of each accepted stream: {figures['full']} in a full server", end=", ")

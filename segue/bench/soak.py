@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from segue.bench.served import Served, served
-from segue.bench.wire import Wire, get, request
+from segue.bench.wire import Wire, get, request, run
 
 LIMITS = ("--max-queue", "48", "--num-slots", "16", "--step-timeout", "30")
 QUIET_S = 20.0  # the longest that the last requests may take to be gone
@@ -52,7 +52,7 @@ def main() -> None:
     options, arguments = parser.parse_known_args()
     with served(*LIMITS, *(arguments or ["--runner", "fake"])) as server:
         soak = Soak(server)
-        figures = asyncio.run(soak.run(options.minutes * 60, options.kill_every))
+        figures = run(soak.run(options.minutes * 60, options.kill_every))
     for name, value in figures.items():
         print(f"{name:18} {value}")
     print(json.dumps(figures))

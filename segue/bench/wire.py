@@ -2,8 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple, Self
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any, NamedTuple, Self, TypeVar
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """On the lightest event loop there is: what the load takes, the server lacks."""
+    try:
+        import uvloop
+    except ImportError:  # there is none for this platform
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
 
 
 class Answer(NamedTuple):
