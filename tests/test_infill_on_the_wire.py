@@ -13,6 +13,7 @@ from segue.engine.seam import Loaded
 from segue.runners.fake import FakeLoader, FakeVocab
 from segue.runners.llama import LlamaLoader, LlamaVocab
 from tests.live import Live, Served, serve
+from tests.test_disconnects import wait_until_idle
 from tests.tiny_gguf import write_tiny_gguf
 
 BEFORE, TYPED, AFTER = "def area(w, h):\n", "    return w", "\n\nprint(area(2, 3))\n"
@@ -252,6 +253,59 @@ def test_lines_of_json_have_no_comments(searching: Live) -> None:
     assert answer.headers["x-segue-infill"] == "ranked"
     lines = answer.text.splitlines()
     assert [json.loads(line)["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
+
+
+# --- together with the rest ---------------------------------------------------------------------
+
+
+def streamed(served: Served, body: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = ask(served, ROOT, body | {"stream": True})
+    rows = [row.removeprefix("data: ") for row in answer.text.splitlines() if row[:1] == "d"]
+    assert rows.pop() == "[DONE]"
+    return [json.loads(row)["choices"][0] for row in rows]
+
+
+def test_choices_constraint_stop_and_logprobs_in_one_stream(either: Served) -> None:
+    body = told(n=2, max_tokens=12, grammar="root ::= [a-y]+", stop=["e"], logprobs=2)
+    del body["return_token_ids"]
+    chunks = streamed(either, body)
+    whole = ask(either, ROOT, body).json()["choices"]
+    for index in range(2):
+        own = [chunk for chunk in chunks if chunk["index"] == index]
+        text = "".join(chunk["text"] for chunk in own)
+        assert re.fullmatch("[a-df-y]*", text)
+        tokens = [
+            token for chunk in own if chunk["logprobs"] for token in chunk["logprobs"]["tokens"]
+        ]
+        assert "".join(tokens).startswith(text), "the token that held the stop was drawn too"
+        assert own[-1]["finish_reason"] in ("stop", "length")
+        assert whole[index]["text"] == text, "streamed or not"
+
+
+def test_the_best_of_several_is_streamed_once_it_is_known(either: Served) -> None:
+    """Without a gap this is refused: OpenAI's clients do not expect the wait."""
+    body = told(best_of=3, max_tokens=6)
+    whole = ask(either, ROOT, body).json()["choices"][0]["text"]
+    assert "".join(chunk["text"] for chunk in streamed(either, body)) == whole
+
+
+@pytest.mark.parametrize("loader", [FakeLoader(), PlainLoader()], ids=["fim", "ranked"])
+def test_every_request_that_the_next_keystroke_drops_is_freed(loader: FakeLoader) -> None:
+    """Left after the first thing heard, or at once."""
+    num_keys = 40
+    with Live(loader) as live:
+        for key in range(num_keys):
+            typed = EDITOR | {"prompt": TYPED + "x" * key, "n_predict": 2000, "stream": True}
+            with live.client.stream("POST", "/infill", json=typed) as answer:
+                if key % 2:
+                    next(answer.iter_lines())
+        wait_until_idle(live)
+        stats = live.stats()
+        assert stats.slots_used == 0
+        assert stats.cancelled + stats.finished == num_keys
+        assert stats.cancelled > 0
+        assert stats.failed == 0
+        assert stats.prefilled_tokens < num_keys * 40
 
 
 # --- editors ------------------------------------------------------------------------------------

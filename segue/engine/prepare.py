@@ -95,7 +95,11 @@ def _fim(
 ) -> Job:
     fim = vocab.fim
     if fim is None:
-        raise Unsupported("this model has no tokens for filling in the middle", "suffix")
+        raise Unsupported(
+            "this model has no tokens for filling in the middle, and the request (infill_mode) or the "
+            "server (--infill fim-only) wants it to be done by those only",
+            "suffix",
+        )
     _check_echo(request)
     room = _room(request, capabilities)
     laid = [lay_out(prompt, infill, vocab, fim, room) for prompt in request.prompts]

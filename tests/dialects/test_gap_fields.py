@@ -46,7 +46,12 @@ def test_what_is_told_of_a_gap_reaches_the_core(operation: Operation, gap: dict[
 def test_the_usual_is_the_same_as_nothing(
     operation: Operation, gap: dict[str, Any], word: str | None
 ) -> None:
-    told = {"infill_order": word, "infill_mode": word, "infill_repo": "", "input_extra": []}
+    told: dict[str, Any] = {
+        "infill_order": word,
+        "infill_mode": word,
+        "infill_repo": "",
+        "input_extra": [],
+    }
     assert read(operation, gap | told) == read(operation, gap)
 
 

@@ -105,7 +105,7 @@ class Native:
 def _told(prompt: Prompted, split: Split) -> dict[str, Any]:
     """How the gap was filled, and how much of what stands around it fitted, in tokens."""
     shares = {name: getattr(split, name) for name in split.__struct_fields__}
-    fitted = {name: {"kept": each.kept, "given": each.given} for name, each in shares.items()}
+    fitted = {name: {"kept": s.kept, "given": s.given} for name, s in shares.items() if s.given}
     return {"way": prompt.infill, **fitted}
 
 
