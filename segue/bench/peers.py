@@ -22,13 +22,15 @@ from segue.bench.served import served
 from segue.cpus import usable_cpus
 
 NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512
+SLOTS = {"n_parallel": 32, "n_ctx": 32 * 1024}
 REQUESTS_EACH = 1  # a client's: llama.cpp takes minutes for more
 
 _PEER = """
-import sys, xllamacpp
+import json, sys, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, threads = sys.argv[1], int(sys.argv[2])
-params.n_parallel, params.n_ctx = 32, 32 * 1024
+for name, value in json.loads(sys.argv[3]).items():
+    setattr(params, name, value)
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
 server = xllamacpp.Server(params)
 print("listening", server.listening_address, flush=True)
@@ -43,7 +45,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     options = parser.parse_args()
     path, threads = model_path(options.model), usable_cpus()
-    with served(path, "--threads", str(threads)) as server, _peer(path, threads) as theirs:
+    with served(path, "--threads", str(threads)) as server, peer(path, threads, **SLOTS) as theirs:
         ours = f"http://{server.host}:{server.port}"
         text = server.post("/tokenize", {"content": passage()})["tokens"]
         result = asyncio.run(_compare({"segue": ours, "llama.cpp": theirs}, text, options))
@@ -58,8 +60,9 @@ def model_path(model: str) -> str:
 
 
 @contextlib.contextmanager
-def _peer(path: str, threads: int) -> Iterator[str]:
-    command = [sys.executable, "-c", _PEER, path, str(threads)]
+def peer(path: str, threads: int, **settings: int | bool) -> Iterator[str]:
+    """The address of llama.cpp's server with these of its settings, all others as they are."""
+    command = [sys.executable, "-c", _PEER, path, str(threads), json.dumps(settings)]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

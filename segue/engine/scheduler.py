@@ -247,6 +247,7 @@ class Scheduler:
         told: Told = []
         now = self._clock()
         self._counts.steps += 1
+        self._counts.prefilled_tokens += batch.num_prompt_rows
         row = 0
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
             rows = logits[row : row + span.num_logits]
