@@ -61,7 +61,7 @@ _PENALTIES = np.where(
 class Mask(NamedTuple):
     """What may come next: where tokens are forced, only the first of them."""
 
-    penalties: NDArray[np.float32] | None  # 0 for what may follow, else minus infinity
+    allowed: NDArray[np.uint8] | None  # a bit a token, the lowest first
     forced: tuple[int, ...] = ()
 
 
@@ -100,8 +100,8 @@ class Guide:
         self.wait()
         if self._mask is None:
             return False
-        if self._mask.penalties is not None:
-            row += self._mask.penalties
+        if self._mask.allowed is not None:
+            self._grammar.restrict(row, self._mask.allowed)
         else:
             token = self._mask.forced[0]
             logit = row[token]
@@ -190,7 +190,10 @@ class Grammar:
             forced = tuple(matcher.compute_ff_tokens()[:_MAX_FORCED])
             if forced:
                 return Mask(None, forced)
-        return Mask(self._vocabulary.penalties(allowed))
+        return Mask(allowed)
+
+    def restrict(self, row: Logits, allowed: NDArray[np.uint8]) -> None:
+        self._vocabulary.restrict(row, allowed)
 
 
 def _matcher(tokenizer: llguidance.LLTokenizer, text: str) -> llguidance.LLMatcher:
@@ -223,19 +226,19 @@ class _Vocabulary:
     """A model's tokens as llguidance knows them."""
 
     def __init__(self, vocab: Vocab, width: int) -> None:
-        self._width = width  # of a row of logits; may exceed the vocabulary
+        # As wide as a row of logits, which may exceed the vocabulary.
+        self._penalties = np.full((-(-width // 8), 8), -np.inf, np.float32)
         spelling = _Spelling(vocab)
         self.tokenizer = llguidance.LLTokenizer(
             spelling, eos_token=sorted(vocab.end_tokens) or None
         )
         spelling.greedy = self.tokenizer.greedy_tokenize
 
-    def penalties(self, allowed: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """For a row of logits. Ids beyond the vocabulary are never allowed."""
-        missing = -(-self._width // 8) - allowed.size
-        if missing > 0:
-            allowed = np.concatenate([allowed, np.zeros(missing, np.uint8)])
-        return _PENALTIES[allowed].ravel()[: self._width]
+    def restrict(self, row: Logits, allowed: NDArray[np.uint8]) -> None:
+        """Forbid all but those; ids beyond the vocabulary too. For one thread: room for it is kept."""
+        known = allowed[: len(self._penalties)]  # it comes in whole words
+        np.take(_PENALTIES, known, axis=0, out=self._penalties[: known.size], mode="clip")
+        row += self._penalties.ravel()[: row.size]
 
 
 class _Spelling(llguidance.TokenizerWrapper):
