@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from segue.distributed.checkpoint import Weights, read_weights
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.story import Output
-from segue.engine.seam import Capabilities
+from segue.engine.seam import Capabilities, Vocab
 from segue.errors import (
     EngineDied,
     EngineFault,
@@ -88,7 +88,7 @@ class Llm(Protocol):
 
 class Launched(NamedTuple):
     llm: Llm
-    vocab: HfVocab
+    vocab: Vocab
     capabilities: Capabilities
     info: ModelInfo
     gauges: Gauges
@@ -183,7 +183,7 @@ def _capabilities(config: Any) -> Capabilities:
 
 
 def _info(
-    name: str, model_config: Any, limits: Capabilities, vocab: HfVocab, tokenizer: Any
+    name: str, model_config: Any, limits: Capabilities, vocab: Vocab, tokenizer: Any
 ) -> ModelInfo:
     weights: Weights = read_weights(model_config.model)
     hf = model_config.hf_text_config
@@ -207,7 +207,7 @@ def _info(
     )
 
 
-def _spelled(vocab: HfVocab, token: int | None) -> str:
+def _spelled(vocab: Vocab, token: int | None) -> str:
     return "" if token is None else vocab.piece(token).decode(errors="replace")
 
 

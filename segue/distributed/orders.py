@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
+from segue.distributed.grammars import lark
 from segue.distributed.launch import Launched
 from segue.distributed.mapping import Share, check, parameters
 from segue.distributed.story import Output, Story
@@ -19,7 +20,7 @@ from segue.types import CompletionRequest
 class Order:
     job: Job
     story: Story
-    grammar: str | None  # as llguidance, which vLLM has too, reads it
+    grammar: str | None  # in Lark
 
 
 class Orders:
@@ -36,14 +37,14 @@ class Orders:
                 "suffix: the vLLM engine fills in only with models that have tokens for it",
                 "suffix",
             )
-        grammar = None
+        grammar, text = None, None
         if request.constraint is not None:
             grammar = self._compiler.compile(request.constraint)
+            text = lark(grammar_text(request.constraint), request.constraint.param)
         job = prepare(request, vocab, limits)
         _check_room(job, limits.context_length)
         reach = max(each.num_prompt + each.max_tokens for each in job.sequences)
         check(request, reach)
-        text = None if request.constraint is None else grammar_text(request.constraint)
         return Order(job, Story(job, vocab, grammar), text)
 
     def generate(self, order: Order, candidate: Candidate) -> AsyncGenerator[Output, None]:
