@@ -11,16 +11,24 @@ from segue.types import Alternative, TokenScore
 
 
 class Entry(Protocol):
-    logprob: float
-    rank: int | None
+    @property
+    def logprob(self) -> float: ...
+
+    @property
+    def rank(self) -> int | None: ...
 
 
 class Flat(Protocol):
     """Of a whole prompt: for each token but the first the token itself, then its likeliest alternatives."""
 
-    token_ids: Sequence[int]
-    logprobs: Sequence[float]
-    ranks: Sequence[int | None]
+    @property
+    def token_ids(self) -> Sequence[int]: ...
+
+    @property
+    def logprobs(self) -> Sequence[float]: ...
+
+    @property
+    def ranks(self) -> Sequence[int | None]: ...
 
 
 def prompt_scores(flat: Flat, num_tokens: int, num_top: int) -> Scores:

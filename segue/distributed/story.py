@@ -18,20 +18,33 @@ from segue.types import Cause, Event
 class Completion(Protocol):
     """The part of an output that is new."""
 
-    token_ids: Sequence[int]
-    logprobs: Sequence[Mapping[int, Entry]] | None
-    finish_reason: str | None
+    @property
+    def token_ids(self) -> Sequence[int]: ...
+
+    @property
+    def logprobs(self) -> Sequence[Mapping[int, Entry]] | None: ...
+
+    @property
+    def finish_reason(self) -> str | None: ...
 
 
 class Times(Protocol):
-    scheduled_ts: float
+    @property
+    def scheduled_ts(self) -> float: ...
 
 
 class Output(Protocol):
-    prompt_logprobs: Flat | None
-    num_cached_tokens: int | None
-    metrics: Times | None
-    outputs: Sequence[Completion]
+    @property
+    def prompt_logprobs(self) -> Flat | None: ...
+
+    @property
+    def num_cached_tokens(self) -> int | None: ...
+
+    @property
+    def metrics(self) -> Times | None: ...
+
+    @property
+    def outputs(self) -> Sequence[Completion]: ...
 
 
 # Why vLLM ended a text by itself, where no token says so.

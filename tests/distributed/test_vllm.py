@@ -1,7 +1,7 @@
 """The engine over a stand-in for vLLM: its story must be the one our own engine tells."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -196,6 +196,7 @@ def test_a_death_ends_streams_and_is_mended(monkeypatch: pytest.MonkeyPatch) -> 
     async def check() -> None:
         engines = [StandIn(), StandIn()]
         engines[0].pause = asyncio.Event()
+        waiting: Iterator[StandIn | Exception]
         waiting = iter([engines[0], ModelUnavailable("no"), engines[1]])
 
         async def launch() -> Launched:
