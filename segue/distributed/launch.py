@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from segue.distributed.checkpoint import Weights, read_weights
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.story import Output
+from segue.distributed.tether import tie
 from segue.engine.seam import Capabilities, Vocab
 from segue.errors import (
     EngineDied,
@@ -45,6 +46,7 @@ class Launch:
             import vllm  # noqa: F401
         except ImportError as error:
             raise Incompatible(f"the extra `vllm` is not installed: {error}") from None
+        tie()
         try:
             return _launch(self)
         except SetupError:
