@@ -25,6 +25,7 @@ from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf, names, sources
 from segue.models.progress import Report
 from segue.runners.fake import FakeLoader
+from segue.runners.huge_pages import prefer_huge_pages
 from segue.runners.llama import LlamaLoader
 from segue.server.caps import Caps
 from segue.server.keys import Keyring, parse_key
@@ -66,6 +67,7 @@ def _openvino_obstacle(path: Path) -> str | None:
 def _openvino(settings: Settings, path: Path, name: str, report: Report) -> Loader:
     from segue.runners.openvino import OpenVinoLoader
 
+    prefer_huge_pages()
     loader = OpenVinoLoader(
         path=str(path),
         name=name,

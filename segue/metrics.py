@@ -36,6 +36,12 @@ ROWS = (
     Row("steps", "counter", "Steps of the model.", lambda s: s.steps),
     Row("prompt_tokens", "counter", "Prompt tokens read.", lambda s: s.prompt_tokens),
     Row("cached_tokens", "counter", "Of these, from the prefix cache.", lambda s: s.cached_tokens),
+    Row(
+        "prefilled_tokens",
+        "counter",
+        "Prompt tokens computed, also for requests whose client left.",
+        lambda s: s.prefilled_tokens,
+    ),
     Row("completion_tokens", "counter", "Tokens generated.", lambda s: s.completion_tokens),
     Row("prompt_seconds", "counter", "Time spent on prompts.", lambda s: s.prompt_s),
     Row("decode_seconds", "counter", "Time spent on answers.", lambda s: s.decode_s),

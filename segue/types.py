@@ -208,6 +208,25 @@ class TokenScore(Struct, frozen=True, array_like=True):
     top: tuple[Alternative, ...]  # likeliest first
 
 
+class Share(Struct, frozen=True, array_like=True):
+    """Tokens that fit, of those that were given."""
+
+    kept: int
+    given: int
+
+
+class Split(Struct, frozen=True, array_like=True):
+    """How the room for a prompt was dealt out around a gap. Ranked infill has no suffix in its prompt."""
+
+    prefix: Share
+    suffix: Share
+    extra: Share  # the snippets of other files
+
+    @property
+    def num_dropped(self) -> int:
+        return sum(share.given - share.kept for share in (self.prefix, self.suffix, self.extra))
+
+
 class Prompted(Struct, frozen=True, tag=True, array_like=True):
     """A prompt has been read in full. Comes once a prompt, before its choices' first Delta."""
 
@@ -219,6 +238,7 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     num_dropped: int = 0  # tokens of prompt, suffix and snippets that did not fit beside the answer
     prompt_s: float = 0.0  # from its first token computed until now
     infill: Way | None = None
+    split: Split | None = None  # of an infill request
 
 
 class Progress(Struct, frozen=True, tag=True, array_like=True):
@@ -229,6 +249,14 @@ class Progress(Struct, frozen=True, tag=True, array_like=True):
     num_tokens: int
     num_cached: int
     prompt_s: float
+
+
+class Searching(Struct, frozen=True, tag=True, array_like=True):
+    """Ranked infill, which has nothing to show until it has decided, is so far."""
+
+    prompt: int
+    num_drawn: int  # tokens of its candidates
+    num_scored: int  # places where one was cut and the suffix tried
 
 
 class Delta(Struct, frozen=True, tag=True, array_like=True):
@@ -288,7 +316,7 @@ class Failed(Struct, frozen=True, tag=True, array_like=True):
     details: dict[str, int] = {}  # figures that belong to the code
 
 
-Event = Progress | Prompted | Delta | Finished | Done | Failed
+Event = Progress | Prompted | Searching | Delta | Finished | Done | Failed
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
@@ -323,6 +351,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     steps: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    prefilled_tokens: int = 0
     completion_tokens: int = 0
     preemptions: int = 0
     evictions: int = 0

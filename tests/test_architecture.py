@@ -109,6 +109,7 @@ DIALECT_PARTS = {
     "constraint_fields",
     "duration",
     "fields",
+    "gap_fields",
     "go_template",
     "kinds",
     "logprobs",

@@ -3,7 +3,8 @@
     python -m segue.bench.peers [MODEL.gguf] [--rounds 3] [--clients 1 8 32]
 
 llama.cpp's server is the one in the xllamacpp wheel. Each round runs every client count on one server, then on the
-other; the figures are medians over the rounds. Machines are shared and noisy: read the ratios.
+other; the figures are medians over the rounds. Prompts are pieces of a text, so that answers are text as well.
+Machines are shared and noisy: read the ratios.
 """
 
 import argparse
@@ -16,17 +17,20 @@ import sys
 import time
 from collections.abc import Iterator
 
+from segue.bench.faithfulness import passage
 from segue.bench.served import served
 from segue.cpus import usable_cpus
 
 NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512
+SLOTS = {"n_parallel": 32, "n_ctx": 32 * 1024}
 REQUESTS_EACH = 1  # a client's: llama.cpp takes minutes for more
 
 _PEER = """
-import sys, xllamacpp
+import json, sys, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, threads = sys.argv[1], int(sys.argv[2])
-params.n_parallel, params.n_ctx = 32, 32 * 1024
+for name, value in json.loads(sys.argv[3]).items():
+    setattr(params, name, value)
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
 server = xllamacpp.Server(params)
 print("listening", server.listening_address, flush=True)
@@ -41,9 +45,10 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     options = parser.parse_args()
     path, threads = model_path(options.model), usable_cpus()
-    with served(path, "--threads", str(threads)) as server, _peer(path, threads) as theirs:
+    with served(path, "--threads", str(threads)) as server, peer(path, threads, **SLOTS) as theirs:
         ours = f"http://{server.host}:{server.port}"
-        result = asyncio.run(_compare({"segue": ours, "llama.cpp": theirs}, options))
+        text = server.post("/tokenize", {"content": passage()})["tokens"]
+        result = asyncio.run(_compare({"segue": ours, "llama.cpp": theirs}, text, options))
     print(json.dumps(result))
 
 
@@ -55,8 +60,9 @@ def model_path(model: str) -> str:
 
 
 @contextlib.contextmanager
-def _peer(path: str, threads: int) -> Iterator[str]:
-    command = [sys.executable, "-c", _PEER, path, str(threads)]
+def peer(path: str, threads: int, **settings: int | bool) -> Iterator[str]:
+    """The address of llama.cpp's server with these of its settings, all others as they are."""
+    command = [sys.executable, "-c", _PEER, path, str(threads), json.dumps(settings)]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -74,18 +80,20 @@ def _peer(path: str, threads: int) -> Iterator[str]:
             process.terminate()
 
 
-async def _compare(urls: dict[str, str], options: argparse.Namespace) -> dict[str, object]:
+async def _compare(
+    urls: dict[str, str], text: list[int], options: argparse.Namespace
+) -> dict[str, object]:
     for url in urls.values():
-        await _load(url, 2, seed=0)  # warm up
+        await _load(url, text, 2, seed=0)  # warm up
     speeds: dict[tuple[str, int], list[float]] = {}
     waits: dict[str, list[float]] = {name: [] for name in urls}
     for turn in range(1, options.rounds + 1):
         for clients in options.clients:
             for name, url in urls.items():
-                speed = await _load(url, clients, seed=turn * 1000 + clients)
+                speed = await _load(url, text, clients, seed=turn * 1000 + clients)
                 speeds.setdefault((name, clients), []).append(speed)
         for name, url in urls.items():
-            waits[name].append(await _first_token(url, seed=turn))
+            waits[name].append(await _first_token(url, text, seed=turn))
     result: dict[str, object] = {}
     print(f"{'tokens a second':24}{'segue':>10}{'llama.cpp':>12}{'ratio':>8}")
     for clients in options.clients:
@@ -98,34 +106,36 @@ async def _compare(urls: dict[str, str], options: argparse.Namespace) -> dict[st
     return result | {"first_token_s": [round(ours, 3), round(theirs, 3)]}
 
 
-async def _load(url: str, clients: int, seed: int) -> float:
+async def _load(url: str, text: list[int], clients: int, seed: int) -> float:
     """Tokens a second of a closed loop."""
     begun = time.perf_counter()
-    counts = await asyncio.gather(*(_client(url, seed * 100 + c) for c in range(clients)))
+    counts = await asyncio.gather(*(_client(url, text, seed * 100 + c) for c in range(clients)))
     return sum(counts) / (time.perf_counter() - begun)
 
 
-async def _client(url: str, seed: int) -> int:
+async def _client(url: str, text: list[int], seed: int) -> int:
     total = 0
     for number in range(REQUESTS_EACH):
-        _, answer = await post(url, seed * 10 + number, NUM_PROMPT, NUM_OUTPUT)
+        one = seed * 10 + number
+        _, answer = await post(url, prompt_tokens(text, one, NUM_PROMPT), one, NUM_OUTPUT)
         total += answer.count(b'"finish_reason":null')
     return total
 
 
-async def _first_token(url: str, seed: int) -> float:
-    waited, _ = await post(url, seed + 10**6, NUM_LONG, 1)
+async def _first_token(url: str, text: list[int], seed: int) -> float:
+    waited, _ = await post(url, prompt_tokens(text, seed, NUM_LONG), seed, 1)
     return waited
 
 
-def prompt_tokens(seed: int, length: int) -> list[int]:
-    """A prompt that nobody sent before, so that no cache helps; ids that every vocabulary has."""
-    return [100 + (seed * 7919 + i * i * 31 + i) % 20_000 for i in range(length)]
+def prompt_tokens(text: list[int], seed: int, length: int) -> list[int]:
+    """A piece of the text behind a token of its own, so that no cache helps."""
+    start = seed * 7919 % (len(text) - length)
+    return [100 + seed % 20_000, *text[start : start + length - 1]]
 
 
-def _body(seed: int, num_prompt: int, num_output: int) -> bytes:
+def _body(prompt: list[int], seed: int, num_output: int) -> bytes:
     fields = {
-        "prompt": prompt_tokens(seed, num_prompt),
+        "prompt": prompt,
         "max_tokens": num_output,
         "temperature": 0.8,
         "seed": seed,
@@ -136,9 +146,9 @@ def _body(seed: int, num_prompt: int, num_output: int) -> bytes:
     return json.dumps(fields).encode()
 
 
-async def post(url: str, seed: int, num_prompt: int, num_output: int) -> tuple[float, bytes]:
+async def post(url: str, prompt: list[int], seed: int, num_output: int) -> tuple[float, bytes]:
     """Seconds until the first event, and the whole answer."""
-    body = _body(seed, num_prompt, num_output)
+    body = _body(prompt, seed, num_output)
     host, _, port = url.removeprefix("http://").partition(":")
     begun = time.perf_counter()
     reader, writer = await asyncio.open_connection(host, int(port))

@@ -55,12 +55,14 @@ def served(*arguments: str) -> Iterator[Served]:
     quiet = ["--log-level", "warning"]
     command = [sys.executable, "-m", "segue", "serve", *quiet, *arguments, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        said: list[str] = []
         try:
             for line in process.stderr or ():
+                said.append(line)
                 if found := _READY.search(line):
                     yield Served(found[1], int(found[2]), process.pid)
                     return
-            raise SystemExit("the server did not start")
+            raise SystemExit("the server did not start:\n" + "".join(said))
         finally:
             process.terminate()
 

@@ -8,15 +8,18 @@ Short prompts and long answers, so that both do the same work: steps of one row 
 import argparse
 import asyncio
 import json
+import os
 import statistics
+import sys
 import time
 from pathlib import Path
 
 from segue import config
-from segue.bench.peers import model_path, post, prompt_tokens
+from segue.bench.peers import model_path, post
 from segue.bench.served import Served, served
 from segue.cpus import usable_cpus
 from segue.engine.seam import Runner, Span
+from segue.runners.huge_pages import prefer_huge_pages
 from segue.runners.openvino import OpenVinoLoader
 
 NUM_PROMPT, NUM_OUTPUT = 8, 128
@@ -28,6 +31,8 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if prefer_huge_pages():  # the bare runner must have what the server's has
+        os.execv(sys.executable, [sys.executable, "-m", "segue.bench.steady", *sys.argv[1:]])
     path = model_path(options.model)
     loader = OpenVinoLoader(
         path,
@@ -53,7 +58,7 @@ def main() -> None:
 def _bare(runner: Runner, num_sequences: int) -> float:
     for slot in range(num_sequences):
         runner.free(slot)
-        runner.decode([Span(slot, prompt_tokens(slot, NUM_PROMPT), 0, 0)])
+        runner.decode([Span(slot, _prompt(slot), 0, 0)])
     begun = time.perf_counter()
     for step in range(NUM_OUTPUT):
         past = NUM_PROMPT + step
@@ -61,11 +66,15 @@ def _bare(runner: Runner, num_sequences: int) -> float:
     return num_sequences * NUM_OUTPUT / (time.perf_counter() - begun)
 
 
+def _prompt(number: int) -> list[int]:
+    return [100 + (number * 7919 + i * i * 31) % 20_000 for i in range(NUM_PROMPT)]
+
+
 async def _over_http(server: Served, clients: int, turn: int) -> float:
     url = f"http://{server.host}:{server.port}"
     begun = time.perf_counter()
     answers = await asyncio.gather(
-        *(post(url, turn * 1000 + c, NUM_PROMPT, NUM_OUTPUT) for c in range(clients))
+        *(post(url, _prompt(c), turn * 1000 + c, NUM_OUTPUT) for c in range(clients))
     )
     tokens = sum(answer.count(b'"finish_reason":null') for _, answer in answers)
     return tokens / (time.perf_counter() - begun)

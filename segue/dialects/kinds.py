@@ -162,6 +162,22 @@ class Text:
         return {"type": "string", "maxLength": self.max_chars}
 
 
+class Word:
+    """One of a few words. The first means the same as leaving the field out."""
+
+    def __init__(self, *words: str):
+        self._words = words
+
+    def read(self, value: Any) -> Any:
+        if type(value) is not str or value not in self._words:
+            *others, last = self._words
+            raise Mismatch(f"{', '.join(others)} or {last}", value)
+        return UNSET if value == self._words[0] else value
+
+    def schema(self) -> dict[str, Any]:
+        return {"enum": list(self._words)}
+
+
 @dataclass(frozen=True)
 class Texts:
     """A list of strings."""

@@ -9,6 +9,7 @@ from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Serv
 from segue.dialects.constraint_fields import CONSTRAINTS, LAZY
 from segue.dialects.duration import Duration
 from segue.dialects.fields import Draft, Field, Table
+from segue.dialects.gap_fields import GAP_ROWS, describe_gap
 from segue.dialects.kinds import (
     MAX_BIAS,
     Boolean,
@@ -65,7 +66,8 @@ FIELDS = Table(
         Field(
             "best_of",
             Integer(1, MAX_N),
-            "Candidates drawn for each prompt; the n with the highest mean log-probability return.",
+            "Candidates drawn for each prompt; the n with the highest mean log-probability return. Where "
+            "a gap is filled by ranking, 8 if it is not given.",
             "best_of",
         ),
         Field("stream", Boolean(), "Send the answer as it is written.", "stream"),
@@ -202,6 +204,7 @@ TIMINGS = Field(
 # Fields that only one other system has, too. Ollama's clients send their own body to any path.
 ROOT = FIELDS.extend(
     *TOKEN_LIMITS,
+    *GAP_ROWS,
     TIMINGS,
     LAZY,
     Field(
@@ -243,9 +246,11 @@ def check_candidates(draft: Draft) -> None:
     best_of = draft.values.get("best_of", n)
     if best_of < n:
         raise draft.refuse("best_of", f"must be at least n, which is {n}")
-    if best_of > n and draft.values.get("stream"):
+    # Ranked infill draws more than n in any case, and tells how far it is meanwhile.
+    is_gap = "infill" in draft.values
+    if best_of > n and draft.values.get("stream") and not is_gap:
         raise draft.refuse("best_of", "cannot be streamed: the best are known only at the end")
-    if best_of == n:
+    if best_of == n and not (is_gap and "best_of" in draft.given):
         draft.values.pop("best_of", None)
     num_prompts = len(draft.values["prompts"])
     if num_prompts * best_of > MAX_CHOICES:
@@ -279,6 +284,7 @@ def name_idle_stream_options(draft: Draft) -> None:
 
 
 RULES = (
+    describe_gap,
     check_candidates,
     widen_logprobs,
     score_prompt,

@@ -139,6 +139,8 @@ In every dialect:
 - A field that is unknown or has no effect is named in the header `x-segue-ignored`; it is never an error.
 - `x-segue-seed` is the seed that was used. With it the same request gives the same answer.
 - `x-segue-infill` says how a gap was filled: `fim`, by the model's own tokens, or `ranked`.
+- `x-segue-infill-kept` says how much of what stands around the gap fitted into the context, in tokens kept of tokens
+  given: `prefix=640/1210, suffix=128/300, extra=0/55`.
 - `x-segue-truncated` is how many tokens of the prompt were cut off, where the request allowed that.
 - A constraint that cannot be enforced is refused. Two at once are refused.
 

@@ -9,6 +9,7 @@ from segue.types import (
     Finished,
     Progress,
     Prompted,
+    Searching,
     TokenScore,
     Usage,
 )
@@ -47,7 +48,7 @@ class Tally:
                 self.prompts[event.prompt] = event
             case Finished():
                 self.choices[event.choice].finished = event
-            case Progress():
+            case Progress() | Searching():
                 pass  # worth telling only while it goes on
             case Done():
                 self.usage = event.usage

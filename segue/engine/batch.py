@@ -27,6 +27,7 @@ class Counts:
     steps: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    prefilled_tokens: int = 0
     completion_tokens: int = 0
     preemptions: int = 0
     finished: int = 0

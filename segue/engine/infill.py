@@ -13,7 +13,7 @@ from segue.engine.budget import split
 from segue.engine.seam import FimTokens, Vocab
 from segue.engine.tokens import prompt_tokens, text_tokens
 from segue.errors import InvalidField, PromptTooLong
-from segue.types import Infill, Prompt, Snippet
+from segue.types import Infill, Prompt, Share, Snippet, Split
 
 Layout = tuple[str, ...]  # names of markers (upper case) and of texts
 
@@ -50,7 +50,7 @@ _SHORT_SUFFIX = 32  # tokens that may as well be read again at every keystroke
 
 class Laid(NamedTuple):
     tokens: list[int]
-    num_dropped: int
+    split: Split
     text: str  # what the caller gave as the prompt
 
 
@@ -67,18 +67,22 @@ def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: 
 
     room -= _checked_size(len(opening) + len(repo) + len(current) + 3, room)
     kept = split(len(before) + len(typed), len(after), [len(file) for file in files], room)
-    num_given = len(before) + len(typed) + len(after) + sum(map(len, files))
+    given = sum(map(len, files))
     prefix = (before + typed)[len(before) + len(typed) - kept.prefix :]
     files = files[len(files) - kept.snippets :]
     at = max(0, len(prefix) - len(typed))
     parts = {"before": prefix[:at], "typed": prefix[at:], "after": after[: kept.suffix]}
-    num_kept = len(prefix) + kept.suffix + sum(map(len, files))
+    division = Split(
+        Share(len(prefix), len(before) + len(typed)),
+        Share(kept.suffix, len(after)),
+        Share(sum(map(len, files)), given),
+    )
 
     for name, marker in (("PRE", fim.prefix), ("SUF", fim.suffix), ("MID", fim.middle)):
         parts[name] = [] if marker is None else [marker]
     head = [opening, repo if files or infill.repo else [], *files, current]
     tokens = [token for part in (*head, *(parts[name] for name in layout)) for token in part]
-    return Laid(tokens, num_given - num_kept, _text(prompt, vocab))
+    return Laid(tokens, division, _text(prompt, vocab))
 
 
 def end_tokens(vocab: Vocab, fim: FimTokens) -> frozenset[int]:
@@ -93,18 +97,20 @@ def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> La
     is_text = bool(prompt.parts) and isinstance(prompt.parts[0], str)
     opening = _opening(prompt, vocab) if is_text else []
     snippets = infill.snippets
-    files = [text_tokens(vocab, _block(snippet), False) for snippet in snippets]
-    current = text_tokens(vocab, _heading(infill.filename), False) if snippets else []
+    files = [text_tokens(vocab, _block(infill, snippet), False) for snippet in snippets]
+    current = text_tokens(vocab, _heading(infill), False) if _is_named(infill) else []
     bare = Prompt(prompt.parts, add_special=False, parse_special=prompt.parse_special)
-    before = prompt_tokens(bare, vocab, is_start=not snippets)
+    before = prompt_tokens(bare, vocab, is_start=not current)
     room -= _checked_size(len(opening) + len(current), room)
     kept = split(len(before), 0, [len(file) for file in files], room)
-    num_given = len(before) + sum(map(len, files))
+    given = len(before), sum(map(len, files))
     before = before[len(before) - kept.prefix :]
     files = files[len(files) - kept.snippets :]
-    num_kept = len(before) + sum(map(len, files))
+    division = Split(
+        Share(len(before), given[0]), Share(0, 0), Share(sum(map(len, files)), given[1])
+    )
     tokens = [token for part in (opening, *files, current, before) for token in part]
-    return Laid(tokens, num_given - num_kept, _text(prompt, vocab))
+    return Laid(tokens, division, _text(prompt, vocab))
 
 
 # --- the order ----------------------------------------------------------------------------------
@@ -119,7 +125,10 @@ def _family(vocab: Vocab, fim: FimTokens) -> Family:
 
 def _layout(family: Family, infill: Infill, num_after: int) -> Layout:
     if infill.order == "psm" and not family.has_psm:
-        raise InvalidField("this model knows the suffix first only: order must be spm", "order")
+        raise InvalidField(
+            "infill_order must be spm or left out: this model knows the suffix first only",
+            "infill_order",
+        )
     if infill.order == "spm" or not family.has_psm:
         return family.spm
     return PSM if infill.order == "psm" or num_after <= _SHORT_SUFFIX else PSM_LINE
@@ -170,27 +179,34 @@ def _surroundings(
 
     snippets, separator = infill.snippets, fim.file_sep
     if separator is None:
-        blocks = [read(_block(snippet)) for snippet in snippets]
-        return [], blocks, read(_heading(infill.filename)) if snippets else []
-    repo = []
+        blocks = [read(_block(infill, snippet)) for snippet in snippets]
+        return [], blocks, read(_heading(infill)) if _is_named(infill) else []
+    repo, folder = [], infill.repo
     if fim.repo is not None and (snippets or infill.repo):
-        repo = [fim.repo, *read((infill.repo or "repository") + family.repo_end)]
-    files = [[separator, *read(f"{_name(s.filename)}\n{_ended(s.text)}")] for s in snippets]
-    is_named = bool(snippets or infill.repo or infill.filename)
-    current = [separator, *read(f"{_name(infill.filename)}\n")] if is_named else []
+        repo, folder = [fim.repo, *read((infill.repo or "repository") + family.repo_end)], ""
+    files = [[separator, *read(f"{_path(folder, s.filename)}\n{_ended(s.text)}")] for s in snippets]
+    path = _path(folder, infill.filename)
+    current = [separator, *read(f"{path}\n")] if _is_named(infill) else []
     return repo, files, current
 
 
-def _block(snippet: Snippet) -> str:
-    return _heading(snippet.filename) + _ended(snippet.text)
+def _is_named(infill: Infill) -> bool:
+    """Whether the file that is filled in is announced: to tell it from others, or because it has a name."""
+    return bool(infill.snippets or infill.repo or infill.filename)
 
 
-def _heading(filename: str) -> str:
-    return f"--- {_name(filename)} ---\n"
+def _block(infill: Infill, snippet: Snippet) -> str:
+    return f"--- {_path(infill.repo, snippet.filename)} ---\n{_ended(snippet.text)}"
 
 
-def _name(filename: str) -> str:
-    return filename or "untitled"
+def _heading(infill: Infill) -> str:
+    return f"--- {_path(infill.repo, infill.filename)} ---\n"
+
+
+def _path(repo: str, filename: str) -> str:
+    """Where no token names the repository, the names of its files do."""
+    name = filename or "untitled"
+    return f"{repo}/{name}" if repo else name
 
 
 def _ended(text: str) -> str:

@@ -21,6 +21,7 @@ from segue.types import (
     Progress,
     Prompted,
     Reason,
+    Split,
     TokenScore,
     Usage,
     Way,
@@ -43,8 +44,9 @@ REASONS: dict[Cause, Reason] = {
 class Filling:
     """How the prompts of an infill request were made; lists have an entry a prompt."""
 
-    way: Way
+    way: Way | None
     texts: list[str]  # what to echo: the tokens hold more than the caller's prompt
+    splits: list[Split]
 
 
 class Job:
@@ -174,6 +176,7 @@ class Job:
                 self._num_dropped[index],
                 now - (leader.prompt_started_s or now),
                 self._filling.way if self._filling else None,
+                self._filling.splits[index] if self._filling else None,
             ),
         ]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from segue.engine.constraint import Grammar
 from segue.engine.healing import heal
-from segue.engine.infill import end_tokens, lay_out, lay_out_plain
+from segue.engine.infill import Laid, end_tokens, lay_out, lay_out_plain
 from segue.engine.job import Filling, Job
 from segue.engine.middles import SCORED_SUFFIX, read_suffix
 from segue.engine.ranked_job import RankedJob
@@ -25,12 +25,8 @@ def prepare(
     grammar: Grammar | None = None,
 ) -> Job:
     """`grammar` is the request's constraint, compiled."""
-    infill = request.infill
-    way = infill.way(vocab.fim is not None) if infill else None
-    if infill is not None and way == "fim":
-        return _fim(request, infill, vocab, capabilities, grammar)
-    if infill is not None and way == "ranked" and request.max_tokens != 0:
-        return _ranked(request, infill, vocab, capabilities, grammar)
+    if request.infill is not None:
+        return _infill(request, request.infill, vocab, capabilities, grammar)
     whole = [prompt_tokens(prompt, vocab) for prompt in request.prompts]
     prompts = [_truncated(request, tokens, capabilities.context_length) for tokens in whole]
     for index, tokens in enumerate(prompts):
@@ -39,6 +35,55 @@ def prepare(
     num_dropped = [len(old) - len(new) for old, new in zip(whole, prompts, strict=True)]
     seed = _seed(request)
     return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar)
+
+
+def _infill(
+    request: CompletionRequest,
+    infill: Infill,
+    vocab: Vocab,
+    capabilities: Capabilities,
+    grammar: Grammar | None,
+) -> Job:
+    way = infill.way(vocab.fim is not None)
+    if way == "fim":
+        return _fim(request, infill, vocab, capabilities, grammar)
+    if infill.order != "auto":
+        raise InvalidField(
+            "infill_order must be left out: this model has no tokens for filling in the middle, so that "
+            "nothing has an order",
+            "infill_order",
+        )
+    if way == "ranked" and request.max_tokens != 0:
+        return _ranked(request, infill, vocab, capabilities, grammar)
+    return _continued(request, infill, vocab, capabilities, grammar)
+
+
+def _continued(
+    request: CompletionRequest,
+    infill: Infill,
+    vocab: Vocab,
+    capabilities: Capabilities,
+    grammar: Grammar | None,
+) -> Job:
+    """Nothing stands after the cursor, or nothing is to be written: the prompt is read as it is."""
+    laid = _laid_plain(request, infill, vocab, capabilities, _room(request, capabilities))
+    filling = Filling(None, [each.text for each in laid], [each.split for each in laid])
+    rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
+    num_dropped = [each.split.num_dropped for each in laid]
+    prompts = [each.tokens for each in laid]
+    seed = _seed(request)
+    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling)
+
+
+def _laid_plain(
+    request: CompletionRequest, infill: Infill, vocab: Vocab, capabilities: Capabilities, room: int
+) -> list[Laid]:
+    if infill.snippets or infill.repo or infill.filename:
+        _check_echo(request)
+    laid = [lay_out_plain(prompt, infill, vocab, room) for prompt in request.prompts]
+    for index, each in enumerate(laid):
+        _check_length(request, index, len(each.tokens), capabilities.context_length)
+    return laid
 
 
 def _fim(
@@ -50,17 +95,16 @@ def _fim(
 ) -> Job:
     fim = vocab.fim
     if fim is None:
-        raise Unsupported("this model has no tokens for filling in the middle", "suffix")
-    if request.echo and request.prompt_logprobs is not None:
-        raise InvalidField(
-            "with suffix, echo cannot have log-probabilities: the tokens that were read are those of "
-            "the model's fill-in-the-middle prompt, not of the prompt alone",
-            "echo",
+        raise Unsupported(
+            "this model has no tokens for filling in the middle, and the request (infill_mode) or the "
+            "server (--infill fim-only) wants it to be done by those only",
+            "suffix",
         )
+    _check_echo(request)
     room = _room(request, capabilities)
     laid = [lay_out(prompt, infill, vocab, fim, room) for prompt in request.prompts]
-    filling = Filling("fim", [each.text for each in laid])
-    num_dropped = [each.num_dropped for each in laid]
+    filling = Filling("fim", [each.text for each in laid], [each.split for each in laid])
+    num_dropped = [each.split.num_dropped for each in laid]
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
     rules = replace(rules, ends=rules.ends | end_tokens(vocab, fim))
     prompts = [each.tokens for each in laid]
@@ -82,11 +126,9 @@ def _ranked(
             "post_sampling_probs",
         )
     room = _room(request, capabilities) - SCORED_SUFFIX
-    laid = [lay_out_plain(prompt, infill, vocab, room) for prompt in request.prompts]
-    for index, each in enumerate(laid):
-        _check_length(request, index, len(each.tokens), capabilities.context_length)
-    filling = Filling("ranked", [each.text for each in laid])
-    num_dropped = [each.num_dropped for each in laid]
+    laid = _laid_plain(request, infill, vocab, capabilities, room)
+    filling = Filling("ranked", [each.text for each in laid], [each.split for each in laid])
+    num_dropped = [each.split.num_dropped for each in laid]
     suffix = read_suffix(infill.suffix, vocab)
     check_ids(suffix.tokens, vocab.size, "suffix")
     healed = [
@@ -111,6 +153,15 @@ def _ranked(
         suffix,
         healed,
     )
+
+
+def _check_echo(request: CompletionRequest) -> None:
+    if request.echo and request.prompt_logprobs is not None:
+        raise InvalidField(
+            "echo cannot have log-probabilities here: the tokens that were read are not those of the "
+            "prompt alone, but also of the suffix or of other files",
+            "echo",
+        )
 
 
 def _room(request: CompletionRequest, capabilities: Capabilities) -> int:

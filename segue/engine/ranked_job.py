@@ -25,6 +25,7 @@ from segue.types import (
     Event,
     Finished,
     Prompted,
+    Searching,
     TokenScore,
 )
 
@@ -65,6 +66,7 @@ class RankedJob(Job):
         num_taken = sum(taken is not None for taken in healed)
         self._usage = replace(self._usage, prompt_tokens=self._usage.prompt_tokens + num_taken)
         self._num_busy = [self.num_candidates] * len(prompts)
+        self._num_scored = [0] * len(prompts)
         self._searches: dict[int, Search] = {}
         self._probed: dict[Sequence, Cut] = {}
         self._shown: dict[Sequence, Shown] = {}
@@ -106,7 +108,12 @@ class RankedJob(Job):
         ]
 
     def progressed(self, sequence: Sequence) -> list[Event]:
-        return []
+        """One candidate speaks for all: they are drawn side by side."""
+        return [] if sequence.candidate else [self._so_far(sequence.prompt_index)]
+
+    def _so_far(self, index: int) -> Searching:
+        drawn = sum(s.num_output for s in self.sequences if s.prompt_index == index)
+        return Searching(index, drawn, self._num_scored[index])
 
     def take_more(self) -> list[Sequence]:
         more, self._more = self._more, []
@@ -118,6 +125,7 @@ class RankedJob(Job):
         self._num_busy[index] -= 1
         if sequence.is_probe:
             self._learn(sequence)
+            self._num_scored[index] += 1
         else:
             is_known = self._pieces(sequence, sequence.tokens[sequence.num_prompt :])[:1] == [b""]
             self._add_usage(completion=sequence.num_output - is_known)
@@ -129,7 +137,7 @@ class RankedJob(Job):
         self._num_busy[index] = len(cuts)
         self._num_open += len(cuts)
         if cuts:
-            return []
+            return [self._so_far(index)]
         events = self._answer(index, search, sequence.last_token_s)
         if self.is_over:
             events.append(Done(self._usage, self.seed))

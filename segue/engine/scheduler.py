@@ -134,7 +134,8 @@ class Scheduler:
             return []
         if forced:  # no guesses: each saves a step of its own
             return list(forced[:limit])
-        return sequence.drafter.draft(sequence.tokens, limit)
+        num_idle = limits.min_rows - batch.num_rows - num_left
+        return sequence.drafter.draft(sequence.tokens, limit, num_idle)
 
     def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
         budget = min(
@@ -246,6 +247,7 @@ class Scheduler:
         told: Told = []
         now = self._clock()
         self._counts.steps += 1
+        self._counts.prefilled_tokens += batch.num_prompt_rows
         row = 0
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
             rows = logits[row : row + span.num_logits]

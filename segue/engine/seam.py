@@ -89,6 +89,7 @@ class Capabilities:
     vocab_size: int  # the width of a row of logits
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
+    min_rows: int = 1  # a step of fewer is padded to so many: room for hunches
     free_rows: int = 1  # rows a step carries at about the price of one: room for drafts
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
 

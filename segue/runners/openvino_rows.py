@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from segue.engine.seam import Span
 
+MIN_ROWS = 2  # fewer take kernels of their own
+
 Ints = NDArray[np.int32] | NDArray[np.int64]
 
 
@@ -45,11 +47,11 @@ class Rows:
 
         Instead of many single ones, a subsequence of two rows does too.
         """
-        num_missing = 0 if self.has_longer else max(2, num_threads) - len(self.pasts)
+        num_missing = 0 if self.has_longer else max(MIN_ROWS, num_threads) - len(self.pasts)
         if num_missing > 0:
             self._append([0] * min(num_missing, 2), 0, [self.scratch])
         # The output projection is one more product, and it sees the wanted rows only.
-        self.wanted += [0] * max(0, 2 - len(self.wanted))
+        self.wanted += [0] * max(0, MIN_ROWS - len(self.wanted))
 
     def inputs(self) -> dict[str, Ints]:
         ends = [past + n for past, n in zip(self.pasts, np.diff(self.begins), strict=True)]

@@ -22,7 +22,7 @@ from segue.runners.openvino_blocks import BlockTables, Copy
 from segue.runners.openvino_convert import Entry
 from segue.runners.openvino_graph import build
 from segue.runners.openvino_probe import is_deterministic
-from segue.runners.openvino_rows import Rows
+from segue.runners.openvino_rows import MIN_ROWS, Rows
 
 DEFAULT_CONTEXT = 8192
 SEQUENCES_WORTH = 16  # full-length sequences the KV holds, where nothing else is asked for
@@ -66,6 +66,7 @@ class OpenVinoRunner:
             max_rows=max_rows,
             vocab_size=shape.vocab_size,
             cells_per_block=BLOCK,
+            min_rows=MIN_ROWS,
             free_rows=FREE_ROWS,
         )
         self._is_exact = True

@@ -26,7 +26,7 @@ from segue.dialects.base import (
 )
 from segue.dialects.tally import Tally
 from segue.engine.seam import Models
-from segue.errors import BY_CODE, EngineFault, MalformedBody, SegueError
+from segue.errors import BY_CODE, EngineFault, InvalidField, MalformedBody, SegueError
 from segue.server.feed import FAULT, Disconnected, Feed
 from segue.server.framing import (
     FRAMES,
@@ -39,7 +39,18 @@ from segue.server.framing import (
 from segue.server.policy import Policy
 from segue.server.service import open_engine
 from segue.server.visit import Visit
-from segue.types import CompletionRequest, Done, Event, Failed, Prompted, Usage
+from segue.types import (
+    CompletionRequest,
+    Done,
+    Event,
+    Failed,
+    Infill,
+    Prompted,
+    Searching,
+    Split,
+    Usage,
+    Way,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +101,7 @@ class Completions:
         if visit.tenant:
             changes |= {"tenant": visit.tenant, "cache_salt": _own_salt(call, visit.tenant)}
         if self.policy.fim_only and call.request.infill is not None:
-            changes["infill"] = msgspec.structs.replace(call.request.infill, mode="fim")
+            changes["infill"] = _fim_only(call.request.infill)
         request = msgspec.structs.replace(call.request, **changes)
         call = msgspec.structs.replace(call, request=request)
         if call.keep_s is None or self.policy.client_keep_alive:
@@ -134,11 +145,12 @@ class Completions:
         for event in events:
             if isinstance(event, Failed):
                 raise _raised(event)
-        headers += _found(event for event in events if isinstance(event, Prompted))
+        prompts = [event for event in events if isinstance(event, Prompted)]
+        headers += _found(prompts) if prompts else self._foreseen(call)
         await _start(send, frame, headers)
         while True:
             objects, is_over = self._render(renderer, events)
-            writes = frame.wrap(objects, is_over) if events else [frame.ping]
+            writes = [*frame.note(_so_far(events)), *frame.wrap(objects, is_over)]
             feed.is_reader_behind = True
             for left, body in zip(reversed(range(len(writes))), writes, strict=True):
                 more = left > 0 or not is_over
@@ -147,6 +159,13 @@ class Completions:
             if is_over:
                 return
             events = await feed.take(PING_S)
+
+    def _foreseen(self, call: Call) -> list[Header]:
+        """What is sure of a prompt that is still being read."""
+        engine, infill = self.models.loaded(call.request.model), call.request.infill
+        if engine is None or infill is None:
+            return []
+        return _way(infill.way(engine.info.has_fim))
 
     def _render(self, renderer: Renderer, events: list[Event]) -> tuple[list[Any], bool]:
         """The objects of these events, and whether the last of them ended the request."""
@@ -199,6 +218,13 @@ def _own_salt(call: Call, tenant: str) -> str:
     return f"salt:{given}" if given else f"key:{tenant}"
 
 
+def _fim_only(infill: Infill) -> Infill:
+    if infill.mode == "ranked":
+        message = "must be fim or left out: this server fills gaps by a model's own tokens only"
+        raise InvalidField(f"infill_mode {message}", "infill_mode")
+    return msgspec.structs.replace(infill, mode="fim")
+
+
 def _stamp(visit: Visit) -> Stamp:
     arrived = time.time()
     return Stamp(
@@ -230,10 +256,36 @@ def _found(prompts: Iterable[Prompted]) -> list[Header]:
     known = list(prompts)
     if num_dropped := sum(prompt.num_dropped for prompt in known):
         headers.append((b"x-segue-truncated", b"%d" % num_dropped))
-    headers += [
-        (b"x-segue-infill", prompt.infill.encode()) for prompt in known[:1] if prompt.infill
-    ]
+    for prompt in known[:1]:  # all are filled in the same way
+        headers += _way(prompt.infill)
+    if splits := [prompt.split for prompt in known if prompt.split]:
+        headers.append((b"x-segue-infill-kept", _kept(splits)))
     return headers
+
+
+def _way(way: Way | None) -> list[Header]:
+    return [] if way is None else [(b"x-segue-infill", way.encode())]
+
+
+def _kept(splits: list[Split]) -> bytes:
+    """`prefix=640/1210, suffix=128/300`: tokens that fit, of those given, over all prompts."""
+    words = []
+    for name in Split.__struct_fields__:
+        shares = [getattr(split, name) for split in splits]
+        if given := sum(share.given for share in shares):
+            words.append(f"{name}={sum(share.kept for share in shares)}/{given}")
+    return ", ".join(words).encode()
+
+
+def _so_far(events: list[Event]) -> str:
+    """What a stream tells in comments: that it is alive, or how far a search is."""
+    if not events:
+        return "ping"
+    searches = [event for event in events if isinstance(event, Searching)]
+    return "".join(
+        f"infill: {last.num_drawn} tokens drawn, {last.num_scored} places tried"
+        for last in searches[-1:]
+    )
 
 
 async def _body(receive: Receive) -> bytes:

@@ -17,13 +17,13 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True)
 class Frame:
-    """How a stream is cut. `ping` is empty where the format has no comments."""
+    """How a stream is cut."""
 
     content_type: bytes
     before: bytes
     after: bytes
     end: bytes
-    ping: bytes
+    has_comments: bool  # lines that readers pass by
     is_joined: bool  # whether objects may share a write; some readers of NDJSON stall on two
 
     def wrap(self, objects: Iterable[Any], is_over: bool) -> list[bytes]:
@@ -33,20 +33,24 @@ class Frame:
             frames.append(self.end)
         return [b"".join(frames)] if self.is_joined and len(frames) > 1 else frames
 
+    def note(self, text: str) -> list[bytes]:
+        """The write that tells a reader this without being part of the answer, where the format can."""
+        return [b": %b\n\n" % text.encode()] if text and self.has_comments else []
+
 
 _SSE = Frame(
     content_type=b"text/event-stream; charset=utf-8",
     before=b"data: ",
     after=b"\n\n",
     end=b"data: [DONE]\n\n",
-    ping=b": ping\n\n",
+    has_comments=True,
     is_joined=True,
 )
 
 FRAMES: dict[Framing, Frame] = {
     "sse": _SSE,
-    "sse_open": Frame(_SSE.content_type, _SSE.before, _SSE.after, b"", _SSE.ping, True),
-    "ndjson": Frame(b"application/x-ndjson", b"", b"\n", b"", b"", False),
+    "sse_open": Frame(_SSE.content_type, _SSE.before, _SSE.after, b"", True, True),
+    "ndjson": Frame(b"application/x-ndjson", b"", b"\n", b"", False, False),
 }
 
 TEXT = "text/plain; charset=utf-8"

@@ -29,3 +29,15 @@ def test_a_draft_is_always_a_copy_from_the_text(tokens: list[int], limit: int) -
         gram = tokens[-3:]
         places = [i for i in range(len(tokens) - 3) if tokens[i : i + 3] == gram]
         assert any(tokens[i + 3 : i + 3 + len(draft)] == draft for i in places)
+
+
+def test_a_hunch_fills_idle_rows_alone() -> None:
+    """Where a row is computed in any case, two tokens or one are enough to go by; a miss then costs nothing."""
+    tokens = [1, 2, 9, 4, 2, 8, 1, 2]
+    assert Drafter().draft(tokens, 4) == []
+    drafter = Drafter()
+    for _ in range(3):
+        assert drafter.draft(tokens, 4, num_idle=1) == [9]
+        drafter.learn(1, 0)
+    assert Drafter().draft([7, 3, 4, 7], 4, num_idle=1) == [3]
+    assert Drafter().draft([1, 2, 3, 4, 1, 2, 3], 4, num_idle=1) == [4, 1, 2, 3]

@@ -9,7 +9,7 @@ from segue.engine.seam import FimTokens, Vocab
 from segue.errors import InvalidField, PromptTooLong
 from segue.runners.fake import FakeVocab
 from segue.runners.llama import LlamaVocab
-from segue.types import Infill, Prompt, Snippet
+from segue.types import Infill, Prompt, Share, Snippet, Split
 from tests.tiny_gguf import write_tiny_gguf
 
 BEFORE, TYPED, AFTER = "def f(x):\n", "  ret", "\n\nprint(f(1))\n"
@@ -84,7 +84,7 @@ def test_each_family_gets_its_own_tokens_in_its_own_order(
         expected = layout.format(before=BEFORE, typed=TYPED, after=suffix, **names)
         assert spell(vocab, laid.tokens) == ("[<|endoftext|>]" if add_bos else "") + expected
         assert laid.text == BEFORE + TYPED
-        assert laid.num_dropped == 0
+        assert laid.split.num_dropped == 0
     vocab.close()
 
 
@@ -92,7 +92,7 @@ def test_a_model_that_knows_the_suffix_first_only_says_so(tmp_path: Path) -> Non
     path = write_tiny_gguf(tmp_path / "x.gguf", fim=False, control_tokens=SEED_CODER)
     with pytest.raises(InvalidField) as caught:
         lay(LlamaVocab(path), ask(order="psm"))
-    assert caught.value.param == "order"
+    assert caught.value.param == "infill_order"
 
 
 def test_repository_context_as_qwen_knows_it() -> None:
@@ -124,6 +124,17 @@ def test_snippets_are_plain_text_where_no_token_separates_files(tmp_path: Path) 
     assert plain.text == BEFORE
 
 
+def test_the_files_of_a_repository_that_no_token_names_are_named_by_it() -> None:
+    class NoRepo(FakeVocab):
+        fim = FimTokens(258, 259, 260, file_sep=263)
+
+    asked = ask(snippets=(Snippet("a\n", "a.py"),), repo="proj", filename="c.py")
+    start = "[<|file_sep|>]proj/a.py\na\n[<|file_sep|>]proj/c.py\n[<|fim_prefix|>]"
+    assert spell(NoRepo(), lay(NoRepo(), asked).tokens).startswith(start)
+    plain = lay_out_plain(Prompt((BEFORE,)), ask(repo="proj"), FakeVocab(), 500)
+    assert spell(FakeVocab(), plain.tokens) == f"--- proj/untitled ---\n{BEFORE}"
+
+
 def test_markers_spelled_out_in_a_file_are_text() -> None:
     vocab = FakeVocab()
     laid = lay(vocab, ask("<|fim_middle|>"), prompt="<|endoftext|>")
@@ -143,8 +154,11 @@ def test_the_end_of_the_prefix_and_the_beginning_of_the_suffix_are_kept() -> Non
     assert text.count("y") > 40
     assert "z" not in text
     assert "ss" not in text
-    num_kept = text.count("b") + text.count("y")
-    assert laid.num_dropped == 1600 + len("?untitled\n\n") + 50 - num_kept
+    extra = Share(0, len("?untitled\n\n") + 50)
+    prefix, suffix = Share(text.count("b"), 800), Share(text.count("y"), 800)
+    assert laid.split == Split(prefix, suffix, extra)
+    num_kept = prefix.kept + suffix.kept
+    assert laid.split.num_dropped == 1600 + extra.given - num_kept
 
 
 def test_names_that_leave_no_room_are_refused() -> None:

@@ -19,11 +19,13 @@ from segue.types import (
     CompletionRequest,
     Constraint,
     Delta,
+    Done,
     Finished,
     Infill,
     Prompt,
     Prompted,
     Sampling,
+    Searching,
 )
 from tests.engine.harness import Bench, ask
 
@@ -78,8 +80,21 @@ def test_the_middle_that_leads_to_the_suffix_wins() -> None:
     assert story.done is not None
     assert story.done.usage.prompt_tokens == len("the sky is")
     assert story.done.usage.completion_tokens >= NUM_CANDIDATES * 5
-    kinds = [type(event) for event in story.events[:3]]
-    assert kinds == [Prompted, Delta, Finished], "nothing is told before it is decided"
+    kinds = [type(event) for event in story.events if not isinstance(event, Searching)]
+    assert kinds == [Prompted, Delta, Finished, Done], "nothing is told before it is decided"
+
+
+def test_how_far_the_search_is_is_told_until_it_is_decided() -> None:
+    [story] = bench().run(fill("the sky is", " and the grass is green.", max_tokens=12))
+    kinds = [type(event) for event in story.events]
+    search = [event for event in story.events if isinstance(event, Searching)]
+    assert kinds == [Prompted, *[Searching] * len(search), Delta, Finished, Done]
+    drawn, scored = [s.num_drawn for s in search], [s.num_scored for s in search]
+    assert drawn == sorted(drawn)
+    assert scored == sorted(scored)
+    assert drawn[0] <= NUM_CANDIDATES
+    assert story.done is not None
+    assert drawn[-1] >= story.done.usage.completion_tokens
 
 
 def test_a_suffix_that_begins_inside_a_word_or_without_a_space() -> None:

@@ -4,11 +4,12 @@ import threading
 
 import openai
 import pytest
+from msgspec.structs import replace
 
 from segue.errors import Unavailable
 from segue.server import endpoints
 from segue.types import Delta, Event, Failed, Prompted
-from tests.fakes import Pause, speak
+from tests.fakes import INFO, Pause, speak
 from tests.server.conftest import Launch, Live
 
 
@@ -228,6 +229,21 @@ def test_slow_start_sends_headers_and_pings(
         events = [line for line in lines if line.startswith("data: ")]
     assert '"text":"one"' in events[0]
     assert events[-1] == "data: [DONE]"
+
+
+@pytest.mark.parametrize(("has_fim", "way"), [(True, "fim"), (False, "ranked")])
+def test_how_a_gap_will_be_filled_is_known_before_the_prompt_is_read(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, has_fim: bool, way: str
+) -> None:
+    monkeypatch.setattr(endpoints, "HEADERS_AFTER_S", 0.01)
+    pause = Pause()
+    live = launch(lambda request: [pause, *speak("one")(request)])
+    live.engine.info = replace(INFO, has_fim=has_fim)
+    body = {"prompt": "a", "suffix": "b", "stream": True}
+    with live.client.stream("POST", "/v1/completions", json=body) as answer:
+        assert answer.headers["x-segue-infill"] == way
+        live.release(pause)
+        answer.read()
 
 
 def send_raw(live: Live, body: bytes) -> socket.socket:

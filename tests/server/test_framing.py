@@ -17,7 +17,11 @@ def test_ndjson_is_one_object_a_write() -> None:
     """Some readers parse what one read returns: two objects in it stall them for good."""
     assert FRAMES["ndjson"].wrap([{}, {}], False) == [b"{}\n", b"{}\n"]
     assert FRAMES["ndjson"].wrap([{}], True) == [b"{}\n", b""]
-    assert FRAMES["ndjson"].ping == b""
+
+
+def test_comments_where_the_format_has_them() -> None:
+    assert FRAMES["sse"].note("ping") == FRAMES["sse_open"].note("ping") == [b": ping\n\n"]
+    assert FRAMES["ndjson"].note("ping") == []
 
 
 def test_whole_replies() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from segue.dialects.base import Companion, Dialect, Operation, Reply
+from segue.dialects.gap_fields import describe_gap
 from segue.dialects.llamacpp import pages
 from segue.dialects.llamacpp.differences import DIFFERENCES
 from segue.dialects.llamacpp.fields import (
@@ -15,6 +16,7 @@ from segue.dialects.llamacpp.fields import (
 from segue.dialects.llamacpp.infill import INFILL_FIELDS, lay_out_gap
 from segue.dialects.llamacpp.native import Native
 from segue.dialects.llamacpp.text import Completion
+from segue.dialects.openai import check_candidates
 from segue.errors import PromptTooLong, SegueError
 
 ERROR_TYPES = {
@@ -56,7 +58,7 @@ INFILL = replace(
     path="/infill",
     doc="Fill the gap at the cursor of an editor.",
     table=INFILL_FIELDS,
-    rules=(lay_out_gap, *NATIVE_RULES),
+    rules=(lay_out_gap, describe_gap, check_candidates, *NATIVE_RULES),
 )
 
 LLAMACPP = Dialect(

@@ -55,6 +55,13 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server refuses such models with 501, and answers 500 where a field is missing.",
     ),
     Difference(
+        "`/infill` takes the order of prefix and suffix, the names of repository and file, and how many "
+        "candidates are ranked (`infill_order`, `infill_mode`, `infill_repo`, `infill_file`, `best_of`), "
+        "and its answer says in `infill` how the gap was filled and what fitted.",
+        "The server has the order as a flag (`--spm-infill`), and the same names for every repository "
+        "and file.",
+    ),
+    Difference(
         "`truncated` is also true where context of an `/infill` request did not fit.",
         "The server cuts it in silence.",
     ),

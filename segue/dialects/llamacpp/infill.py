@@ -1,41 +1,11 @@
 """`/infill`: what an editor knows around its cursor, as llama.vim and its kin send it."""
 
-from dataclasses import dataclass
-from typing import Any
-
+from segue.dialects import openai
 from segue.dialects.fields import Draft, Field
-from segue.dialects.kinds import Mismatch
+from segue.dialects.gap_fields import GAP_ROWS
 from segue.dialects.llamacpp.fields import NATIVE_FIELDS
 from segue.dialects.prompt_kinds import MixedText
-from segue.types import Infill, Prompt, Snippet
-
-MAX_SNIPPETS = 1024
-
-
-@dataclass(frozen=True)
-class Snippets:
-    """Parts of other files: {"text": ..., "filename": ...}. What else an editor notes is passed by."""
-
-    def read(self, value: Any) -> tuple[Snippet, ...]:
-        if type(value) is not list or len(value) > MAX_SNIPPETS:
-            raise Mismatch(f"a list of at most {MAX_SNIPPETS} snippets", value)
-        return tuple(_snippet(entry, f"[{i}]") for i, entry in enumerate(value))
-
-    def schema(self) -> dict[str, Any]:
-        text = {"type": "string"}
-        properties = {"text": text, "filename": text}
-        one = {"type": "object", "properties": properties, "required": ["text"]}
-        return {"type": "array", "items": one, "maxItems": MAX_SNIPPETS}
-
-
-def _snippet(entry: Any, at: str) -> Snippet:
-    if type(entry) is not dict or type(entry.get("text")) is not str:
-        raise Mismatch("an object with a text", entry, at)
-    filename = entry.get("filename", "")
-    if type(filename) is not str:
-        raise Mismatch("a string", filename, f"{at}.filename")
-    return Snippet(entry["text"], filename)
-
+from segue.types import Infill, Prompt
 
 INFILL_FIELDS = NATIVE_FIELDS.extend(
     Field(
@@ -59,13 +29,8 @@ INFILL_FIELDS = NATIVE_FIELDS.extend(
         "shape.prompt",
         default=(),
     ),
-    Field(
-        "input_extra",
-        Snippets(),
-        "Parts of other files, the least wanted first.",
-        "shape.input_extra",
-        default=(),
-    ),
+    *GAP_ROWS,
+    *openai.FIELDS.pick("best_of").rows,
 )
 
 
@@ -75,4 +40,4 @@ def lay_out_gap(draft: Draft) -> None:
     before = (*take("shape.input_prefix"), *take("shape.prompt"))
     suffix = Prompt(take("shape.input_suffix"), parse_special=False)
     draft.values["prompts"] = (Prompt(before, parse_special=False),)
-    draft.values["infill"] = Infill(suffix=suffix, snippets=take("shape.input_extra"))
+    draft.values["infill"] = Infill(suffix=suffix)

@@ -8,7 +8,7 @@ from segue.dialects.llamacpp.settings import generation_settings
 from segue.dialects.tally import Choice, Tally
 from segue.dialects.text_completion import render_progress
 from segue.dialects.timings import timings, timings_so_far
-from segue.types import Cause, Delta, Event, Finished, Progress, Prompted, TokenScore
+from segue.types import Cause, Delta, Event, Finished, Progress, Prompted, Split, TokenScore
 
 STOP_TYPES: dict[Cause, str] = {
     "eos": "eos",
@@ -94,10 +94,19 @@ class Native:
             "tokens_cached": _num_held(prompt, choice),
             "timings": timings([prompt], [finished]),
         }
+        if prompt.split is not None:
+            whole["infill"] = _told(prompt, prompt.split)
         if is_telling and self._request.logprobs is not None:
             whole["completion_probabilities"] = self._probabilities(tuple(choice.scores))
         wanted: tuple[str, ...] = self._call.shape["response_fields"]
         return _flat(whole, wanted) if wanted else whole
+
+
+def _told(prompt: Prompted, split: Split) -> dict[str, Any]:
+    """How the gap was filled, and how much of what stands around it fitted, in tokens."""
+    shares = {name: getattr(split, name) for name in split.__struct_fields__}
+    fitted = {name: {"kept": s.kept, "given": s.given} for name, s in shares.items() if s.given}
+    return {"way": prompt.infill, **fitted}
 
 
 def _num_held(prompt: Prompted, choice: Choice) -> int:

@@ -1,0 +1,94 @@
+from typing import Any
+
+import pytest
+
+from segue.dialects.base import Operation, Stamp
+from segue.dialects.llamacpp import INFILL
+from segue.dialects.openai import OPENAI
+from segue.errors import InvalidField
+from segue.types import CompletionRequest, Infill, Prompt, Snippet
+
+STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="f")
+ROOT = OPENAI.operations[0]
+GAP = {"prompt": "a", "suffix": "b"}
+EDITOR = {"input_prefix": "a", "input_suffix": "b"}
+TOLD = {
+    "infill_order": "spm",
+    "infill_mode": "fim",
+    "infill_repo": "proj",
+    "infill_file": "c.py",
+    "input_extra": [{"text": "x", "filename": "a.py", "time": 3}],
+}
+BOTH = pytest.mark.parametrize(("operation", "gap"), [(ROOT, GAP), (INFILL, EDITOR)])
+
+
+def read(operation: Operation, body: dict[str, Any]) -> CompletionRequest:
+    return operation.parse(body, STAMP).request
+
+
+@BOTH
+def test_what_is_told_of_a_gap_reaches_the_core(operation: Operation, gap: dict[str, Any]) -> None:
+    suffix = Prompt(("b",), parse_special=False)
+    assert read(operation, gap).infill == Infill(suffix=suffix)
+    assert read(operation, gap | TOLD).infill == Infill(
+        suffix=suffix,
+        order="spm",
+        mode="fim",
+        repo="proj",
+        filename="c.py",
+        snippets=(Snippet("x", "a.py"),),
+    )
+    assert operation.parse(gap | TOLD, STAMP).ignored == ()
+
+
+@BOTH
+@pytest.mark.parametrize("word", ["auto", None])
+def test_the_usual_is_the_same_as_nothing(
+    operation: Operation, gap: dict[str, Any], word: str | None
+) -> None:
+    told: dict[str, Any] = {
+        "infill_order": word,
+        "infill_mode": word,
+        "infill_repo": "",
+        "input_extra": [],
+    }
+    assert read(operation, gap | told) == read(operation, gap)
+
+
+def test_a_gap_that_nothing_follows_is_one() -> None:
+    infill = read(ROOT, {"prompt": "a", "infill_file": "c.py"}).infill
+    assert infill == Infill(suffix=Prompt((), parse_special=False), filename="c.py")
+    assert read(ROOT, {"prompt": "a", "infill_order": "auto"}).infill is None
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("told", "right"),
+    [
+        ({"infill_order": "PSM"}, "auto, psm or spm"),
+        ({"infill_order": 1}, "auto, psm or spm"),
+        ({"infill_mode": "best"}, "auto, fim or ranked"),
+        ({"infill_repo": 1}, "a string"),
+        ({"infill_file": "f" * 1025}, "at most 1024 characters"),
+        ({"input_extra": [{"filename": "a"}]}, "an object with a text"),
+        ({"input_extra": "a"}, "a list"),
+        ({"infill_order": "psm", "infill_mode": "ranked"}, "only a model's own tokens"),
+    ],
+)
+def test_what_would_be_right(
+    operation: Operation, gap: dict[str, Any], told: dict[str, Any], right: str
+) -> None:
+    with pytest.raises(InvalidField, match=right) as caught:
+        read(operation, gap | told)
+    assert caught.value.param == next(iter(told))
+    assert next(iter(told)) in caught.value.message
+
+
+@BOTH
+def test_best_of_is_how_many_are_ranked(operation: Operation, gap: dict[str, Any]) -> None:
+    """One candidate is not eight, and a search may be streamed: it is told once it is over."""
+    assert read(operation, gap).best_of is None
+    assert read(operation, {**gap, "best_of": 1}).best_of == 1
+    assert read(operation, {**gap, "best_of": 4, "stream": True}).best_of == 4
+    with pytest.raises(InvalidField, match="at least n"):
+        read(operation, {**gap, "n": 3, "best_of": 2})
