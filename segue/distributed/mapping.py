@@ -99,7 +99,7 @@ _BOUNDS = {"temperature": 2.0, "presence_penalty": 2.0, "frequency_penalty": 2.0
 CUTS_KEY = "segue_cuts"  # in extra_args: what distributed/cuts.py does
 
 
-class Share(NamedTuple):
+class Asked(NamedTuple):
     """What one candidate asks of vLLM, besides what its request says."""
 
     seed: int
@@ -155,37 +155,37 @@ def _counts_prompt(s: Sampling, steps: tuple[Step, ...]) -> bool:
     )
 
 
-def parameters(request: CompletionRequest, rules: TokenRules, share: Share) -> dict[str, Any]:
+def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> dict[str, Any]:
     """The arguments of vLLM's SamplingParams, the grammar aside."""
     if request.max_tokens == 0:
-        return _scoring(request, share)
+        return _scoring(request, asked)
     s = request.sampling
     values = {
-        "max_tokens": share.max_tokens,
-        "min_tokens": min(s.min_tokens, share.max_tokens),
-        "logprobs": share.num_alternatives,
+        "max_tokens": asked.max_tokens,
+        "min_tokens": min(s.min_tokens, asked.max_tokens),
+        "logprobs": asked.num_alternatives,
         "stop_token_ids": sorted(rules.stops if s.ignore_eos else rules.stops | rules.ends),
         "ignore_eos": s.ignore_eos,
         "logit_bias": _biases(s, rules) or None,
         "allowed_token_ids": None if s.allowed_token_ids is None else list(s.allowed_token_ids),
         "bad_words": list(s.bad_words),
-        **_common(request, share),
+        **_common(request, asked),
         **_steps(s),
     }
     if values["temperature"] > 0:
-        values["seed"] = (share.seed + share.candidate) % 2**63
+        values["seed"] = (asked.seed + asked.candidate) % 2**63
     return values
 
 
-def _scoring(request: CompletionRequest, share: Share) -> dict[str, Any]:
+def _scoring(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
     """vLLM generates a token at least: the cheapest one."""
-    return {"max_tokens": 1, "temperature": 0.0, **_common(request, share)}
+    return {"max_tokens": 1, "temperature": 0.0, **_common(request, asked)}
 
 
-def _common(request: CompletionRequest, share: Share) -> dict[str, Any]:
-    skips = not request.use_cache or share.prompt_alternatives is not None
+def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+    skips = not request.use_cache or asked.prompt_alternatives is not None
     return {
-        "prompt_logprobs": share.prompt_alternatives,
+        "prompt_logprobs": asked.prompt_alternatives,
         "skip_reading_prefix_cache": skips,
         "detokenize": False,
         "flat_logprobs": True,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from segue.distributed.grammars import lark
 from segue.distributed.launch import Launched
-from segue.distributed.mapping import Share, check, parameters
+from segue.distributed.mapping import Asked, check, parameters
 from segue.distributed.story import Output, Story
 from segue.engine.constraint import Compiler
 from segue.engine.grammar_text import grammar_text
@@ -32,7 +32,8 @@ class Orders:
         """Slow, and safe on any thread. Raises RequestError."""
         vocab, limits = self.launched.vocab, self.launched.capabilities
         infill = request.infill
-        if infill is not None and infill.way(vocab.fim is not None) == "ranked":
+        way = None if infill is None else infill.way(vocab.fim is not None)
+        if way == "ranked" and request.max_tokens != 0:
             raise InvalidField(
                 "suffix: the vLLM engine fills in only with models that have tokens for it",
                 "suffix",
@@ -50,14 +51,14 @@ class Orders:
     def generate(self, order: Order, candidate: Candidate) -> AsyncGenerator[Output, None]:
         """What vLLM makes of one candidate; closing it aborts."""
         job, request, launched = order.job, order.job.request, self.launched
-        share = Share(
+        asked = Asked(
             seed=job.seed,
             candidate=candidate.candidate,
             max_tokens=candidate.max_tokens,
             num_alternatives=(request.logprobs or 0) if job.needs_scores else None,
             prompt_alternatives=candidate.num_top,
         )
-        values = parameters(request, job.rules, share)
+        values = parameters(request, job.rules, asked)
         grammar = None if request.max_tokens == 0 else order.grammar
         return launched.llm.generate(
             launched.prompt(candidate.tokens, request.cache_salt),

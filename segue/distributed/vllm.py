@@ -111,6 +111,7 @@ class VllmEngine:
             preemptions=now.preemptions,
             prompt_tokens=totals.prompt_tokens,
             cached_tokens=totals.cached_tokens,
+            prefilled_tokens=totals.prompt_tokens - totals.cached_tokens,
             completion_tokens=totals.completion_tokens,
             finished=totals.finished,
             cancelled=totals.cancelled,

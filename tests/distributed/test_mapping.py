@@ -9,8 +9,8 @@ from segue.distributed.mapping import (
     CUTS_KEY,
     REQUEST_ROWS,
     SAMPLING_ROWS,
+    Asked,
     Row,
-    Share,
     check,
     parameters,
 )
@@ -20,7 +20,7 @@ from segue.types import CUT_FIRST, CompletionRequest, Prompt, Sampling, Step
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "vllm.md"
 RULES = TokenRules(ends=frozenset({2}), stops=frozenset({7}))
-SHARE = Share(seed=10, candidate=3, max_tokens=16, num_alternatives=None, prompt_alternatives=None)
+ASKED = Asked(seed=10, candidate=3, max_tokens=16, num_alternatives=None, prompt_alternatives=None)
 REACH = 100
 
 
@@ -113,7 +113,7 @@ def test_values_are_handed_over() -> None:
             min_tokens=2,
         ),
         RULES,
-        SHARE,
+        ASKED,
     )
     assert values["seed"] == 13
     assert values["stop_token_ids"] == [2, 7]
@@ -128,7 +128,7 @@ def test_values_are_handed_over() -> None:
 
 
 def test_ends_that_are_ignored_are_banned() -> None:
-    values = parameters(request(ignore_eos=True, logit_bias={3: 1.0}), RULES, SHARE)
+    values = parameters(request(ignore_eos=True, logit_bias={3: 1.0}), RULES, ASKED)
     assert values["logit_bias"] == {3: 1.0, 2: -math.inf}
     assert values["stop_token_ids"] == [7]
     assert values["ignore_eos"]
@@ -136,19 +136,19 @@ def test_ends_that_are_ignored_are_banned() -> None:
 
 def test_a_seed_fits_a_signed_number_and_is_never_minus_one() -> None:
     """vLLM takes −1 for none."""
-    values = parameters(request(), RULES, SHARE._replace(seed=-4))
+    values = parameters(request(), RULES, ASKED._replace(seed=-4))
     assert 0 <= values["seed"] < 2**63
 
 
 def test_greedy_takes_no_seed_and_no_cuts() -> None:
-    values = parameters(request(temperature=0.0, top_p=0.5, order=CUT_FIRST), RULES, SHARE)
+    values = parameters(request(temperature=0.0, top_p=0.5, order=CUT_FIRST), RULES, ASKED)
     assert values["temperature"] == 0
     assert not values.keys() & {"seed", "top_p", "extra_args"}
 
 
 def test_scoring_asks_for_one_token() -> None:
-    share = SHARE._replace(prompt_alternatives=5, max_tokens=0)
-    values = parameters(request(max_tokens=0), RULES, share)
+    asked = ASKED._replace(prompt_alternatives=5, max_tokens=0)
+    values = parameters(request(max_tokens=0), RULES, asked)
     assert (values["max_tokens"], values["prompt_logprobs"]) == (1, 5)
     assert values["skip_reading_prefix_cache"]
 
@@ -178,7 +178,7 @@ def test_an_order_that_is_not_vllms_goes_to_the_processor(
         "min_p": 0.1,
         "top_n_sigma": 1.0,
     }
-    values = parameters(request(order=order, **sampling), RULES, SHARE)
+    values = parameters(request(order=order, **sampling), RULES, ASKED)
     cuts = (values.get("extra_args") or {}).get(CUTS_KEY, ())
     if is_native:
         assert not cuts
