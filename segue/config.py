@@ -160,6 +160,17 @@ class Settings:
     log_prompts: bool = field(
         default=False, metadata=_said("write what is sent into the log; off, it never is")
     )
+    engine: Literal["segue", "vllm"] = field(
+        default="segue",
+        metadata=_said("whose engine: our own, or vLLM's, which serves Hugging Face folders"),
+    )
+    vllm_options: tuple[str, ...] = field(
+        default=(),
+        metadata=_said(
+            "an engine argument of vLLM, NAME=VALUE, such as tensor_parallel_size=2",
+            flag="--vllm-option",
+        ),
+    )
     runner: Literal["auto", "openvino", "llama", "fake"] = field(
         default="auto", metadata=_said("what computes; auto: OpenVINO where it can, else llama.cpp")
     )

@@ -17,6 +17,7 @@ class Served:
     url: str
     process: subprocess.Popen[str]
     log: list[str]
+    reading: threading.Thread  # of its log
 
 
 @contextlib.contextmanager
@@ -24,17 +25,19 @@ def serving(*arguments: str) -> Iterator[Served]:
     command = [sys.executable, "-m", "segue", "serve", "--port", "0", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            url, log = _wait_until_ready(process)
-            yield Served(url, process, log)
+            served = _wait_until_ready(process)
+            yield served
         finally:
             process.send_signal(signal.SIGTERM)
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
+        # Its children may write a little longer than it lives.
+        served.reading.join(20)
 
 
-def _wait_until_ready(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
+def _wait_until_ready(process: subprocess.Popen[str]) -> Served:
     log: list[str] = []
     stderr = process.stderr
     assert stderr is not None
@@ -43,6 +46,7 @@ def _wait_until_ready(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
         found = READY.search(line)
         if found:
             # Keep reading, or a full pipe would stop the server.
-            threading.Thread(target=lambda: log.extend(stderr), daemon=True).start()
-            return found[1], log
+            reading = threading.Thread(target=lambda: log.extend(stderr), daemon=True)
+            reading.start()
+            return Served(found[1], process, log, reading)
     raise RuntimeError("the server ended before it was ready:\n" + "".join(log))

@@ -12,6 +12,8 @@ Command = Callable[..., Any]
 
 # What a command that runs a model and serves nothing can be told.
 _RUNNING = (
+    "engine",
+    "vllm_options",
     "runner",
     "threads",
     "context_length",

@@ -150,6 +150,22 @@ class Guide:
         return mask
 
 
+class Witness:
+    """Follows a text that another engine holds to the grammar: no masks, only whether it is complete."""
+
+    def __init__(self, grammar: "Grammar") -> None:
+        self._matcher = grammar.matcher.deep_copy()
+
+    def accept(self, token: int) -> bool:
+        """True if the text is complete and nothing may follow."""
+        self._matcher.consume_token(token)
+        return bool(self._matcher.is_stopped() and not self._matcher.is_error())
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self._matcher.is_accepting())
+
+
 def wait_for(guides: Iterable[Guide], timeout_s: float) -> None:
     """Until all are ready, but no longer than that."""
     pending = [guide for guide in guides if not guide.is_ready]

@@ -1,0 +1,243 @@
+"""Where vLLM is met: its engine is started, and what it takes and raises is made from and into our words."""
+
+import dataclasses
+import json
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from segue.distributed.checkpoint import Weights, read_weights
+from segue.distributed.hf_vocab import HfVocab
+from segue.distributed.story import Output
+from segue.distributed.tether import tie
+from segue.engine.seam import Capabilities, Vocab
+from segue.errors import (
+    EngineDied,
+    EngineFault,
+    Incompatible,
+    InvalidField,
+    ModelUnavailable,
+    SegueError,
+    SetupError,
+)
+from segue.types import ModelInfo
+
+_CUTS = "segue.distributed.cut_processors:"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to start; a call blocks until the model is loaded. Raises SetupError."""
+
+    model: str  # a folder, or OWNER/REPO
+    name: str
+    context_length: int | None = None
+    kv_bytes: int | None = None
+    max_logprobs: int = 100
+    drain_s: float = 0.0
+    options: tuple[str, ...] = ()  # NAME=VALUE, vLLM's own engine arguments
+
+    def __call__(self) -> "Launched":
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+        os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+        try:
+            import vllm  # noqa: F401
+        except ImportError as error:
+            raise Incompatible(f"the extra `vllm` is not installed: {error}") from None
+        tie()
+        try:
+            return _launch(self)
+        except SetupError:
+            raise
+        except Exception as error:
+            raise ModelUnavailable(f"vLLM cannot run {self.name}: {error}") from error
+
+
+class Gauges:
+    """The last figures of vLLM's scheduler."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.waiting = 0
+        self.kv_usage = 0.0
+        self.steps = 0
+        self.preemptions = 0
+
+    def record(self, scheduler: Any, iteration: Any) -> None:
+        if scheduler is not None:
+            self.running = scheduler.num_running_reqs
+            self.waiting = scheduler.num_waiting_reqs
+            self.kv_usage = scheduler.kv_cache_usage
+            self.steps += 1
+        if iteration is not None:
+            self.preemptions += iteration.num_preempted_reqs
+
+
+class Llm(Protocol):
+    """What is used of vLLM's AsyncLLM."""
+
+    @property
+    def errored(self) -> bool: ...
+
+    def generate(
+        self, prompt: Any, sampling_params: Any, request_id: str
+    ) -> AsyncGenerator[Output, None]: ...
+
+    def shutdown(self, timeout: float | None = None) -> None: ...
+
+
+class Launched(NamedTuple):
+    llm: Llm
+    vocab: Vocab
+    capabilities: Capabilities
+    info: ModelInfo
+    gauges: Gauges
+    parameters: Callable[[dict[str, Any], str | None], Any]  # with the grammar: SamplingParams
+    prompt: Callable[[Sequence[int], str], Any]  # tokens and cache salt: an input of vLLM's
+    error: Callable[[Exception], SegueError]
+
+
+def _launch(launch: Launch) -> Launched:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    arguments = {
+        "model": launch.model,
+        "max_logprobs": launch.max_logprobs,
+        "logprobs_mode": "raw_logprobs",
+        "shutdown_timeout": int(launch.drain_s),
+        "disable_log_stats": True,
+        "structured_outputs_config": {"backend": "guidance"},
+    }
+    if launch.context_length is not None:
+        arguments["max_model_len"] = launch.context_length
+    if launch.kv_bytes is not None:
+        arguments["kv_cache_memory_bytes"] = launch.kv_bytes
+    known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
+    arguments |= parse_options(launch.options, known)
+    config = AsyncEngineArgs(**arguments).create_engine_config()
+    processor = "CutSlots" if config.use_v2_model_runner else "CutRows"
+    config.model_config.logits_processors = [_CUTS + processor]
+    gauges = Gauges()
+    llm = AsyncLLM.from_vllm_config(
+        config, stat_loggers=[_stat_logger(gauges)], disable_log_stats=True
+    )
+    vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
+    limits = _capabilities(config)
+    info = _info(launch.name, config.model_config, limits, vocab, llm.get_tokenizer())
+    return Launched(llm, vocab, limits, info, gauges, _parameters, _prompt, _error)
+
+
+def parse_options(options: Sequence[str], known: set[str]) -> dict[str, Any]:
+    """NAME=VALUE, the value in JSON or a plain text. Raises Incompatible."""
+    parsed: dict[str, Any] = {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or name not in known:
+            raise Incompatible(
+                f"--vllm-option {option!r}: write NAME=VALUE with the name of an engine argument "
+                "of vLLM, such as tensor_parallel_size=2 or dtype=float32"
+            )
+        try:
+            parsed[name] = json.loads(text)
+        except ValueError:
+            parsed[name] = text
+    return parsed
+
+
+def _stat_logger(gauges: Gauges) -> Any:
+    from vllm.v1.metrics.loggers import StatLoggerBase
+
+    class Recorder(StatLoggerBase):  # type: ignore[misc, unused-ignore]
+        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+            pass
+
+        def record(
+            self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **more: Any
+        ) -> None:
+            gauges.record(scheduler_stats, iteration_stats)
+
+        def log_engine_initialized(self) -> None:
+            pass
+
+    return Recorder
+
+
+def _end_tokens(model_config: Any) -> list[int]:
+    """Those of the generation config; the tokenizer's own is known to it."""
+    ends = model_config.try_get_generation_config().get("eos_token_id")
+    return [ends] if isinstance(ends, int) else list(ends or ())
+
+
+def _capabilities(config: Any) -> Capabilities:
+    cache, scheduler = config.cache_config, config.scheduler_config
+    return Capabilities(
+        num_slots=scheduler.max_num_seqs,
+        num_cells=(cache.num_gpu_blocks or 0) * cache.block_size,
+        context_length=config.model_config.max_model_len,
+        max_rows=scheduler.max_num_batched_tokens,
+        vocab_size=config.model_config.get_vocab_size(),
+        cells_per_block=cache.block_size,
+    )
+
+
+def _info(
+    name: str, model_config: Any, limits: Capabilities, vocab: Vocab, tokenizer: Any
+) -> ModelInfo:
+    weights: Weights = read_weights(model_config.model)
+    hf = model_config.hf_text_config
+    template = getattr(tokenizer, "chat_template", None)
+    return ModelInfo(
+        name=name,
+        architecture=hf.model_type,
+        runner="vllm",
+        context_length=limits.context_length,
+        vocab_size=vocab.size,
+        num_params=weights.num_params,
+        size_bytes=weights.size_bytes,
+        quantization=model_config.quantization or str(model_config.dtype).removeprefix("torch."),
+        has_fim=vocab.fim is not None,
+        deterministic=False,
+        kv_tokens=limits.num_cells,
+        train_context=getattr(hf, "max_position_embeddings", 0) or 0,
+        chat_template=template if isinstance(template, str) else None,
+        bos_token=_spelled(vocab, vocab.bos),
+        eos_token=_spelled(vocab, vocab.eos),
+    )
+
+
+def _spelled(vocab: Vocab, token: int | None) -> str:
+    return "" if token is None else vocab.piece(token).decode(errors="replace")
+
+
+def _parameters(values: dict[str, Any], grammar: str | None) -> Any:
+    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+    constraint = None if grammar is None else StructuredOutputsParams(grammar=grammar)
+    return SamplingParams(
+        **values, structured_outputs=constraint, output_kind=RequestOutputKind.DELTA
+    )
+
+
+def _prompt(tokens: Sequence[int], salt: str) -> Any:
+    from vllm.inputs.engine import tokens_input
+
+    return tokens_input(list(tokens), cache_salt=salt or None)
+
+
+def _error(error: Exception) -> SegueError:
+    from vllm.exceptions import VLLMClientError
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    if isinstance(error, SegueError):
+        return error
+    if isinstance(error, EngineDeadError):
+        return EngineDied("vLLM's engine ended unexpectedly; it is being started again")
+    if isinstance(error, VLLMClientError | ValueError):
+        return InvalidField(
+            f"vLLM refuses this request: {error}", getattr(error, "parameter", None)
+        )
+    return EngineFault("vLLM failed on this request")

@@ -1,0 +1,231 @@
+"""A request in vLLM's words: each core field is one of its parameters, is done here around it, or is refused.
+
+Pure: nothing of vLLM is imported. ROWS is the table; documentation and tests are held to it.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from segue.engine.sampler import plan
+from segue.engine.token_rules import TokenRules
+from segue.errors import InvalidField
+from segue.types import CompletionRequest, Sampling, Step
+
+How = Literal["vllm", "segue", "refused"]
+
+
+class Row(NamedTuple):
+    field: str
+    how: How
+    note: str
+
+
+_SAME = "as it is"
+_NO_STEP = "vLLM has no such step"
+
+SAMPLING_ROWS = (
+    Row("order", "vllm", "vLLM's own order where that is the same, else by a logits processor"),
+    Row("seed", "vllm", "plus the number of the candidate"),
+    Row("temperature", "vllm", "0 to 2; between 0 and 0.01 vLLM takes 0.01"),
+    Row("dynatemp_range", "refused", _NO_STEP),
+    Row("dynatemp_exponent", "segue", "acts with dynatemp_range only"),
+    Row("top_k", "vllm", _SAME),
+    Row("top_p", "vllm", "above 0"),
+    Row("min_p", "vllm", _SAME),
+    Row("typical_p", "refused", _NO_STEP),
+    Row("top_n_sigma", "vllm", "by a logits processor"),
+    Row("xtc_probability", "refused", _NO_STEP),
+    Row("xtc_threshold", "segue", "acts with xtc_probability only"),
+    Row("min_keep", "refused", "above 1: vLLM's cuts keep one token at least"),
+    Row("adaptive_target", "refused", _NO_STEP),
+    Row("adaptive_decay", "segue", "acts with adaptive_target only"),
+    Row("mirostat", "refused", _NO_STEP),
+    Row("mirostat_tau", "segue", "acts with mirostat only"),
+    Row("mirostat_eta", "segue", "acts with mirostat only"),
+    Row("repetition_penalty", "vllm", _SAME),
+    Row("presence_penalty", "vllm", "−2 to 2"),
+    Row("frequency_penalty", "vllm", "−2 to 2"),
+    Row("penalty_window", "refused", "shorter than prompt and answer: vLLM looks at all tokens"),
+    Row("penalize_prompt", "refused", "with presence or frequency: vLLM counts the answer only"),
+    Row("dry_multiplier", "refused", _NO_STEP),
+    Row("dry_base", "segue", "acts with dry_multiplier only"),
+    Row("dry_allowed_length", "segue", "acts with dry_multiplier only"),
+    Row("dry_window", "segue", "acts with dry_multiplier only"),
+    Row("dry_sequence_breakers", "segue", "acts with dry_multiplier only"),
+    Row("logit_bias", "vllm", "unclamped"),
+    Row("text_bias", "vllm", "logit_bias of the text's tokens"),
+    Row("allowed_token_ids", "vllm", _SAME),
+    Row("bad_words", "vllm", _SAME),
+    Row("ignore_eos", "vllm", "ignore_eos, and end tokens are banned by logit_bias"),
+    Row("min_tokens", "vllm", _SAME),
+    Row("stop_token_ids", "vllm", "with the model's end tokens"),
+)
+REQUEST_ROWS = (
+    Row("request_id", "vllm", "plus prompt and candidate"),
+    Row("model", "segue", "which engine"),
+    Row("prompts", "vllm", "as token ids"),
+    Row("max_tokens", "vllm", "0 asks for 1, which is dropped"),
+    Row("n", "segue", "a vLLM request each, once the prompt was read"),
+    Row("best_of", "segue", "ranked by mean log-probability"),
+    Row("stop", "segue", "matched on text; a match aborts vLLM's request"),
+    Row("include_stop", "segue", _SAME),
+    Row("show_special", "segue", _SAME),
+    Row("echo", "segue", _SAME),
+    Row("logprobs", "vllm", "raw_logprobs"),
+    Row("prompt_logprobs", "vllm", "raw_logprobs, of the first candidate's request"),
+    Row("post_sampling_probs", "refused", "vLLM reports one kind of log-probability only"),
+    Row("infill", "segue", "by the model's FIM tokens; refused for models without"),
+    Row("sampling", "vllm", "see above"),
+    Row("truncation", "segue", _SAME),
+    Row("min_indent", "segue", _SAME),
+    Row("time_limit_s", "segue", _SAME),
+    Row("report_progress", "segue", "told once, when the prompt has been read"),
+    Row("constraint", "vllm", "structured_outputs.grammar, compiled here first"),
+    Row("use_cache", "vllm", "false is skip_reading_prefix_cache"),
+    Row("cache_salt", "vllm", _SAME),
+    Row("tenant", "segue", "vLLM serves first come first served"),
+)
+ROWS = SAMPLING_ROWS + REQUEST_ROWS
+
+# Steps that vLLM lacks, by the field that turns them on.
+_MISSING: dict[Step, str] = {
+    "dry": "dry_multiplier",
+    "typical_p": "typical_p",
+    "xtc": "xtc_probability",
+    "infill": "samplers",
+}
+_BOUNDS = {"temperature": 2.0, "presence_penalty": 2.0, "frequency_penalty": 2.0}
+CUTS_KEY = "segue_cuts"  # in extra_args: what distributed/cuts.py does
+
+
+class Asked(NamedTuple):
+    """What one candidate asks of vLLM, besides what its request says."""
+
+    seed: int
+    candidate: int
+    max_tokens: int
+    num_alternatives: int | None  # of drawn tokens; None: they are not scored
+    prompt_alternatives: int | None  # the same for prompt tokens
+
+
+def check(request: CompletionRequest, reach: int) -> None:
+    """Raises InvalidField for what vLLM cannot do. `reach`: tokens of the longest prompt and its answer."""
+    s = request.sampling
+    steps = plan(s)
+    for step, field in _MISSING.items():
+        if step in steps:
+            raise _lacking(field, f"it has no step {step}")
+    for field, is_on, why in (
+        ("mirostat", s.mirostat != 0, "it has no such step"),
+        ("dynatemp_range", s.dynatemp_range > 0, "it has no such step"),
+        ("adaptive_target", _is_adaptive(s), "it has no such step"),
+        ("min_keep", s.min_keep > 1, "its cuts keep one token at least, not more"),
+        ("post_sampling_probs", request.post_sampling_probs, "it reports raw ones only"),
+        ("repeat_last_n", _is_short(s, steps, reach), "its penalties look at all tokens"),
+        ("penalize_prompt", _counts_prompt(s, steps), "it counts the answer's tokens only"),
+    ):
+        if is_on:
+            raise _lacking(field, why)
+    for field, most in _BOUNDS.items():
+        value = getattr(s, field)
+        if abs(value) > most:
+            raise _lacking(field, f"its {field} is at most {most:g}, not {value:g}")
+    if "top_p" in steps and s.top_p <= 0:
+        raise _lacking("top_p", "its top_p must be above 0")
+
+
+def _lacking(field: str, why: str) -> InvalidField:
+    return InvalidField(f"{field}: the vLLM engine cannot do this: {why}", field)
+
+
+def _is_adaptive(s: Sampling) -> bool:
+    return "adaptive_p" in s.order and s.adaptive_target >= 0 and not s.mirostat
+
+
+def _is_short(s: Sampling, steps: tuple[Step, ...], reach: int) -> bool:
+    return "penalties" in steps and 0 <= s.penalty_window < reach
+
+
+def _counts_prompt(s: Sampling, steps: tuple[Step, ...]) -> bool:
+    return (
+        "penalties" in steps
+        and s.penalize_prompt
+        and bool(s.presence_penalty or s.frequency_penalty)
+    )
+
+
+def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> dict[str, Any]:
+    """The arguments of vLLM's SamplingParams, the grammar aside."""
+    if request.max_tokens == 0:
+        return _scoring(request, asked)
+    s = request.sampling
+    values = {
+        "max_tokens": asked.max_tokens,
+        "min_tokens": min(s.min_tokens, asked.max_tokens),
+        "logprobs": asked.num_alternatives,
+        "stop_token_ids": sorted(rules.stops if s.ignore_eos else rules.stops | rules.ends),
+        "ignore_eos": s.ignore_eos,
+        "logit_bias": _biases(s, rules) or None,
+        "allowed_token_ids": None if s.allowed_token_ids is None else list(s.allowed_token_ids),
+        "bad_words": list(s.bad_words),
+        **_common(request, asked),
+        **_steps(s),
+    }
+    if values["temperature"] > 0:
+        values["seed"] = (asked.seed + asked.candidate) % 2**63
+    return values
+
+
+def _scoring(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+    """vLLM generates a token at least: the cheapest one."""
+    return {"max_tokens": 1, "temperature": 0.0, **_common(request, asked)}
+
+
+def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+    skips = not request.use_cache or asked.prompt_alternatives is not None
+    return {
+        "prompt_logprobs": asked.prompt_alternatives,
+        "skip_reading_prefix_cache": skips,
+        "detokenize": False,
+        "flat_logprobs": True,
+    }
+
+
+def _biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
+    biases = dict(s.logit_bias)
+    for token, bias in rules.text_bias.items():
+        biases[token] = biases.get(token, 0.0) + bias
+    if s.ignore_eos:
+        biases |= dict.fromkeys(rules.ends, -math.inf)
+    return biases
+
+
+def _steps(s: Sampling) -> dict[str, Any]:
+    steps = plan(s)
+    values: dict[str, Any] = {"temperature": s.temperature if "temperature" in steps else 1.0}
+    if "penalties" in steps:
+        names = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+        values |= {name: getattr(s, name) for name in names}
+    if values["temperature"] == 0:
+        return values
+    cuts = [step for step in steps if step != "penalties"]
+    if _is_native(cuts):
+        return values | {step: getattr(s, step) for step in cuts}
+    listed = [(step, float(getattr(s, step))) for step in cuts]
+    return values | {"extra_args": {CUTS_KEY: listed}}
+
+
+def _is_native(cuts: Sequence[Step]) -> bool:
+    """vLLM scales, then cuts by min_p, top_k and top_p.
+
+    All three keep the likeliest, so top_k may stand anywhere, and min_p anywhere after temperature. What top_p
+    keeps depends on all that was done before it.
+    """
+    if "top_n_sigma" in cuts:
+        return False
+    if "top_p" in cuts and cuts[-1] != "top_p":
+        return False
+    if "temperature" in cuts and "min_p" in cuts:
+        return cuts.index("temperature") < cuts.index("min_p")
+    return True

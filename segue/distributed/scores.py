@@ -1,0 +1,52 @@
+"""Log-probabilities as vLLM hands them over → ours. Pure; its containers are known by their shape only."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from segue.engine.score import LOWEST, Scores
+from segue.engine.seam import Vocab
+from segue.types import Alternative, TokenScore
+
+
+class Entry(Protocol):
+    @property
+    def logprob(self) -> float: ...
+
+    @property
+    def rank(self) -> int | None: ...
+
+
+class Flat(Protocol):
+    """Of a whole prompt: for each token but the first the token itself, then its likeliest alternatives."""
+
+    @property
+    def token_ids(self) -> Sequence[int]: ...
+
+    @property
+    def logprobs(self) -> Sequence[float]: ...
+
+    @property
+    def ranks(self) -> Sequence[int | None]: ...
+
+
+def prompt_scores(flat: Flat, num_tokens: int, num_top: int) -> Scores:
+    """Of all tokens of a prompt but the first."""
+    shape = num_tokens - 1, num_top + 1
+    ids = np.array(flat.token_ids, np.int32).reshape(shape)
+    values = np.maximum(np.array(flat.logprobs, np.float32).reshape(shape), np.float32(LOWEST))
+    ranks = np.array(flat.ranks, np.int32).reshape(shape)
+    return Scores(values[:, 0], ranks[:, 0], ids[:, 1:], values[:, 1:])
+
+
+def drawn_score(token: int, entries: Mapping[int, Entry], num_top: int, vocab: Vocab) -> TokenScore:
+    """Of one drawn token; `entries` hold it and the likeliest ones, which may be the same."""
+    own = entries[token]
+    best = sorted((entry.rank or 0, other) for other, entry in entries.items())
+    top = tuple(
+        Alternative(other, vocab.piece(other), max(entries[other].logprob, LOWEST))
+        for rank, other in best
+        if rank <= num_top
+    )
+    return TokenScore(token, vocab.piece(token), max(own.logprob, LOWEST), own.rank or 0, top)

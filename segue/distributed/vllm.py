@@ -1,0 +1,267 @@
+"""An Engine over vLLM's AsyncLLM, which runs in processes of its own. If they die they are started again."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+
+from segue.distributed.launch import Launched
+from segue.distributed.orders import Order, Orders
+from segue.engine.sequence import Sequence as Candidate
+from segue.engine.supervisor import next_pause
+from segue.engine.tokens import check_ids
+from segue.errors import EngineDied, SegueError, SetupError, Unavailable
+from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
+
+log = logging.getLogger("segue.vllm")
+
+_LOOK_S = 0.5  # how often to look whether vLLM still lives
+_RETRY_S = 10.0  # it takes its time to load
+
+
+class _Open:
+    """One open request: its events that nobody has read yet, and what makes them."""
+
+    def __init__(self) -> None:
+        self.events: asyncio.Queue[Event] = asyncio.Queue()
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def fail(self, error: SegueError) -> None:
+        retry_s = error.retry_after_s
+        failed = Failed(error.code, error.message, error.param, retry_s, error.details)
+        self.events.put_nowait(failed)
+
+    async def stop(self) -> None:
+        """Whatever vLLM still does for it ends with its tasks."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+class VllmEngine:
+    def __init__(self, launch: Callable[[], Awaitable[Launched]]) -> None:
+        self._launch = launch
+        self._launched: Launched | None = None
+        self._orders: Orders | None = None  # None while vLLM is not up
+        self._living: asyncio.Task[None] | None = None
+        self._open: set[_Open] = set()
+        self._nothing_open = asyncio.Event()
+        self._nothing_open.set()
+        self._is_closing = False
+        self._totals = Stats()
+
+    async def start(self) -> None:
+        """Returns once the model is loaded. Raises what kept it from loading."""
+        self._take(await self._launch())
+        self._living = asyncio.create_task(self._live())
+
+    @property
+    def info(self) -> ModelInfo:
+        if self._launched is None:
+            raise Unavailable("the model is still loading", retry_after_s=_RETRY_S)
+        return self._launched.info
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._open
+
+    # --- Engine -----------------------------------------------------------------------------------
+
+    async def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
+        orders = self._ready()
+        box = _Open()
+        self._open.add(box)
+        self._nothing_open.clear()
+        is_over = False
+        try:
+            box.tasks.append(asyncio.create_task(self._serve(orders, request, box)))
+            while not is_over:
+                event = await box.events.get()
+                is_over = isinstance(event, Done | Failed)
+                if is_over:
+                    self._count(event)
+                    await self._forget(box)
+                yield event
+        finally:
+            if not is_over:
+                self._add(cancelled=1)
+            await self._forget(box)
+
+    async def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        vocab = self._ready().launched.vocab
+        return await asyncio.to_thread(vocab.tokenize, text, add_special, parse_special)
+
+    async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
+        vocab = self._ready().launched.vocab
+        check_ids(tokens, vocab.size, "tokens")
+        return [vocab.piece(token) for token in tokens]
+
+    async def stats(self) -> Stats:
+        launched = self._ready().launched
+        now, totals, limits = launched.gauges, self._totals, launched.capabilities
+        return Stats(
+            running=now.running,
+            waiting=now.waiting,
+            slots_used=now.running,
+            slots_total=limits.num_slots,
+            cells_used=round(now.kv_usage * limits.num_cells),
+            cells_total=limits.num_cells,
+            steps=now.steps,
+            preemptions=now.preemptions,
+            prompt_tokens=totals.prompt_tokens,
+            cached_tokens=totals.cached_tokens,
+            prefilled_tokens=totals.prompt_tokens - totals.cached_tokens,
+            completion_tokens=totals.completion_tokens,
+            finished=totals.finished,
+            cancelled=totals.cancelled,
+            failed=totals.failed,
+            restarts=totals.restarts,
+        )
+
+    async def close(self, drain_s: float = 0.0) -> None:
+        """May be called again while it drains, to end it sooner."""
+        self._is_closing = True
+        if drain_s > 0 and self._orders is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._nothing_open.wait(), drain_s)
+        for box in list(self._open):
+            box.fail(Unavailable("the server is shutting down"))
+        if self._living is not None:
+            self._living.cancel()
+            await asyncio.wait([self._living])
+        if self._orders is not None:
+            orders, self._orders = self._orders, None
+            await asyncio.to_thread(orders.launched.llm.shutdown)
+
+    # --- one request ------------------------------------------------------------------------------
+
+    async def _serve(self, orders: Orders, request: CompletionRequest, box: _Open) -> None:
+        try:
+            order = await asyncio.to_thread(orders.prepare, request)
+            async with asyncio.TaskGroup() as group:
+                heard = [asyncio.Event() for _ in request.prompts]
+                for candidate in order.job.sequences:
+                    following = self._follow(orders, order, candidate, heard, box)
+                    group.create_task(following)
+        except* Exception as errors:
+            self._fail(orders, box, _first(errors))
+
+    async def _follow(
+        self,
+        orders: Orders,
+        order: Order,
+        candidate: Candidate,
+        heard: list[asyncio.Event],
+        box: _Open,
+    ) -> None:
+        """One candidate from its first token to its last. The others of a prompt wait until it has been read."""
+        if candidate.leader is not None:
+            await heard[candidate.prompt_index].wait()
+        async with contextlib.aclosing(orders.generate(order, candidate)) as outputs:
+            async for output in outputs:
+                for event in order.story.take(candidate, output, time.monotonic()):
+                    box.events.put_nowait(event)
+                heard[candidate.prompt_index].set()
+                if candidate.cause is not None:
+                    return
+
+    def _fail(self, orders: Orders, box: _Open, error: Exception) -> None:
+        known = orders.launched.error(error)
+        if known is not error and not isinstance(known, EngineDied):
+            log.error("a request failed", exc_info=error)
+        if isinstance(known, EngineDied):
+            known.retry_after_s = _RETRY_S
+        box.fail(known)
+
+    async def _forget(self, box: _Open) -> None:
+        self._open.discard(box)
+        if not self._open:
+            self._nothing_open.set()
+        await box.stop()
+
+    def _count(self, event: Event) -> None:
+        if isinstance(event, Done):
+            usage = event.usage
+            self._add(
+                finished=1,
+                prompt_tokens=usage.prompt_tokens,
+                cached_tokens=usage.cached_tokens,
+                completion_tokens=usage.completion_tokens,
+            )
+        else:
+            self._add(failed=1)
+
+    def _add(self, **more: int) -> None:
+        old = self._totals
+        self._totals = Stats(
+            **{
+                name: getattr(old, name) + more.get(name, 0)
+                for name in (
+                    "prompt_tokens",
+                    "cached_tokens",
+                    "completion_tokens",
+                    "finished",
+                    "cancelled",
+                    "failed",
+                    "restarts",
+                )
+            }
+        )
+
+    # --- life and death ---------------------------------------------------------------------------
+
+    def _ready(self) -> Orders:
+        if self._is_closing:
+            raise Unavailable("the server is shutting down", retry_after_s=1.0)
+        if self._orders is None or self._orders.launched.llm.errored:
+            raise Unavailable("vLLM's engine is being started", retry_after_s=_RETRY_S)
+        return self._orders
+
+    def _take(self, launched: Launched) -> None:
+        self._launched = launched
+        self._orders = Orders(launched)
+
+    async def _live(self) -> None:
+        pause_s, begun = 0.0, time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            orders = self._orders
+            if orders is not None and not orders.launched.llm.errored:
+                continue
+            if orders is not None:
+                await self._bury(orders)
+            pause_s = next_pause(pause_s, time.monotonic() - begun, orders is not None)
+            await asyncio.sleep(pause_s)
+            begun = time.monotonic()
+            self._add(restarts=1)
+            try:
+                self._take(await self._launched_again())
+            except SetupError as error:
+                log.error("vLLM could not be started again: %s", error.message)
+
+    async def _bury(self, orders: Orders) -> None:
+        log.error("vLLM's engine died; it is being started again")
+        self._orders = None
+        for box in list(self._open):
+            self._fail(orders, box, EngineDied("vLLM's engine ended unexpectedly"))
+        await asyncio.to_thread(orders.launched.llm.shutdown)
+
+    async def _launched_again(self) -> Launched:
+        """An engine that comes up when nobody waits for it any more goes at once."""
+        launching = asyncio.ensure_future(self._launch())
+        try:
+            return await asyncio.shield(launching)
+        except asyncio.CancelledError:
+            launching.add_done_callback(_shut_down)
+            raise
+
+
+def _shut_down(launching: "asyncio.Future[Launched]") -> None:
+    if not launching.cancelled() and launching.exception() is None:
+        launching.result().llm.shutdown()
+
+
+def _first(error: Exception) -> Exception:
+    """The first leaf of a group."""
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error

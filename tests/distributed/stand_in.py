@@ -1,0 +1,162 @@
+"""In place of vLLM's AsyncLLM where vLLM is not installed: it draws the likeliest tokens of the fake runner."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from segue.distributed.launch import Gauges, Launched
+from segue.distributed.story import Output
+from segue.engine.seam import Span
+from segue.errors import EngineDied, EngineFault, SegueError
+from segue.runners.fake import FakeLoader, FakeRunner, FakeVocab, default_capabilities
+from segue.types import ModelInfo
+
+
+class Dead(Exception):
+    pass
+
+
+@dataclass
+class Entry:
+    logprob: float
+    rank: int | None
+
+
+@dataclass
+class Flat:
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    ranks: list[int | None] = field(default_factory=list)
+
+
+@dataclass
+class Completion:
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[dict[int, Entry]] | None = None
+    finish_reason: str | None = None
+
+
+@dataclass
+class Told:
+    prompt_logprobs: Flat | None
+    outputs: list[Completion]
+    num_cached_tokens: int | None = 0
+    metrics: None = None
+
+
+class StandIn:
+    def __init__(
+        self, script: bytes | None = None, stride: int = 1, context_length: int = 4096
+    ) -> None:
+        self.script = script
+        self.stride = stride  # tokens an output holds at the most
+        self.limits = default_capabilities(context_length=context_length)
+        self.open: set[str] = set()
+        self.asked: list[dict[str, Any]] = []
+        self.errored = False
+        self.is_shut_down = False
+        self.pause: asyncio.Event | None = None  # waited for before every output but the first
+
+    def launched(self) -> Launched:
+        return Launched(
+            self,
+            FakeVocab(),
+            self.limits,
+            _info(),
+            Gauges(),
+            lambda values, grammar: {**values, "grammar": grammar},
+            lambda tokens, salt: list(tokens),
+            _error,
+        )
+
+    async def generate(
+        self, prompt: Sequence[int], sampling_params: dict[str, Any], request_id: str
+    ) -> AsyncGenerator[Output, None]:
+        assert request_id not in self.open
+        self.open.add(request_id)
+        self.asked.append(sampling_params)
+        try:
+            async for told in self._generate(list(prompt), sampling_params):
+                yield told
+        finally:
+            self.open.discard(request_id)
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        self.is_shut_down = True
+
+    async def _generate(
+        self, tokens: list[int], params: dict[str, Any]
+    ) -> AsyncGenerator[Told, None]:
+        runner = FakeRunner(self.limits, self.script)
+        rows = _logprobs(runner.decode([Span(0, tokens, 0, len(tokens))]))
+        scored = _prompt(rows, tokens, params["prompt_logprobs"])
+        completion, num_drawn = Completion(), 0
+        while completion.finish_reason is None:
+            if num_drawn and self.pause is not None:
+                await self.pause.wait()
+            await asyncio.sleep(0)
+            if self.errored:
+                raise Dead
+            completion = Completion(logprobs=None if params.get("logprobs") is None else [])
+            while len(completion.token_ids) < self.stride and completion.finish_reason is None:
+                token = self._draw(rows[-1], params)
+                _add(completion, rows[-1], token, params.get("logprobs"))
+                num_drawn += 1
+                if token in params.get("stop_token_ids", ()):
+                    completion.finish_reason = "stop"
+                elif num_drawn == params["max_tokens"]:
+                    completion.finish_reason = "length"
+                tokens.append(token)
+                rows = _logprobs(runner.decode([Span(0, [token], len(tokens) - 1, 1)]))
+            yield Told(scored, [completion])
+            scored = None
+
+    def _draw(self, row: Any, params: dict[str, Any]) -> int:
+        biased = row.copy()
+        for token, bias in (params.get("logit_bias") or {}).items():
+            biased[token] += bias
+        return int(biased.argmax())
+
+
+def _logprobs(logits: Any) -> Any:
+    logits = logits.astype(np.float64)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def _entries(row: Any, token: int, num_top: int) -> list[tuple[int, float, int]]:
+    """The token itself first, as vLLM has it."""
+    best = np.argsort(-row, kind="stable")[:num_top]
+    own = (token, float(row[token]), 1 + int((row > row[token]).sum()))
+    return [own, *((int(i), float(row[i]), rank) for rank, i in enumerate(best, 1))]
+
+
+def _prompt(rows: Any, tokens: list[int], num_top: int | None) -> Flat | None:
+    if num_top is None:
+        return None
+    flat = Flat()
+    for row, token in zip(rows, tokens[1:], strict=False):
+        for identity, logprob, rank in _entries(row, token, num_top):
+            flat.token_ids.append(identity)
+            flat.logprobs.append(logprob)
+            flat.ranks.append(rank)
+    return flat
+
+
+def _add(completion: Completion, row: Any, token: int, num_top: int | None) -> None:
+    completion.token_ids.append(token)
+    if completion.logprobs is not None:
+        listed = _entries(row, token, num_top or 0)
+        completion.logprobs.append({i: Entry(logprob, rank) for i, logprob, rank in listed})
+
+
+def _info() -> ModelInfo:
+    return FakeLoader()().info
+
+
+def _error(error: Exception) -> SegueError:
+    if isinstance(error, SegueError):
+        return error
+    return EngineDied("it died") if isinstance(error, Dead) else EngineFault("it failed")

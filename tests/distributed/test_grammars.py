@@ -1,0 +1,53 @@
+import json
+
+import llguidance
+import pytest
+
+from segue.distributed.grammars import lark
+from segue.engine.constraint import Compiler, Witness
+from segue.engine.grammar_text import grammar_text
+from segue.errors import InvalidField
+from segue.runners.fake import FakeVocab
+from segue.types import Constraint
+
+SCHEMA = json.dumps({"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"]})
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        Constraint(kind="json_schema", value=SCHEMA),
+        Constraint(kind="json_object"),
+        Constraint(kind="regex", value="[ab]+"),
+        Constraint(kind="choice", value=("a", "b")),
+        Constraint(kind="gbnf", value='root ::= "a" | "b"'),
+        Constraint(kind="lark", value='start: "a"'),
+        Constraint(kind="llguidance", value='{"grammars":[{"lark_grammar":"start: \\"a\\""}]}'),
+    ],
+    ids=lambda constraint: constraint.kind,
+)
+def test_every_kind_is_one_grammar_in_lark(constraint: Constraint) -> None:
+    """As vLLM's guidance backend reads it."""
+    written = lark(grammar_text(constraint), "grammar")
+    read = llguidance.grammar_from("grammar", written)
+    assert not llguidance.LLMatcher.validate_grammar(read)
+
+
+def test_several_grammars_are_refused() -> None:
+    text = (
+        '{"grammars":[{"lark_grammar":"start: @b"},{"name":"b","lark_grammar":"start: \\"b\\""}]}'
+    )
+    with pytest.raises(InvalidField) as caught:
+        lark(text, "grammar")
+    assert caught.value.param == "grammar"
+
+
+def test_a_witness_sees_the_end() -> None:
+    vocab = FakeVocab()
+    constraint = Constraint(kind="choice", value=("ab",))
+    witness = Witness(Compiler(vocab, vocab.size).compile(constraint))
+    first, second = vocab.tokenize("ab", False, False)
+    assert not witness.accept(first)
+    assert not witness.is_whole
+    assert witness.accept(second)
+    assert witness.is_whole

@@ -1,0 +1,188 @@
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.distributed.mapping import (
+    CUTS_KEY,
+    REQUEST_ROWS,
+    SAMPLING_ROWS,
+    Asked,
+    Row,
+    check,
+    parameters,
+)
+from segue.engine.token_rules import TokenRules
+from segue.errors import InvalidField
+from segue.types import CUT_FIRST, CompletionRequest, Prompt, Sampling, Step
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "vllm.md"
+RULES = TokenRules(ends=frozenset({2}), stops=frozenset({7}))
+ASKED = Asked(seed=10, candidate=3, max_tokens=16, num_alternatives=None, prompt_alternatives=None)
+REACH = 100
+
+
+def request(max_tokens: int | None = 16, **sampling: Any) -> CompletionRequest:
+    return CompletionRequest(
+        request_id="r",
+        model="m",
+        prompts=(Prompt(("x",)),),
+        max_tokens=max_tokens,
+        sampling=msgspec.convert(sampling, Sampling),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"), [(SAMPLING_ROWS, Sampling), (REQUEST_ROWS, CompletionRequest)]
+)
+def test_every_field_has_one_row(rows: tuple[Row, ...], kind: type[msgspec.Struct]) -> None:
+    """A field that is added must be mapped or refused: it cannot be forgotten."""
+    assert [row.field for row in rows] == list(kind.__struct_fields__)
+
+
+@pytest.mark.parametrize("row", SAMPLING_ROWS + REQUEST_ROWS, ids=lambda row: row.field)
+def test_the_documentation_has_the_row(row: Row) -> None:
+    assert f"| `{row.field}` | {row.how} | {row.note} |" in DOCS.read_text()
+
+
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("mirostat", {"mirostat": 1}),
+    ("dynatemp_range", {"dynatemp_range": 0.5}),
+    ("typical_p", {"typical_p": 0.9}),
+    ("xtc_probability", {"xtc_probability": 0.5}),
+    ("dry_multiplier", {"dry_multiplier": 1.0}),
+    ("adaptive_target", {"adaptive_target": 0.5, "order": ["temperature", "adaptive_p"]}),
+    ("samplers", {"order": ["infill", "temperature"]}),
+    ("min_keep", {"min_keep": 2}),
+    ("repeat_last_n", {"repetition_penalty": 1.1, "penalty_window": REACH - 1}),
+    ("penalize_prompt", {"presence_penalty": 1.0, "penalize_prompt": True}),
+    ("temperature", {"temperature": 2.5}),
+    ("presence_penalty", {"presence_penalty": -2.5}),
+    ("frequency_penalty", {"frequency_penalty": 3.0}),
+    ("top_p", {"top_p": 0.0}),
+]
+
+
+@pytest.mark.parametrize(("field", "sampling"), REFUSED, ids=lambda case: str(case))
+def test_what_vllm_lacks_is_refused_by_name(field: str, sampling: dict[str, Any]) -> None:
+    with pytest.raises(InvalidField, match="vLLM") as caught:
+        check(request(**sampling), REACH)
+    assert caught.value.param == field
+
+
+def test_every_refused_sampling_row_is_refused() -> None:
+    """The table promises no refusal that does not happen."""
+    renamed = {"penalty_window": "repeat_last_n"}
+    promised = {renamed.get(r.field, r.field) for r in SAMPLING_ROWS if r.how == "refused"}
+    assert promised <= {field for field, _ in REFUSED}
+
+
+def test_post_sampling_probs_are_refused() -> None:
+    with pytest.raises(InvalidField):
+        check(msgspec.structs.replace(request(), post_sampling_probs=True), REACH)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        {"mirostat_tau": 9.0, "dry_base": 3.0, "xtc_threshold": 0.3, "dynatemp_exponent": 2.0},
+        {"penalty_window": 64},
+        {"penalty_window": REACH, "repetition_penalty": 1.1},
+        {"penalize_prompt": True, "repetition_penalty": 1.1},
+        {"order": CUT_FIRST, "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05},
+    ],
+    ids=str,
+)
+def test_what_changes_nothing_is_taken(sampling: dict[str, Any]) -> None:
+    check(request(**sampling), REACH)
+
+
+def test_values_are_handed_over() -> None:
+    values = parameters(
+        request(
+            temperature=0.5,
+            top_k=4,
+            top_p=0.9,
+            min_p=0.1,
+            presence_penalty=1.0,
+            logit_bias={5: -math.inf},
+            allowed_token_ids=(4, 5),
+            bad_words=("x",),
+            min_tokens=2,
+        ),
+        RULES,
+        ASKED,
+    )
+    assert values["seed"] == 13
+    assert values["stop_token_ids"] == [2, 7]
+    assert values["logit_bias"] == {5: -math.inf}
+    assert values["allowed_token_ids"] == [4, 5]
+    assert values["bad_words"] == ["x"]
+    assert values["min_tokens"] == 2
+    told = {name: values[name] for name in ("temperature", "top_k", "top_p", "min_p")}
+    assert told == {"temperature": 0.5, "top_k": 4, "top_p": 0.9, "min_p": 0.1}
+    assert values["presence_penalty"] == 1.0
+    assert not values["detokenize"]
+
+
+def test_ends_that_are_ignored_are_banned() -> None:
+    values = parameters(request(ignore_eos=True, logit_bias={3: 1.0}), RULES, ASKED)
+    assert values["logit_bias"] == {3: 1.0, 2: -math.inf}
+    assert values["stop_token_ids"] == [7]
+    assert values["ignore_eos"]
+
+
+def test_a_seed_fits_a_signed_number_and_is_never_minus_one() -> None:
+    """vLLM takes −1 for none."""
+    values = parameters(request(), RULES, ASKED._replace(seed=-4))
+    assert 0 <= values["seed"] < 2**63
+
+
+def test_greedy_takes_no_seed_and_no_cuts() -> None:
+    values = parameters(request(temperature=0.0, top_p=0.5, order=CUT_FIRST), RULES, ASKED)
+    assert values["temperature"] == 0
+    assert not values.keys() & {"seed", "top_p", "extra_args"}
+
+
+def test_scoring_asks_for_one_token() -> None:
+    asked = ASKED._replace(prompt_alternatives=5, max_tokens=0)
+    values = parameters(request(max_tokens=0), RULES, asked)
+    assert (values["max_tokens"], values["prompt_logprobs"]) == (1, 5)
+    assert values["skip_reading_prefix_cache"]
+
+
+@pytest.mark.parametrize(
+    ("order", "is_native"),
+    [
+        (("temperature", "min_p", "top_k", "top_p"), True),
+        (("top_k", "temperature", "min_p", "top_p"), True),
+        (("temperature", "top_k", "min_p", "top_p"), True),
+        (("min_p", "temperature", "top_p"), False),
+        (("top_p", "temperature"), False),
+        (("temperature", "top_p", "top_k"), False),
+        (("temperature", "top_p", "min_p"), False),
+        (("top_n_sigma", "temperature"), False),
+        (("min_p", "top_k"), True),
+    ],
+    ids=str,
+)
+def test_an_order_that_is_not_vllms_goes_to_the_processor(
+    order: tuple[Step, ...], is_native: bool
+) -> None:
+    sampling: dict[str, Any] = {
+        "temperature": 0.5,
+        "top_k": 4,
+        "top_p": 0.9,
+        "min_p": 0.1,
+        "top_n_sigma": 1.0,
+    }
+    values = parameters(request(order=order, **sampling), RULES, ASKED)
+    cuts = (values.get("extra_args") or {}).get(CUTS_KEY, ())
+    if is_native:
+        assert not cuts
+        assert {name for name in sampling if name in values} >= set(order)
+    else:
+        assert [name for name, _ in cuts] == list(order)
+        assert not values.keys() & {"top_k", "top_p", "min_p"}

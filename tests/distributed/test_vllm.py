@@ -1,0 +1,274 @@
+"""The engine over a stand-in for vLLM: its story must be the one our own engine tells."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from segue.distributed.launch import Launched, parse_options
+from segue.distributed.vllm import VllmEngine
+from segue.errors import Incompatible, InvalidField, ModelUnavailable, Unavailable
+from segue.runners.fake import EOS, FakeRunner, default_capabilities
+from segue.types import CompletionRequest, Constraint, Delta, Infill, Prompt, Sampling, Truncation
+from tests.distributed.stand_in import StandIn
+from tests.engine.harness import Bench, Story, ask
+
+GREEDY = Sampling(seed=7, temperature=0.0)
+
+
+@asynccontextmanager
+async def started(llm: StandIn) -> AsyncIterator[VllmEngine]:
+    async def launch() -> Launched:
+        return llm.launched()
+
+    engine = VllmEngine(launch)
+    await engine.start()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+    assert llm.open == set()
+
+
+async def told(engine: VllmEngine, request: CompletionRequest) -> Story:
+    story = Story()
+    async for event in engine.submit(request):
+        story.push(event)
+    return story
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "one token": {"max_tokens": 1},
+    "until the context is full": {"max_tokens": None},
+    "scored": {"logprobs": 3},
+    "echo": {"echo": True, "logprobs": 2, "prompt_logprobs": 2},
+    "echo, nothing generated": {
+        "echo": True,
+        "logprobs": 1,
+        "prompt_logprobs": 1,
+        "max_tokens": 0,
+    },
+    "prompt scored without alternatives": {"prompt_logprobs": 0, "max_tokens": 0, "n": 2},
+    "choices": {"n": 3, "logprobs": 0},
+    "ranked": {"n": 2, "best_of": 4},
+    "stop": {"stop": ("e", "t"), "logprobs": 1},
+    "stop shown": {"stop": ("e", "t"), "include_stop": True},
+    "indent": {"min_indent": 4},
+    "progress": {"report_progress": True},
+    "infill": {"infill": Infill(suffix=Prompt(("after",)))},
+    "truncated": {"truncation": Truncation(max_tokens=4)},
+}
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("name", REQUESTS)
+def test_it_tells_the_story_of_our_own_engine(name: str, stride: int) -> None:
+    async def check() -> None:
+        limits = default_capabilities(context_length=64)
+        request = ask("Hello there", "the other", sampling=GREEDY, **REQUESTS[name])
+        [expected] = Bench(FakeRunner(limits)).run(request)
+        async with started(StandIn(stride=stride, context_length=64)) as engine:
+            story = await told(engine, request)
+        assert _rounded(story.essence) == _rounded(expected.essence)
+        for index, prompted in expected.prompted.items():
+            got = story.prompted[index]
+            assert (got.tokens, got.text, got.num_dropped, got.infill) == (
+                prompted.tokens,
+                prompted.text,
+                prompted.num_dropped,
+                prompted.infill,
+            )
+            assert _rounded(got.scores) == _rounded(prompted.scores)
+        assert story.done is not None
+        assert story.done.seed == 7
+
+    run(check())
+
+
+def _rounded(value: Any) -> Any:
+    """Scores of both are floats; the stand-in adds up in double precision."""
+    if isinstance(value, float):
+        return pytest.approx(value, abs=1e-4)
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_rounded(each) for each in value]
+    if hasattr(value, "__struct_fields__"):
+        return [_rounded(getattr(value, name)) for name in value.__struct_fields__]
+    return value
+
+
+def test_a_prompt_is_told_of_before_its_choices() -> None:
+    async def check() -> None:
+        async with started(StandIn()) as engine:
+            story = await told(engine, ask("one", "two", n=3, sampling=GREEDY))
+        for place, event in enumerate(story.events):
+            if isinstance(event, Delta):
+                before = story.events[:place]
+                assert story.prompted[event.choice // 3] in before
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("script", "cause"), [(b"ab", "constraint"), (bytes([97]), "dead_end"), (b"abc", "constraint")]
+)
+def test_the_end_of_a_constraint(script: bytes, cause: str) -> None:
+    """vLLM draws the end token where nothing may follow, met or not."""
+
+    async def check() -> None:
+        constraint = Constraint(kind="choice", value=("ab",))
+        llm = StandIn(script)
+        if cause == "dead_end":
+            constraint = Constraint(kind="regex", value="b+")
+        async with started(llm) as engine:
+            bias = {EOS: 1000.0} if cause == "dead_end" else {}
+            sampling = Sampling(temperature=0.0, logit_bias=bias)
+            story = await told(engine, ask("x", sampling=sampling, constraint=constraint))
+        assert story.finished[0].cause == cause
+        assert llm.asked[0]["grammar"].startswith("%llguidance {}\nstart:")
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "param"),
+    [
+        ({"sampling": Sampling(mirostat=2)}, InvalidField.code, "mirostat"),
+        ({"infill": Infill(suffix=Prompt(("x",)), mode="ranked")}, InvalidField.code, "suffix"),
+        ({"constraint": Constraint(kind="regex", value="(")}, InvalidField.code, "grammar"),
+        ({"sampling": Sampling(logit_bias={999: 1.0})}, InvalidField.code, "logit_bias"),
+    ],
+)
+def test_refusals_are_failures_that_name_the_field(
+    fields: dict[str, Any], code: str, param: str
+) -> None:
+    async def check() -> None:
+        async with started(StandIn()) as engine:
+            story = await told(engine, ask("x", **fields))
+            assert engine.is_idle
+            assert (await engine.stats()).failed == 1
+        assert story.failed is not None
+        assert (story.failed.code, story.failed.param) == (code, param)
+
+    run(check())
+
+
+def test_a_prompt_that_leaves_no_room_is_refused() -> None:
+    async def check() -> None:
+        async with started(StandIn(context_length=8)) as engine:
+            story = await told(engine, ask([65] * 8, max_tokens=0))
+        assert story.failed is not None
+        assert story.failed.details == {"n_prompt_tokens": 8, "n_ctx": 8}
+
+    run(check())
+
+
+def test_closing_the_stream_aborts_every_candidate() -> None:
+    async def check() -> None:
+        llm = StandIn()
+        llm.pause = asyncio.Event()
+        async with started(llm) as engine:
+            events = engine.submit(ask("one", n=3, max_tokens=50, sampling=GREEDY))
+            await anext(events)
+            while len(llm.open) < 3:
+                await asyncio.sleep(0)
+            assert not engine.is_idle
+            await events.aclose()
+            assert engine.is_idle
+            assert llm.open == set()
+            assert (await engine.stats()).cancelled == 1
+
+    run(check())
+
+
+def test_a_death_ends_streams_and_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("segue.distributed.vllm._LOOK_S", 0.01)
+    monkeypatch.setattr("segue.distributed.vllm.next_pause", lambda *_: 0.0)
+
+    async def check() -> None:
+        engines = [StandIn(), StandIn()]
+        engines[0].pause = asyncio.Event()
+        waiting: Iterator[StandIn | Exception]
+        waiting = iter([engines[0], ModelUnavailable("no"), engines[1]])
+
+        async def launch() -> Launched:
+            following = next(waiting)
+            if isinstance(following, Exception):
+                raise following
+            return following.launched()
+
+        engine = VllmEngine(launch)
+        await engine.start()
+        events = engine.submit(ask("one", max_tokens=50, sampling=GREEDY))
+        await anext(events)
+        engines[0].errored = True
+        with pytest.raises(Unavailable):
+            await engine.stats()
+        story = Story()
+        async for event in events:
+            story.push(event)
+        assert story.failed is not None
+        assert story.failed.code == "engine_died"
+        assert story.failed.retry_after_s
+        while True:  # it comes back by itself
+            try:
+                stats = await engine.stats()
+                break
+            except Unavailable:
+                await asyncio.sleep(0.01)
+        assert engines[0].is_shut_down
+        assert stats.restarts == 2
+        assert (await told(engine, ask("two", sampling=GREEDY))).done
+        await engine.close()
+        assert engines[1].is_shut_down
+
+    run(check())
+
+
+def test_closing_lets_requests_finish_for_a_while() -> None:
+    async def check() -> None:
+        llm = StandIn()
+        llm.pause = asyncio.Event()
+        async with started(llm) as engine:
+            slow, fast = (asyncio.create_task(told(engine, ask("x"))) for _ in range(2))
+            while len(llm.open) < 2:
+                await asyncio.sleep(0)
+            closing = asyncio.create_task(engine.close(drain_s=20))
+            await asyncio.sleep(0)
+            with pytest.raises(Unavailable):
+                await told(engine, ask("y"))
+            llm.pause.set()
+            await closing
+        assert (await slow).done
+        assert (await fast).done
+
+    run(check())
+
+
+def test_tokens_and_pieces() -> None:
+    async def check() -> None:
+        async with started(StandIn()) as engine:
+            tokens = await engine.tokenize("ab", True, True)
+            assert await engine.pieces(tokens) == [b"a", b"b"]
+            with pytest.raises(InvalidField):
+                await engine.pieces([99999])
+
+    run(check())
+
+
+def test_engine_arguments_of_vllm() -> None:
+    known = {"dtype", "tensor_parallel_size", "enforce_eager"}
+    options = ("dtype=float32", "tensor-parallel-size=2", "enforce_eager=true")
+    parsed = {"dtype": "float32", "tensor_parallel_size": 2, "enforce_eager": True}
+    assert parse_options(options, known) == parsed
+    for wrong in ("dtype", "colour=red"):
+        with pytest.raises(Incompatible, match="NAME=VALUE"):
+            parse_options((wrong,), known)

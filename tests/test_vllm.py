@@ -1,0 +1,425 @@
+"""The whole server on the real vLLM, with the tiny model in float32: `make vllm-test` sets up what it needs."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+
+from tests.serving import Served, serving
+from tests.tiny_gguf import END
+from tests.tiny_hf import write_tiny_hf
+from tests.tiny_reference import TinyReference
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        importlib.util.find_spec("vllm") is None,
+        reason="vllm is not installed: `make vllm-test` installs it and runs this",
+    ),
+]
+
+TEXT = "The other one: thé then and the end"
+PRECISION = 1e-4  # float32 throughout; sums are in another order
+
+
+@pytest.fixture(scope="module")
+def served(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = write_tiny_hf(tmp_path_factory.mktemp("hf") / "tiny", tiny_gguf)
+    options = ("dtype=float32", "enforce_eager=true", "max_num_seqs=32")
+    arguments = [word for option in options for word in ("--vllm-option", option)]
+    arguments += ["--engine", "vllm", "--context-length", "256", "--kv-memory-mib", "64"]
+    with serving(str(folder), *arguments) as served:
+        yield served
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=served.url, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def reference(tiny_gguf: Path) -> TinyReference:
+    return TinyReference(tiny_gguf)
+
+
+def post(client: httpx2.Client, path: str, **body: Any) -> Any:
+    answer = client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def complete(client: httpx2.Client, prompt: Any, **body: Any) -> Any:
+    return post(client, "/v1/completions", prompt=prompt, **body)
+
+
+def ids(client: httpx2.Client, text: str) -> list[int]:
+    tokens: list[int] = post(client, "/tokenize", prompt=text, add_special_tokens=False)["tokens"]
+    return tokens
+
+
+def logprobs(reference: TinyReference, tokens: list[int]) -> Any:
+    logits = reference.logits(tokens).astype(np.float64)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def parts(client: httpx2.Client, **body: Any) -> list[dict[str, Any]]:
+    """The objects of a stream."""
+    with client.stream("POST", "/v1/completions", json={**body, "stream": True}) as answer:
+        assert answer.status_code == 200
+        lines = [line for line in answer.iter_lines() if line.startswith("data: {")]
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+# --- scoring --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_tokens", [False, True])
+@pytest.mark.parametrize("max_tokens", [0, 1])
+def test_echo_scores_the_prompt(
+    client: httpx2.Client, reference: TinyReference, as_tokens: bool, max_tokens: int
+) -> None:
+    tokens = ids(client, TEXT)
+    asked = {"max_tokens": max_tokens, "echo": True, "logprobs": 3, "temperature": 0}
+    answer = complete(client, tokens if as_tokens else TEXT, **asked)
+    [choice] = answer["choices"]
+    told = choice["logprobs"]
+    assert choice["text"].startswith(TEXT)
+    assert len(told["tokens"]) == len(tokens) + max_tokens
+    assert told["text_offset"][:2] == [0, len(told["tokens"][0])]
+    expected = logprobs(reference, tokens)
+    own = [float(expected[i, token]) for i, token in enumerate(tokens[1:])]
+    assert told["token_logprobs"][0] is None
+    assert told["token_logprobs"][1 : len(tokens)] == pytest.approx(own, abs=PRECISION)
+    best = -np.sort(-expected, axis=-1)[: len(tokens) - 1, :3]
+    for row, top in zip(best, told["top_logprobs"][1 : len(tokens)], strict=True):
+        likeliest = sorted(top.values(), reverse=True)[:3]
+        assert likeliest == pytest.approx(list(row), abs=PRECISION)
+    assert answer["usage"]["prompt_tokens"] == len(tokens)
+    assert answer["usage"]["completion_tokens"] == max_tokens
+
+
+def test_prompt_logprobs_in_the_layout_of_vllm(
+    client: httpx2.Client, reference: TinyReference
+) -> None:
+    tokens = ids(client, TEXT)
+    answer = post(
+        client, "/vllm/v1/completions", prompt=TEXT, max_tokens=1, temperature=0, prompt_logprobs=1
+    )
+    first, *rows = answer["choices"][0]["prompt_logprobs"]
+    assert first is None
+    expected = logprobs(reference, tokens)
+    for place, (token, row) in enumerate(zip(tokens[1:], rows, strict=True)):
+        own = row[str(token)]
+        value = expected[place, token]
+        assert own["logprob"] == pytest.approx(value, abs=PRECISION)
+        assert own["rank"] == 1 + int((expected[place] > value).sum())
+        assert {entry["rank"] for entry in row.values()} == {1, own["rank"]}
+
+
+def test_drawn_tokens_are_scored(client: httpx2.Client, reference: TinyReference) -> None:
+    prompt = ids(client, TEXT)
+    asked = {"max_tokens": 12, "logprobs": 2, "temperature": 0.7, "top_k": 5, "seed": 3}
+    answer = post(client, "/vllm/v1/completions", prompt=prompt, return_token_ids=True, **asked)
+    [choice] = answer["choices"]
+    drawn = choice["token_ids"]
+    expected = logprobs(reference, prompt + drawn)
+    own = [float(expected[len(prompt) - 1 + i, token]) for i, token in enumerate(drawn)]
+    assert choice["logprobs"]["token_logprobs"] == pytest.approx(own, abs=PRECISION)
+
+
+def test_prompts_of_a_batch_are_scored_as_alone(client: httpx2.Client) -> None:
+    prompts = [TEXT, "then", ids(client, "and the")]
+    asked = {"max_tokens": 0, "echo": True, "logprobs": 0}
+    together = complete(client, prompts[:2], **asked)["choices"]
+    assert [choice["index"] for choice in together] == [0, 1]
+    for prompt, choice in zip(prompts, together, strict=False):
+        [alone] = complete(client, prompt, **asked)["choices"]
+        assert choice["text"] == alone["text"]
+        one, other = (each["logprobs"]["token_logprobs"][1:] for each in (choice, alone))
+        assert one == pytest.approx(other, abs=PRECISION)
+
+
+def test_a_prompt_as_long_as_the_context_is_refused(client: httpx2.Client) -> None:
+    """vLLM draws a token even where only the prompt is scored."""
+    assert client.post("/v1/completions", json={"prompt": [5] * 255, "max_tokens": 0}).is_success
+    answer = client.post("/v1/completions", json={"prompt": [5] * 256, "max_tokens": 0})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+
+
+# --- completing -----------------------------------------------------------------------------------
+
+
+def test_greedy_text_is_the_references(client: httpx2.Client, reference: TinyReference) -> None:
+    tokens = ids(client, TEXT)
+    answer = post(
+        client,
+        "/vllm/v1/completions",
+        prompt=TEXT,
+        max_tokens=8,
+        temperature=0,
+        return_token_ids=True,
+    )
+    for token in answer["choices"][0]["token_ids"]:
+        assert token == int(reference.logits(tokens)[-1].argmax())
+        tokens.append(token)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"logprobs": 2}, {"echo": True, "logprobs": 1}, {"n": 2}, {"prompt": ["the", "and"]}],
+    ids=str,
+)
+def test_streamed_is_the_same(client: httpx2.Client, more: dict[str, Any]) -> None:
+    body = {"prompt": TEXT, "max_tokens": 16, "seed": 5, "temperature": 0.8, **more}
+    whole = post(client, "/v1/completions", **body)
+    texts, scores = Counter[int](), dict[int, list[float | None]]()
+    joined: dict[int, str] = {}
+    for part in parts(client, **body):
+        for choice in part["choices"]:
+            index = choice["index"]
+            joined[index] = joined.get(index, "") + choice["text"]
+            texts[index] += 1
+            told = choice["logprobs"] or {"token_logprobs": []}
+            scores.setdefault(index, []).extend(told["token_logprobs"])
+    for choice in whole["choices"]:
+        index = choice["index"]
+        assert joined[index] == choice["text"]
+        assert texts[index] > 4, "it came in parts"
+        told = choice["logprobs"] or {"token_logprobs": []}
+        assert [s for s in scores[index] if s is not None] == pytest.approx(
+            [s for s in told["token_logprobs"] if s is not None], abs=PRECISION
+        )
+
+
+def test_choices_differ_and_a_seed_repeats_them(client: httpx2.Client) -> None:
+    asked = {"max_tokens": 12, "n": 3, "seed": 11}
+    first, second = (complete(client, ["the", TEXT], **asked)["choices"] for _ in range(2))
+    assert [choice["index"] for choice in first] == list(range(6))
+    assert len({choice["text"] for choice in first}) == 6
+    assert [c["text"] for c in first] == [c["text"] for c in second]
+
+
+def test_best_of_ranks_by_the_mean(client: httpx2.Client) -> None:
+    asked = {"max_tokens": 6, "seed": 2, "logprobs": 0, "ignore_eos": True}
+    answer = complete(client, TEXT, n=6, **asked)
+    means = {
+        choice["text"]: float(np.mean(choice["logprobs"]["token_logprobs"]))
+        for choice in answer["choices"]
+    }
+    ranked = complete(client, TEXT, n=2, best_of=6, **asked)
+    expected = sorted(means, key=lambda text: -means[text])[:2]
+    assert [choice["text"] for choice in ranked["choices"]] == expected
+    assert ranked["usage"]["completion_tokens"] == 36, "discarded candidates are counted"
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/llamacpp/v1/completions"])
+def test_draws_follow_the_distribution(
+    client: httpx2.Client, reference: TinyReference, path: str
+) -> None:
+    """llama.cpp cuts first and scales last, which vLLM by itself cannot."""
+    tokens = ids(client, TEXT)
+    logits = reference.logits(tokens)[-1].astype(np.float64)
+    temperature, mass, num_draws = 1.6, 0.7, 512
+    is_cut_first = "llamacpp" in path
+    shares = _softmax(logits if is_cut_first else logits / temperature)
+    order = np.argsort(-shares)
+    before = np.cumsum(shares[order]) - shares[order]
+    kept = order[before < mass]
+    expected = _softmax(logits[kept] / temperature)
+    seen = Counter[float]()
+    for seed in range(4):
+        asked = {"temperature": temperature, "top_p": mass, "top_k": 0, "min_p": 0}
+        body = {"prompt": tokens, "n": 128, "seed": 1000 * seed, "max_tokens": 1}
+        body |= {"n_probs": 1} if is_cut_first else {"logprobs": 0}
+        for choice in post(client, path, **body, **asked)["choices"]:
+            seen[round(_first_logprob(choice), 3)] += 1
+    raw = np.log(_softmax(logits))
+    for token, share in zip(kept, expected, strict=True):
+        if share > 0.05:
+            error = 5 * (share * (1 - share) / num_draws) ** 0.5
+            assert seen[round(float(raw[token]), 3)] / num_draws == pytest.approx(share, abs=error)
+    assert set(seen) <= {round(float(raw[token]), 3) for token in kept}
+
+
+def _first_logprob(choice: dict[str, Any]) -> float:
+    told = choice["logprobs"]
+    if "token_logprobs" in told:
+        return float(told["token_logprobs"][0])
+    return float(told["content"][0]["logprob"])
+
+
+def _softmax(logits: Any) -> Any:
+    weights = np.exp(logits - logits.max())
+    return weights / weights.sum()
+
+
+def test_a_stop_string_ends_the_text(client: httpx2.Client) -> None:
+    whole = complete(client, TEXT, max_tokens=24, temperature=0)["choices"][0]["text"]
+    stop = whole[5:7]
+    [choice] = complete(client, TEXT, max_tokens=24, temperature=0, stop=[stop])["choices"]
+    assert choice["text"] == whole[: whole.index(stop)]
+    assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", stop)
+    wait_until_idle(client)
+
+
+def test_stop_tokens_and_banned_ends(client: httpx2.Client) -> None:
+    [end] = ids(client, END)
+    greedy = {"max_tokens": 8, "temperature": 0}
+    [ended] = complete(client, TEXT, logit_bias={str(end): 100}, **greedy)["choices"]
+    assert (ended["text"], ended["finish_reason"]) == ("", "stop")
+    [kept] = complete(client, TEXT, min_tokens=3, logit_bias={str(end): 100}, **greedy)["choices"]
+    assert len(kept["text"]) > 0
+    drawn = post(client, "/vllm/v1/completions", prompt=TEXT, return_token_ids=True, **greedy)
+    third = drawn["choices"][0]["token_ids"][2]
+    [stopped] = complete(client, TEXT, stop_token_ids=[third], **greedy)["choices"]
+    assert (stopped["finish_reason"], stopped["stop_reason"]) == ("stop", third)
+    [ignored] = complete(client, TEXT, ignore_eos=True, **greedy)["choices"]
+    assert ignored["finish_reason"] == "length"
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"enum": [1, 2]}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "possible"),
+    [
+        ({"structured_outputs": {"json": SCHEMA, "disable_any_whitespace": True}}, None),
+        ({"grammar": 'root ::= "yes" | "no"'}, {"yes", "no"}),
+        ({"structured_outputs": {"choice": ["left", "right"]}}, {"left", "right"}),
+        ({"structured_outputs": {"regex": "[ab]{3}"}}, None),
+    ],
+    ids=str,
+)
+def test_constraints_hold(
+    client: httpx2.Client, constraint: dict[str, Any], possible: set[str] | None
+) -> None:
+    answer = complete(client, TEXT, max_tokens=40, seed=1, n=3, **constraint)
+    for choice in answer["choices"]:
+        assert choice["finish_reason"] == "stop"
+        if possible is not None:
+            assert choice["text"] in possible
+        elif "json" in constraint["structured_outputs"]:
+            assert json.loads(choice["text"])["a"] in (1, 2)
+        else:
+            assert len(choice["text"]) == 3
+            assert set(choice["text"]) <= set("ab")
+
+
+def test_suffix_by_the_models_own_tokens(client: httpx2.Client) -> None:
+    answer = client.post(
+        "/v1/completions",
+        json={"prompt": "def f(", "suffix": "return x", "max_tokens": 4, "temperature": 0},
+    )
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-segue-infill"] == "fim"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"mirostat": 2}, "mirostat"),
+        ({"dry_multiplier": 0.8}, "dry_multiplier"),
+        ({"typical_p": 0.5}, "typical_p"),
+        ({"xtc_probability": 0.5}, "xtc_probability"),
+        ({"dynatemp_range": 0.5}, "dynatemp_range"),
+        ({"repetition_penalty": 1.2, "repeat_last_n": 4}, "repeat_last_n"),
+        ({"grammar": "root ::= ("}, "grammar"),
+    ],
+    ids=str,
+)
+def test_what_vllm_cannot_do_is_refused(
+    client: httpx2.Client, body: dict[str, Any], field: str
+) -> None:
+    answer = client.post("/v1/completions", json={"prompt": "x", **body})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == field
+
+
+# Every dialect with its own defaults.
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", {"max_tokens": 4}),
+        ("/vllm/v1/completions", {"max_tokens": 4}),
+        ("/llamacpp/completion", {"n_predict": 4}),
+        ("/llamafile/v1/completions", {"max_tokens": 4}),
+        ("/mistralrs/v1/completions", {"max_tokens": 4}),
+        ("/llamastack/v1/completions", {"max_tokens": 4}),
+        ("/ollama/api/generate", {"stream": False, "options": {"num_predict": 4}}),
+    ],
+    ids=str,
+)
+def test_every_dialect_is_served(client: httpx2.Client, path: str, body: dict[str, Any]) -> None:
+    assert post(client, path, model="default", prompt=TEXT, **body)
+
+
+# --- staying up -----------------------------------------------------------------------------------
+
+
+def running(client: httpx2.Client) -> float:
+    text = client.get("/metrics").text
+    lines = [line for line in text.splitlines() if line.startswith("segue_running{")]
+    return float(lines[0].rsplit(" ", 1)[1])
+
+
+def wait_until_idle(client: httpx2.Client) -> None:
+    """vLLM tells its figures with the next step, so one is made."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        complete(client, "x", max_tokens=1)
+        if running(client) == 0:
+            return
+    raise AssertionError("a request goes on though nobody reads it")
+
+
+def test_a_client_that_leaves_frees_its_request(client: httpx2.Client) -> None:
+    body = {"prompt": "the", "max_tokens": 200, "ignore_eos": True, "stream": True, "n": 4}
+    with client.stream("POST", "/v1/completions", json=body) as answer:
+        next(answer.iter_lines())
+    wait_until_idle(client)
+
+
+def test_a_dead_engine_is_told_of_and_started_again(served: Served, client: httpx2.Client) -> None:
+    """Last: what vLLM runs in its own process is killed under an open stream."""
+    body = {"prompt": "the", "max_tokens": 200, "ignore_eos": True, "stream": True, "n": 8}
+    with client.stream("POST", "/v1/completions", json=body) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        for pid in _children(served.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        rest = "\n".join(lines)
+    assert "engine_died" in rest
+    health = client.get("/health")
+    assert health.status_code == 503
+    assert health.headers["retry-after"]
+    deadline = time.monotonic() + 300
+    while client.get("/health").status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    assert complete(client, TEXT, max_tokens=2)["usage"]["completion_tokens"] == 2
+
+
+def _children(pid: int) -> list[int]:
+    """The engine's processes."""
+    command = ["ps", "-o", "pid=,args=", "--ppid", str(pid)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 1) for line in listed.splitlines()]
+    return [int(row[0]) for row in rows if "EngineCore" in row[1] or "spawn_main" in row[1]]
