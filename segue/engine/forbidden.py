@@ -25,6 +25,11 @@ class Forbidden:
         self._always = _array(rules.ends - rules.stops if rules.ignores_ends else ())
         self._min_tokens = sampling.min_tokens
 
+    @property
+    def is_lenient(self) -> bool:
+        """Whether it bans nothing but ends."""
+        return not (self._bias_ids.size or self._phrases) and self._allowed is None
+
     def push(self, token: int) -> None:
         if self._num_recent:
             self._recent.append(token)

@@ -107,6 +107,17 @@ class Sampler:
         self.branch: int | None = None  # see branches.py; without one it draws as asked
         self.openings: Index | None = None  # tokens it may begin with; None: any
 
+    @property
+    def is_indifferent(self) -> bool:
+        """Whether a token without alternatives can be taken without asking: nothing is banned, noted or learnt."""
+        return (
+            self._forbidden.is_lenient
+            and isinstance(self._chooser, ByWeight)
+            and not self._keeps_distribution
+            and self.branch is None
+            and self.openings is None
+        )
+
     def start(self, prompt: Sequence[int]) -> None:
         for state in (self._penalties, self._dry):
             if state is not None:

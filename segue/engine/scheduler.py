@@ -116,7 +116,8 @@ class Scheduler:
         while sequence.slot is not None:  # it may be the youngest itself
             if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):
                 draft = self._draft(batch, sequence, num_left)
-                self._append(batch, sequence, 1, 1 + len(draft), draft)
+                num_logits = 1 if self._is_certain(sequence, draft) else 1 + len(draft)
+                self._append(batch, sequence, 1, num_logits, draft)
                 return
             self._preempt_youngest(batch)
 
@@ -136,6 +137,14 @@ class Scheduler:
             return list(forced[:limit])
         num_idle = limits.min_rows - batch.num_rows - num_left
         return sequence.drafter.draft(sequence.tokens, limit, num_idle)
+
+    def _is_certain(self, sequence: Sequence, draft: list[int]) -> bool:
+        """Whether it can be taken unseen: forced, with nobody asking for scores and no say of the sampler's."""
+        if not draft or sequence.guide is None or not sequence.guide.forced:
+            return False
+        job = self._jobs[sequence.request_id]
+        ends_here = any(job.rules.cause(token) is not None for token in draft)
+        return sequence.sampler.is_indifferent and not job.needs_scores and not ends_here
 
     def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
         budget = min(
@@ -313,8 +322,9 @@ class Scheduler:
         events: list[Event] = []
         known = len(sequence.tokens) - span.past
         draft = list(span.tokens[known:])
+        certain = draft if len(rows) <= len(draft) else []
         num_drawn = 0
-        for row in rows[-1 - len(draft) :]:
+        for row in (*certain, *rows[len(certain) - len(draft) - 1 :]):
             if num_drawn and sequence.guide is not None and not sequence.guide.wait(_MASK_WAIT_S):
                 break
             self._draw(job, sequence, row, now)
@@ -334,9 +344,13 @@ class Scheduler:
             self._counts.draft_accepted += num_accepted
         return events
 
-    def _draw(self, job: Job, sequence: Sequence, row: Logits, now: float) -> None:
-        raw = row.copy() if job.needs_scores else row
-        token = self._sample(sequence, row)
+    def _draw(self, job: Job, sequence: Sequence, row: Logits | int, now: float) -> None:
+        """`row`: what to draw from, or the token itself."""
+        if isinstance(row, int):
+            token: int | None = row
+        else:
+            raw = row.copy() if job.needs_scores else row
+            token = self._sample(sequence, row)
         if token is None:
             sequence.cause = "dead_end"
             return

@@ -1,7 +1,9 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from segue import config
 from segue.assembly import choose_loader
 from segue.engine import constraint as room
 from segue.engine.constraint import Compiler, Grammar, Guide
+from segue.engine.seam import Logits, Span
 from segue.models.progress import silent
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, default_capabilities
 from segue.runners.llama import LlamaLoader
@@ -301,6 +304,35 @@ def test_forced_tokens_are_taken_in_one_step() -> None:
     assert story.texts[0] == "the quick brown fox jumps"
     assert stats.steps == 2
     assert (stats.draft_tokens, stats.draft_accepted) == (24, 23)  # after the last it is over
+
+
+@pytest.mark.parametrize(
+    ("fields", "num_rows"),
+    [
+        ({}, 2),
+        ({"logprobs": 0}, 27),
+        ({"sampling": Sampling(seed=1, logit_bias={ord("q"): -5.0})}, 27),
+        ({"sampling": Sampling(seed=1, mirostat=2)}, 27),
+        ({"post_sampling_probs": True, "logprobs": 1}, 27),
+    ],
+)
+def test_forced_tokens_are_taken_unseen_unless_somebody_must_see_them(
+    fields: dict[str, Any], num_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of logits costs as much as a token: none is asked for that cannot matter."""
+    asked: list[int] = []
+    decode = FakeRunner.decode
+
+    def counting(runner: FakeRunner, spans: Sequence[Span]) -> Logits:
+        asked.extend(span.num_logits for span in spans)
+        return decode(runner, spans)
+
+    monkeypatch.setattr(FakeRunner, "decode", counting)
+    constraint = regex("[xyz]the quick brown fox jumps")
+    story = Bench().run(ask("p", constraint=constraint, max_tokens=100, **fields))[0]
+    assert story.texts[0][1:] == "the quick brown fox jumps"
+    assert story.finished[0].cause == "constraint"
+    assert sum(asked) == num_rows
 
 
 def test_forced_tokens_respect_max_tokens() -> None:
