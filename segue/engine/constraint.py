@@ -73,14 +73,17 @@ class Guide:
         self._matcher = grammar.matcher.deep_copy()
         self._tokens: list[int] = []
         self._mask: Mask | None = grammar.first  # None at a dead end
-        self._coming: Future[Mask | None] | None = None  # the mask after the last token
+        self._is_due = False  # the mask after the last token: nobody has asked for it yet
+        self._coming: Future[Mask | None] | None = None
 
     @property
     def is_ready(self) -> bool:
+        self._begin()
         return self._coming is None or self._coming.done()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Whether it is known by then what may come next."""
+        self._begin()
         if self._coming is not None:
             try:
                 self._mask = self._coming.result(timeout_s)
@@ -120,8 +123,13 @@ class Guide:
         if len(forced) > 1 and forced[0] == token and not has_failed:
             self._mask = Mask(None, forced[1:])
         else:
-            self._coming = _MASKERS.submit(self._next_mask)
+            self._is_due = True
         return False
+
+    def _begin(self) -> None:
+        """Not before somebody asks: until then the step thread draws for others, and would have to share with masks."""
+        if self._is_due:
+            self._is_due, self._coming = False, _MASKERS.submit(self._next_mask)
 
     def may_end(self) -> list[bool]:
         """After so many of its tokens, from none on: whether they are a whole text of the grammar."""
