@@ -1,25 +1,28 @@
-"""What constraints cost: a mask, and throughput at 8 clients: `python -m segue.bench.constraint [MODEL.gguf]`.
+"""What constraints cost: a mask, and throughput at 8 clients over HTTP with and without a JSON schema, in turns.
 
-Without a model: the fake runner and its byte vocabulary, which measure the engine alone.
+python -m segue.bench.constraint [MODEL.gguf | fake] [--rounds 6]
 """
 
+import argparse
 import json
-import sys
+import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
+from segue.bench.peers import model_path
+from segue.bench.served import Served, served
 from segue.engine.constraint import Compiler
-from segue.engine.prepare import prepare
-from segue.engine.scheduler import Scheduler
 from segue.engine.seam import Loaded
 from segue.runners.fake import FakeLoader
 from segue.runners.llama import LlamaLoader
-from segue.types import CompletionRequest, Constraint, Prompt, Sampling
+from segue.types import Constraint
 
 NUM_CLIENTS = 8
-MAX_TOKENS = 64
-ROUNDS = 3
+MAX_TOKENS = 96
+MASK_ROUNDS = 3
 SCHEMA = """{"type": "object", "properties": {
   "title": {"type": "string", "minLength": 10, "maxLength": 60},
   "year": {"type": "integer", "minimum": 1900, "maximum": 2100},
@@ -49,7 +52,7 @@ def microseconds_a_mask(compiler: Compiler, loaded: Loaded) -> dict[str, list[fl
     for name, (constraint, text) in CASES.items():
         grammar = compiler.compile(constraint)
         taken: dict[str, list[float]] = {"find": [], "apply": []}
-        for _ in range(ROUNDS):
+        for _ in range(MASK_ROUNDS):
             guide = grammar.guide()
             for token in loaded.vocab.tokenize(text, False, False):
                 started = time.perf_counter()
@@ -65,45 +68,59 @@ def microseconds_a_mask(compiler: Compiler, loaded: Loaded) -> dict[str, list[fl
     return figures
 
 
-def tokens_a_second(loaded: Loaded, compiler: Compiler, constraint: Constraint | None) -> float:
-    """Over all clients, from the first step to the last."""
-    scheduler = Scheduler(loaded.runner, loaded.vocab, 256, time.perf_counter)
-    capabilities = loaded.runner.capabilities
-    grammar = None if constraint is None else compiler.compile(constraint)
-    for client in range(NUM_CLIENTS):
-        request = CompletionRequest(
-            request_id=str(client),
-            model="",
-            prompts=(Prompt((f"Client {client} asks for a film in JSON: ",)),),
-            max_tokens=MAX_TOKENS,
-            sampling=Sampling(seed=client, ignore_eos=True),
-            constraint=constraint,
-            use_cache=False,
-        )
-        scheduler.add(prepare(request, loaded.vocab, capabilities, grammar))
-    started = time.perf_counter()
-    while not scheduler.is_idle:
-        batch = scheduler.next_batch()
-        if batch is not None:
-            scheduler.commit(batch, loaded.runner.decode(batch.spans))
-    return scheduler.stats.completion_tokens / (time.perf_counter() - started)
+def tokens_a_second(server: Served, fields: dict[str, Any], turn: int) -> float:
+    """Over all clients, each with one request."""
+
+    def ask(client: int) -> int:
+        body = {
+            "prompt": f"Turn {turn}, client {client}: a list of films as JSON: ",
+            "max_tokens": MAX_TOKENS,
+            "temperature": 0.8,
+            "seed": client,
+            "ignore_eos": True,
+            **fields,
+        }
+        return int(server.post("/v1/completions", body)["usage"]["completion_tokens"])
+
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(NUM_CLIENTS) as clients:
+        num_tokens = sum(clients.map(ask, range(NUM_CLIENTS)))
+    return num_tokens / (time.perf_counter() - begun)
 
 
 def main() -> None:
-    loaded = LlamaLoader(sys.argv[1], "bench")() if len(sys.argv) > 1 else FakeLoader()()
-    compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
-    masks = microseconds_a_mask(compiler, loaded)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", nargs="?", default="default")
+    parser.add_argument("--rounds", type=int, default=6)
+    options = parser.parse_args()
+    is_fake = options.model == "fake"
+    path = "" if is_fake else model_path(options.model)
+    loaded = FakeLoader()() if is_fake else LlamaLoader(path, "bench")()
+    masks = microseconds_a_mask(
+        Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size), loaded
+    )
+    loaded.runner.close()
     print(f"{'microseconds':24}{'median':>10}{'99 %':>10}")
     for name, (median, most) in masks.items():
         print(f"{name:24}{median:10}{most:10}")
-    constraint = CASES["json_schema"][0]
-    speeds: dict[str, list[float]] = {"free": [], "json_schema": []}
-    for _ in range(ROUNDS):  # in turns: both see the same neighbours
-        speeds["free"].append(tokens_a_second(loaded, compiler, None))
-        speeds["json_schema"].append(tokens_a_second(loaded, compiler, constraint))
-    medians = {name: round(float(np.median(values)), 1) for name, values in speeds.items()}
-    print(f"tokens a second at {NUM_CLIENTS} clients: {medians}")
-    print(json.dumps({"microseconds_a_mask": masks, "tokens_a_second": medians}))
+    # A list that nobody finishes, so that both do the same number of tokens.
+    schema = {"type": "array", "items": json.loads(SCHEMA), "minItems": 50}
+    constrained = {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
+    speeds: list[tuple[float, float]] = []
+    with served(*(["--runner", "fake"] if is_fake else [path])) as server:
+        for turn in range(options.rounds + 1):  # the first warms up
+            speeds.append(
+                (
+                    tokens_a_second(server, {}, turn),
+                    tokens_a_second(server, constrained, turn),
+                )
+            )
+    free, guided = (statistics.median(column) for column in zip(*speeds[1:], strict=True))
+    ratio = statistics.median(guided / free for free, guided in speeds[1:])
+    print(f"tokens a second at {NUM_CLIENTS} clients: {free:.0f} free, {guided:.0f} by a schema")
+    print(f"median ratio of a turn: {ratio:.2f}")
+    figures = {"free": round(free), "json_schema": round(guided), "ratio": round(ratio, 3)}
+    print(json.dumps({"microseconds_a_mask": masks, "tokens_a_second": figures}))
 
 
 if __name__ == "__main__":
