@@ -18,6 +18,31 @@ MIN_ROWS = 2  # fewer take kernels of their own
 Ints = NDArray[np.int32] | NDArray[np.int64]
 
 
+CHANGE_WEIGHTS = (
+    1_000_000_000  # measured: a change takes as long as so many products of a row with a weight
+)
+MOST_WASTED = 16
+
+
+class SteadyWidth:
+    """How many rows to compute, so that the number seldom changes.
+
+    After a change the plugin plans every node anew, which takes a small model as long as some rows more. So a wider
+    step is kept to until the rows for nothing have cost as much as the change.
+    """
+
+    def __init__(self, num_weights: int) -> None:
+        self._change = min(CHANGE_WEIGHTS // num_weights, MOST_WASTED)  # in rows
+        self._width = 0
+        self._num_wasted = 0
+
+    def of(self, num_rows: int) -> int:
+        self._num_wasted += self._width - num_rows
+        if num_rows > self._width or self._num_wasted > self._change:
+            self._width, self._num_wasted = num_rows, 0
+        return self._width
+
+
 @dataclass
 class Rows:
     """One step. `scratch` is a block that nobody reads."""
@@ -42,14 +67,16 @@ class Rows:
         self.wanted += range(len(self.ids) - span.num_logits, len(self.ids))
         self.has_longer = self.has_longer or (len(self.ids) - first > 1 and not self.is_exact)
 
-    def pad(self, num_threads: int) -> None:
+    def pad(self, num_threads: int, width: "SteadyWidth") -> None:
         """Enough rows that no step takes a kernel made for few: two, and a subsequence a thread.
 
-        Instead of many single ones, a subsequence of two rows does too.
+        Instead of many single ones, a subsequence of two rows does too. Then as many as before, if that pays.
         """
         num_missing = 0 if self.has_longer else max(MIN_ROWS, num_threads) - len(self.pasts)
         if num_missing > 0:
             self._append([0] * min(num_missing, 2), 0, [self.scratch])
+        for _ in range(width.of(len(self.ids)) - len(self.ids)):
+            self._append([0], 0, [self.scratch])
         # The output projection is one more product, and it sees the wanted rows only.
         self.wanted += [0] * max(0, MIN_ROWS - len(self.wanted))
 

@@ -22,7 +22,7 @@ from segue.runners.openvino_blocks import BlockTables, Copy
 from segue.runners.openvino_convert import Entry
 from segue.runners.openvino_graph import build
 from segue.runners.openvino_probe import is_deterministic
-from segue.runners.openvino_rows import MIN_ROWS, Rows
+from segue.runners.openvino_rows import MIN_ROWS, Rows, SteadyWidth
 
 DEFAULT_CONTEXT = 8192
 SEQUENCES_WORTH = 16  # full-length sequences the KV holds, where nothing else is asked for
@@ -56,6 +56,7 @@ class OpenVinoRunner:
         )
         self._kv = KvBlocks(compiled, self._request, wanted_context, kv_bytes)
         self._tables = BlockTables(num_slots, self._kv.num_blocks, BLOCK)
+        self._width = SteadyWidth(sum(math.prod(place.shape) for place in entry.places.values()))
         # Lone rows are doubled and two may be padding: see Rows.
         self._logits = _zeros((max_rows + 2, shape.vocab_size), np.dtype(np.float32))
         num_cells = self._kv.num_blocks * BLOCK
@@ -92,7 +93,7 @@ class OpenVinoRunner:
             self._copy(self._tables.append(span.slot, len(span.tokens)))
             rows.add(span, self._tables.blocks(span.slot))
         num_logits = len(rows.wanted)
-        rows.pad(self._threads)
+        rows.pad(self._threads, self._width)
         for name, value in rows.inputs().items():
             self._request.set_input_tensor(self._ports[name], ov.Tensor(value))
         output = ov.Tensor(self._logits[: len(rows.wanted)], shared_memory=True)

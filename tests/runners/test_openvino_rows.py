@@ -1,7 +1,7 @@
 import numpy as np
 
 from segue.engine.seam import Span
-from segue.runners.openvino_rows import Rows
+from segue.runners.openvino_rows import Rows, SteadyWidth
 
 SCRATCH = 99
 
@@ -10,7 +10,7 @@ def rows_of(*spans: tuple[Span, list[int]], threads: int = 2, is_exact: bool = T
     rows = Rows(block_size=4, scratch=SCRATCH, is_exact=is_exact)
     for span, blocks in spans:
         rows.add(span, blocks)
-    rows.pad(threads)
+    rows.pad(threads, SteadyWidth(num_weights=10**12))
     return rows
 
 
@@ -53,3 +53,26 @@ def test_inputs_are_what_the_graph_takes() -> None:
     assert inputs["block_indices"].tolist() == [10, 10, 11, 12]
     assert inputs["max_context_len"] == np.int32(7)
     assert inputs["logit_rows"].tolist()[:1] == [2]
+
+
+def test_a_width_is_kept_while_that_costs_less_than_the_change() -> None:
+    width = SteadyWidth(num_weights=200_000_000)  # a change costs five rows
+    assert [width.of(n) for n in (8, 10, 8, 9, 10, 8, 8, 8)] == [8, 10, 10, 10, 10, 10, 8, 8]
+    assert width.of(200) == 200
+    assert width.of(8) == 8
+
+
+def test_large_models_waste_no_row() -> None:
+    width = SteadyWidth(num_weights=7_000_000_000)
+    assert [width.of(n) for n in (3, 2, 3, 1)] == [3, 2, 3, 1]
+
+
+def test_rows_for_nothing_ask_for_nothing() -> None:
+    width = SteadyWidth(num_weights=200_000_000)
+    width.of(4)
+    rows = Rows(block_size=4, scratch=SCRATCH)
+    rows.add(Span(0, [7, 8], 3, 2), [10, 11])
+    rows.pad(2, width)
+    assert rows.begins == [0, 1, 2, 3, 4]
+    assert rows.blocks[-2:] == [SCRATCH, SCRATCH]
+    assert rows.wanted == [0, 1]
