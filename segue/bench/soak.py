@@ -3,6 +3,7 @@
     python -m segue.bench.soak [--minutes 10] [--kill-every 60] [MODEL and flags of segue serve]...
 
 Ends with exit code 1 if a slot leaked, a seeded stream changed, memory grew, or somebody got an answer that is none.
+A killed worker's memory begins anew, so only the server's is judged; with `--kill-every 0` both are.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 from segue.bench.served import Served, served
 from segue.bench.wire import Wire, get, request, run
@@ -23,6 +24,9 @@ from segue.bench.wire import Wire, get, request, run
 LIMITS = ("--max-queue", "48", "--num-slots", "16", "--step-timeout", "30")
 QUIET_S = 20.0  # the longest that the last requests may take to be gone
 MAX_GROWTH = 0.05
+WARM_S = 60.0  # memory after this and memory at the end are told
+SAMPLE_S = 0.5
+WINDOW = 60  # samples, of which the least is told
 CROWD = 150
 REFUSALS = {400: "bad", 413: "bad", 415: "bad", 429: "refused", 503: "unavailable"}
 
@@ -48,7 +52,7 @@ BAD: tuple[bytes, ...] = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--kill-every", type=float, default=60.0)
+    parser.add_argument("--kill-every", type=float, default=60.0, help="seconds; 0: never")
     options, arguments = parser.parse_known_args()
     with served(*LIMITS, *(arguments or ["--runner", "fake"])) as server:
         soak = Soak(server)
@@ -69,13 +73,37 @@ def is_unsound(figures: dict[str, Any]) -> bool:
     )
 
 
+class Resident(NamedTuple):
+    """Bytes at one moment."""
+
+    at_s: float
+    server: int
+    worker: int
+
+
+def memory_figures(samples: list[Resident], has_kills: bool) -> dict[str, float]:
+    """Growth is of the least in each third, or what a large request takes for a moment would count."""
+    sizes = [each.server + (0 if has_kills else each.worker) for each in samples]
+    third = max(len(sizes) // 3, 1)
+    before, after = min(sizes[third : 2 * third] or sizes), min(sizes[-third:])
+    first = [each for each in samples if each.at_s >= WARM_S][:WINDOW] or samples[-1:]
+    last = samples[-len(first) :]
+    figures = {"memory_growth": round(after / before - 1, 4)}
+    for name in ("server", "worker"):
+        warm, end = (min(getattr(each, name) for each in part) for part in (first, last))
+        figures[f"{name}_mib_warm"] = round(warm / 2**20, 1)
+        figures[f"{name}_mib_end"] = round(end / 2**20, 1)
+    warm, end = (min(each.server + each.worker for each in part) for part in (first, last))
+    return {**figures, "end_to_warm": round(end / warm, 4)}
+
+
 class Soak:
     def __init__(self, server: Served) -> None:
         self._server = server
         self._counts: Counter[str] = Counter()
         self._texts: dict[int, bytes] = {}  # by seed, the first time
         self._recoveries: list[float] = []
-        self._memory: list[int] = []
+        self._memory: list[Resident] = []
         self._is_deterministic = False
 
     async def run(self, seconds: float, kill_every_s: float) -> dict[str, Any]:
@@ -95,9 +123,6 @@ class Soak:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        third = max(len(self._memory) // 3, 1)
-        # The least of each third: what a large request takes for a moment is not growth.
-        before, after = min(self._memory[third : 2 * third] or [1]), min(self._memory[-third:])
         names = ("finished", "left", "refused", "unavailable", "bad", "died", "broken", "changed")
         return {
             "seconds": round(seconds),
@@ -106,8 +131,7 @@ class Soak:
             "restarts": len(self._recoveries),
             "slowest_recovery_s": round(max(self._recoveries, default=0.0), 2),
             "leaked_slots": await self._leaked(),
-            "server_mib": round(after / 2**20, 1),
-            "memory_growth": round(after / before - 1, 4),
+            **memory_figures(self._memory, has_kills=kill_every_s > 0),
         }
 
     # --- the actors -------------------------------------------------------------------------------
@@ -182,7 +206,7 @@ class Soak:
             await asyncio.gather(*(self._safely(self._ask) for _ in range(CROWD)))
 
     async def _kill(self, every_s: float) -> None:
-        while True:
+        while every_s > 0:
             await asyncio.sleep(every_s)
             worker = self._server.worker_pid()
             if worker is None:
@@ -194,9 +218,12 @@ class Soak:
             self._recoveries.append(time.monotonic() - killed_at)
 
     async def _watch_memory(self) -> None:
+        begun = time.monotonic()
         while True:
-            self._memory.append(self._server.resident_bytes()["server"])
-            await asyncio.sleep(0.5)
+            resident = self._server.resident_bytes()
+            at_s = time.monotonic() - begun
+            self._memory.append(Resident(at_s, resident["server"], resident.get("worker", 0)))
+            await asyncio.sleep(SAMPLE_S)
 
     # --- accounts ---------------------------------------------------------------------------------
 
