@@ -11,11 +11,16 @@ import socket
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from segue.dialects.openai import error_reply
 from segue.errors import HeadTooLarge, MalformedHttp, RequestError, UrlTooLong
-from segue.server.framing import encode
+from segue.server.door import Door, Refusal
+from segue.server.framing import Header, encode
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +30,18 @@ MAX_HEADERS = 128
 HEAD_TIMEOUT_S = 30.0  # for a request's head to be complete, once the connection waits for one
 DEFAULT_WRITE_TIMEOUT_S = 30.0
 
+_CLOSE: Header = (b"connection", b"close")
+
 # A peer that vanished without a word is found out after idle + 3 × interval seconds.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 class Connection(HttpToolsProtocol):
-    def __init__(self, *args: Any, write_timeout_s: float, max_connections: int, **kwargs: Any):
+    def __init__(
+        self, *args: Any, door: Door, write_timeout_s: float, max_connections: int, **kwargs: Any
+    ):
         super().__init__(*args, **kwargs)
+        self._door = door
         self._write_timeout_s = write_timeout_s
         self._max_connections = max_connections
         self._head_alarm: asyncio.TimerHandle | None = None
@@ -117,6 +127,28 @@ class Connection(HttpToolsProtocol):
         self._num_framing_bytes -= len(body)
         self._num_body_bytes += len(body)
         super().on_body(body)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """A crowd is refused here, at a third of the price. Whoever does not read his answers gets no more of them."""
+        refusal = None if self.flow.write_paused else self._door.refusal(cycle.scope)
+        if refusal is None:
+            super()._start_asgi_task(cycle, app)
+        else:
+            self._refuse(cycle, refusal)
+
+    def _refuse(self, cycle: RequestResponseCycle, refusal: Refusal) -> None:
+        """The rest of the body is passed over as it comes, as it is behind every answer that was early."""
+        status, headers, body = refusal
+        is_last = not cycle.keep_alive or _CLOSE in headers
+        if is_last and _CLOSE not in headers:
+            headers.append(_CLOSE)
+        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
+        cycle.response_started = cycle.response_complete = True
+        cycle.keep_alive = not is_last
+        if is_last:
+            self.transport.close()
+        self.on_response_complete()
 
     # --- endings ----------------------------------------------------------------------------------
 

@@ -96,14 +96,13 @@ class Limiter:
         # Half of the queue at most for one key: the other half is how others get in at all.
         share = max(self.limits.max_queue // 2, 1) if has_key else self.limits.max_queue
         if self.is_full or account.num_waiting >= share:
-            wait_s = max(self.num_waiting * self._pace_s, self._until_next_knock())
-            message = "The queue is full; try again later."
-            raise Overloaded(message, retry_after_s=min(wait_s, _LONGEST_WAIT_S))
+            wait_s = self._until_next_knock(self.num_waiting * self._pace_s)
+            raise Overloaded("The queue is full; try again later.", retry_after_s=wait_s)
 
-    def _until_next_knock(self) -> float:
+    def _until_next_knock(self, least_s: float) -> float:
         """Each of those refused is given a moment of its own: a crowd that comes back comes one by one."""
         now = self.clock()
-        turn = max(self._next_knock + 1 / _KNOCKS_PER_S, now + _SHORTEST_WAIT_S)
+        turn = max(self._next_knock + 1 / _KNOCKS_PER_S, now + max(least_s, _SHORTEST_WAIT_S))
         self._next_knock = min(turn, now + _LONGEST_WAIT_S)
         return self._next_knock - now
 
