@@ -51,6 +51,7 @@ class Connection(HttpToolsProtocol):
         self._num_body_bytes = 0
         self._is_deaf = False  # whatever else arrives is dropped, and the connection closes soon
         self._wrong: RequestError | None = None
+        self._has_refused = False  # a request of what is being read now
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -70,6 +71,7 @@ class Connection(HttpToolsProtocol):
         if self._is_deaf or self.transport.is_closing():
             return
         self._num_framing_bytes += len(data)
+        self._has_refused = False
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -94,8 +96,9 @@ class Connection(HttpToolsProtocol):
     # --- what the parser tells --------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            # Sent behind a request that still runs. We answer one at a time, then close.
+        if self._has_refused or (self.cycle is not None and not self.cycle.response_complete):
+            # Sent behind a request that still runs. We answer one at a time, then close: also where
+            # the first was refused, or one read of a thousand requests would hold up everybody.
             self._is_deaf = True
             self.cycle.keep_alive = False
             raise self._stop(MalformedHttp("Requests must not be pipelined."))
@@ -144,6 +147,7 @@ class Connection(HttpToolsProtocol):
             headers.append(_CLOSE)
         lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
         self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
+        self._has_refused = True
         cycle.response_started = cycle.response_complete = True
         cycle.keep_alive = not is_last
         if is_last:
