@@ -28,6 +28,7 @@ WARM_S = 60.0  # memory after this and memory at the end are told
 SAMPLE_S = 0.5
 WINDOW = 60  # samples, of which the least is told
 CROWD = 150
+BACK_OFF_S = 0.2  # for those who are refused: far less than they are told, or they would never meet
 REFUSALS = {400: "bad", 413: "bad", 415: "bad", 429: "refused", 503: "unavailable"}
 
 STREAM = {"max_tokens": 200, "stream": True, "ignore_eos": True, "logprobs": 1}
@@ -146,7 +147,7 @@ class Soak:
             await act()
         except (OSError, EOFError) as error:
             self._note_end(f"{error}")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(BACK_OFF_S)
 
     async def _read_stream(self) -> None:
         """To its end; the same seed must always say the same."""
@@ -175,7 +176,9 @@ class Soak:
         }
         asking = asyncio.ensure_future(wire.ask(request(body)))
         try:
-            await asyncio.wait([asking], timeout=random.choice([0.0, 0.01, 0.1, 0.5]))
+            answered, _ = await asyncio.wait([asking], timeout=random.choice([0.0, 0.01, 0.1, 0.5]))
+            if answered:  # so soon only if it was refused
+                await asyncio.sleep(BACK_OFF_S)
         finally:
             (wire.abort if random.random() < 0.5 else wire.close)()
             asking.cancel()
@@ -189,6 +192,8 @@ class Soak:
         finally:
             wire.abort()
         self._note(answer.status)
+        if answer.status == 503:
+            await asyncio.sleep(BACK_OFF_S)
 
     async def _spoil(self) -> None:
         wire = await self._open()

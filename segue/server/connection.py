@@ -65,6 +65,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_alarms()
+        # uvicorn leaves it running where the client reset the connection, and it holds on to all of this.
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
