@@ -8,9 +8,10 @@ import asyncio
 import contextlib
 import logging
 import socket
-from typing import Any
+from typing import Any, cast
 
 import httptools
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -135,7 +136,8 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """A crowd is refused here, at a third of the price. Whoever does not read his answers gets no more of them."""
-        refusal = None if self.flow.write_paused else self._door.refusal(cycle.scope)
+        scope = cast("Scope", cycle.scope)
+        refusal = None if self.flow.write_paused else self._door.refusal(scope)
         if refusal is None:
             super()._start_asgi_task(cycle, app)
         else:
