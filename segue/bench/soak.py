@@ -84,18 +84,23 @@ class Resident(NamedTuple):
 
 def memory_figures(samples: list[Resident], has_kills: bool) -> dict[str, float]:
     """Growth is of the least in each third, or what a large request takes for a moment would count."""
-    sizes = [each.server + (0 if has_kills else each.worker) for each in samples]
+    judged = ("server",) if has_kills else ("server", "worker")
+    sizes = [sum(getattr(each, name) for name in judged) for each in samples]
     third = max(len(sizes) // 3, 1)
     before, after = min(sizes[third : 2 * third] or sizes), min(sizes[-third:])
-    first = [each for each in samples if each.at_s >= WARM_S][:WINDOW] or samples[-1:]
-    last = samples[-len(first) :]
-    figures = {"memory_growth": round(after / before - 1, 4)}
-    for name in ("server", "worker"):
-        warm, end = (min(getattr(each, name) for each in part) for part in (first, last))
-        figures[f"{name}_mib_warm"] = round(warm / 2**20, 1)
-        figures[f"{name}_mib_end"] = round(end / 2**20, 1)
-    warm, end = (min(each.server + each.worker for each in part) for part in (first, last))
-    return {**figures, "end_to_warm": round(end / warm, 4)}
+    first = [i for i, each in enumerate(samples) if each.at_s >= WARM_S][:WINDOW] or [-1]
+    windows = {"warm": [samples[i] for i in first], "end": samples[-len(first) :]}
+    figures = {
+        f"{name}_mib_{when}": round(min(getattr(each, name) for each in window) / 2**20, 1)
+        for name in judged
+        for when, window in windows.items()
+    }
+    warm, end = (sum(figures[f"{name}_mib_{when}"] for name in judged) for when in windows)
+    return {
+        **figures,
+        "end_to_warm": round(end / warm, 4),
+        "memory_growth": round(after / before - 1, 4),
+    }
 
 
 class Soak:

@@ -27,7 +27,9 @@ def test_a_killed_workers_memory_is_not_judged() -> None:
     """It begins anew; without kills what the worker gains counts."""
     mib = 2**20
     samples = [Resident(float(i), 100 * mib, (100 + i) * mib) for i in range(300)]
-    assert memory_figures(samples, has_kills=True)["memory_growth"] == 0
+    figures = memory_figures(samples, has_kills=True)
+    assert (figures["memory_growth"], figures["end_to_warm"]) == (0, 1)
+    assert not any("worker" in name for name in figures)
     figures = memory_figures(samples, has_kills=False)
     assert figures["memory_growth"] == pytest.approx(400 / 300 - 1, abs=1e-4)
     assert (figures["worker_mib_warm"], figures["worker_mib_end"]) == (160, 340)
@@ -35,7 +37,8 @@ def test_a_killed_workers_memory_is_not_judged() -> None:
 
 
 def test_a_moments_peak_is_no_growth() -> None:
-    samples = [Resident(float(i), 100 + 900 * (i % 50 == 0), 0) for i in range(1, 300)]
+    mib = 2**20
+    samples = [Resident(i, (100 + 900 * (i % 50 == 0)) * mib, 0) for i in range(1, 300)]
     assert memory_figures(samples, has_kills=True)["memory_growth"] == 0
 
 
