@@ -77,6 +77,7 @@ class Metrics:
         self._answers = Counter(
             "segue_answers", "Answers by HTTP status.", ["status"], registry=self._registry
         )
+        self._answers_with: dict[int, Counter] = {}  # by status; looking up a label takes longer
         self._first = Histogram(
             "segue_time_to_first_token_seconds",
             "From the request to its first event.",
@@ -92,7 +93,9 @@ class Metrics:
 
     def observe(self, status: int, first_s: float | None, whole_s: float) -> None:
         """One request is over. `first_s` is None where no model was asked."""
-        self._answers.labels(f"{status}").inc()
+        if status not in self._answers_with:
+            self._answers_with[status] = self._answers.labels(f"{status}")
+        self._answers_with[status].inc()
         if first_s is not None:
             self._first.observe(first_s)
             self._whole.observe(whole_s)

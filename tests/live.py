@@ -13,6 +13,7 @@ from segue.engine.fleet import Fleet, Member
 from segue.engine.seam import Engine, Loader, Models
 from segue.engine.supervisor import Supervisor
 from segue.server.app import create_app
+from segue.server.door import Door
 from segue.server.listen import Server, address, bind, run
 from segue.server.policy import Policy
 from segue.types import Stats
@@ -38,8 +39,10 @@ class Served:
         self.host, self.port = self._listener.getsockname()[:2]
         self.url = address(self._listener)
         self.on_stop = models.close
+        app = create_app(models, dialects, policy=Policy(**policy))
+        self.door: Door = app.state.door
         self._server = Server(
-            create_app(models, dialects, policy=Policy(**policy)),
+            app,
             on_stop=lambda drain_s: self.on_stop(drain_s),
             drain_s=drain_s,
             write_timeout_s=write_timeout_s,

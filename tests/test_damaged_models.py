@@ -125,3 +125,6 @@ def test_pauses_grow_and_are_bounded() -> None:
     assert pauses[-1] == 60.0
     assert next_pause(60.0, lived_s=1.0, has_loaded=True) == 4.0
     assert next_pause(4.0, lived_s=3600.0, has_loaded=True) == 0.25
+    assert next_pause(4.0, lived_s=45.0, has_loaded=True) == 0.25, (
+        "killed every minute is no crash loop"
+    )

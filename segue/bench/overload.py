@@ -1,129 +1,257 @@
 """What a full server says to those it cannot take, how soon, and what that costs those it has taken.
 
-    python -m segue.bench.overload [--clients 1000] [--seconds 10] [MODEL and flags of segue serve]...
+    python -m segue.bench.overload [--clients 1000] [--seconds 4] [--rounds 5] [--impatient] [MODEL and flags]...
 
-A few streams run the whole time. The queue is filled; then `--clients` others knock, each about once a second on a
-connection of its own, as clients do that honour Retry-After: 1. Clients, server and model share this machine: on a busy
-one the times say more of it than of the server. Processor time does not: the server's for a refusal, and how many
-tokens the worker makes in a second of its own.
+The slots are busy and the queue is full all the time. Then `--clients` others knock, each on a connection of its own,
+and again when Retry-After says so; the impatient ones come once a second whatever it says. Clients, server and model
+share this machine, so every round has a control: the same clients knock as often at nothing, an answer of constant
+bytes from their own process. What streams lose against the quiet phase is the plain figure; what they lose against the
+control is the server's doing.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
+import re
 import time
-from collections.abc import Coroutine
-from statistics import quantiles
+from collections import Counter
+from collections.abc import AsyncGenerator
+from statistics import mean, median, quantiles
 from typing import Any
 
 from segue.bench.served import Served, served
 from segue.bench.wire import Wire, request, run
 
-NUM_STREAMS = 4
 NUM_SLOTS = 8
 MAX_QUEUE = 8
-SETTLE_S = 2.0
+SETTLE_S = 3.0  # a thousand connections are made
+PATIENCE_S = 10.0  # a crowd that was told when to come back comes as if it had begun like this
+KNOCK = request({"prompt": "May I come in?", "max_tokens": 1})
+NOTHING = b"HTTP/1.1 429 Too Many Requests\r\nretry-after-ms: %d\r\ncontent-length: 0\r\n\r\n"
+
+_PAUSE = re.compile(rb"retry-after-ms: (\d+)")
+_LENGTH = re.compile(rb"content-length: (\d+)")
+
+Figures = dict[str, Any]
+
+_PHASES = ("quiet", "knocked", "control")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--clients", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each phase")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--impatient", action="store_true", help="come again after a second")
     options, arguments = parser.parse_known_args()
     limits = ("--max-queue", f"{MAX_QUEUE}", "--num-slots", f"{NUM_SLOTS}")
     with served(*limits, *(arguments or ["--runner", "fake"])) as server:
-        figures = run(_Load(server).measure(options.clients, options.seconds))
-    print(f"{options.clients} clients knocking: {figures['refused']} refusals", end=", ")
-    print(f"p50 {figures['p50_ms']} ms, p99 {figures['p99_ms']} ms")
-    print(f"tokens/s of each accepted stream: {figures['full']} in a full server", end=", ")
-    print(f"{figures['knocked']} while they knock")
-    print(f"server CPU for a refusal: {figures['refusal_cpu_us']} µs", end="; ")
-    print("tokens of a stream in a CPU second of the worker:", end=" ")
-    print(f"{figures['full_per_cpu_s']} and {figures['knocked_per_cpu_s']}")
-    print(json.dumps(figures))
+        load = _Load(server, options.clients, options.seconds, options.impatient)
+        phases = run(load.measure(options.rounds))
+    figures = _figures(phases)
+    _show(figures, options.clients)
+    print(json.dumps({"clients": options.clients, "impatient": options.impatient, **figures}))
+
+
+def _figures(phases: dict[str, list[Figures]]) -> Figures:
+    speeds = {name: [each["speed"] for each in rounds] for name, rounds in phases.items()}
+    figures: Figures = {f"{name}_tokens_s": round(median(s), 1) for name, s in speeds.items()}
+    figures["kept"] = _ratio(speeds["knocked"], speeds["quiet"])
+    figures["kept_in_control"] = _ratio(speeds["control"], speeds["quiet"])
+    figures["kept_of_control"] = _ratio(speeds["knocked"], speeds["control"])
+    quiet = mean(each["server_s"] for each in phases["quiet"])
+    for name in ("control", "knocked"):
+        delays = [delay for each in phases[name] for delay in each["delays"]]
+        cuts = quantiles(delays, n=100)
+        figures[f"{name}_knocks"] = len(delays)
+        figures[f"{name}_p50_ms"] = round(cuts[49] * 1000, 1)
+        figures[f"{name}_p99_ms"] = round(cuts[98] * 1000, 1)
+        spent = sum(each["generator_s"] for each in phases[name])
+        figures[f"{name}_generator_cpu_s"] = round(spent, 2)
+    num_refused = figures["knocked_knocks"]
+    extra = sum(each["server_s"] - quiet for each in phases["knocked"])
+    figures["refusal_cpu_us"] = round(extra / num_refused * 1e6)
+    figures["answered"] = sum(each["answered"] for each in phases["knocked"])
+    return figures
+
+
+def _ratio(speeds: list[float], others: list[float]) -> float:
+    """Round by round, as machines get faster and slower meanwhile."""
+    return round(median(one / other for one, other in zip(speeds, others, strict=True)), 3)
+
+
+def _show(figures: Figures, num_clients: int) -> None:
+    print(f"{num_clients} clients knocking: {figures['knocked_knocks']} refusals", end=", ")
+    print(f"p50 {figures['knocked_p50_ms']} ms, p99 {figures['knocked_p99_ms']} ms", end=" ")
+    print(f"(knocking at nothing: p99 {figures['control_p99_ms']} ms)")
+    print("tokens/s of each accepted stream:", end=" ")
+    print(", ".join(f"{figures[f'{name}_tokens_s']} {name}" for name in _PHASES))
+    kept = (f"{figures[name]:.1%}" for name in ("kept", "kept_in_control", "kept_of_control"))
+    print("speed kept: {}; in the control {}; against the control {}".format(*kept))
+    print(f"CPU of the server for a refusal: {figures['refusal_cpu_us']} µs", end="; ")
+    print(f"of the generator: {figures['knocked_generator_cpu_s']} s in all", end=", ")
+    print(f"{figures['control_generator_cpu_s']} s in the control")
 
 
 class _Load:
-    def __init__(self, server: Served) -> None:
+    def __init__(self, server: Served, num_clients: int, seconds: float, impatient: bool) -> None:
         self._server = server
-        self._num_tokens = 0  # of the streams that are watched
-        self._delays: list[float] = []
-        self._num_others = 0  # answers that were not refusals
+        self._num_clients = num_clients
+        self._seconds = seconds
+        self._impatient = impatient
+        self._num_tokens = 0
 
-    async def measure(self, num_clients: int, seconds: float) -> dict[str, float]:
-        watched = [self._generate(i, is_watched=True) for i in range(NUM_STREAMS)]
-        others = [self._generate(i, is_watched=False) for i in range(NUM_SLOTS + MAX_QUEUE)]
-        tasks = _started(watched)
-        await asyncio.sleep(SETTLE_S)  # so that they are the ones that have the slots
-        tasks += _started(others)
+    async def measure(self, rounds: int) -> dict[str, list[Figures]]:
+        """Phases take turns, so that whatever else the machine does befalls them alike."""
+        phases: dict[str, list[Figures]] = {name: [] for name in _PHASES}
+        streams = [asyncio.create_task(self._generate(i)) for i in range(NUM_SLOTS + MAX_QUEUE)]
         await asyncio.sleep(SETTLE_S)
-        full, full_per_cpu_s = await self._speed(seconds)
-        knocking = _started([self._knock() for _ in range(num_clients)])
-        await asyncio.sleep(SETTLE_S)  # a thousand connections are made
-        self._delays.clear()
-        before = self._cpu("server")
-        knocked, knocked_per_cpu_s = await self._speed(seconds)
-        spent = self._cpu("server") - before
-        for task in (*tasks, *knocking):
+        for _ in range(rounds):
+            phases["quiet"].append(await self._phase(_Crowd()))
+            within_s = 1.0 if self._impatient else PATIENCE_S
+            crowd = self._crowd(within_s)
+            async with _knocking(self._server.host, self._server.port, crowd):
+                phases["knocked"].append(await self._phase(crowd))
+            pause_s = self._num_clients * self._seconds / len(crowd.delays)
+            async with (
+                _at_nothing(pause_s) as port,
+                _knocking("127.0.0.1", port, self._crowd(pause_s)) as crowd,
+            ):
+                phases["control"].append(await self._phase(crowd))
+        for task in streams:
             task.cancel()
-        await asyncio.wait((*tasks, *knocking))
-        cuts = quantiles(self._delays, n=100)
+        await asyncio.wait(streams)
+        return phases
+
+    def _crowd(self, within_s: float) -> "_Crowd":
+        return _Crowd(self._num_clients, self._impatient, within_s)
+
+    async def _phase(self, crowd: "_Crowd") -> Figures:
+        await asyncio.sleep(SETTLE_S)
+        crowd.delays, crowd.statuses = [], Counter()
+        tokens, server_s = self._num_tokens, self._server.cpu_seconds()["server"]
+        begun, generator_s = time.perf_counter(), time.process_time()
+        await asyncio.sleep(self._seconds)
+        elapsed = time.perf_counter() - begun
         return {
-            "clients": num_clients,
-            "refused": len(self._delays),
-            "answered": self._num_others,
-            "p50_ms": round(cuts[49] * 1000, 1),
-            "p99_ms": round(cuts[98] * 1000, 1),
-            "full": round(full, 1),
-            "knocked": round(knocked, 1),
-            "refusal_cpu_us": round(spent / len(self._delays) * 1e6),
-            "full_per_cpu_s": round(full_per_cpu_s, 1),
-            "knocked_per_cpu_s": round(knocked_per_cpu_s, 1),
+            "speed": (self._num_tokens - tokens) / elapsed / NUM_SLOTS,
+            "server_s": self._server.cpu_seconds()["server"] - server_s,
+            "generator_s": time.process_time() - generator_s,
+            "delays": crowd.delays,
+            "answered": crowd.statuses[200],
         }
 
-    async def _speed(self, seconds: float) -> tuple[float, float]:
-        """Tokens of each stream in a second, and in a second of the worker's processor time."""
-        before, begun, spent = self._num_tokens, time.perf_counter(), self._cpu("worker")
-        await asyncio.sleep(seconds)
-        elapsed, spent = time.perf_counter() - begun, self._cpu("worker") - spent
-        num_tokens = (self._num_tokens - before) / NUM_STREAMS
-        return num_tokens / elapsed, num_tokens / max(spent, 1e-9)
-
-    def _cpu(self, process: str) -> float:
-        return self._server.cpu_seconds().get(process, 0.0)
-
-    async def _generate(self, number: int, is_watched: bool) -> None:
-        """One stream after another, to the end of the context; refused ones are tried again."""
-        body = {"prompt": f"Story {number}:", "max_tokens": 2000, "stream": True, "temperature": 0}
+    async def _generate(self, number: int) -> None:
+        """One stream after another, each of another length, so that they do not all begin at once."""
+        body = {
+            "prompt": f"Story {number}:",
+            "max_tokens": 300 + 25 * number,
+            "stream": True,
+            "ignore_eos": True,
+            "seed": number,
+        }
         while True:
             wire = await Wire.open(self._server.host, self._server.port)
             try:
-                async for num_events, _ in wire.events(request({**body, "ignore_eos": True})):
-                    self._num_tokens += num_events * is_watched
+                async for num_events, _ in wire.events(request(body)):
+                    self._num_tokens += num_events
             except EOFError:
                 await asyncio.sleep(0.1)
             finally:
                 wire.abort()
 
-    async def _knock(self) -> None:
-        knock = request({"prompt": "May I come in?", "max_tokens": 1})
-        wire = await Wire.open(self._server.host, self._server.port)
-        try:
-            while True:
-                await asyncio.sleep(random.uniform(0.5, 1.5))
-                begun = time.perf_counter()
-                answer = await wire.ask(knock)
-                if answer.status == 429:
-                    self._delays.append(time.perf_counter() - begun)
-                else:
-                    self._num_others += 1
-        finally:
-            wire.abort()
+
+class _Crowd:
+    """Those who knock, and what they were told."""
+
+    def __init__(self, size: int = 0, impatient: bool = False, within_s: float = 1.0) -> None:
+        self.size = size
+        self.within_s = within_s  # all have knocked once
+        self.delays: list[float] = []  # of refusals
+        self.statuses: Counter[int] = Counter()
+        self._impatient = impatient
+
+    def note(self, answer: bytes, delay_s: float) -> float:
+        """How long to wait before the next knock."""
+        status = int(answer[9:12])
+        self.statuses[status] += 1
+        found = _PAUSE.search(answer)
+        if status == 429:
+            self.delays.append(delay_s)
+        pause_s = 1.0 if self._impatient or found is None else int(found[1]) / 1000
+        return pause_s * random.uniform(0.9, 1.1)
 
 
-def _started(coroutines: list[Coroutine[Any, Any, None]]) -> list[asyncio.Task[None]]:
-    return [asyncio.create_task(coroutine) for coroutine in coroutines]
+class _Knocker(asyncio.Protocol):
+    """A client as light as can be: what it takes, the model lacks."""
+
+    def __init__(self, crowd: _Crowd) -> None:
+        self._crowd = crowd
+        self._transport: Any = None
+        self._answer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._later(random.uniform(0.0, self._crowd.within_s))
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        head, end, body = self._answer.partition(b"\r\n\r\n")
+        found = _LENGTH.search(head)
+        if not end or (found is not None and len(body) < int(found[1])):
+            return
+        pause_s = self._crowd.note(self._answer, time.perf_counter() - self._begun)
+        self._answer = b""
+        self._later(pause_s)
+
+    def _later(self, pause_s: float) -> None:
+        asyncio.get_running_loop().call_later(pause_s, self._knock)
+
+    def _knock(self) -> None:
+        if not self._transport.is_closing():
+            self._begun = time.perf_counter()
+            self._transport.write(KNOCK)
+
+    def leave(self) -> None:
+        self._transport.abort()
+
+
+class _Nothing(asyncio.Protocol):
+    """What the control knocks at."""
+
+    def __init__(self, pause_s: float) -> None:
+        self._answer = NOTHING % round(pause_s * 1000)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(self._answer)
+
+
+@contextlib.asynccontextmanager
+async def _at_nothing(pause_s: float) -> AsyncGenerator[int, None]:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Nothing(pause_s), "127.0.0.1", 0, backlog=2048)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def _knocking(host: str, port: int, crowd: _Crowd) -> AsyncGenerator[_Crowd, None]:
+    loop = asyncio.get_running_loop()
+    opened = [
+        await loop.create_connection(lambda: _Knocker(crowd), host, port) for _ in range(crowd.size)
+    ]
+    try:
+        yield crowd
+    finally:
+        for _, knocker in opened:
+            knocker.leave()
 
 
 if __name__ == "__main__":

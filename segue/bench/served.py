@@ -62,7 +62,9 @@ def served(*arguments: str) -> Iterator[Served]:
                 if found := _READY.search(line):
                     yield Served(found[1], int(found[2]), process.pid)
                     return
-            raise SystemExit("the server did not start:\n" + "".join(said))
+            raise SystemExit(
+                f"the server ended with {process.wait()} at its start:\n{''.join(said)}"
+            )
         finally:
             process.terminate()
 

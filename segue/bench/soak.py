@@ -3,6 +3,7 @@
     python -m segue.bench.soak [--minutes 10] [--kill-every 60] [MODEL and flags of segue serve]...
 
 Ends with exit code 1 if a slot leaked, a seeded stream changed, memory grew, or somebody got an answer that is none.
+A killed worker's memory begins anew, so only the server's is judged; with `--kill-every 0` both are.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 from segue.bench.served import Served, served
 from segue.bench.wire import Wire, get, request, run
@@ -23,7 +24,11 @@ from segue.bench.wire import Wire, get, request, run
 LIMITS = ("--max-queue", "48", "--num-slots", "16", "--step-timeout", "30")
 QUIET_S = 20.0  # the longest that the last requests may take to be gone
 MAX_GROWTH = 0.05
+WARM_S = 60.0  # memory after this and memory at the end are told
+SAMPLE_S = 0.5
+WINDOW = 60  # samples, of which the least is told
 CROWD = 150
+BACK_OFF_S = 0.2  # for those who are refused: far less than they are told, or they would never meet
 REFUSALS = {400: "bad", 413: "bad", 415: "bad", 429: "refused", 503: "unavailable"}
 
 STREAM = {"max_tokens": 200, "stream": True, "ignore_eos": True, "logprobs": 1}
@@ -48,7 +53,7 @@ BAD: tuple[bytes, ...] = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--kill-every", type=float, default=60.0)
+    parser.add_argument("--kill-every", type=float, default=60.0, help="seconds; 0: never")
     options, arguments = parser.parse_known_args()
     with served(*LIMITS, *(arguments or ["--runner", "fake"])) as server:
         soak = Soak(server)
@@ -69,13 +74,42 @@ def is_unsound(figures: dict[str, Any]) -> bool:
     )
 
 
+class Resident(NamedTuple):
+    """Bytes at one moment."""
+
+    at_s: float
+    server: int
+    worker: int
+
+
+def memory_figures(samples: list[Resident], has_kills: bool) -> dict[str, float]:
+    """Growth is of the least in each third, or what a large request takes for a moment would count."""
+    judged = ("server",) if has_kills else ("server", "worker")
+    sizes = [sum(getattr(each, name) for name in judged) for each in samples]
+    third = max(len(sizes) // 3, 1)
+    before, after = min(sizes[third : 2 * third] or sizes), min(sizes[-third:])
+    first = [i for i, each in enumerate(samples) if each.at_s >= WARM_S][:WINDOW] or [-1]
+    windows = {"warm": [samples[i] for i in first], "end": samples[-len(first) :]}
+    figures = {
+        f"{name}_mib_{when}": round(min(getattr(each, name) for each in window) / 2**20, 1)
+        for name in judged
+        for when, window in windows.items()
+    }
+    warm, end = (sum(figures[f"{name}_mib_{when}"] for name in judged) for when in windows)
+    return {
+        **figures,
+        "end_to_warm": round(end / warm, 4),
+        "memory_growth": round(after / before - 1, 4),
+    }
+
+
 class Soak:
     def __init__(self, server: Served) -> None:
         self._server = server
         self._counts: Counter[str] = Counter()
         self._texts: dict[int, bytes] = {}  # by seed, the first time
         self._recoveries: list[float] = []
-        self._memory: list[int] = []
+        self._memory: list[Resident] = []
         self._is_deterministic = False
 
     async def run(self, seconds: float, kill_every_s: float) -> dict[str, Any]:
@@ -95,9 +129,6 @@ class Soak:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        third = max(len(self._memory) // 3, 1)
-        # The least of each third: what a large request takes for a moment is not growth.
-        before, after = min(self._memory[third : 2 * third] or [1]), min(self._memory[-third:])
         names = ("finished", "left", "refused", "unavailable", "bad", "died", "broken", "changed")
         return {
             "seconds": round(seconds),
@@ -106,8 +137,7 @@ class Soak:
             "restarts": len(self._recoveries),
             "slowest_recovery_s": round(max(self._recoveries, default=0.0), 2),
             "leaked_slots": await self._leaked(),
-            "server_mib": round(after / 2**20, 1),
-            "memory_growth": round(after / before - 1, 4),
+            **memory_figures(self._memory, has_kills=kill_every_s > 0),
         }
 
     # --- the actors -------------------------------------------------------------------------------
@@ -122,7 +152,7 @@ class Soak:
             await act()
         except (OSError, EOFError) as error:
             self._note_end(f"{error}")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(BACK_OFF_S)
 
     async def _read_stream(self) -> None:
         """To its end; the same seed must always say the same."""
@@ -151,7 +181,9 @@ class Soak:
         }
         asking = asyncio.ensure_future(wire.ask(request(body)))
         try:
-            await asyncio.wait([asking], timeout=random.choice([0.0, 0.01, 0.1, 0.5]))
+            answered, _ = await asyncio.wait([asking], timeout=random.choice([0.0, 0.01, 0.1, 0.5]))
+            if answered:  # so soon only if it was refused
+                await asyncio.sleep(BACK_OFF_S)
         finally:
             (wire.abort if random.random() < 0.5 else wire.close)()
             asking.cancel()
@@ -165,6 +197,8 @@ class Soak:
         finally:
             wire.abort()
         self._note(answer.status)
+        if answer.status == 503:
+            await asyncio.sleep(BACK_OFF_S)
 
     async def _spoil(self) -> None:
         wire = await self._open()
@@ -182,7 +216,7 @@ class Soak:
             await asyncio.gather(*(self._safely(self._ask) for _ in range(CROWD)))
 
     async def _kill(self, every_s: float) -> None:
-        while True:
+        while every_s > 0:
             await asyncio.sleep(every_s)
             worker = self._server.worker_pid()
             if worker is None:
@@ -194,9 +228,12 @@ class Soak:
             self._recoveries.append(time.monotonic() - killed_at)
 
     async def _watch_memory(self) -> None:
+        begun = time.monotonic()
         while True:
-            self._memory.append(self._server.resident_bytes()["server"])
-            await asyncio.sleep(0.5)
+            resident = self._server.resident_bytes()
+            at_s = time.monotonic() - begun
+            self._memory.append(Resident(at_s, resident["server"], resident.get("worker", 0)))
+            await asyncio.sleep(SAMPLE_S)
 
     # --- accounts ---------------------------------------------------------------------------------
 

@@ -300,12 +300,10 @@ class Compiler:
     """Compiles for one model. Safe to use from several threads."""
 
     def __init__(self, vocab: Vocab, width: int) -> None:
-        self._vocab = vocab
-        self._width = width
-        self._vocabulary: _Vocabulary | None = None
+        # Now, not with the first constraint: it takes a quarter of a second in which no other thread can run.
+        self._vocabulary = _Vocabulary(vocab, width)
         self._cache: OrderedDict[Constraint, tuple[Grammar, int]] = OrderedDict()
         self._lock = threading.Lock()
-        self._building = threading.Lock()
 
     def known(self, constraint: Constraint) -> Grammar | None:
         """The grammar, if it has been compiled lately."""
@@ -323,7 +321,7 @@ class Compiler:
             return grammar
         try:
             text = grammar_text(constraint)
-            grammar = Grammar(text, self._loaded())
+            grammar = Grammar(text, self._vocabulary)
         except GrammarError as error:
             raise InvalidField(f"{constraint.param}: {error}", constraint.param) from None
         self._keep(constraint, grammar, len(text))
@@ -337,10 +335,3 @@ class Compiler:
                 or sum(size for _, size in self._cache.values()) > MAX_CACHED_CHARS
             ):
                 self._cache.popitem(last=False)
-
-    def _loaded(self) -> _Vocabulary:
-        """Reading the vocabulary takes a moment: not before the first constraint, and only once."""
-        with self._building:
-            if self._vocabulary is None:
-                self._vocabulary = _Vocabulary(self._vocab, self._width)
-            return self._vocabulary

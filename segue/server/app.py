@@ -18,6 +18,7 @@ from segue.engine.seam import Models
 from segue.errors import SegueError, UnknownPath, WrongMethod
 from segue.metrics import CONTENT_TYPE, Metrics
 from segue.server.docs_page import STYLE, docs_page
+from segue.server.door import Door
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.guard import Guard
@@ -34,12 +35,13 @@ def create_app(
     root: str = "openai",
     policy: Policy | None = None,
 ) -> Starlette:
-    """`root` names the dialect that is served without a prefix too."""
+    """`root` names the dialect that is served without a prefix too. `state.door` can refuse at the connection."""
     policy = policy or Policy()
     limiter = Limiter(policy.limits)
     metrics = Metrics()
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
+    door = Door(dialect_at, policy, limiter, metrics)
     app = Starlette(
         routes=[
             *_own_pages(mounts, dialects),
@@ -48,14 +50,11 @@ def create_app(
             # After the dialects': where one of them is at the root, its own metrics are meant.
             Route("/metrics", Figures(models, metrics), methods=["GET"]),
         ],
-        middleware=[
-            Middleware(
-                Guard, dialect_at=dialect_at, policy=policy, limiter=limiter, metrics=metrics
-            )
-        ],
+        middleware=[Middleware(Guard, door=door)],
         exception_handlers={HTTPException: _refuse(dialect_at)},
     )
     app.router.redirect_slashes = False  # a redirect would repeat whatever Host the caller sent
+    app.state.door = door
     return app
 
 
@@ -105,10 +104,11 @@ def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
     starts |= {end.path.partition("{")[0]: dialect for prefix, dialect, end in mounts if not prefix}
     longest_first = sorted(starts.items(), key=lambda start: -len(start[0]))
 
-    def dialect_at(path: str) -> Dialect:
+    def find(path: str) -> Dialect:
         return next((dialect for start, dialect in longest_first if path.startswith(start)), home)
 
-    return dialect_at
+    usual = {prefix + end.path: find(prefix + end.path) for prefix, _, end in mounts}
+    return lambda path: usual.get(path) or find(path)
 
 
 # --- what no endpoint answers --------------------------------------------------------------------

@@ -8,14 +8,20 @@ import asyncio
 import contextlib
 import logging
 import socket
-from typing import Any
+from typing import Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from segue.dialects.openai import error_reply
 from segue.errors import HeadTooLarge, MalformedHttp, RequestError, UrlTooLong
-from segue.server.framing import encode
+from segue.server.door import Door, Refusal
+from segue.server.framing import Header, encode
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +31,18 @@ MAX_HEADERS = 128
 HEAD_TIMEOUT_S = 30.0  # for a request's head to be complete, once the connection waits for one
 DEFAULT_WRITE_TIMEOUT_S = 30.0
 
+_CLOSE: Header = (b"connection", b"close")
+
 # A peer that vanished without a word is found out after idle + 3 × interval seconds.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 class Connection(HttpToolsProtocol):
-    def __init__(self, *args: Any, write_timeout_s: float, max_connections: int, **kwargs: Any):
+    def __init__(
+        self, *args: Any, door: Door, write_timeout_s: float, max_connections: int, **kwargs: Any
+    ):
         super().__init__(*args, **kwargs)
+        self._door = door
         self._write_timeout_s = write_timeout_s
         self._max_connections = max_connections
         self._head_alarm: asyncio.TimerHandle | None = None
@@ -41,6 +52,7 @@ class Connection(HttpToolsProtocol):
         self._num_body_bytes = 0
         self._is_deaf = False  # whatever else arrives is dropped, and the connection closes soon
         self._wrong: RequestError | None = None
+        self._has_refused = False  # a request of what is being read now
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -54,12 +66,15 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_alarms()
+        # uvicorn leaves it running where the client reset the connection, and it holds on to all of this.
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf or self.transport.is_closing():
             return
         self._num_framing_bytes += len(data)
+        self._has_refused = False
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -84,8 +99,9 @@ class Connection(HttpToolsProtocol):
     # --- what the parser tells --------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            # Sent behind a request that still runs. We answer one at a time, then close.
+        if self._has_refused or (self.cycle is not None and not self.cycle.response_complete):
+            # Sent behind a request that still runs. We answer one at a time, then close: also where
+            # the first was refused, or one read of a thousand requests would hold up everybody.
             self._is_deaf = True
             self.cycle.keep_alive = False
             raise self._stop(MalformedHttp("Requests must not be pipelined."))
@@ -117,6 +133,30 @@ class Connection(HttpToolsProtocol):
         self._num_framing_bytes -= len(body)
         self._num_body_bytes += len(body)
         super().on_body(body)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """A crowd is refused here, at a third of the price. Whoever does not read his answers gets no more of them."""
+        scope = cast("Scope", cycle.scope)
+        refusal = None if self.flow.write_paused else self._door.refusal(scope)
+        if refusal is None:
+            super()._start_asgi_task(cycle, app)
+        else:
+            self._refuse(cycle, refusal)
+
+    def _refuse(self, cycle: RequestResponseCycle, refusal: Refusal) -> None:
+        """The rest of the body is passed over as it comes, as it is behind every answer that was early."""
+        status, headers, body = refusal
+        is_last = not cycle.keep_alive or _CLOSE in headers
+        if is_last and _CLOSE not in headers:
+            headers.append(_CLOSE)
+        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
+        self._has_refused = True
+        cycle.response_started = cycle.response_complete = True
+        cycle.keep_alive = not is_last
+        if is_last:
+            self.transport.close()
+        self.on_response_complete()
 
     # --- endings ----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from segue.errors import Overloaded
 from segue.server.framing import Header
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
+_KNOCKS_PER_S = 100  # of those refused; more would take time from the streams that run
 _PACE_WEIGHT = 0.1  # of the latest start in the running mean of the time between two
 
 
@@ -63,6 +64,7 @@ class Limiter:
         self._accounts: dict[str, _Account] = {}
         self._pace_s = 0.0
         self._last_start = clock()
+        self._next_knock = 0.0
 
     def check(self, tenant: str) -> None:
         """Raise Overloaded if a request would not be let in now. Costs nothing."""
@@ -94,8 +96,15 @@ class Limiter:
         # Half of the queue at most for one key: the other half is how others get in at all.
         share = max(self.limits.max_queue // 2, 1) if has_key else self.limits.max_queue
         if self.is_full or account.num_waiting >= share:
-            wait_s = min(max(self.num_waiting * self._pace_s, _SHORTEST_WAIT_S), _LONGEST_WAIT_S)
+            wait_s = self._until_next_knock(self.num_waiting * self._pace_s)
             raise Overloaded("The queue is full; try again later.", retry_after_s=wait_s)
+
+    def _until_next_knock(self, least_s: float) -> float:
+        """Each of those refused is given a moment of its own: a crowd that comes back comes one by one."""
+        now = self.clock()
+        turn = max(self._next_knock + 1 / _KNOCKS_PER_S, now + max(least_s, _SHORTEST_WAIT_S))
+        self._next_knock = min(turn, now + _LONGEST_WAIT_S)
+        return self._next_knock - now
 
     def _check_account(self, account: _Account, now: float) -> None:
         most = self.limits.max_concurrent

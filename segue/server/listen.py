@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.applications import Starlette
 
 from segue.errors import SetupError
 from segue.server.connection import DEFAULT_WRITE_TIMEOUT_S, Connection
@@ -74,14 +74,17 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        app: ASGIApp,
+        app: Starlette,
         *,
         on_stop: Callable[[float], Awaitable[None]],
         drain_s: float = 0.0,
         write_timeout_s: float = DEFAULT_WRITE_TIMEOUT_S,
     ):
         connection: Any = functools.partial(
-            Connection, write_timeout_s=write_timeout_s, max_connections=_max_connections()
+            Connection,
+            door=app.state.door,
+            write_timeout_s=write_timeout_s,
+            max_connections=_max_connections(),
         )
         config = uvicorn.Config(
             app,

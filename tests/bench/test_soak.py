@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from segue.bench.served import served
-from segue.bench.soak import LIMITS, Soak, is_unsound
+from segue.bench.soak import LIMITS, Resident, Soak, is_unsound, memory_figures
 
 SOUND = {"leaked_slots": 0, "changed": 0, "broken": 0, "memory_growth": 0.01, "finished": 9}
 
@@ -21,6 +21,25 @@ SOUND = {"leaked_slots": 0, "changed": 0, "broken": 0, "memory_growth": 0.01, "f
 )
 def test_what_counts_as_unsound(figures: dict[str, float], expected: bool) -> None:
     assert is_unsound({**SOUND, **figures}) is expected
+
+
+def test_a_killed_workers_memory_is_not_judged() -> None:
+    """It begins anew; without kills what the worker gains counts."""
+    mib = 2**20
+    samples = [Resident(float(i), 100 * mib, (100 + i) * mib) for i in range(300)]
+    figures = memory_figures(samples, has_kills=True)
+    assert (figures["memory_growth"], figures["end_to_warm"]) == (0, 1)
+    assert not any("worker" in name for name in figures)
+    figures = memory_figures(samples, has_kills=False)
+    assert figures["memory_growth"] == pytest.approx(400 / 300 - 1, abs=1e-4)
+    assert (figures["worker_mib_warm"], figures["worker_mib_end"]) == (160, 340)
+    assert figures["end_to_warm"] == pytest.approx(440 / 260, abs=1e-4)
+
+
+def test_a_moments_peak_is_no_growth() -> None:
+    mib = 2**20
+    samples = [Resident(i, (100 + 900 * (i % 50 == 0)) * mib, 0) for i in range(1, 300)]
+    assert memory_figures(samples, has_kills=True)["memory_growth"] == 0
 
 
 def test_a_short_soak_is_sound() -> None:

@@ -1,9 +1,11 @@
 """Raw bytes at the socket: whatever comes, the answer is a 4xx or the end, soon, and the server goes on."""
 
+import gc
 import socket
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -183,6 +185,25 @@ def test_a_client_that_leaves_frees_its_request(
     GOODBYES[goodbye](client)
     assert live.engine.closed.wait(5)
     client.close()
+
+
+def test_a_reset_after_the_answer_leaves_nothing(launch: Launch) -> None:
+    """uvicorn's timer for idle connections would hold on to it for two minutes."""
+    live = launch(max_body_bytes=1000)
+    with socket.create_connection((live.host, live.port), timeout=10) as client:
+        client.sendall(GET)
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        (kept,) = connections_from(client.getsockname())
+        reset(client)
+    deadline = time.monotonic() + 10
+    while kept() is not None and time.monotonic() < deadline:
+        gc.collect()
+    assert kept() is None
+
+
+def connections_from(address: object) -> list["weakref.ref[connection.Connection]"]:
+    every = [each for each in gc.get_objects() if type(each) is connection.Connection]
+    return [weakref.ref(each) for each in every if each.client == address]
 
 
 def test_a_client_that_stops_reading_is_dropped(launch: Launch) -> None:

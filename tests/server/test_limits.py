@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,35 @@ def test_the_advice_to_wait_follows_the_pace_of_the_queue() -> None:
     with pytest.raises(Overloaded) as refusal:
         limiter.check("")
     assert refusal.value.retry_after_s == pytest.approx(20.0, rel=0.01)
+
+
+def refused_for_s(limiter: Limiter) -> float:
+    with pytest.raises(Overloaded) as refusal:
+        limiter.check("")
+    return refusal.value.retry_after_s or 0.0
+
+
+def test_a_crowd_is_told_to_come_back_one_by_one() -> None:
+    """A thousand at once are spread over ten seconds, and are then no more than a hundred a second."""
+    clock = Clock()
+    limiter = Limiter(Limits(max_queue=1), clock)
+    limiter.admit("")
+    told = [refused_for_s(limiter) for _ in range(1000)]
+    assert told[0] == 1.0
+    assert told[-1] == pytest.approx(10.99)
+    assert all(later - sooner == pytest.approx(0.01) for sooner, later in pairwise(told))
+    for moment in told:  # they do as they were told, and are told the same again
+        clock.now = 1000.0 + moment
+        assert refused_for_s(limiter) == pytest.approx(10.0)
+
+
+def test_those_who_do_not_listen_wait_a_minute_at_most_and_are_forgotten() -> None:
+    clock = Clock()
+    limiter = Limiter(Limits(max_queue=1), clock)
+    limiter.admit("")
+    assert max(refused_for_s(limiter) for _ in range(20_000)) == 60.0
+    clock.now += 60
+    assert refused_for_s(limiter) == 1.0
 
 
 def test_concurrency_is_each_keys_own() -> None:

@@ -1,0 +1,217 @@
+"""What one hostile grammar costs a stream that runs beside it: the longest silence between two of its tokens.
+
+    python -m segue.bench.hostile [--rounds 3] [MODEL and flags of segue serve]...
+
+A victim streams all the time. Each constraint of the list is sent beside it, alone, and in the end all of them at once.
+`extra` is the longest silence while it is read, compiled, refused or followed, less the usual one: the median of
+rounds, because a machine has silences of its own; those of quiet windows before each case are told too. Every round has
+a server of its own, which has compiled nothing yet. `lag` is by how much the victim is late in all at the window's end.
+The last line is JSON.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncGenerator, Awaitable
+from itertools import pairwise
+from statistics import median
+from typing import Any, NamedTuple
+
+from segue.bench.served import Served, served
+from segue.bench.wire import Wire, request, run
+
+QUIET, EVERYTHING = "(quiet)", "everything at once"
+QUIET_S = 0.5
+SETTLE_S = 2.0
+AFTER_S = 0.2  # what a refusal leaves to be done is the victim's too
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    options, arguments = parser.parse_known_args()
+    found: dict[str, list[Window]] = {}
+    for _ in range(options.rounds):
+        with served(*(arguments or ["--runner", "fake"])) as server:
+            for name, windows in run(_measure(server)).items():
+                found.setdefault(name, []).extend(windows)
+    _show(found)
+
+
+def _show(found: dict[str, list["Window"]]) -> None:
+    quiet = found[QUIET]
+    usual = median(gap for window in quiet for gap in window.gaps)
+    pace = median(window.pace_s for window in quiet)
+    extras = {}
+    print(f"{'':28}{'worst gap':>10}{'extra':>8}{'lag':>8}  ms")
+    for name, windows in found.items():
+        extras[name] = round((median(each.worst for each in windows) - usual) * 1e3, 1)
+        worst, lag = (
+            max(each.worst for each in windows),
+            median(each.lag_s(pace) for each in windows),
+        )
+        print(f"{name:28}{worst * 1e3:10.1f}{extras[name]:8.1f}{lag * 1e3:8.0f}")
+    alone = {name: extra for name, extra in extras.items() if name not in (QUIET, EVERYTHING)}
+    figures = {
+        "usual_gap_ms": round(usual * 1e3, 1),
+        "quiet_extra_ms": extras[QUIET],
+        "worst_extra_ms": max(alone.values()),
+        "worst_case": max(alone, key=lambda name: alone[name]),
+        "everything_extra_ms": extras[EVERYTHING],
+    }
+    print(json.dumps(figures))
+
+
+# --- the constraints ----------------------------------------------------------------------------
+
+
+def _nested(depth: int, inner: dict[str, Any]) -> dict[str, Any]:
+    for _ in range(depth):
+        inner = {"type": "object", "properties": {"a": inner}}
+    return inner
+
+
+def _chain(num_rules: int, sign: str) -> str:
+    return "".join(f"r{i}{sign}r{i + 1}\n" for i in range(num_rules)) + f'r{num_rules}{sign}"a"'
+
+
+def _cases() -> dict[str, dict[str, Any]]:
+    """Fields of a request. The first one also makes the compiler read the vocabulary."""
+    refs = {f"{i}": {"$ref": f"#/$defs/{i + 1}"} for i in range(5000)}
+    regexes = {
+        "first of all": "[a-z]+",
+        "powers": "(a{9999}){9999}",
+        "one power": "a{99999999}",
+        "stars": "(a*)*" * 2000,
+        "dots": "(.*a){30}.{20}",
+        "a far dot": ".*a.{200}",
+        "counts": "([a-z]{1,1000}){1,1000}",
+        "brackets": "(" * 50_000 + "a" + ")" * 50_000,
+        "long": "a" * 20_000,
+    }
+    schemas = {
+        "references": {"$ref": "#/$defs/0", "$defs": refs},
+        "5000 properties": {"type": "object", "properties": {f"p{i}": {} for i in range(5000)}},
+        "450 properties": {"type": "object", "properties": {f"p{i}": {} for i in range(450)}},
+        "10000 choices": {"enum": [f"value {i}" for i in range(10_000)]},
+        "a megabyte of choices": {"enum": ["x" * 1000] * 1000},
+        "nested 45": _nested(45, {"type": "string"}),
+        "nested 300": _nested(300, {"type": "string"}),
+        "length": _nested(3, {"type": "string", "maxLength": 100_000}),
+        "items": {"type": "array", "items": {"type": "string"}, "maxItems": 100_000_000},
+    }
+    gbnfs = {
+        "ambiguous": 'root ::= root root | "a"',
+        "chain": "root ::= r0\n" + _chain(900, " ::= "),
+        "long chain": "root ::= r0\n" + _chain(5000, " ::= "),
+        "brackets": "root ::= " + "(" * 30_000 + '"a"' + ")" * 30_000,
+        "open brackets": "root ::= " + "(" * 1_000_000,
+    }
+    larks = {
+        "both": "start: A\nA: /(a|b)*a(a|b){20}/ & /(a|b)*b(a|b){19}/",
+        "neither": "start: A\nA: /.*a.{20}/ & /.*b.{19}/ & ~/.*c.{18}/",
+        "chain": "start: r0\n" + _chain(900, ": "),
+    }
+    return {
+        **{f"regex: {name}": {"guided_regex": value} for name, value in regexes.items()},
+        **{f"schema: {name}": {"guided_json": value} for name, value in schemas.items()},
+        **{f"gbnf: {name}": {"grammar": value} for name, value in gbnfs.items()},
+        **{
+            f"lark: {name}": {"grammar": {"type": "lark", "value": value}}
+            for name, value in larks.items()
+        },
+    }
+
+
+# --- the measurement ----------------------------------------------------------------------------
+
+
+class Window(NamedTuple):
+    """The victim's tokens from one moment to another."""
+
+    gaps: list[float]
+    seconds: float
+    num_tokens: int
+
+    @property
+    def worst(self) -> float:
+        return max(self.gaps)
+
+    @property
+    def pace_s(self) -> float:
+        return self.seconds / max(self.num_tokens, 1)
+
+    def lag_s(self, pace_s: float) -> float:
+        return self.seconds - self.num_tokens * pace_s
+
+
+class Victim:
+    """One stream after another; notes when its tokens come."""
+
+    def __init__(self, server: Served) -> None:
+        self._server = server
+        self._arrivals: list[tuple[float, int]] = []
+
+    async def run(self) -> None:
+        body = {"prompt": "A story:", "max_tokens": 2000, "stream": True, "ignore_eos": True}
+        while True:
+            wire = await Wire.open(self._server.host, self._server.port)
+            with contextlib.closing(wire):
+                async for num_events, _ in wire.events(request({**body, "seed": 1})):
+                    self._arrivals.append((time.perf_counter(), num_events))
+
+    async def during(self, doing: Awaitable[object]) -> Window:
+        """From the last token before to the first after: a silence has two ends."""
+        first = len(self._arrivals) - 1
+        await doing
+        last = len(self._arrivals)
+        while len(self._arrivals) <= last:
+            await asyncio.sleep(0.001)
+        arrivals = self._arrivals[first : last + 1]
+        times = [at for at, _ in arrivals]
+        gaps = [after - before for before, after in pairwise(times)]
+        return Window(gaps, times[-1] - times[0], sum(count for _, count in arrivals[1:]))
+
+
+@contextlib.asynccontextmanager
+async def _running(victim: Victim) -> AsyncGenerator[None, None]:
+    task = asyncio.create_task(victim.run())
+    await asyncio.sleep(SETTLE_S)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _measure(server: Served) -> dict[str, list[Window]]:
+    victim = Victim(server)
+    asked = {
+        name: request({"prompt": "x", "max_tokens": 12, **fields})
+        for name, fields in _cases().items()
+    }
+    found: dict[str, list[Window]] = {QUIET: []}
+    async with _running(victim):
+        for name, sent in asked.items():
+            found[QUIET].append(await victim.during(asyncio.sleep(QUIET_S)))
+            found[name] = [await victim.during(_send(server, sent))]
+        crowd = asyncio.gather(*(_send(server, sent) for sent in asked.values()))
+        found[EVERYTHING] = [await victim.during(crowd)]
+    return found
+
+
+async def _send(server: Served, sent: bytes) -> None:
+    wire = await Wire.open(server.host, server.port)
+    try:
+        answer = await wire.ask(sent)
+    finally:
+        wire.abort()
+    if answer.status not in (200, 400, 413):
+        raise SystemExit(f"{answer.status}: {answer.body[:500]!r}")
+    await asyncio.sleep(AFTER_S)
+
+
+if __name__ == "__main__":
+    main()
