@@ -183,7 +183,7 @@ def _compile(entry: Entry, threads: int, fast_kv: bool) -> ov.CompiledModel:
         "KV_CACHE_PRECISION": "u8" if fast_kv else "f16",
         # What was made for each number of rows is kept, 5000 by default: memory would grow for hours, and
         # steps are no faster for it.
-        "CPU_RUNTIME_CACHE_CAPACITY": 128,
+        "CPU_RUNTIME_CACHE_CAPACITY": 32,
         # Rows are rounded to 8 bits in groups of 32 for products with integer weights: twice as fast,
         # at a divergence of about 0.004 that segue/bench/faithfulness.py measures.
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": 32,
