@@ -53,7 +53,7 @@ class VllmEngine:
 
     async def start(self) -> None:
         """Returns once the model is loaded. Raises what kept it from loading."""
-        self._take(await self._launch())
+        await self._take(await self._launch())
         self._living = asyncio.create_task(self._live())
 
     @property
@@ -218,9 +218,9 @@ class VllmEngine:
             raise Unavailable("vLLM's engine is being started", retry_after_s=_RETRY_S)
         return self._orders
 
-    def _take(self, launched: Launched) -> None:
+    async def _take(self, launched: Launched) -> None:
         self._launched = launched
-        self._orders = Orders(launched)
+        self._orders = await asyncio.to_thread(Orders, launched)  # reads the whole vocabulary
 
     async def _live(self) -> None:
         pause_s, begun = 0.0, time.monotonic()
@@ -236,7 +236,7 @@ class VllmEngine:
             begun = time.monotonic()
             self._add(restarts=1)
             try:
-                self._take(await self._launched_again())
+                await self._take(await self._launched_again())
             except SetupError as error:
                 log.error("vLLM could not be started again: %s", error.message)
 

@@ -104,7 +104,7 @@ class Guide:
         if self._mask is None:
             return False
         if self._mask.allowed is not None:
-            self._grammar.restrict(row, self._mask.allowed)
+            self._grammar.vocabulary.restrict(row, self._mask.allowed)
         else:
             token = self._mask.forced[0]
             logit = row[token]
@@ -188,7 +188,7 @@ class Grammar:
     def __init__(self, text: str, vocabulary: "_Vocabulary", is_private: bool = False) -> None:
         """Raises GrammarError."""
         self._text = text
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self.is_private = is_private  # to one guide
         self.is_spoilt = False  # its lexer ran into a limit: good for no new guide
         self.matcher = _matcher(vocabulary.tokenizer, text)
@@ -203,7 +203,7 @@ class Grammar:
         return Guide(self)
 
     def alone(self) -> "Grammar":
-        return Grammar(self._text, self._vocabulary, is_private=True)
+        return Grammar(self._text, self.vocabulary, is_private=True)
 
     def mask(self, matcher: llguidance.LLMatcher) -> Mask | None:
         """None if nothing may follow what the matcher has read."""
@@ -215,9 +215,6 @@ class Grammar:
             if forced:
                 return Mask(None, forced)
         return Mask(allowed)
-
-    def restrict(self, row: Logits, allowed: NDArray[np.uint8]) -> None:
-        self._vocabulary.restrict(row, allowed)
 
 
 def _matcher(tokenizer: llguidance.LLTokenizer, text: str) -> llguidance.LLMatcher:

@@ -90,7 +90,7 @@ class Capabilities:
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
     min_rows: int = 1  # a step of fewer is padded to so many: room for hunches
-    free_rows: int = 1  # rows a step carries at about the price of one: room for drafts
+    free_rows: int = 1  # so many rows cost little more than one: room for drafts
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
 
 

@@ -15,13 +15,11 @@ from segue.engine.seam import Span
 
 MIN_ROWS = 2  # fewer take kernels of their own
 
+# Measured: a change of a step's width takes as long as so many products of a row with a weight.
+CHANGE_WEIGHTS = 1_000_000_000
+MOST_WASTED = 16  # rows
+
 Ints = NDArray[np.int32] | NDArray[np.int64]
-
-
-CHANGE_WEIGHTS = (
-    1_000_000_000  # measured: a change takes as long as so many products of a row with a weight
-)
-MOST_WASTED = 16
 
 
 class SteadyWidth:

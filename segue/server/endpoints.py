@@ -85,9 +85,8 @@ class Completions:
                     else:
                         await self._answer(call, feed, send, headers)
             finally:
-                if (
-                    call.request.prompts
-                ):  # else it was done before the answer: twice would race with others
+                # Without a prompt it was done before the answer: twice would race with others.
+                if call.request.prompts:
                     self._keep(call)  # from now on
         except SegueError as error:
             await _send(send, self.error(error), [*headers, *error_headers(error)])

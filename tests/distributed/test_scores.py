@@ -1,25 +1,11 @@
-from dataclasses import dataclass
-
 import pytest
 
 from segue.distributed.scores import drawn_score, prompt_scores
 from segue.runners.fake import FakeVocab
 from segue.types import Alternative
+from tests.distributed.stand_in import Entry, Flat
 
 VOCAB = FakeVocab()
-
-
-@dataclass
-class Entry:
-    logprob: float
-    rank: int | None
-
-
-@dataclass
-class Flat:
-    token_ids: list[int]
-    logprobs: list[float]
-    ranks: list[int | None]
 
 
 def test_a_prompt_of_three_tokens() -> None:
