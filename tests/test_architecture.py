@@ -82,7 +82,9 @@ LAW: dict[str, tuple[str, ...]] = {
 
 # Library → the only modules that may import it (by prefix).
 OWNERS: dict[str, tuple[str, ...]] = {
-    "ctypes": ("segue.runners.llama",),
+    "ctypes": ("segue.runners.cpu", "segue.runners.llama"),
+    "llvmlite": ("segue.runners.cpu",),
+    "numba": ("segue.runners.cpu",),
     "xllamacpp": ("segue.runners.llama",),
     "openvino": ("segue.runners.openvino",),
     "vllm": ("segue.distributed",),

@@ -28,7 +28,9 @@ DEFAULT_CONTEXT = 8192
 SEQUENCES_WORTH = 16  # full-length sequences the KV holds, where nothing else is asked for
 MEMORY_SHARE = 4  # of the memory that is available, the KV takes at most a fourth
 BLOCK = 32  # tokens a KV block; fixed by the CPU plugin
-FREE_ROWS = 8  # up to here a row more costs about a twentieth of a step: a guess seldom has to be right
+FREE_ROWS = (
+    8  # up to here a row more costs about a twentieth of a step: a guess seldom has to be right
+)
 
 
 class OpenVinoRunner:

@@ -1,0 +1,178 @@
+"""Kernels written in Python: plain functions compiled by numba, and operations built as LLVM IR.
+
+A kernel takes and gives numbers only, addresses among them, so that the machine code can be kept and called without
+numba. `fastmath` is nowhere: sums keep their order, and a multiplication and an addition are fused where fma() says so.
+Vectors of 16 are the same on every machine: LLVM splits them into what the processor has.
+"""
+
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+Value = Any  # of llvmlite.ir
+Builder = Any
+
+LANES = 16
+
+i8, i16, i32, i64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+f16, f32 = ir.HalfType(), ir.FloatType()
+FLOATS, INTS = ir.VectorType(f32, LANES), ir.VectorType(i32, LANES)
+HALVES, BYTES = ir.VectorType(f16, LANES), ir.VectorType(i8, LANES)
+
+# The parameters of kernels.
+INT, FLOAT, VOID = types.int64, types.float32, types.void
+
+COMPILED: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",  # a division by zero raises nothing
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+
+
+def compiled(function: Kernel) -> Kernel:
+    """A kernel in plain Python."""
+    kernel: Kernel = numba.njit(**COMPILED)(function)
+    return kernel
+
+
+def inlined(function: Kernel) -> Kernel:
+    """The same, repeated in every kernel that calls it."""
+    kernel: Kernel = numba.njit(inline="always", **COMPILED)(function)
+    return kernel
+
+
+def define(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A kernel from a function of a builder and the parameters' values, which returns the result's."""
+
+    def make(body: Callable[..., Any]) -> Callable[..., Any]:
+        signature = result(*parameters)
+
+        def codegen(context: Any, builder: Builder, _: Any, args: Any) -> Value:
+            value = body(builder, *args)
+            return context.get_dummy_value() if value is None else value
+
+        def declare(typing_context: Any, *_: Any) -> Any:
+            return signature, codegen
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        names = ["typing_context", *(f"a{i}" for i in range(len(parameters)))]
+        declare.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(name, kind) for name in names]
+        )
+        declare.__name__ = body.__name__
+        kernel: Callable[..., Any] = intrinsic(declare)
+        return kernel
+
+    return make
+
+
+# --- values ---
+
+
+def number(value: int) -> Value:
+    return ir.Constant(i64, value)
+
+
+def floats(value: float) -> Value:
+    """The same number in every lane."""
+    return ir.Constant(FLOATS, [value] * LANES)
+
+
+def ints(value: int) -> Value:
+    return ir.Constant(INTS, [value] * LANES)
+
+
+def splat(b: Builder, value: Value, kind: Any = FLOATS) -> Value:
+    """A scalar in every lane."""
+    empty = ir.Constant(kind, ir.Undefined)
+    first = b.insert_element(empty, value, ir.Constant(i32, 0))
+    return b.shuffle_vector(first, empty, ir.Constant(ir.VectorType(i32, kind.count), None))
+
+
+def cell(b: Builder, value: Value) -> Value:
+    """A variable that begins as this value; LLVM keeps it in a register."""
+    place = cgutils.alloca_once(b, value.type)
+    b.store(value, place)
+    return place
+
+
+# --- memory ---
+
+
+def pointer(b: Builder, address: Value, kind: Any) -> Value:
+    return b.inttoptr(address, kind.as_pointer())
+
+
+def load(b: Builder, address: Value, kind: Any = FLOATS, align: int = 4) -> Value:
+    return b.load(pointer(b, address, kind), align=align)
+
+
+def store(b: Builder, value: Value, address: Value, align: int = 4) -> None:
+    b.store(value, pointer(b, address, value.type), align=align)
+
+
+def at(b: Builder, base: Value, index: Value, size: int) -> Value:
+    """The address of an item of so many bytes."""
+    return b.add(base, b.mul(index, number(size)))
+
+
+def ahead(b: Builder, base: Value, offset: int) -> Value:
+    return b.add(base, number(offset)) if offset else base
+
+
+# --- control ---
+
+
+def loop(b: Builder, count: Value) -> AbstractContextManager[Any]:
+    """`with loop(b, n) as each`: each.index goes from 0 to n - 1."""
+    manager: AbstractContextManager[Any] = cgutils.for_range(b, count, intp=i64)
+    return manager
+
+
+def call(b: Builder, name: str, result: Any, *args: Value) -> Value:
+    """An intrinsic of LLVM's, or a function of the C library."""
+    function = b.module.globals.get(name) or ir.Function(
+        b.module, ir.FunctionType(result, [arg.type for arg in args]), name
+    )
+    return b.call(function, list(args))
+
+
+# --- arithmetic ---
+
+
+def fma(b: Builder, x: Value, y: Value, z: Value) -> Value:
+    """x * y + z, rounded once."""
+    kind = x.type
+    suffix = "f32" if kind == f32 else f"v{kind.count}f32"
+    return call(b, f"llvm.fma.{suffix}", kind, x, y, z)
+
+
+def greater(b: Builder, x: Value, y: Value) -> Value:
+    """The greater of two numbers or of each pair of lanes; y where x is not a number."""
+    return b.select(b.fcmp_ordered(">", x, y), x, y)
+
+
+def tree(b: Builder, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """All lanes as one: the lower half with the upper half, until one is left."""
+    count = vector.type.count
+    while count > 1:
+        half = count // 2
+        empty = ir.Constant(vector.type, ir.Undefined)
+        lower, upper = (
+            b.shuffle_vector(
+                vector,
+                empty,
+                ir.Constant(ir.VectorType(i32, half), list(range(start, start + half))),
+            )
+            for start in (0, half)
+        )
+        vector, count = combine(lower, upper), half
+    return b.extract_element(vector, ir.Constant(i32, 0))
