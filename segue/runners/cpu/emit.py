@@ -1,21 +1,15 @@
-"""Kernels written in Python: plain functions compiled by numba, and operations built as LLVM IR.
+"""Operations built as LLVM IR, without numba, so that a process which only runs kept code loads little.
 
-A kernel takes and gives numbers only, addresses among them, so that the machine code can be kept and called without
-numba. `fastmath` is nowhere: sums keep their order, and a multiplication and an addition are fused where fma() says so.
-Vectors of 16 are the same on every machine: LLVM splits them into what the processor has.
+Vectors of 16 are the same on every machine: LLVM splits them into what the processor has. A multiplication and an
+addition are fused where fma() says so and nowhere else.
 """
 
-import inspect
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-import numba
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Value = Any  # of llvmlite.ir
 Builder = Any
 
@@ -25,53 +19,6 @@ i8, i16, i32, i64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 f16, f32 = ir.HalfType(), ir.FloatType()
 FLOATS, INTS = ir.VectorType(f32, LANES), ir.VectorType(i32, LANES)
 HALVES, BYTES = ir.VectorType(f16, LANES), ir.VectorType(i8, LANES)
-
-# The parameters of kernels.
-INT, FLOAT, VOID = types.int64, types.float32, types.void
-
-COMPILED: dict[str, Any] = {
-    "nogil": True,
-    "error_model": "numpy",  # a division by zero raises nothing
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
-
-
-def compiled(function: Kernel) -> Kernel:
-    """A kernel in plain Python."""
-    kernel: Kernel = numba.njit(**COMPILED)(function)
-    return kernel
-
-
-def inlined(function: Kernel) -> Kernel:
-    """The same, repeated in every kernel that calls it."""
-    kernel: Kernel = numba.njit(inline="always", **COMPILED)(function)
-    return kernel
-
-
-def define(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A kernel from a function of a builder and the parameters' values, which returns the result's."""
-
-    def make(body: Callable[..., Any]) -> Callable[..., Any]:
-        signature = result(*parameters)
-
-        def codegen(context: Any, builder: Builder, _: Any, args: Any) -> Value:
-            value = body(builder, *args)
-            return context.get_dummy_value() if value is None else value
-
-        def declare(typing_context: Any, *_: Any) -> Any:
-            return signature, codegen
-
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        names = ["typing_context", *(f"a{i}" for i in range(len(parameters)))]
-        declare.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [inspect.Parameter(name, kind) for name in names]
-        )
-        declare.__name__ = body.__name__
-        kernel: Callable[..., Any] = intrinsic(declare)
-        return kernel
-
-    return make
 
 
 # --- values ---
@@ -99,7 +46,8 @@ def splat(b: Builder, value: Value, kind: Any = FLOATS) -> Value:
 
 def cell(b: Builder, value: Value) -> Value:
     """A variable that begins as this value; LLVM keeps it in a register."""
-    place = cgutils.alloca_once(b, value.type)
+    with b.goto_entry_block():  # once a function, even where this stands in a loop
+        place = b.alloca(value.type)
     b.store(value, place)
     return place
 
@@ -131,10 +79,25 @@ def ahead(b: Builder, base: Value, offset: int) -> Value:
 # --- control ---
 
 
-def loop(b: Builder, count: Value) -> AbstractContextManager[Any]:
+class Each(NamedTuple):
+    index: Value
+
+
+@contextmanager
+def loop(b: Builder, count: Value) -> Iterator[Each]:
     """`with loop(b, n) as each`: each.index goes from 0 to n - 1."""
-    manager: AbstractContextManager[Any] = cgutils.for_range(b, count, intp=i64)
-    return manager
+    before = b.block
+    test, body, after = (b.append_basic_block(name) for name in ("test", "body", "after"))
+    b.branch(test)
+    b.position_at_end(test)
+    index = b.phi(i64)
+    index.add_incoming(number(0), before)
+    b.cbranch(b.icmp_signed("<", index, count), body, after)
+    b.position_at_end(body)
+    yield Each(index)
+    index.add_incoming(b.add(index, number(1)), b.block)
+    b.branch(test)
+    b.position_at_end(after)
 
 
 def call(b: Builder, name: str, result: Any, *args: Value) -> Value:

@@ -1,0 +1,64 @@
+"""Kernels: plain Python compiled by numba, and operations of emit.py made callable from there.
+
+A kernel takes and gives numbers only, addresses among them, so that its machine code can be kept and called without
+numba. `fastmath` is nowhere: sums keep their order.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+from numba.core import types
+from numba.extending import intrinsic
+
+from segue.runners.cpu.emit import Builder, Value
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+# The parameters of kernels.
+INT, FLOAT, VOID = types.int64, types.float32, types.void
+
+COMPILED: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",  # a division by zero raises nothing
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+
+
+def compiled(function: Kernel) -> Kernel:
+    """A kernel in plain Python."""
+    kernel: Kernel = numba.njit(**COMPILED)(function)
+    return kernel
+
+
+def inlined(function: Kernel) -> Kernel:
+    """The same, repeated in every kernel that calls it."""
+    kernel: Kernel = numba.njit(inline="always", **COMPILED)(function)
+    return kernel
+
+
+def define(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A kernel from a function of a builder and the parameters' values, which returns the result's."""
+
+    def make(body: Callable[..., Any]) -> Callable[..., Any]:
+        signature = result(*parameters)
+
+        def codegen(context: Any, builder: Builder, _: Any, args: Any) -> Value:
+            value = body(builder, *args)
+            return context.get_dummy_value() if value is None else value
+
+        def declare(typing_context: Any, *_: Any) -> Any:
+            return signature, codegen
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        names = ["typing_context", *(f"a{i}" for i in range(len(parameters)))]
+        declare.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(name, kind) for name in names]
+        )
+        declare.__name__ = body.__name__
+        kernel: Callable[..., Any] = intrinsic(declare)
+        return kernel
+
+    return make
