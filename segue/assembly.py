@@ -18,20 +18,20 @@ from segue.config import Settings
 from segue.cpus import usable_cpus
 from segue.distributed.launch import Launch
 from segue.distributed.vllm import VllmEngine
-from segue.engine.fleet import Fleet, Member
+from segue.engine.process.fleet import Fleet, Member
+from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
-from segue.engine.supervisor import Supervisor
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf, names, sources
 from segue.models.progress import Report
 from segue.runners.fake import FakeLoader
 from segue.runners.huge_pages import prefer_huge_pages
-from segue.runners.llama import LlamaLoader
-from segue.server.caps import Caps
-from segue.server.keys import Keyring, parse_key
-from segue.server.limits import Limits
-from segue.server.origins import Hosts, Origins, is_loopback
-from segue.server.policy import Policy
+from segue.runners.llama.runner import LlamaLoader
+from segue.server.admission.cors import Hosts, Origins, is_loopback
+from segue.server.admission.keys import Keyring, parse_key
+from segue.server.admission.limits import Limits
+from segue.server.admission.policy import Policy
+from segue.server.admission.request_caps import Caps
 
 log = logging.getLogger("segue")
 

@@ -15,7 +15,7 @@ from segue.commands.dialects import dialects
 from segue.commands.options import with_settings
 from segue.commands.score import score
 from segue.dialects import DIALECTS
-from segue.engine.fleet import Fleet
+from segue.engine.process.fleet import Fleet
 from segue.errors import SegueError, SetupError
 from segue.models.progress import shown
 from segue.server import listen

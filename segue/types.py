@@ -130,7 +130,7 @@ class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     whitespace: str | None = None  # between JSON tokens: a regex; "" is none; None is a little
 
 
-Way = Literal["fim", "ranked"]  # by the model's own tokens, or by ranking continuations
+InfillMethod = Literal["fim", "ranked"]  # by the model's own tokens, or by ranking continuations
 
 
 class Snippet(Struct, frozen=True, array_like=True):
@@ -150,7 +150,7 @@ class Infill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     order: Literal["auto", "psm", "spm"] = "auto"  # of prefix (P), suffix (S) and middle (M)
     mode: Literal["auto", "fim", "ranked"] = "auto"
 
-    def way(self, has_fim: bool) -> Way | None:
+    def way(self, has_fim: bool) -> InfillMethod | None:
         """How a model with or without FIM tokens answers this. None: with no suffix, by going on."""
         way = ("fim" if has_fim else "ranked") if self.mode == "auto" else self.mode
         return None if way == "ranked" and not any(self.suffix.parts) else way
@@ -237,7 +237,7 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one a token
     num_dropped: int = 0  # tokens of prompt, suffix and snippets that did not fit beside the answer
     prompt_s: float = 0.0  # from its first token computed until now
-    infill: Way | None = None
+    infill: InfillMethod | None = None
     split: Split | None = None  # of an infill request
 
 

@@ -9,13 +9,13 @@ import httpx2
 
 from segue.dialects import DIALECTS
 from segue.dialects.base import Dialect
-from segue.engine.fleet import Fleet, Member
+from segue.engine.process.fleet import Fleet, Member
+from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader, Models
-from segue.engine.supervisor import Supervisor
+from segue.server.admission.admission import Admission
+from segue.server.admission.policy import Policy
 from segue.server.app import create_app
-from segue.server.door import Door
 from segue.server.listen import Server, address, bind, run
-from segue.server.policy import Policy
 from segue.types import Stats
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Served:
         self.url = address(self._listener)
         self.on_stop = models.close
         app = create_app(models, dialects, policy=Policy(**policy))
-        self.door: Door = app.state.door
+        self.admission: Admission = app.state.admission
         self._server = Server(
             app,
             on_stop=lambda drain_s: self.on_stop(drain_s),

@@ -21,7 +21,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners import llama_api
+from segue.runners.llama import c_api
 
 TokenArray = NDArray[np.void]
 _TOKEN = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
@@ -59,7 +59,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 @cache
 def _library() -> ctypes.CDLL:
-    library = llama_api.load()
+    library = c_api.load()
     for kind, arguments in _KINDS.items():
         make = getattr(library, f"llama_sampler_init_{kind}")
         make.restype, make.argtypes = c_void_p, arguments

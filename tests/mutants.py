@@ -6,7 +6,7 @@ A process of its own, as llama.cpp may end it.
 import sys
 
 from segue.errors import SegueError
-from segue.runners.llama import LlamaLoader
+from segue.runners.llama.runner import LlamaLoader
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from segue.engine.fleet import Member
+from segue.engine.process.fleet import Member
+from segue.engine.process.supervisor import Supervisor, next_pause
 from segue.engine.seam import Engine, Loaded
-from segue.engine.supervisor import Supervisor, next_pause
 from segue.errors import ModelUnavailable
 from segue.runners.fake import FakeLoader
 from tests.live import Live

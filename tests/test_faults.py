@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from segue.engine import supervisor
+from segue.engine.process import supervisor
 from tests import faults
 from tests.faults import FaultyLoader
 from tests.live import Live

@@ -11,7 +11,7 @@ import pytest
 
 from segue.engine.seam import Loaded
 from segue.runners.fake import FakeLoader, FakeVocab
-from segue.runners.llama import LlamaLoader, LlamaVocab
+from segue.runners.llama.runner import LlamaLoader, LlamaVocab
 from tests.live import Live, Served, serve
 from tests.test_disconnects import wait_until_idle
 from tests.tiny_gguf import write_tiny_gguf

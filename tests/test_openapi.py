@@ -12,7 +12,7 @@ from segue import __version__
 from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from segue.server.app import mounts_of
-from segue.server.openapi import openapi
+from segue.server.pages.openapi import openapi
 from tests.live import Served, serve
 
 # Every dialect once: what is served without a prefix is served with one too.

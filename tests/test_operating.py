@@ -113,7 +113,7 @@ import time
 from dataclasses import dataclass
 from segue import assembly, cli, config
 from segue.dialects import DIALECTS
-from segue.engine.fleet import Fleet, Member
+from segue.engine.process.fleet import Fleet, Member
 from segue.server import listen
 from segue.server.app import create_app
 

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from segue.runners.fake import FakeLoader
-from segue.server.keys import Keyring, parse_key
-from segue.server.limits import Limits
+from segue.server.admission.keys import Keyring, parse_key
+from segue.server.admission.limits import Limits
 from tests.live import Live
 
 LONG = {"max_tokens": 600, "logit_bias": {"256": -100}}

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from segue.bench.harness.served import Served, served
 from segue.bench.peers import model_path
-from segue.bench.served import Served, served
-from segue.engine.constraint import Compiler
+from segue.engine.constraints.constraint import Compiler
 from segue.engine.seam import Loaded
 from segue.runners.fake import FakeLoader
-from segue.runners.llama import LlamaLoader
+from segue.runners.llama.runner import LlamaLoader
 from segue.types import Constraint
 
 NUM_CLIENTS = 8

@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from segue.bench import wire
+from segue.bench.harness import wire
+from segue.bench.harness.served import served
 from segue.bench.keystrokes import keystrokes
 from segue.bench.peers import model_path, peer
-from segue.bench.served import served
 from segue.cpus import usable_cpus
-from segue.runners.llama import LlamaVocab
+from segue.runners.llama.runner import LlamaVocab
 
 IDLE_WITHIN_S = 10.0
 NUM_PREDICT = 64  # far more than a typist waits for

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.bench.reference import Reference
+from segue.bench.harness.reference import Reference
 from segue.config import user_cache_dir
 from segue.engine.seam import Loader, Runner, Span
 from segue.errors import Incompatible
 from segue.models import gguf
-from segue.runners.llama import LlamaLoader, LlamaVocab
+from segue.runners.llama.runner import LlamaLoader, LlamaVocab
 from segue.runners.openvino_shape import supports
 
 Array = NDArray[np.float64]

@@ -12,7 +12,7 @@ import json
 import re
 import time
 
-from segue.bench.served import served
+from segue.bench.harness.served import served
 
 
 def main() -> None:

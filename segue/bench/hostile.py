@@ -19,8 +19,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
-from segue.bench.served import Served, served
-from segue.bench.wire import Wire, request, run
+from segue.bench.harness.served import Served, served
+from segue.bench.harness.wire import Wire, request, run
 
 QUIET, EVERYTHING = "(quiet)", "everything at once"
 QUIET_S = 0.5

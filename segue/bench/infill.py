@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from segue.bench.stepping import Stepper, loader_of
+from segue.bench.harness.stepping import Stepper, loader_of
 from segue.engine.tokens import text_tokens
 from segue.types import CompletionRequest, Delta, Infill, Prompt, Prompted, Sampling
 

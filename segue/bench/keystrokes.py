@@ -14,10 +14,10 @@ import statistics
 import time
 from collections.abc import Iterator
 
-from segue.bench.stepping import Stepper, loader_of
-from segue.engine import prefix_cache
-from segue.engine.infill import lay_out
-from segue.engine.prefix_cache import PrefixCache
+from segue.bench.harness.stepping import Stepper, loader_of
+from segue.engine.infill.layouts import lay_out
+from segue.engine.scheduling import prefix_cache
+from segue.engine.scheduling.prefix_cache import PrefixCache
 from segue.engine.seam import FimTokens, Vocab
 from segue.types import CompletionRequest, Delta, Infill, Prompt, Sampling
 

@@ -21,8 +21,8 @@ from collections.abc import AsyncGenerator
 from statistics import mean, median, quantiles
 from typing import Any
 
-from segue.bench.served import Served, served
-from segue.bench.wire import Wire, request, run
+from segue.bench.harness.served import Served, served
+from segue.bench.harness.wire import Wire, request, run
 
 NUM_SLOTS = 8
 MAX_QUEUE = 8

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 
 from segue.bench.faithfulness import passage
-from segue.bench.served import served
+from segue.bench.harness.served import served
 from segue.cpus import usable_cpus
 
 NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512

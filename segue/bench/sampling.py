@@ -6,7 +6,7 @@ import time
 import numpy as np
 from msgspec.structs import replace
 
-from segue.engine.sampler import Sampler
+from segue.engine.sampling.sampler import Sampler
 from segue.engine.seam import Logits
 from segue.types import CUT_FIRST, Sampling
 

@@ -16,8 +16,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from segue.bench.served import Served, served
-from segue.engine.score import score
+from segue.bench.harness.served import Served, served
+from segue.engine.sampling.scores import score
 
 LONG_RUN = 1000
 BATCH = 64

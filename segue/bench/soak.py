@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from segue.bench.served import Served, served
-from segue.bench.wire import Wire, get, request, run
+from segue.bench.harness.served import Served, served
+from segue.bench.harness.wire import Wire, get, request, run
 
 LIMITS = ("--max-queue", "48", "--num-slots", "16", "--step-timeout", "30")
 QUIET_S = 20.0  # the longest that the last requests may take to be gone

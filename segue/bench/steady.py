@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from segue import config
+from segue.bench.harness.served import Served, served
 from segue.bench.peers import model_path, post
-from segue.bench.served import Served, served
 from segue.cpus import usable_cpus
 from segue.engine.seam import Runner, Span
 from segue.runners.huge_pages import prefer_huge_pages

@@ -6,9 +6,9 @@ from rich.table import Column, Table
 
 from segue.dialects import DIALECTS
 from segue.dialects.base import Dialect
-from segue.dialects.reference import by_table, entries, markdown, takers
-from segue.dialects.sampling_reference import sampling_markdown
-from segue.engine.sampler import STEPS
+from segue.dialects.reference.sampling import sampling_markdown
+from segue.dialects.reference.tables import by_table, entries, markdown, takers
+from segue.engine.sampling.sampler import STEPS
 
 NAMES = [dialect.name for dialect in DIALECTS]
 

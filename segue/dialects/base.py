@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from segue.dialects.fields import Complaint, Draft, Table, complain
-from segue.dialects.tally import Tally
+from segue.dialects.fields.table import Complaint, Draft, Table, complain
+from segue.dialects.rendering.tally import Tally
 from segue.errors import SegueError
 from segue.types import CompletionRequest, Event, ModelInfo, Sampling, Stats
 

@@ -8,11 +8,11 @@ from msgspec import UNSET
 
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
-from segue.dialects.fields import Draft, Field, Table
-from segue.dialects.kinds import Flag, Integer, Mismatch, OnlyEmpty, Stops, Text
-from segue.dialects.logprobs import token_text
-from segue.dialects.prompt_kinds import OnePrompt
-from segue.dialects.text_completion import TextCompletion
+from segue.dialects.fields.kinds import Flag, Integer, Mismatch, OnlyEmpty, Stops, Text
+from segue.dialects.fields.prompt_kinds import OnePrompt
+from segue.dialects.fields.table import Draft, Field, Table
+from segue.dialects.rendering.logprobs import token_text
+from segue.dialects.rendering.text_completion import TextCompletion
 from segue.errors import SegueError, UnsupportedMedia
 from segue.types import CUT_FIRST, Finished, Usage
 

@@ -9,10 +9,10 @@ from msgspec import UNSET
 
 from segue.dialects import openai
 from segue.dialects.base import Card, Companion, Dialect, Difference, Operation, Reply, Service
-from segue.dialects.chat_logprobs import ChatLogprobs
-from segue.dialects.fields import Field
-from segue.dialects.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, Text
-from segue.dialects.text_completion import Scribe, TextCompletion
+from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, Text
+from segue.dialects.fields.table import Field
+from segue.dialects.rendering.chat_logprobs import ChatLogprobs
+from segue.dialects.rendering.text_completion import Scribe, TextCompletion
 from segue.errors import SegueError
 from segue.types import Finished, Prompted
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
-from segue.dialects.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
-from segue.dialects.fields import Draft, Field
-from segue.dialects.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
-from segue.dialects.logprobs import finite, token_text
-from segue.dialects.prompt_kinds import OnePrompt
-from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS
-from segue.dialects.tally import Tally
-from segue.dialects.tools import TOOL_ROWS, call_tool
+from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
+from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
+from segue.dialects.fields.prompt_kinds import OnePrompt
+from segue.dialects.fields.sampler_fields import ANY_NUMBER, SAMPLERS
+from segue.dialects.fields.table import Draft, Field
+from segue.dialects.fields.tools import TOOL_ROWS, call_tool
+from segue.dialects.rendering.logprobs import finite, token_text
+from segue.dialects.rendering.tally import Tally
 from segue.errors import InvalidField, PromptTooLong, SegueError
 from segue.types import CompletionRequest, Delta, Event, Finished, Prompted, TokenScore, Truncation
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from segue.distributed.checkpoint import Weights, read_weights
+from segue.distributed.events import Output
 from segue.distributed.hf_vocab import HfVocab
-from segue.distributed.story import Output
-from segue.distributed.tether import tie
+from segue.distributed.parent_watch import tie
 from segue.engine.seam import Capabilities, Vocab
 from segue.errors import (
     EngineDied,
@@ -23,7 +23,7 @@ from segue.errors import (
 )
 from segue.types import ModelInfo
 
-_CUTS = "segue.distributed.cut_processors:"
+_CUTS = "segue.distributed.filter_processors:"
 
 
 @dataclass(frozen=True)

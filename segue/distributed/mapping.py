@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from segue.engine.sampler import plan
-from segue.engine.token_rules import TokenRules
+from segue.engine.sampling.sampler import plan
+from segue.engine.sampling.token_rules import TokenRules
 from segue.errors import InvalidField
 from segue.types import CompletionRequest, Sampling, Step
 
@@ -96,7 +96,7 @@ _MISSING: dict[Step, str] = {
     "infill": "samplers",
 }
 _BOUNDS = {"temperature": 2.0, "presence_penalty": 2.0, "frequency_penalty": 2.0}
-CUTS_KEY = "segue_cuts"  # in extra_args: what distributed/cuts.py does
+CUTS_KEY = "segue_cuts"  # in extra_args: what distributed/filters.py does
 
 
 class Asked(NamedTuple):
@@ -193,7 +193,7 @@ def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
 
 
 def _biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
-    """Of two for a token the more exact one counts, as in engine/forbidden.py."""
+    """Of two for a token the more exact one counts, as in engine/sampling/logit_bans.py."""
     ends = dict.fromkeys(rules.ends, -math.inf) if s.ignore_eos else {}
     return rules.text_bias | s.logit_bias | ends
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from segue.engine.score import LOWEST, Scores
+from segue.engine.sampling.scores import LOWEST, Scores
 from segue.engine.seam import Vocab
 from segue.types import Alternative, TokenScore
 

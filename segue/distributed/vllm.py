@@ -7,9 +7,9 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from segue.distributed.launch import Launched
-from segue.distributed.orders import Order, Orders
-from segue.engine.sequence import Sequence as Candidate
-from segue.engine.supervisor import next_pause
+from segue.distributed.vllm_requests import VllmRequest, VllmRequests
+from segue.engine.process.supervisor import next_pause
+from segue.engine.request.sequence import Sequence as Candidate
 from segue.engine.tokens import check_ids
 from segue.errors import EngineDied, SegueError, SetupError, Unavailable
 from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
@@ -43,7 +43,7 @@ class VllmEngine:
     def __init__(self, launch: Callable[[], Awaitable[Launched]]) -> None:
         self._launch = launch
         self._launched: Launched | None = None
-        self._orders: Orders | None = None  # None while vLLM is not up
+        self._orders: VllmRequests | None = None  # None while vLLM is not up
         self._living: asyncio.Task[None] | None = None
         self._open: set[_Open] = set()
         self._nothing_open = asyncio.Event()
@@ -136,7 +136,7 @@ class VllmEngine:
 
     # --- one request ------------------------------------------------------------------------------
 
-    async def _serve(self, orders: Orders, request: CompletionRequest, box: _Open) -> None:
+    async def _serve(self, orders: VllmRequests, request: CompletionRequest, box: _Open) -> None:
         try:
             order = await asyncio.to_thread(orders.prepare, request)
             async with asyncio.TaskGroup() as group:
@@ -149,8 +149,8 @@ class VllmEngine:
 
     async def _follow(
         self,
-        orders: Orders,
-        order: Order,
+        orders: VllmRequests,
+        order: VllmRequest,
         candidate: Candidate,
         heard: list[asyncio.Event],
         box: _Open,
@@ -166,7 +166,7 @@ class VllmEngine:
                 if candidate.cause is not None:
                     return
 
-    def _fail(self, orders: Orders, box: _Open, error: Exception) -> None:
+    def _fail(self, orders: VllmRequests, box: _Open, error: Exception) -> None:
         known = orders.launched.error(error)
         if known is not error and not isinstance(known, EngineDied):
             log.error("a request failed", exc_info=error)
@@ -211,7 +211,7 @@ class VllmEngine:
 
     # --- life and death ---------------------------------------------------------------------------
 
-    def _ready(self) -> Orders:
+    def _ready(self) -> VllmRequests:
         if self._is_closing:
             raise Unavailable("the server is shutting down", retry_after_s=1.0)
         if self._orders is None or self._orders.launched.llm.errored:
@@ -220,7 +220,7 @@ class VllmEngine:
 
     async def _take(self, launched: Launched) -> None:
         self._launched = launched
-        self._orders = await asyncio.to_thread(Orders, launched)  # reads the whole vocabulary
+        self._orders = await asyncio.to_thread(VllmRequests, launched)  # reads the whole vocabulary
 
     async def _live(self) -> None:
         pause_s, begun = 0.0, time.monotonic()
@@ -240,7 +240,7 @@ class VllmEngine:
             except SetupError as error:
                 log.error("vLLM could not be started again: %s", error.message)
 
-    async def _bury(self, orders: Orders) -> None:
+    async def _bury(self, orders: VllmRequests) -> None:
         log.error("vLLM's engine died; it is being started again")
         self._orders = None
         for box in list(self._open):

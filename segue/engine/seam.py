@@ -38,7 +38,7 @@ class Engine(Protocol):
 
 
 class Models(Protocol):
-    """The engines of a server, by name. Implemented by engine/fleet.py."""
+    """The engines of a server, by name. Implemented by engine/process/fleet.py."""
 
     @property
     def names(self) -> list[str]:
@@ -89,7 +89,7 @@ class Capabilities:
     vocab_size: int  # the width of a row of logits
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
-    min_rows: int = 1  # a step of fewer is padded to so many: room for hunches
+    min_rows: int = 1  # a step of fewer is padded to so many: room for free_drafts
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from segue.engine.seam import Loaded
 from segue.models.progress import Report
-from segue.runners.llama_vocab import LlamaVocab, model_info
+from segue.runners.llama.vocab import LlamaVocab, model_info
 from segue.runners.openvino_convert import converted, is_converted
 from segue.runners.openvino_shape import supports
 

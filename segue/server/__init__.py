@@ -1,0 +1,1 @@
+"""HTTP: connections, admission, endpoints, framing."""

@@ -17,14 +17,14 @@ from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
 from segue.errors import SegueError, UnknownPath, WrongMethod
 from segue.metrics import CONTENT_TYPE, Metrics
-from segue.server.docs_page import STYLE, docs_page
-from segue.server.door import Door
+from segue.server.admission.admission import Admission
+from segue.server.admission.guard import Guard
+from segue.server.admission.limits import Limiter
+from segue.server.admission.policy import Policy
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
-from segue.server.guard import Guard
-from segue.server.limits import Limiter
-from segue.server.openapi import Mount, openapi
-from segue.server.policy import Policy
+from segue.server.pages.docs_page import STYLE, docs_page
+from segue.server.pages.openapi import Mount, openapi
 from segue.server.service import ModelService, loaded_stats
 
 
@@ -35,26 +35,26 @@ def create_app(
     root: str = "openai",
     policy: Policy | None = None,
 ) -> Starlette:
-    """`root` names the dialect that is served without a prefix too. `state.door` can refuse at the connection."""
+    """`root` names the dialect that is served without a prefix too. `state.admission` can refuse at the connection."""
     policy = policy or Policy()
     limiter = Limiter(policy.limits)
     metrics = Metrics()
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
-    door = Door(dialect_at, policy, limiter, metrics)
+    admission = Admission(dialect_at, policy, limiter, metrics)
     app = Starlette(
         routes=[
             *_own_pages(mounts, dialects),
             Route("/readyz", Ready(models, limiter), methods=["GET"]),
             *_routes(mounts, models, policy),
             # After the dialects': where one of them is at the root, its own metrics are meant.
-            Route("/metrics", Figures(models, metrics), methods=["GET"]),
+            Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
         ],
-        middleware=[Middleware(Guard, door=door)],
+        middleware=[Middleware(Guard, admission=admission)],
         exception_handlers={HTTPException: _refuse(dialect_at)},
     )
     app.router.redirect_slashes = False  # a redirect would repeat whatever Host the caller sent
-    app.state.door = door
+    app.state.admission = admission
     return app
 
 
@@ -163,7 +163,7 @@ class Ready:
         return "ready"
 
 
-class Figures:
+class MetricsPage:
     """What Prometheus asks for. A model that is not up has none, and is not loaded for this."""
 
     def __init__(self, models: Models, metrics: Metrics) -> None:

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from segue.dialects.openai import error_reply
 from segue.errors import HeadTooLarge, MalformedHttp, RequestError, UrlTooLong
-from segue.server.door import Door, Refusal
+from segue.server.admission.admission import Admission, Refusal
 from segue.server.framing import Header, encode
 
 log = logging.getLogger(__name__)
@@ -39,10 +39,15 @@ _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 class Connection(HttpToolsProtocol):
     def __init__(
-        self, *args: Any, door: Door, write_timeout_s: float, max_connections: int, **kwargs: Any
+        self,
+        *args: Any,
+        admission: Admission,
+        write_timeout_s: float,
+        max_connections: int,
+        **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
-        self._door = door
+        self._admission = admission
         self._write_timeout_s = write_timeout_s
         self._max_connections = max_connections
         self._head_alarm: asyncio.TimerHandle | None = None
@@ -137,7 +142,7 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """A crowd is refused here, at a third of the price. Whoever does not read his answers gets no more of them."""
         scope = cast("Scope", cycle.scope)
-        refusal = None if self.flow.write_paused else self._door.refusal(scope)
+        refusal = None if self.flow.write_paused else self._admission.refusal(scope)
         if refusal is None:
             super()._start_asgi_task(cycle, app)
         else:

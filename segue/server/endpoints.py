@@ -24,9 +24,11 @@ from segue.dialects.base import (
     Service,
     Stamp,
 )
-from segue.dialects.tally import Tally
+from segue.dialects.rendering.tally import Tally
 from segue.engine.seam import Models
 from segue.errors import BY_CODE, EngineFault, InvalidField, MalformedBody, SegueError
+from segue.server.admission.policy import Policy
+from segue.server.admission.request_record import RequestRecord
 from segue.server.feed import FAULT, Disconnected, Feed
 from segue.server.framing import (
     FRAMES,
@@ -36,20 +38,18 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
-from segue.server.policy import Policy
 from segue.server.service import open_engine
-from segue.server.visit import Visit
 from segue.types import (
     CompletionRequest,
     Done,
     Event,
     Failed,
     Infill,
+    InfillMethod,
     Prompted,
     Searching,
     Split,
     Usage,
-    Way,
 )
 
 logger = logging.getLogger(__name__)
@@ -72,14 +72,16 @@ class Completions:
     policy: Policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        visit = Visit.of(scope)
+        record = RequestRecord.of(scope)
         headers: list[Header] = []
         try:
-            call = await self._read(receive, visit)
+            call = await self._read(receive, record)
             headers += _report(call)
             timeout_s = self.policy.request_timeout_s
             try:
-                async with Feed(lambda: self._submit(call), receive, visit.push, timeout_s) as feed:
+                async with Feed(
+                    lambda: self._submit(call), receive, record.push, timeout_s
+                ) as feed:
                     if call.stream:
                         await self._stream(call, feed, send, headers)
                     else:
@@ -91,14 +93,14 @@ class Completions:
         except SegueError as error:
             await _send(send, self.error(error), [*headers, *error_headers(error)])
 
-    async def _read(self, receive: Receive, visit: Visit) -> Call:
-        body, stamp = await _body(receive), _stamp(visit)
+    async def _read(self, receive: Receive, record: RequestRecord) -> Call:
+        body, stamp = await _body(receive), _stamp(record)
         call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
         self.policy.caps.check(call)
-        visit.model = self.models.resolve(call.request.model, self.operation.exact_model)
-        changes: dict[str, Any] = {"model": visit.model}
-        if visit.tenant:
-            changes |= {"tenant": visit.tenant, "cache_salt": _own_salt(call, visit.tenant)}
+        record.model = self.models.resolve(call.request.model, self.operation.exact_model)
+        changes: dict[str, Any] = {"model": record.model}
+        if record.tenant:
+            changes |= {"tenant": record.tenant, "cache_salt": _own_salt(call, record.tenant)}
         if self.policy.fim_only and call.request.infill is not None:
             changes["infill"] = _fim_only(call.request.infill)
         request = msgspec.structs.replace(call.request, **changes)
@@ -224,11 +226,11 @@ def _fim_only(infill: Infill) -> Infill:
     return msgspec.structs.replace(infill, mode="fim")
 
 
-def _stamp(visit: Visit) -> Stamp:
+def _stamp(record: RequestRecord) -> Stamp:
     arrived = time.time()
     return Stamp(
-        request_id=visit.request_id,
-        public_id=visit.public_id,
+        request_id=record.request_id,
+        public_id=record.public_id,
         created=int(arrived),
         arrived=arrived,
         seed=secrets.randbits(53),  # a JSON number in every language
@@ -262,7 +264,7 @@ def _found(prompts: Iterable[Prompted]) -> list[Header]:
     return headers
 
 
-def _way(way: Way | None) -> list[Header]:
+def _way(way: InfillMethod | None) -> list[Header]:
     return [] if way is None else [(b"x-segue-infill", way.encode())]
 
 

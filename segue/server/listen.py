@@ -82,7 +82,7 @@ class Server(uvicorn.Server):
     ):
         connection: Any = functools.partial(
             Connection,
-            door=app.state.door,
+            admission=app.state.admission,
             write_timeout_s=write_timeout_s,
             max_connections=_max_connections(),
         )

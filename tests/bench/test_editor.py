@@ -2,10 +2,10 @@ from pathlib import Path
 
 import gguf
 
-from segue.bench import wire
 from segue.bench.editor import OWN_METRICS, SESSIONS, Typist, replay, with_metadata
-from segue.bench.served import served
-from segue.runners.llama import LlamaVocab
+from segue.bench.harness import wire
+from segue.bench.harness.served import served
+from segue.runners.llama.runner import LlamaVocab
 from tests.tiny_gguf import write_tiny_gguf
 
 CONTROLS = ("<jupyter_start>", "<jupyter_text>", "<jupyter_code>")

@@ -7,8 +7,8 @@ import pytest
 
 from segue.bench import faithfulness
 from segue.bench.faithfulness import measure, passage
-from segue.bench.reference import Reference
-from segue.runners.llama import LlamaLoader
+from segue.bench.harness.reference import Reference
+from segue.runners.llama.runner import LlamaLoader
 
 TEXT = list(b"the end and then the other one \xc3\xa9 and so on")
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from segue.bench.harness.stepping import Stepper, loader_of
 from segue.bench.infill import Gap, answer, gaps, joint
-from segue.bench.stepping import Stepper, loader_of
 from segue.types import Sampling
 
 

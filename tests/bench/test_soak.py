@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from segue.bench.served import served
+from segue.bench.harness.served import served
 from segue.bench.soak import LIMITS, Resident, Soak, is_unsound, memory_figures
 
 SOUND = {"leaked_slots": 0, "changed": 0, "broken": 0, "memory_growth": 0.01, "finished": 9}

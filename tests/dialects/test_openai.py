@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.dialects.base import Call, Operation, Stamp
-from segue.dialects.fields import Field, Table
-from segue.dialects.kinds import Text
+from segue.dialects.fields.kinds import Text
+from segue.dialects.fields.table import Field, Table
 from segue.dialects.openai import FIELDS, MAX_CHOICES, OPENAI, error_reply
 from segue.errors import BY_CODE, InvalidField, Overloaded, RequestError, UnknownModel
 from segue.types import CompletionRequest, Infill, Prompt, Sampling

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from segue.distributed.events import Output
 from segue.distributed.launch import Gauges, Launched
-from segue.distributed.story import Output
 from segue.engine.seam import Span
 from segue.errors import EngineDied, EngineFault, SegueError
 from segue.runners.fake import FakeLoader, FakeRunner, FakeVocab, default_capabilities
@@ -40,7 +40,7 @@ class Completion:
 
 
 @dataclass
-class Told:
+class StepEvents:
     prompt_logprobs: Flat | None
     outputs: list[Completion]
     num_cached_tokens: int | None = 0
@@ -89,7 +89,7 @@ class StandIn:
 
     async def _generate(
         self, tokens: list[int], params: dict[str, Any]
-    ) -> AsyncGenerator[Told, None]:
+    ) -> AsyncGenerator[StepEvents, None]:
         runner = FakeRunner(self.limits, self.script)
         rows = _logprobs(runner.decode([Span(0, tokens, 0, len(tokens))]))
         scored = _prompt(rows, tokens, params["prompt_logprobs"])
@@ -111,7 +111,7 @@ class StandIn:
                     completion.finish_reason = "length"
                 tokens.append(token)
                 rows = _logprobs(runner.decode([Span(0, [token], len(tokens) - 1, 1)]))
-            yield Told(scored, [completion])
+            yield StepEvents(scored, [completion])
             scored = None
 
     def _draw(self, row: Any, params: dict[str, Any]) -> int:

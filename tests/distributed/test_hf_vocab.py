@@ -7,7 +7,7 @@ import pytest
 
 from segue.distributed.hf_vocab import HfVocab
 from segue.errors import Incompatible
-from segue.runners.llama_vocab import LlamaVocab
+from segue.runners.llama.vocab import LlamaVocab
 from tests.tiny_gguf import END, FIM, pieces
 from tests.tiny_hf import tokenizer_json
 

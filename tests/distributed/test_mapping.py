@@ -14,7 +14,7 @@ from segue.distributed.mapping import (
     check,
     parameters,
 )
-from segue.engine.token_rules import TokenRules
+from segue.engine.sampling.token_rules import TokenRules
 from segue.errors import InvalidField
 from segue.types import CUT_FIRST, CompletionRequest, Prompt, Sampling, Step
 

@@ -13,7 +13,7 @@ from segue.errors import Incompatible, InvalidField, ModelUnavailable, Unavailab
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
 from segue.types import CompletionRequest, Constraint, Delta, Infill, Prompt, Sampling, Truncation
 from tests.distributed.stand_in import StandIn
-from tests.engine.harness import Bench, Story, ask
+from tests.engine.harness import Bench, RequestEvents, ask
 
 GREEDY = Sampling(seed=7, temperature=0.0)
 
@@ -32,8 +32,8 @@ async def started(llm: StandIn) -> AsyncIterator[VllmEngine]:
     assert llm.open == set()
 
 
-async def told(engine: VllmEngine, request: CompletionRequest) -> Story:
-    story = Story()
+async def told(engine: VllmEngine, request: CompletionRequest) -> RequestEvents:
+    story = RequestEvents()
     async for event in engine.submit(request):
         story.push(event)
     return story
@@ -212,7 +212,7 @@ def test_a_death_ends_streams_and_is_mended(monkeypatch: pytest.MonkeyPatch) -> 
         engines[0].errored = True
         with pytest.raises(Unavailable):
             await engine.stats()
-        story = Story()
+        story = RequestEvents()
         async for event in events:
             story.push(event)
         assert story.failed is not None

@@ -3,9 +3,9 @@
 import itertools
 from collections import defaultdict
 
-from segue.engine.constraint import Compiler
-from segue.engine.prepare import prepare
-from segue.engine.scheduler import Scheduler
+from segue.engine.constraints.constraint import Compiler
+from segue.engine.request.prepare import prepare
+from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Capabilities, Runner, Vocab
 from segue.runners.fake import FakeRunner, FakeVocab, default_capabilities
 from segue.types import (
@@ -22,7 +22,7 @@ from segue.types import (
 )
 
 
-class Story:
+class RequestEvents:
     """The events of one request, folded."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Bench:
         self.vocab = vocab or FakeVocab()
         ticks = itertools.count()
         self.scheduler = Scheduler(self.runner, self.vocab, chunk_rows, lambda: float(next(ticks)))
-        self.stories: dict[str, Story] = defaultdict(Story)
+        self.stories: dict[str, RequestEvents] = defaultdict(RequestEvents)
         self.compiler = Compiler(self.vocab, self.capabilities.vocab_size)
 
     @property
@@ -99,10 +99,10 @@ class Bench:
         self.scheduler.check()
         return True
 
-    def run(self, *requests: CompletionRequest) -> list[Story]:
+    def run(self, *requests: CompletionRequest) -> list[RequestEvents]:
         for request in requests:
             self.submit(request)
-        while self.step() or self.scheduler.is_held:
+        while self.step() or self.scheduler.awaits_mask:
             pass
         assert self.scheduler.is_idle, "work left, but nothing to compute"
         return [self.stories[request.request_id] for request in requests]

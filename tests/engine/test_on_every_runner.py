@@ -7,7 +7,7 @@ import pytest
 
 from segue.engine.seam import Loaded
 from segue.runners.fake import FakeLoader
-from segue.runners.llama import LlamaLoader
+from segue.runners.llama.runner import LlamaLoader
 from segue.types import CompletionRequest, Prompt, Sampling
 from tests.engine.harness import Bench, ask
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import gguf
 import pytest
 
-from segue.engine.draft import Drafter
+from segue.engine.request.draft import Drafter
 from segue.engine.seam import Loaded
 from segue.types import CompletionRequest, Sampling
 from tests.engine.harness import Bench, ask

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from segue.dialects import DIALECTS
 from segue.dialects.base import Companion, Dialect, Operation, Stamp
-from segue.dialects.fields import Table
+from segue.dialects.fields.table import Table
 from segue.errors import RequestError
 from segue.runners.fake import FakeLoader
-from segue.server.caps import Caps
+from segue.server.admission.request_caps import Caps
 from tests.live import Live
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="f")

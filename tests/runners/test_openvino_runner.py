@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
-from segue.runners.llama import LlamaRunner
+from segue.runners.llama.runner import LlamaRunner
 from tests.tiny_gguf import write_tiny_gguf
 from tests.tiny_reference import TinyReference
 

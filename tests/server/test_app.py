@@ -8,8 +8,8 @@ from starlette.routing import Route
 
 from segue import __version__
 from segue.dialects.base import Companion, Reply, Service
-from segue.dialects.fields import Field, Table
-from segue.dialects.kinds import Text
+from segue.dialects.fields.kinds import Text
+from segue.dialects.fields.table import Field, Table
 from segue.dialects.openai import OPENAI
 from segue.errors import SegueError
 from segue.server.app import create_app

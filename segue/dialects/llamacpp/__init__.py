@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from segue.dialects.base import Companion, Dialect, Operation, Reply
-from segue.dialects.gap_fields import describe_gap
+from segue.dialects.fields.infill_fields import describe_gap
 from segue.dialects.llamacpp import pages
 from segue.dialects.llamacpp.differences import DIFFERENCES
 from segue.dialects.llamacpp.fields import (

@@ -6,11 +6,11 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
-from segue.dialects.constraint_fields import CONSTRAINTS, GBNF, LAZY
-from segue.dialects.fields import Draft, Field, complain, show
-from segue.dialects.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
-from segue.dialects.prompt_kinds import Prompts
-from segue.dialects.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
+from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
+from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
+from segue.dialects.fields.prompt_kinds import Prompts
+from segue.dialects.fields.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
+from segue.dialects.fields.table import Draft, Field, complain, show
 from segue.types import CUT_FIRST, Prompt
 
 

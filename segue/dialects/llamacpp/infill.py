@@ -1,10 +1,10 @@
 """`/infill`: what an editor knows around its cursor, as llama.vim and its kin send it."""
 
 from segue.dialects import openai
-from segue.dialects.fields import Draft, Field
-from segue.dialects.gap_fields import GAP_ROWS
+from segue.dialects.fields.infill_fields import GAP_ROWS
+from segue.dialects.fields.prompt_kinds import MixedText
+from segue.dialects.fields.table import Draft, Field
 from segue.dialects.llamacpp.fields import NATIVE_FIELDS
-from segue.dialects.prompt_kinds import MixedText
 from segue.types import Infill, Prompt
 
 INFILL_FIELDS = NATIVE_FIELDS.extend(

@@ -5,9 +5,9 @@ from typing import Any
 from segue.dialects.base import Call
 from segue.dialects.llamacpp.probabilities import entries
 from segue.dialects.llamacpp.settings import generation_settings
-from segue.dialects.tally import Choice, Tally
-from segue.dialects.text_completion import render_progress
-from segue.dialects.timings import timings, timings_so_far
+from segue.dialects.rendering.tally import Choice, Tally
+from segue.dialects.rendering.text_completion import render_progress
+from segue.dialects.rendering.timings import timings, timings_so_far
 from segue.types import Cause, Delta, Event, Finished, Progress, Prompted, Split, TokenScore
 
 STOP_TYPES: dict[Cause, str] = {

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.dialects.base import Card, Operation, Reply, Service, Stamp
-from segue.dialects.fields import Field, Table
-from segue.dialects.kinds import Boolean, Integer, Lax, TokenIds
+from segue.dialects.fields.kinds import Boolean, Integer, Lax, TokenIds
+from segue.dialects.fields.prompt_kinds import MixedText
+from segue.dialects.fields.table import Field, Table
 from segue.dialects.llamacpp.metrics import METRICS, exposition
 from segue.dialects.llamacpp.settings import generation_settings
-from segue.dialects.prompt_kinds import MixedText
 from segue.errors import Unavailable
 from segue.types import ModelInfo
 

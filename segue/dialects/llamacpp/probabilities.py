@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from segue.dialects.chat_logprobs import entry
+from segue.dialects.rendering.chat_logprobs import entry
 from segue.types import CompletionRequest, TokenScore
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from segue.dialects.base import Call
 from segue.dialects.llamacpp.probabilities import entries
-from segue.dialects.logprobs import LegacyLogprobs
-from segue.dialects.tally import Tally
-from segue.dialects.text_completion import render_progress, render_usage
-from segue.dialects.timings import (
+from segue.dialects.rendering.logprobs import LegacyLogprobs
+from segue.dialects.rendering.tally import Tally
+from segue.dialects.rendering.text_completion import render_progress, render_usage
+from segue.dialects.rendering.timings import (
     all_timings,
     timings,
     timings_so_far,

@@ -6,10 +6,9 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
-from segue.dialects.constraint_fields import CONSTRAINTS
-from segue.dialects.duration import Duration
-from segue.dialects.fields import Draft, Field, Table
-from segue.dialects.kinds import (
+from segue.dialects.fields.constraint_fields import CONSTRAINTS
+from segue.dialects.fields.duration import Duration
+from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
     Mismatch,
@@ -20,6 +19,7 @@ from segue.dialects.kinds import (
     TokenIds,
     When,
 )
+from segue.dialects.fields.table import Draft, Field, Table
 from segue.types import CUT_FIRST, Prompt, Truncation
 
 MAX_CHARS = 2**24

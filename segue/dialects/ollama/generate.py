@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from segue.dialects import chat_template, go_template
 from segue.dialects.base import Call
-from segue.dialects.chat_logprobs import entry
-from segue.dialects.tally import Choice, Tally
+from segue.dialects.rendering.chat_logprobs import entry
+from segue.dialects.rendering.tally import Choice, Tally
+from segue.dialects.templates import chat_template, go_template
 from segue.types import CompletionRequest, Delta, Done, Event, ModelInfo, Prompt, TokenScore
 
 # --- the prompt ----------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from segue.dialects.base import Card, Companion, Reply, Service
-from segue.dialects.fields import Field, Table
-from segue.dialects.kinds import Boolean
+from segue.dialects.fields.kinds import Boolean
+from segue.dialects.fields.table import Field, Table
 from segue.dialects.ollama.fields import ModelName
 from segue.dialects.ollama.generate import timestamp
 from segue.types import ModelInfo

@@ -3,8 +3,8 @@
 from typing import Any
 
 from segue.dialects.base import Reply
-from segue.dialects.tally import Tally
-from segue.dialects.text_completion import TextCompletion
+from segue.dialects.rendering.tally import Tally
+from segue.dialects.rendering.text_completion import TextCompletion
 from segue.errors import SegueError
 from segue.types import Done, Event, Finished, Usage
 

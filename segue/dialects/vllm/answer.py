@@ -3,9 +3,9 @@
 from typing import Any
 
 from segue.dialects.base import Reply
-from segue.dialects.logprobs import LegacyLogprobs
-from segue.dialects.tally import Tally
-from segue.dialects.text_completion import Scribe, TextCompletion
+from segue.dialects.rendering.logprobs import LegacyLogprobs
+from segue.dialects.rendering.tally import Tally
+from segue.dialects.rendering.text_completion import Scribe, TextCompletion
 from segue.errors import (
     InvalidField,
     Overloaded,

@@ -6,8 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.dialects import openai
-from segue.dialects.fields import Draft, Field
-from segue.dialects.kinds import (
+from segue.dialects.fields.kinds import (
     MAX_BIAS,
     Boolean,
     Integer,
@@ -23,7 +22,8 @@ from segue.dialects.kinds import (
     Texts,
     TokenIds,
 )
-from segue.dialects.token_rows import mark_special, truncate
+from segue.dialects.fields.table import Draft, Field
+from segue.dialects.fields.token_fields import mark_special, truncate
 
 MAX_TOP = 20  # --max-logprobs
 MAX_STOPS = 4  # VLLM_MAX_STOP_STRINGS

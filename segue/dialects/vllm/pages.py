@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from segue.dialects import tokens
 from segue.dialects.base import Card, Companion, Reply, Service
+from segue.dialects.openai import tokens
 from segue.errors import Unavailable
 
 CONTRACT_VERSION = "0.32.0"  # the vLLM whose contract this is

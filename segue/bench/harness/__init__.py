@@ -1,0 +1,1 @@
+"""What the measurements share: a served process, a raw HTTP client, an engine without processes."""

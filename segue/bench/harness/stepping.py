@@ -1,0 +1,51 @@
+"""An engine without processes: requests run to their end in this thread, and what they cost is counted."""
+
+import time
+
+from segue.config import user_cache_dir
+from segue.engine.request.prepare import prepare
+from segue.engine.scheduling.scheduler import Scheduler
+from segue.engine.seam import Loader
+from segue.runners.llama.runner import LlamaLoader
+from segue.types import CompletionRequest, Event
+
+CHUNK = 256
+
+
+class Stepper:
+    def __init__(self, loader: Loader) -> None:
+        self.runner, self.vocab, self.info = loader()
+        self.scheduler = Scheduler(self.runner, self.vocab, CHUNK, time.perf_counter)
+        self.num_steps = 0
+        self.num_rows = 0
+        self.num_prompt_rows = 0
+
+    def submit(self, request: CompletionRequest) -> None:
+        self.scheduler.add(prepare(request, self.vocab, self.runner.capabilities))
+
+    def step(self) -> list[Event] | None:
+        """None when there is nothing to do."""
+        batch = self.scheduler.next_batch()
+        if batch is None:
+            return None
+        self.num_steps += 1
+        self.num_rows += batch.num_rows
+        self.num_prompt_rows += batch.num_prompt_rows
+        told = self.scheduler.commit(batch, self.runner.decode(batch.spans))
+        return [event for _, event in told]
+
+    def run(self, request: CompletionRequest) -> list[Event]:
+        self.submit(request)
+        events: list[Event] = []
+        while (told := self.step()) is not None:
+            events += told
+        return events
+
+
+def loader_of(runner: str, path: str) -> Loader:
+    rows = CHUNK + 64
+    if runner == "llama":
+        return LlamaLoader(path, "bench", max_rows=rows)
+    from segue.runners.openvino import OpenVinoLoader
+
+    return OpenVinoLoader(path, "bench", max_rows=rows, cache_dir=str(user_cache_dir()))

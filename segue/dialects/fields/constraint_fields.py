@@ -1,0 +1,254 @@
+"""Every system's way to say what an answer must match, as rows to pick from.
+
+They share one target, so that two of them in one request exclude each other.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from segue.dialects.fields.kinds import Mismatch, Only, Text, Texts
+from segue.dialects.fields.table import Field, Table
+from segue.types import Constraint, ConstraintKind
+
+MAX_CHARS = 2**20
+MAX_CHOICES = 10_000
+
+Read = Callable[[Any, str], Any]
+"""Reads a value, given the name of its field; UNSET where it asks for nothing."""
+
+
+@dataclass(frozen=True)
+class Constraining:
+    """`param` is the field's own name: the engine's complaints are about it."""
+
+    param: str
+    reads: Read
+    shape: Mapping[str, Any]
+
+    def read(self, value: Any) -> Any:
+        return self.reads(value, self.param)
+
+    def schema(self) -> dict[str, Any]:
+        return dict(self.shape)
+
+
+def _text(kind: ConstraintKind) -> Read:
+    def read(value: Any, param: str) -> Any:
+        text = Text(MAX_CHARS).read(value)
+        return Constraint(kind=kind, value=text, param=param) if text else UNSET
+
+    return read
+
+
+def _choice(value: Any, param: str) -> Any:
+    texts = Texts(MAX_CHOICES, MAX_CHARS).read(value)
+    return Constraint(kind="choice", value=texts, param=param) if texts else UNSET
+
+
+def _json_schema(value: Any, param: str) -> Any:
+    """A schema, or its text."""
+    if type(value) is str:
+        return Constraint(kind="json_schema", value=value, param=param) if value else UNSET
+    if type(value) is not dict:
+        raise Mismatch("a JSON schema", value)
+    return Constraint(kind="json_schema", value=msgspec.json.encode(value).decode(), param=param)
+
+
+def _any_json(value: Any, param: str) -> Any:
+    if type(value) is not bool:
+        raise Mismatch("true or false", value)
+    return Constraint(kind="json_object", param=param) if value else UNSET
+
+
+def _structural_tag(value: Any, param: str) -> Any:
+    text = value if type(value) is str else msgspec.json.encode(value).decode()
+    return Constraint(kind="structural_tag", value=text, param=param)
+
+
+# --- mistral.rs ----------------------------------------------------------------------------------
+
+_TYPED: dict[str, Read] = {
+    "regex": _text("regex"),
+    "lark": _text("lark"),
+    "json_schema": _json_schema,
+    "llguidance": lambda value, param: Constraint(
+        kind="llguidance",
+        value=value if type(value) is str else msgspec.json.encode(value).decode(),
+        param=param,
+    ),
+}
+
+
+def _typed(value: Any, param: str) -> Any:
+    """{"type": ..., "value": ...}."""
+    kind = value.get("type") if type(value) is dict else None
+    if kind == "none":
+        return UNSET
+    if type(kind) is not str or kind not in _TYPED or "value" not in value:
+        raise Mismatch(f"an object with value and a type of {', '.join(_TYPED)}", value)
+    return _within(_TYPED[kind], value["value"], param, ".value")
+
+
+def _within(read: Read, value: Any, param: str, at: str) -> Any:
+    try:
+        return read(value, param)
+    except Mismatch as wrong:
+        raise Mismatch(wrong.expected, wrong.value, at + wrong.at) from None
+
+
+def _text_or_typed(value: Any, param: str) -> Any:
+    return _typed(value, param) if type(value) is dict else _text("grammar")(value, param)
+
+
+# --- OpenAI's response_format --------------------------------------------------------------------
+
+
+def _response_format(value: Any, param: str) -> Any:
+    kind = value.get("type") if type(value) is dict else None
+    match kind:
+        case "text":
+            return UNSET
+        case "json_object" if "schema" not in value:
+            return Constraint(kind="json_object", param=param)
+        case "json_object":
+            return _within(_json_schema, value["schema"], param, ".schema")
+        case "json_schema":
+            inner = value.get("json_schema", value)
+            schema = inner.get("schema") if type(inner) is dict else None
+            return _within(_json_schema, schema, param, ".json_schema.schema")
+        case "structural_tag":
+            return _structural_tag(value, param)
+    expected = "an object with a type of text, json_object, json_schema or structural_tag"
+    raise Mismatch(expected, value)
+
+
+# --- vLLM's structured_outputs -------------------------------------------------------------------
+
+_STRUCTURED: dict[str, Read] = {
+    "json": _json_schema,
+    "regex": _text("regex"),
+    "choice": _choice,
+    "grammar": _text("grammar"),
+    "json_object": _any_json,
+    "structural_tag": _structural_tag,
+}
+_STRUCTURED_OPTIONS = {
+    "disable_any_whitespace",
+    "disable_additional_properties",
+    "disable_fallback",
+    "whitespace_pattern",
+}
+
+
+def _structured(value: Any, param: str) -> Any:
+    given = {k: v for k, v in value.items() if v is not None} if type(value) is dict else {}
+    kinds = given.keys() & _STRUCTURED.keys()
+    if len(kinds) != 1 or given.keys() - kinds - _STRUCTURED_OPTIONS:
+        raise Mismatch(f"an object with exactly one of {', '.join(_STRUCTURED)}", value)
+    (kind,) = kinds
+    inner = given[kind]
+    if given.get("disable_additional_properties") and type(inner) is dict:
+        inner = _closed(inner)
+    constraint = _within(_STRUCTURED[kind], inner, param, f".{kind}")
+    whitespace = "" if given.get("disable_any_whitespace") else given.get("whitespace_pattern")
+    if constraint is UNSET or whitespace is None:
+        return constraint
+    pattern = _within(
+        lambda text, _: Text(1024).read(text), whitespace, param, ".whitespace_pattern"
+    )
+    return msgspec.structs.replace(constraint, whitespace=pattern)
+
+
+def _closed(schema: Any) -> Any:
+    """The same, with no property in any object that it does not name."""
+    if type(schema) is list:
+        return [_closed(each) for each in schema]
+    if type(schema) is not dict:
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    return {"additionalProperties": False, **closed} if "properties" in schema else closed
+
+
+# --- Ollama's format -----------------------------------------------------------------------------
+
+
+def _format(value: Any, param: str) -> Any:
+    if value == "json":
+        return Constraint(kind="json_object", param=param)
+    if value == "":
+        return UNSET
+    if type(value) is not dict:
+        raise Mismatch('"json" or a JSON schema', value)
+    return _json_schema(value, param)
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+_TEXT = {"type": "string", "maxLength": MAX_CHARS}
+_OBJECT = {"type": "object"}
+_TYPED_SHAPE = {
+    "type": "object",
+    "properties": {"type": {"enum": list(_TYPED)}, "value": {}},
+    "required": ["type", "value"],
+}
+_SCHEMA_OR_TEXT = {"anyOf": [_OBJECT, _TEXT]}
+
+
+def row(name: str, reads: Read, shape: Mapping[str, Any], doc: str) -> Field:
+    return Field(name, Constraining(name, reads, shape), doc, "constraint")
+
+
+CONSTRAINTS = Table(
+    (
+        row(
+            "grammar",
+            _text_or_typed,
+            {"anyOf": [_TEXT, _TYPED_SHAPE]},
+            "A GBNF or Lark grammar, or mistral.rs's object with type and value.",
+        ),
+        row("json_schema", _json_schema, _SCHEMA_OR_TEXT, "A JSON schema."),
+        row(
+            "response_format",
+            _response_format,
+            {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
+            "OpenAI's text, json_object or json_schema; also structural_tag.",
+        ),
+        row(
+            "structured_outputs",
+            _structured,
+            {
+                "type": "object",
+                "properties": {name: {} for name in (*_STRUCTURED, *sorted(_STRUCTURED_OPTIONS))},
+                "additionalProperties": False,
+            },
+            "One of json, regex, choice, grammar, json_object, structural_tag.",
+        ),
+        row("guided_json", _json_schema, _SCHEMA_OR_TEXT, "A JSON schema."),
+        row("guided_regex", _text("regex"), _TEXT, "A regular expression."),
+        row(
+            "guided_choice",
+            _choice,
+            Texts(MAX_CHOICES, MAX_CHARS).schema(),
+            "One of these texts.",
+        ),
+        row("guided_grammar", _text("grammar"), _TEXT, "A GBNF or Lark grammar."),
+        row(
+            "format",
+            _format,
+            {"anyOf": [{"enum": ["", "json"]}, _OBJECT]},
+            '"json", or a JSON schema.',
+        ),
+    )
+)
+
+LAZY = Field(
+    "grammar_lazy",
+    Only(False, "a grammar holds from the first token here"),
+    "Grammars that begin to hold later are not served.",
+)
+GBNF = row("grammar", _text("gbnf"), _TEXT, "A GBNF grammar.")
+TYPED_GRAMMAR = row("grammar", _typed, _TYPED_SHAPE, "What the answer must match.")

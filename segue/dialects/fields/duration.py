@@ -1,0 +1,39 @@
+"""How long, as Go writes it: "5m", "1h30m", "300ms"; or a number of seconds."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from segue.dialects.fields.kinds import Mismatch
+
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ns|us|µs|ms|s|m|h)")
+_MAX_CHARS = 64
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Seconds. Anything negative is for ever."""
+
+    def read(self, value: Any) -> float:
+        if type(value) in (int, float):
+            return math.inf if value < 0 else float(value)
+        if type(value) is not str or len(value) > _MAX_CHARS:
+            raise Mismatch(self._expected, value)
+        text = value.removeprefix("-")
+        seconds = float(text) if text.isdecimal() else self._sum(text, value)
+        return math.inf if value.startswith("-") and seconds else seconds
+
+    def _sum(self, text: str, value: str) -> float:
+        parts = list(_PART.finditer(text))
+        if not parts or "".join(part[0] for part in parts) != text:
+            raise Mismatch(self._expected, value)
+        return sum(float(part[1]) * _UNITS_S[part[2]] for part in parts)
+
+    @property
+    def _expected(self) -> str:
+        return 'seconds, or a duration such as "5m"'
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": _MAX_CHARS}]}

@@ -1,0 +1,100 @@
+"""Kinds of values that are prompts, or stand around one."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from segue.dialects.fields.kinds import Mismatch, token_ids
+from segue.types import Infill, Prompt
+
+MAX_PROMPTS = 2**16
+
+
+@dataclass(frozen=True)
+class Suffix:
+    """Text that follows the answer. Without any there is nothing to fill."""
+
+    def read(self, value: Any) -> Any:
+        if type(value) is not str:
+            raise Mismatch("a string", value)
+        return Infill(suffix=Prompt((value,), parse_special=False)) if value else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True)
+class OnePrompt:
+    """One text, where a system takes nothing else."""
+
+    def read(self, value: Any) -> tuple[Prompt, ...]:
+        if type(value) is not str or not value:
+            raise Mismatch("a non-empty string", value)
+        return (Prompt((value,)),)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Text, token ids, a mix of both, or a list of such prompts. An id among the entries of the
+    outer list makes the whole list one prompt; otherwise each entry is a prompt of its own."""
+
+    def read(self, value: Any) -> tuple[Prompt, ...]:
+        if type(value) is str or (type(value) is list and int in set(map(type, value))):
+            return (Prompt(_parts(value, "")),)
+        if type(value) is not list or not value:
+            raise Mismatch(self._expected, value)
+        if len(value) > MAX_PROMPTS:
+            raise Mismatch(f"at most {MAX_PROMPTS} prompts", value)
+        return tuple(Prompt(_parts(entry, f"[{i}]")) for i, entry in enumerate(value))
+
+    @property
+    def _expected(self) -> str:
+        return "a non-empty string, a list of token ids, or a list of those"
+
+    def schema(self) -> dict[str, Any]:
+        one = {"type": "array", "items": {"type": ["string", "integer"]}}
+        several = {"type": "array", "items": {"anyOf": [{"type": "string"}, one]}}
+        return {"anyOf": [{"type": "string"}, one, several]}
+
+
+def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:
+    if type(value) is str and value:
+        return (value,)
+    if type(value) is not list or not value:
+        raise Mismatch("a non-empty string or list of token ids", value, at)
+    if set(map(type, value)) == {int}:  # the long case: thousands of ids, checked without a loop
+        return (token_ids(value, at),)
+    parts: list[str | tuple[int, ...]] = []
+    run: list[int] = []
+    for i, entry in enumerate(value):
+        if type(entry) is int:
+            run.append(entry)
+            continue
+        if type(entry) is not str:
+            raise Mismatch("a token id or a string", entry, f"{at}[{i}]")
+        if run:
+            parts.append(token_ids(run, at))
+            run = []
+        if entry:
+            parts.append(entry)
+    if run:
+        parts.append(token_ids(run, at))
+    if not parts:
+        raise Mismatch("a prompt that is not empty", value, at)
+    return tuple(parts)
+
+
+@dataclass(frozen=True)
+class MixedText:
+    """Text, token ids or a mix of both, as one sequence. It may be empty."""
+
+    def read(self, value: Any) -> tuple[str | tuple[int, ...], ...]:
+        return _parts(value, "") if value not in ("", []) else ()
+
+    def schema(self) -> dict[str, Any]:
+        mix = {"type": "array", "items": {"type": ["string", "integer"]}}
+        return {"anyOf": [{"type": "string"}, mix]}

@@ -1,0 +1,274 @@
+"""The samplers that llama.cpp, Ollama and mistral.rs have beyond OpenAI's, as rows to pick from."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from segue.dialects.fields.kinds import (
+    MAX_BIASES,
+    Boolean,
+    Integer,
+    Mismatch,
+    Number,
+    Text,
+    Texts,
+    TokenIds,
+)
+from segue.dialects.fields.table import Draft, Field, Table
+from segue.types import Step
+
+ANY_NUMBER = 1e6  # far beyond any use, and still a float that cannot overflow
+MAX_STEPS = 32
+MAX_INT32 = 2**31 - 1
+
+# Every name llama.cpp knows a step by, and the letter that stands for it.
+STEP_NAMES: dict[str, Step] = {
+    "penalties": "penalties",
+    "dry": "dry",
+    "top_n_sigma": "top_n_sigma",
+    "top_k": "top_k",
+    "typ_p": "typical_p",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "xtc": "xtc",
+    "temperature": "temperature",
+    "infill": "infill",
+    "adaptive_p": "adaptive_p",
+    "typical_p": "typical_p",
+    "typical": "typical_p",
+    "typ": "typical_p",
+    "nucleus": "top_p",
+    "temp": "temperature",
+}
+STEP_LETTERS: dict[str, Step] = {
+    "e": "penalties",
+    "d": "dry",
+    "s": "top_n_sigma",
+    "k": "top_k",
+    "y": "typical_p",
+    "p": "top_p",
+    "m": "min_p",
+    "x": "xtc",
+    "t": "temperature",
+    "i": "infill",
+    "a": "adaptive_p",
+}
+_TOKEN_ID = re.compile(r"[0-9]{1,9}")
+_SPELLINGS = {name.replace("_", ""): step for name, step in STEP_NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The order of sampling steps: a list of names, or a string of their letters."""
+
+    def read(self, value: Any) -> tuple[Step, ...]:
+        if type(value) is str:
+            letters = Text(MAX_STEPS).read(value)
+            return tuple(_step(STEP_LETTERS, letter, letter, "") for letter in letters)
+        names = Texts(MAX_STEPS, 32).read(value)
+        plain = [name.lower().replace("_", "").replace("-", "") for name in names]
+        pairs = enumerate(zip(plain, names, strict=True))
+        return tuple(_step(_SPELLINGS, key, name, f"[{i}]") for i, (key, name) in pairs)
+
+    def schema(self) -> dict[str, Any]:
+        names = {"type": "array", "items": {"enum": list(STEP_NAMES)}, "maxItems": MAX_STEPS}
+        letters = {"type": "string", "pattern": f"^[{''.join(STEP_LETTERS)}]*$"}
+        return {"anyOf": [names, letters]}
+
+
+def _step(known: dict[str, Step], key: str, given: str, at: str) -> Step:
+    if key not in known:
+        raise Mismatch(f"one of {', '.join(dict.fromkeys(STEP_NAMES.values()))}", given, at)
+    return known[key]
+
+
+@dataclass(frozen=True)
+class Biases:
+    """An object, or a list of pairs, of token ids or texts with a bias each; false bans them.
+
+    The value is by id or text: `split_biases` puts each where the core wants it.
+    """
+
+    max_bias: float
+
+    def read(self, value: Any) -> dict[int | str, float]:
+        pairs = list(value.items()) if type(value) is dict else value
+        if type(pairs) is not list or len(pairs) > MAX_BIASES:
+            expected = f"an object or a list of at most {MAX_BIASES} pairs of a token and its bias"
+            raise Mismatch(expected, value)
+        return dict(self._pair(pair, i) for i, pair in enumerate(pairs))
+
+    def _pair(self, pair: Any, i: int) -> tuple[int | str, float]:
+        if type(pair) not in (list, tuple) or len(pair) != 2:
+            raise Mismatch("a pair of a token id or text and its bias", pair, f"[{i}]")
+        token, bias = pair
+        if bias is False:
+            return self._token(token, i), -math.inf
+        try:
+            return self._token(token, i), Number(-self.max_bias, self.max_bias).read(bias)
+        except Mismatch as wrong:
+            raise Mismatch(wrong.expected, wrong.value, f"[{i}]") from None
+
+    def _token(self, token: Any, i: int) -> int | str:
+        if type(token) is str and token:
+            return int(token) if _TOKEN_ID.fullmatch(token) else Text(256).read(token)
+        if type(token) is not int or not 0 <= token <= MAX_INT32:
+            raise Mismatch(f"a token id from 0 to {MAX_INT32}, or a text", token)
+        return token
+
+    def schema(self) -> dict[str, Any]:
+        bias = {"anyOf": [Number(-self.max_bias, self.max_bias).schema(), {"const": False}]}
+        by_name = {"type": "object", "additionalProperties": bias, "maxProperties": MAX_BIASES}
+        token = {"type": ["integer", "string"]}
+        pair = {"type": "array", "prefixItems": [token, bias], "minItems": 2, "maxItems": 2}
+        return {"anyOf": [by_name, {"type": "array", "items": pair, "maxItems": MAX_BIASES}]}
+
+
+def split_biases(draft: Draft) -> None:
+    biases: dict[int | str, float] = draft.values.pop("sampling.logit_bias", {})
+    by_id = {token: bias for token, bias in biases.items() if isinstance(token, int)}
+    by_text = tuple((text, bias) for text, bias in biases.items() if isinstance(text, str))
+    if by_id:
+        draft.values["sampling.logit_bias"] = by_id
+    if by_text:
+        draft.values["sampling.text_bias"] = by_text
+
+
+# What vLLM has of the kind.
+TOKEN_LIMITS = (
+    Field(
+        "min_tokens",
+        Integer(0, MAX_INT32),
+        "Before that many tokens nothing ends a choice.",
+        "sampling.min_tokens",
+    ),
+    Field("stop_token_ids", TokenIds(), "Tokens that end a choice.", "sampling.stop_token_ids"),
+    Field(
+        "allowed_token_ids",
+        TokenIds(),
+        "Nothing else is drawn.",
+        "sampling.allowed_token_ids",
+    ),
+    Field("bad_words", Texts(128, 256), "Texts that do not appear.", "sampling.bad_words"),
+)
+
+SAMPLERS = Table(
+    (
+        Field(
+            "samplers",
+            Steps(),
+            "The order of the sampling steps; one that is not named does not act.",
+            "sampling.order",
+        ),
+        Field(
+            "dynatemp_range",
+            Number(0, ANY_NUMBER),
+            "The temperature moves by this much, up where the model is unsure.",
+            "sampling.dynatemp_range",
+        ),
+        Field(
+            "dynatemp_exponent",
+            Number(0, ANY_NUMBER),
+            "How the temperature follows the entropy.",
+            "sampling.dynatemp_exponent",
+        ),
+        Field(
+            "typical_p",
+            Number(0, 1),
+            "Locally typical sampling; 1 is off.",
+            "sampling.typical_p",
+        ),
+        Field(
+            "top_n_sigma",
+            Number(-ANY_NUMBER, ANY_NUMBER),
+            "Keep logits within this many deviations of the best; 0 and below are off.",
+            "sampling.top_n_sigma",
+        ),
+        Field(
+            "xtc_probability",
+            Number(0, 1),
+            "How often the likeliest tokens are excluded; 0 is off.",
+            "sampling.xtc_probability",
+        ),
+        Field(
+            "xtc_threshold",
+            Number(0, 1),
+            "Which tokens count as likely for that.",
+            "sampling.xtc_threshold",
+        ),
+        Field(
+            "min_keep",
+            Integer(0, MAX_INT32),
+            "Candidates that cuts by probability leave at least.",
+            "sampling.min_keep",
+        ),
+        Field(
+            "mirostat",
+            Integer(0, 2),
+            "Version of Mirostat, in place of every cut; 0 is off.",
+            "sampling.mirostat",
+        ),
+        Field(
+            "mirostat_tau",
+            Number(0, ANY_NUMBER),
+            "The surprise Mirostat aims at.",
+            "sampling.mirostat_tau",
+        ),
+        Field(
+            "mirostat_eta",
+            Number(0, ANY_NUMBER),
+            "How fast Mirostat learns.",
+            "sampling.mirostat_eta",
+        ),
+        Field(
+            "adaptive_target",
+            Number(-ANY_NUMBER, 1),
+            "The probability adaptive_p aims at; below 0 is off.",
+            "sampling.adaptive_target",
+        ),
+        Field(
+            "adaptive_decay",
+            Number(0, 0.99),
+            "How long adaptive_p remembers.",
+            "sampling.adaptive_decay",
+        ),
+        Field(
+            "dry_multiplier",
+            Number(0, ANY_NUMBER),
+            "Strength of DRY against repeated sequences; 0 is off.",
+            "sampling.dry_multiplier",
+        ),
+        Field(
+            "dry_base",
+            Number(1, ANY_NUMBER),
+            "How fast DRY grows with the length of a repetition.",
+            "sampling.dry_base",
+        ),
+        Field(
+            "dry_allowed_length",
+            Integer(0, MAX_INT32),
+            "The longest repetition DRY lets pass.",
+            "sampling.dry_allowed_length",
+        ),
+        Field(
+            "dry_penalty_last_n",
+            Integer(-1, MAX_INT32),
+            "Tokens DRY looks back on; -1 is all of them.",
+            "sampling.dry_window",
+        ),
+        Field(
+            "dry_sequence_breakers",
+            Texts(64, 64),
+            "Texts that a repetition does not reach across.",
+            "sampling.dry_sequence_breakers",
+        ),
+        Field(
+            "post_sampling_probs",
+            Boolean(),
+            "Report the probabilities tokens were drawn by, not the model's own.",
+            "post_sampling_probs",
+        ),
+        Field("ignore_eos", Boolean(), "Go on past the end of the text.", "sampling.ignore_eos"),
+    )
+)

@@ -1,0 +1,1 @@
+"""Writing an answer: events as JSON objects."""

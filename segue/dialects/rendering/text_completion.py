@@ -1,0 +1,174 @@
+"""Events as OpenAI's `text_completion` objects: one a Delta when streamed, or all of it in one."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from segue.dialects.base import Call
+from segue.dialects.rendering.logprobs import LegacyLogprobs, by_id, by_text, echoed, prompt_scores
+from segue.dialects.rendering.tally import Choice, Meter, Tally
+from segue.dialects.rendering.timings import all_timings, timings, timings_so_far
+from segue.types import Delta, Done, Event, Finished, Progress, Prompted, TokenScore, Usage
+
+
+def render_usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
+
+
+class Scribe(Protocol):
+    """Writes the scores of one choice; all its objects have the same keys, each with a list."""
+
+    def push(self, scores: Iterable[TokenScore]) -> dict[str, list[Any]]: ...
+
+
+def render_progress(progress: Progress) -> dict[str, Any]:
+    return {
+        "total": progress.num_tokens,
+        "cache": progress.num_cached,
+        "processed": progress.num_read,
+        "time_ms": progress.prompt_s * 1000,
+    }
+
+
+class TextCompletion:
+    """What a system writes differently it overrides: the methods up to `_usage`."""
+
+    def __init__(self, call: Call):
+        shape = call.shape
+        self._call = call
+        self._request = call.request
+        self._name_token = by_id if shape.get("tokens_as_ids") else by_text
+        self._prompt_top: int | None = shape.get("prompt_logprobs")
+        self._wants_ids: bool = shape.get("token_ids", False)
+        self._include_usage: bool = shape.get("include_usage", False)
+        is_metered = self._include_usage and shape.get("continuous_usage", False)
+        self._meter = Meter() if is_metered else None
+        self._timed = Tally(call.request) if shape.get("timings") else None
+        self._scribes: dict[int, Scribe] = {}
+        self._head = self._make_head()
+
+    def _make_head(self) -> dict[str, Any]:
+        """What every object begins with."""
+        return {
+            "id": f"cmpl-{self._call.stamp.public_id}",
+            "object": "text_completion",
+            "created": self._call.stamp.created,
+            "model": self._request.model,
+            "system_fingerprint": self._call.stamp.fingerprint,
+        }
+
+    def _blank(self, index: int) -> dict[str, Any]:
+        """A choice that says nothing yet."""
+        return {"index": index, "text": "", "logprobs": None, "finish_reason": None}
+
+    def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:
+        """For the generated tokens after this prompt."""
+        return LegacyLogprobs(num_top, len(prompt.text or ""), self._name_token)
+
+    def _echoed(self, num_top: int, prompt: Prompted) -> dict[str, list[Any]]:
+        return echoed(prompt, num_top, self._name_token)
+
+    def _ending(self, finished: Finished) -> dict[str, Any]:
+        return {"finish_reason": finished.reason, "stop_reason": finished.stop}
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        return render_usage(usage)
+
+    # --- streamed --------------------------------------------------------------------------------
+
+    def push(self, event: Event) -> list[Any]:
+        if self._meter:
+            self._meter.push(event)
+        if self._timed:
+            self._timed.push(event)
+        match event:
+            case Delta():
+                return [{**self._chunk(self._render_delta(event)), **self._timings(event)}]
+            case Prompted():
+                return [self._chunk(choice) for choice in self._open_choices(event)]
+            case Finished():
+                end = self._chunk({**self._blank(event.choice), **self._ending(event)})
+                return [{**end, **self._timings(event)}]
+            case Progress():
+                blank = self._blank(event.prompt * self._request.n)
+                return [{**self._chunk(blank), "prompt_progress": render_progress(event)}]
+            case Done() if self._include_usage:
+                return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
+            case _:
+                return []
+
+    def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
+        chunk = {**self._head, "choices": [choice]}
+        if self._include_usage:
+            chunk["usage"] = self._usage(self._meter.usage) if self._meter else None
+        return chunk
+
+    def _timings(self, event: Delta | Finished) -> dict[str, Any]:
+        if self._timed is None:
+            return {}
+        prompt = self._timed.prompts[event.choice // self._request.n]
+        if isinstance(event, Finished):
+            return {"timings": timings([prompt], [event])}
+        num_tokens = len(self._timed.choices[event.choice].tokens)
+        return {"timings": timings_so_far(prompt, num_tokens, event)}
+
+    def _render_delta(self, delta: Delta) -> dict[str, Any]:
+        choice = {**self._blank(delta.choice), "text": delta.text}
+        scribe = self._scribes.get(delta.choice)
+        if scribe and delta.scores:
+            choice["logprobs"] = scribe.push(delta.scores)
+        if self._wants_ids:
+            choice["token_ids"] = delta.tokens
+        return choice
+
+    def _open_choices(self, prompt: Prompted) -> list[dict[str, Any]]:
+        """What a prompt's choices begin with: the prompt itself with echo, often nothing."""
+        n, num_top = self._request.n, self._request.logprobs
+        choices = range(prompt.prompt * n, (prompt.prompt + 1) * n)
+        if num_top is not None:
+            self._scribes |= {choice: self._scribe(num_top, prompt) for choice in choices}
+        opening = self._opening(prompt)
+        return [{**self._blank(choice), **opening} for choice in choices] if opening else []
+
+    def _opening(self, prompt: Prompted) -> dict[str, Any]:
+        opening: dict[str, Any] = {}
+        if self._request.echo:
+            opening["text"] = prompt.text or ""
+            if self._request.logprobs is not None:
+                opening["logprobs"] = self._echoed(self._request.logprobs, prompt)
+        if self._prompt_top is not None:
+            opening["prompt_logprobs"] = prompt_scores(prompt, self._prompt_top)
+        if self._wants_ids:
+            opening["prompt_token_ids"] = prompt.tokens
+        return opening
+
+    # --- in one object ---------------------------------------------------------------------------
+
+    def fold(self, tally: Tally) -> Any:
+        openings = [(prompt, self._opening(prompt)) for prompt in tally.prompts]
+        return {
+            **self._head,
+            "choices": [
+                self._fold_choice(index, choice, *openings[index // tally.n])
+                for index, choice in enumerate(tally.choices)
+            ],
+            "usage": self._usage(tally.usage),
+            **({"timings": all_timings(tally)} if self._timed else {}),
+        }
+
+    def _fold_choice(
+        self, index: int, choice: Choice, prompt: Prompted, opening: dict[str, Any]
+    ) -> dict[str, Any]:
+        folded = {**self._blank(index), **opening}
+        folded["text"] += choice.text
+        if self._request.logprobs is not None:
+            generated = self._scribe(self._request.logprobs, prompt).push(choice.scores)
+            echo = folded["logprobs"] or {}
+            folded["logprobs"] = {key: echo.get(key, []) + generated[key] for key in generated}
+        if self._wants_ids:
+            folded["token_ids"] = choice.tokens
+        return {**folded, **self._ending(choice.finished)}

@@ -1,0 +1,1 @@
+"""Prompt templates that come with models, rendered in a sandbox."""

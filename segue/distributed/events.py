@@ -1,0 +1,125 @@
+"""What vLLM hands over, one output after another, told as the events of our own engine.
+
+The job, its sequences and their texts are the engine's own: only the tokens and their scores come from vLLM.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from segue.distributed.scores import Entry, Flat, drawn_score, prompt_scores
+from segue.engine.constraints.constraint import Grammar, Witness
+from segue.engine.request.job import Job
+from segue.engine.request.sequence import Sequence as Candidate
+from segue.engine.seam import Vocab
+from segue.errors import EngineFault
+from segue.types import Cause, Event
+
+
+class Completion(Protocol):
+    """The part of an output that is new."""
+
+    @property
+    def token_ids(self) -> Sequence[int]: ...
+
+    @property
+    def logprobs(self) -> Sequence[Mapping[int, Entry]] | None: ...
+
+    @property
+    def finish_reason(self) -> str | None: ...
+
+
+class Times(Protocol):
+    @property
+    def scheduled_ts(self) -> float: ...
+
+
+class Output(Protocol):
+    @property
+    def prompt_logprobs(self) -> Flat | None: ...
+
+    @property
+    def num_cached_tokens(self) -> int | None: ...
+
+    @property
+    def metrics(self) -> Times | None: ...
+
+    @property
+    def outputs(self) -> Sequence[Completion]: ...
+
+
+# Why vLLM ended a text by itself, where no token says so.
+_CAUSES: dict[str, Cause] = {"length": "max_tokens", "stop": "eos"}
+
+
+class RequestEvents:
+    def __init__(self, job: Job, vocab: Vocab, grammar: Grammar | None) -> None:
+        self._job = job
+        self._vocab = vocab
+        self._witnesses = {
+            sequence: Witness(grammar) for sequence in job.sequences if grammar is not None
+        }
+
+    def take(self, candidate: Candidate, output: Output, now: float) -> list[Event]:
+        """The events of one output. The candidate has a cause once it is over."""
+        completion = output.outputs[0]
+        events: list[Event] = []
+        if not candidate.has_read_prompt:
+            events += self._prompted(candidate, output, now)
+        if candidate.max_tokens == 0:
+            candidate.cause, candidate.last_token_s = "max_tokens", now
+        else:
+            events += self._drawn(candidate, completion, now)
+        if candidate.cause is None and completion.finish_reason is not None:
+            candidate.cause = _CAUSES.get(completion.finish_reason)
+            if candidate.cause is None:
+                raise EngineFault(f"vLLM ended the request: {completion.finish_reason}")
+        if candidate.cause is not None:
+            self._judge(candidate)
+            events += self._job.finished(candidate)
+        return events
+
+    def _prompted(self, candidate: Candidate, output: Output, now: float) -> list[Event]:
+        candidate.has_read_prompt = True
+        candidate.computed = candidate.num_prompt
+        candidate.num_cached = output.num_cached_tokens or 0
+        scheduled_s = output.metrics.scheduled_ts if output.metrics is not None else 0.0
+        candidate.prompt_started_s = scheduled_s or now
+        if candidate.leader is not None:
+            return []
+        if candidate.num_top is not None:
+            if output.prompt_logprobs is None:
+                raise EngineFault("vLLM did not score the prompt")
+            candidate.scores = prompt_scores(
+                output.prompt_logprobs, candidate.num_prompt, candidate.num_top
+            )
+        return self._job.prompted(candidate, now)
+
+    def _drawn(self, candidate: Candidate, completion: Completion, now: float) -> list[Event]:
+        job, events = self._job, list[Event]()
+        for index, token in enumerate(completion.token_ids):
+            score = None
+            if job.needs_scores:
+                if completion.logprobs is None:
+                    raise EngineFault("vLLM did not score a token")
+                num_top = job.request.logprobs or 0
+                score = drawn_score(token, completion.logprobs[index], num_top, self._vocab)
+            candidate.accept(token, job.text_piece(token), score, job.rules.cause(token), now)
+            self._follow(candidate, token)
+            if candidate.cause is not None:
+                break
+            events += job.progressed(candidate)
+        return events
+
+    def _follow(self, candidate: Candidate, token: int) -> None:
+        """A text that meets its constraint and can only end does so here, before vLLM draws the end."""
+        witness = self._witnesses.get(candidate)
+        if witness is None or candidate.cause in ("eos", "stop_token"):
+            return
+        if witness.accept(token) and candidate.cause in (None, "max_tokens"):
+            candidate.cause = "constraint"
+
+    def _judge(self, candidate: Candidate) -> None:
+        """Where nothing may follow vLLM ends the text, though its constraint is not met."""
+        witness = self._witnesses.get(candidate)
+        if witness is not None and candidate.cause == "eos" and not witness.is_whole:
+            candidate.cause = "dead_end"

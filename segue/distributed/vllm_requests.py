@@ -1,0 +1,79 @@
+"""A request made ready for vLLM: its job, prepared as for our own engine, and what each candidate asks for."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from segue.distributed.events import Output, RequestEvents
+from segue.distributed.grammars import lark
+from segue.distributed.launch import Launched
+from segue.distributed.mapping import Asked, check, parameters
+from segue.engine.constraints.constraint import Compiler
+from segue.engine.constraints.grammar_text import grammar_text
+from segue.engine.request.job import Job
+from segue.engine.request.prepare import prepare
+from segue.engine.request.sequence import Sequence as Candidate
+from segue.errors import InvalidField, PromptTooLong
+from segue.types import CompletionRequest
+
+
+@dataclass(frozen=True)
+class VllmRequest:
+    job: Job
+    story: RequestEvents
+    grammar: str | None  # in Lark
+
+
+class VllmRequests:
+    def __init__(self, launched: Launched) -> None:
+        self.launched = launched
+        self._compiler = Compiler(launched.vocab, launched.capabilities.vocab_size)
+
+    def prepare(self, request: CompletionRequest) -> VllmRequest:
+        """Slow, and safe on any thread. Raises RequestError."""
+        vocab, limits = self.launched.vocab, self.launched.capabilities
+        infill = request.infill
+        way = None if infill is None else infill.way(vocab.fim is not None)
+        if way == "ranked" and request.max_tokens != 0:
+            raise InvalidField(
+                "suffix: the vLLM engine fills in only with models that have tokens for it",
+                "suffix",
+            )
+        grammar, text = None, None
+        if request.constraint is not None:
+            grammar = self._compiler.compile(request.constraint)
+            text = lark(grammar_text(request.constraint), request.constraint.param)
+        job = prepare(request, vocab, limits)
+        _check_room(job, limits.context_length)
+        reach = max(each.num_prompt + each.max_tokens for each in job.sequences)
+        check(request, reach)
+        return VllmRequest(job, RequestEvents(job, vocab, grammar), text)
+
+    def generate(self, order: VllmRequest, candidate: Candidate) -> AsyncGenerator[Output, None]:
+        """What vLLM makes of one candidate; closing it aborts."""
+        job, request, launched = order.job, order.job.request, self.launched
+        asked = Asked(
+            seed=job.seed,
+            candidate=candidate.candidate,
+            max_tokens=candidate.max_tokens,
+            num_alternatives=(request.logprobs or 0) if job.needs_scores else None,
+            prompt_alternatives=candidate.num_top,
+        )
+        values = parameters(request, job.rules, asked)
+        grammar = None if request.max_tokens == 0 else order.grammar
+        return launched.llm.generate(
+            launched.prompt(candidate.tokens, request.cache_salt),
+            launched.parameters(values, grammar),
+            f"{request.request_id}-{candidate.prompt_index}-{candidate.candidate}",
+        )
+
+
+def _check_room(job: Job, context: int) -> None:
+    """vLLM draws a token even where only the prompt is scored, and wants room for it."""
+    for candidate in job.sequences:
+        if candidate.num_prompt >= context:
+            raise PromptTooLong(
+                f"the prompt has {candidate.num_prompt} tokens, but vLLM's context holds {context}, "
+                "at least one of them for the answer",
+                "prompt",
+                details={"n_prompt_tokens": candidate.num_prompt, "n_ctx": context},
+            )

@@ -1,0 +1,1 @@
+"""Grammar → mask: what may come next under a constraint."""

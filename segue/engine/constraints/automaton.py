@@ -1,0 +1,150 @@
+"""What a lexer that holds several regular expressions does: positions that may come next, and states of them.
+
+Counted repetitions are taken as unlimited: the answers may then err on the side of more matches, never of fewer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from segue.engine.constraints.grammar import (
+    Chars,
+    Either,
+    Lexeme,
+    Literal,
+    Node,
+    Range,
+    Ref,
+    Repeat,
+    Rules,
+    Seq,
+)
+
+State = frozenset[int]  # positions: the characters that may be read next
+Ranges = tuple[Range, ...]
+
+
+class Undecided(Exception):
+    """The grammar is too large to say."""
+
+
+class Work:
+    """What may be spent on one grammar, in steps of about half a microsecond."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise Undecided
+
+
+class _Part(NamedTuple):
+    is_nullable: bool
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+
+class Automaton:
+    """Positions are the characters of all lexemes, each place in each lexeme its own."""
+
+    def __init__(self, lexemes: list[Lexeme], rules: Rules, work: Work) -> None:
+        """Raises Undecided, and RecursionError where rules use each other in long chains."""
+        self._rules = rules
+        self._work = work
+        self.ranges: list[Ranges] = []
+        self.owner: list[Lexeme] = []
+        self._next: list[set[int]] = []
+        self._parts: dict[Lexeme, _Part] = {}
+        self._ends: dict[int, Lexeme] = {}
+        for lexeme in lexemes:
+            part = self._build(lexeme.node, lexeme)
+            self._parts[lexeme] = part
+            self._ends.update(dict.fromkeys(part.last, lexeme))
+
+    def is_nullable(self, lexeme: Lexeme) -> bool:
+        return self._parts[lexeme].is_nullable
+
+    def first(self, lexeme: Lexeme) -> State:
+        return frozenset(self._parts[lexeme].first)
+
+    def steps(self, state: State) -> Iterator[tuple[State, frozenset[Lexeme]]]:
+        """Every state one character further, with the lexemes that are complete there."""
+        for read in self._read(state):
+            ended = frozenset(self._ends[p] for p in read if p in self._ends)
+            yield frozenset().union(*(self._next[p] for p in read)), ended
+
+    def _read(self, state: State) -> set[State]:
+        """The sets of positions that one and the same character matches."""
+        self._work.spend(sum(len(self.ranges[position]) for position in state))
+        edges: dict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+        for position in state:
+            for low, high in self.ranges[position]:
+                edges[low][0].add(position)
+                edges[high + 1][1].add(position)
+        found: set[State] = set()
+        current: set[int] = set()
+        for edge in sorted(edges):
+            begin, end = edges[edge]
+            current = (current - end) | begin
+            found.add(frozenset(current))
+        found.discard(frozenset())
+        return found
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build(self, node: Node, owner: Lexeme) -> _Part:
+        match node:
+            case Chars(ranges):
+                return self._chars(ranges, owner)
+            case Literal(text):
+                return self._chain([self._chars(((ord(c), ord(c)),), owner) for c in text])
+            case Seq(items):
+                return self._chain([self._build(item, owner) for item in items])
+            case Either(options):
+                parts = [self._build(option, owner) for option in options]
+                return _Part(
+                    any(p.is_nullable for p in parts),
+                    sum((p.first for p in parts), ()),
+                    sum((p.last for p in parts), ()),
+                )
+            case Repeat(item, least, most):
+                part = self._build(item, owner)
+                if most == 0:
+                    return _Part(True, (), ())
+                if most != 1:
+                    self._join(part.last, part.first)
+                return _Part(part.is_nullable or least == 0, part.first, part.last)
+            case Ref(name):
+                return self._build(self._rules[name], owner)
+            case Lexeme(inner):
+                return self._build(inner, owner)
+
+    def _chars(self, ranges: Ranges, owner: Lexeme) -> _Part:
+        position = len(self.ranges)
+        self._work.spend(10)
+        self.ranges.append(ranges)
+        self.owner.append(owner)
+        self._next.append(set())
+        return _Part(False, (position,), (position,))
+
+    def _chain(self, parts: list[_Part]) -> _Part:
+        whole = _Part(True, (), ())
+        for part in parts:
+            self._join(whole.last, part.first)
+            whole = _Part(
+                whole.is_nullable and part.is_nullable,
+                whole.first + part.first if whole.is_nullable else whole.first,
+                whole.last + part.last if part.is_nullable else part.last,
+            )
+        return whole
+
+    def _join(self, last: tuple[int, ...], first: tuple[int, ...]) -> None:
+        self._work.spend(len(last) * len(first))
+        for position in last:
+            self._next[position].update(first)
+
+
+def overlap(one: Ranges, other: Ranges) -> bool:
+    return any(a[0] <= b[1] and b[0] <= a[1] for a in one for b in other)

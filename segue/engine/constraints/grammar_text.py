@@ -1,0 +1,184 @@
+"""Every kind of constraint as the one text that llguidance compiles, with limits on what is let in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from segue.engine.constraints import gbnf, lark_check, schema
+from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.lark_text import quoted, to_lark
+from segue.types import Constraint, ConstraintKind
+
+MAX_CHOICES = 10_000
+MAX_CHARS: dict[ConstraintKind, int] = {
+    "json_schema": 262_144,
+    "json_object": 0,
+    "regex": 16_384,
+    "choice": 262_144,
+    "gbnf": 65_536,
+    "lark": 65_536,
+    "grammar": 65_536,
+    "llguidance": 262_144,
+    "structural_tag": 262_144,
+}
+# One space, or a line break with some indentation: enough to be pretty, too little to go on for ever.
+WHITESPACE = r"[ ]|\n[ \t]{0,40}"
+
+
+def grammar_text(constraint: Constraint) -> str:
+    """Raises GrammarError with what is wrong."""
+    value, most = constraint.value, MAX_CHARS[constraint.kind]
+    texts = (value,) if isinstance(value, str) else value
+    size = sum(map(len, texts))
+    if size > most > 0:
+        raise GrammarError(f"it has {size} characters; at most {most} are accepted")
+    if not size and constraint.kind not in ("json_object", "choice"):
+        raise GrammarError("it is empty")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise GrammarError("it holds half a character: a lone surrogate") from None
+    return _WRITERS[constraint.kind](constraint)
+
+
+def _text(constraint: Constraint) -> str:
+    if not isinstance(constraint.value, str):
+        raise GrammarError("it must be one text")
+    return constraint.value
+
+
+def _json_schema(constraint: Constraint) -> str:
+    return _schema_text(schema.read(_text(constraint), constraint.lenient), constraint)
+
+
+def _json_object(constraint: Constraint) -> str:
+    return _schema_text({"type": "object"}, constraint)
+
+
+def _schema_text(read: dict[str, Any], constraint: Constraint) -> str:
+    options: dict[str, Any] = {"whitespace_pattern": WHITESPACE}
+    if constraint.whitespace is not None:
+        options = {"whitespace_pattern": constraint.whitespace}
+        if not constraint.whitespace:
+            options = {"whitespace_flexible": False}
+    options |= read.get("x-guidance", {})
+    if constraint.lenient:
+        options["lenient"] = True
+    return _grammars({"json_schema": read | {"x-guidance": options}})
+
+
+def _regex(constraint: Constraint) -> str:
+    # Within /.../ only these two must not stand as they are.
+    source = _text(constraint)
+    escaped: list[str] = []
+    is_escaped = False
+    for c in source:
+        if c == "\n":
+            escaped.append("n" if is_escaped else "\\n")
+        else:
+            escaped.append("\\/" if c == "/" and not is_escaped else c)
+        is_escaped = c == "\\" and not is_escaped
+    if is_escaped:
+        raise GrammarError("the regular expression ends in a lone backslash")
+    return _grammars({"lark_grammar": f"start: /{''.join(escaped)}/"})
+
+
+def _choice(constraint: Constraint) -> str:
+    texts = constraint.value
+    if isinstance(texts, str) or not texts:
+        raise GrammarError("it must be a list of at least one text")
+    if len(texts) > MAX_CHOICES:
+        raise GrammarError(f"it has {len(texts)} texts; at most {MAX_CHOICES} are accepted")
+    if not any(texts):
+        raise GrammarError("its texts are all empty")
+    # In capitals, so that the texts are one lexeme: then none hides another that it begins with.
+    return _grammars({"lark_grammar": f"start: ONE\nONE: {' | '.join(map(quoted, texts))}"})
+
+
+def _gbnf(constraint: Constraint) -> str:
+    return _grammars({"lark_grammar": to_lark(gbnf.parse(_text(constraint)))})
+
+
+def _lark(constraint: Constraint) -> str:
+    text = _text(constraint)
+    lark_check.check(text, constraint.lenient)
+    return _grammars({"lark_grammar": text})
+
+
+def _grammar(constraint: Constraint) -> str:
+    return (_gbnf if "::=" in _text(constraint) else _lark)(constraint)
+
+
+def _llguidance(constraint: Constraint) -> str:
+    text = _text(constraint)
+    schema.check_nesting(text)
+    try:
+        whole = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise GrammarError(f"it is not JSON: {error}") from None
+    grammars = whole.get("grammars") if isinstance(whole, dict) else None
+    if not isinstance(grammars, list) or not grammars:
+        raise GrammarError('it must be {"grammars": [...]} with at least one grammar')
+    for grammar in grammars:
+        if not isinstance(grammar, dict):
+            raise GrammarError("each of its grammars must be a JSON object")
+        if isinstance(lark := grammar.get("lark_grammar"), str):
+            lark_check.check(lark, constraint.lenient)
+        if (inline := grammar.get("json_schema")) is not None:
+            schema.check(inline, constraint.lenient)
+    return text
+
+
+class _Tag(msgspec.Struct):
+    begin: str
+    schema: dict[str, Any]
+    end: str
+
+
+class _Tags(msgspec.Struct):
+    structures: list[_Tag]
+    triggers: list[str]
+
+
+def _structural_tag(constraint: Constraint) -> str:
+    """Any text; where a trigger appears, one of the tags that begin with it must go on, and hold its schema."""
+    text = _text(constraint)
+    schema.check_nesting(text)
+    try:
+        tags = msgspec.json.decode(text, type=_Tags)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise GrammarError(
+            f"it must be an object with structures (each begin, schema, end) and triggers: {error}"
+        ) from None
+    lines = ["TEXT: /(.|\\n)*/"]
+    for number, tag in enumerate(tags.structures):
+        trigger = next((t for t in tags.triggers if t and tag.begin.startswith(t)), None)
+        if trigger is None:
+            raise GrammarError(f"no trigger begins {tag.begin!r}")
+        schema.check(tag.schema, constraint.lenient)
+        body = msgspec.json.encode(tag.schema).decode()
+        rest = tag.begin[len(trigger) :]
+        lines.append(f"trigger{number}[lazy]: TEXT {quoted(trigger)}")
+        lines.append(f"tag{number}: trigger{number} {quoted(rest)} %json {body} {quoted(tag.end)}")
+    if not tags.structures:
+        raise GrammarError("it has no structures")
+    options = " | ".join(f"tag{number}" for number in range(len(tags.structures)))
+    return _grammars({"lark_grammar": "\n".join([f"start: ({options})* TEXT", *lines])})
+
+
+def _grammars(grammar: dict[str, Any]) -> str:
+    return msgspec.json.encode({"grammars": [grammar]}).decode()
+
+
+_WRITERS: dict[ConstraintKind, Callable[[Constraint], str]] = {
+    "json_schema": _json_schema,
+    "json_object": _json_object,
+    "regex": _regex,
+    "choice": _choice,
+    "gbnf": _gbnf,
+    "lark": _lark,
+    "grammar": _grammar,
+    "llguidance": _llguidance,
+    "structural_tag": _structural_tag,
+}

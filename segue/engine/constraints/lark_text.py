@@ -1,0 +1,105 @@
+"""Rules as the Lark text that llguidance reads: names in capitals are matched by the lexer, the others parsed."""
+
+from segue.engine.constraints.grammar import (
+    Chars,
+    Either,
+    Lexeme,
+    Literal,
+    Node,
+    Range,
+    Ref,
+    Repeat,
+    Rules,
+    Seq,
+)
+from segue.engine.constraints.lexemes import cut
+from segue.engine.constraints.regular import check_ends, straightened
+
+_MAX_NESTING = 8  # what is deeper gets a name: llguidance reads about thirty levels
+_TIMES: dict[tuple[int, int | None], str] = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+
+
+def to_lark(rules: Rules) -> str:
+    """Raises GrammarError if no text matches."""
+    check_ends(rules)
+    straight = straightened(rules)
+    return _Writer(straight, cut(straight)).text()
+
+
+def quoted(text: str) -> str:
+    """A Lark string. Only the characters that its syntax reserves are escaped."""
+    return '"' + "".join(_in_string(c) for c in text) + '"'
+
+
+def _in_string(c: str) -> str:
+    if c in '"\\':
+        return "\\" + c
+    return f"\\u{ord(c):04x}" if ord(c) < 0x20 or ord(c) == 0x7F else c
+
+
+class _Writer:
+    def __init__(self, rules: Rules, parsed: Rules) -> None:
+        self._rules = rules
+        self._names = {name: f"r{i}" for i, name in enumerate(parsed)} | {"root": "start"}
+        self._terminals: dict[Node, str] = {}  # lexemes and regular rules, by their node
+        # Names with what they stand for, still to be written: a loop, since chains of rules are long.
+        self._todo: list[tuple[str, Node, bool]] = [
+            (self._names[name], body, False) for name, body in parsed.items()
+        ]
+
+    def text(self) -> str:
+        lines: list[str] = []
+        while len(lines) < len(self._todo):
+            name, node, in_lexeme = self._todo[len(lines)]
+            lines.append(f"{name}: {self._write(node, in_lexeme, 0)}\n")
+        return "".join(lines)
+
+    def _write(self, node: Node, in_lexeme: bool, depth: int) -> str:
+        match node:
+            case Lexeme(inner):
+                return self._terminal(inner)
+            case Ref(name):
+                return self._terminal(node) if in_lexeme else self._names[name]
+            case Literal(text):
+                return quoted(text)
+            case Chars(ranges):
+                return _char_class(ranges)
+        if depth == _MAX_NESTING:
+            return self._named(node, in_lexeme)
+        match node:
+            case Seq(items):
+                return " ".join(self._grouped(n, in_lexeme, depth) for n in items) or '""'
+            case Either(options):
+                return " | ".join(self._write(n, in_lexeme, depth + 1) for n in options)
+            case Repeat(_, _, 0):
+                return '""'
+            case Repeat(item, least, most):
+                times = _TIMES.get((least, most)) or f"{{{least},{'' if most is None else most}}}"
+                return self._grouped(item, in_lexeme, depth) + times
+        raise TypeError(f"not a node: {node}")
+
+    def _grouped(self, node: Node, in_lexeme: bool, depth: int) -> str:
+        written = self._write(node, in_lexeme, depth + 1)
+        is_atom = isinstance(node, Chars | Literal | Ref | Lexeme) or " " not in written
+        return written if is_atom and not isinstance(node, Repeat | Seq) else f"({written})"
+
+    def _terminal(self, node: Node) -> str:
+        if node not in self._terminals:
+            name = self._terminals[node] = f"T{len(self._terminals)}"
+            body = self._rules[node.name] if isinstance(node, Ref) else node
+            self._todo.append((name, body, True))
+        return self._terminals[node]
+
+    def _named(self, node: Node, in_lexeme: bool) -> str:
+        if in_lexeme:
+            return self._terminal(node)
+        name = f"g{len(self._todo)}"
+        self._todo.append((name, node, False))
+        return name
+
+
+def _char_class(ranges: tuple[Range, ...]) -> str:
+    inside = "".join(
+        f"\\x{{{low:x}}}" + (f"-\\x{{{high:x}}}" if high > low else "") for low, high in ranges
+    )
+    return f"/[{inside}]/"

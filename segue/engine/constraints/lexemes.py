@@ -1,0 +1,215 @@
+"""A grammar cut into lexemes, for a parser whose lexer always takes the longest match.
+
+The longer a lexeme, the cheaper the parser; but one that runs on where the next should begin makes texts of the grammar
+impossible. So everything regular starts as one lexeme, the lexer is played through over all sets of lexemes that can be
+expected together, and a lexeme that runs on is taken apart, down to single characters if need be.
+"""
+
+from dataclasses import dataclass
+
+from segue.engine.constraints.automaton import Automaton, State, Undecided, Work, overlap
+from segue.engine.constraints.grammar import (
+    Either,
+    Lexeme,
+    Literal,
+    Node,
+    Range,
+    Ref,
+    Repeat,
+    Rules,
+    Seq,
+    children,
+    refs,
+    seq,
+)
+from segue.engine.constraints.regular import regular_names
+
+_MAX_ROUNDS = 64
+_MAX_WORK = 1_000_000
+
+Lexemes = frozenset[Lexeme]
+_NONE: Lexemes = frozenset()
+
+
+def cut(rules: Rules) -> Rules:
+    """The rules for the parser, whose leaves are lexemes. Lexemes refer to the regular rules among `rules`."""
+    apart: set[Node] = set()
+    regular = regular_names(rules)
+    work = Work(_MAX_WORK)
+    for _ in range(_MAX_ROUNDS):
+        shaped = _Shaper(rules, regular, apart).all()
+        try:
+            running_on = _Play(shaped, rules, work).running_on()
+        except (Undecided, RecursionError):  # what can be matched is still the grammar's
+            break
+        if not running_on:
+            break
+        apart |= {lexeme.node for lexeme in running_on}
+    return shaped
+
+
+@dataclass
+class _Shaper:
+    rules: Rules
+    regular: frozenset[str]
+    apart: set[Node]  # regular, but no longer one lexeme
+
+    def all(self) -> Rules:
+        shaped: Rules = {}
+        stack = ["root"]
+        while stack:
+            name = stack.pop()
+            if name not in shaped:
+                shaped[name] = self.shape(self.rules[name])
+                stack.extend(refs(shaped[name]))
+        return shaped
+
+    def shape(self, node: Node) -> Node:
+        if self._is_regular(node) and node not in self.apart:
+            return Lexeme(node)
+        match node:
+            case Literal(text):
+                return Seq(tuple(Lexeme(Literal(c)) for c in text))
+            case Seq(items):
+                is_apart = node in self.apart
+                return seq(*(self.shape(n) for n in (items if is_apart else self._runs(items))))
+            case Either(options):
+                return Either(tuple(map(self.shape, options)))
+            case Repeat(item, least, most):
+                return Repeat(self.shape(item), least, most)
+        return node
+
+    def _runs(self, items: tuple[Node, ...]) -> list[Node]:
+        """Regular neighbours as one."""
+        runs: list[list[Node]] = []
+        was_regular = False
+        for item in items:
+            is_regular = self._is_regular(item)
+            if is_regular and was_regular:
+                runs[-1].append(item)
+            else:
+                runs.append([item])
+            was_regular = is_regular
+        return [seq(*run) for run in runs]
+
+    def _is_regular(self, node: Node) -> bool:
+        return all(name in self.regular for name in refs(node))
+
+
+class _Play:
+    """Which lexemes follow which, and what the lexer makes of it."""
+
+    def __init__(self, shaped: Rules, rules: Rules, work: Work) -> None:
+        self._shaped = shaped
+        self._work = work
+        lexemes = list(dict.fromkeys(_leaves(shaped)))
+        self._automaton = Automaton(lexemes, rules, work)
+        self._first: dict[str, Lexemes] = dict.fromkeys(shaped, _NONE)
+        self._nullable: set[str] = set()
+        self._after: dict[str, Lexemes] = dict.fromkeys(shaped, _NONE)  # what follows a rule
+        self._follow: dict[Lexeme, Lexemes] = dict.fromkeys(lexemes, _NONE)
+        self._settle()
+
+    def running_on(self) -> set[Lexeme]:
+        """Lexemes that, after another or they themselves could end, also read what should follow."""
+        guilty: set[Lexeme] = set()
+        expected = {self._first["root"]}
+        waiting = list(expected)
+        while waiting:
+            lexemes = waiting.pop()
+            start: State = frozenset().union(*map(self._automaton.first, lexemes))
+            states, seen = [start], {start}
+            while states:
+                for state, ended in self._automaton.steps(states.pop()):
+                    if ended:
+                        guilty |= self._guilty(state, ended)
+                        after = _NONE.union(*(self._follow[lexeme] for lexeme in ended))
+                        if after not in expected:
+                            expected.add(after)
+                            waiting.append(after)
+                    if state not in seen:
+                        seen.add(state)
+                        states.append(state)
+        return guilty
+
+    def _guilty(self, state: State, ended: Lexemes) -> set[Lexeme]:
+        owed = [r for lexeme in ended for r in self._ranges_after(lexeme)]
+        self._work.spend(len(state) * len(owed) // 4)
+        automaton = self._automaton
+        return {
+            automaton.owner[position]
+            for position in state
+            if overlap(automaton.ranges[position], tuple(owed))
+        }
+
+    def _ranges_after(self, lexeme: Lexeme) -> list[Range]:
+        automaton = self._automaton
+        positions = frozenset().union(*map(automaton.first, self._follow[lexeme]))
+        return [r for position in positions for r in automaton.ranges[position]]
+
+    # --- what comes first in a rule, and what after a lexeme --------------------------------------
+
+    def _settle(self) -> None:
+        while sum(self._learn_first(name, body) for name, body in self._shaped.items()):
+            pass
+        while sum(self._learn_follow(name, body) for name, body in self._shaped.items()):
+            pass
+
+    def _learn_first(self, name: str, body: Node) -> bool:
+        before = self._first[name], name in self._nullable
+        self._first[name] = self._flow(body, _NONE)
+        if self._may_be_empty(body):
+            self._nullable.add(name)
+        return before != (self._first[name], name in self._nullable)
+
+    def _learn_follow(self, name: str, body: Node) -> bool:
+        before = sum(map(len, self._follow.values())) + sum(map(len, self._after.values()))
+        self._flow(body, self._after[name], learn=True)
+        return before != sum(map(len, self._follow.values())) + sum(map(len, self._after.values()))
+
+    def _flow(self, node: Node, after: Lexemes, learn: bool = False) -> Lexemes:
+        """What can come first in this node and then `after` it; on the way, learn what follows what."""
+        self._work.spend(8 + len(after) // 8)
+        match node:
+            case Lexeme():
+                if learn:
+                    self._follow[node] |= after
+                return frozenset({node}) | (after if self._automaton.is_nullable(node) else _NONE)
+            case Ref(name):
+                if learn:
+                    self._after[name] |= after
+                return self._first[name] | (after if name in self._nullable else _NONE)
+            case Seq(items):
+                for item in reversed(items):
+                    after = self._flow(item, after, learn)
+                return after
+            case Either(options):
+                return _NONE.union(*(self._flow(option, after, learn) for option in options))
+            case Repeat(item, least, most):
+                again = self._flow(item, _NONE) if most is None or most > 1 else _NONE
+                first = self._flow(item, after | again, learn)
+                return first | after if least == 0 else first
+        return _NONE
+
+    def _may_be_empty(self, node: Node) -> bool:
+        match node:
+            case Lexeme():
+                return self._automaton.is_nullable(node)
+            case Ref(name):
+                return name in self._nullable
+            case Either(options):
+                return any(map(self._may_be_empty, options))
+            case Repeat(item, least):
+                return least == 0 or self._may_be_empty(item)
+        return all(map(self._may_be_empty, children(node)))
+
+
+def _leaves(rules: Rules) -> list[Lexeme]:
+    found: list[Lexeme] = []
+    stack = list(rules.values())
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Lexeme):
+            found.append(node)
+        stack.extend(children(node))
+    return found

@@ -1,0 +1,106 @@
+"""The shape of a grammar before it is cut into lexemes: what is regular in it, and whether it can ever end."""
+
+from collections.abc import Set
+
+from segue.engine.constraints.grammar import (
+    EMPTY,
+    Either,
+    GrammarError,
+    Node,
+    Ref,
+    Repeat,
+    Rules,
+    Seq,
+    children,
+    either,
+    refs,
+    seq,
+    settled,
+)
+
+MAX_DEPTH = (
+    500  # of a regular expression, through the rules it uses; what it costs grows with the square
+)
+
+
+def straightened(rules: Rules) -> Rules:
+    """Rules that only repeat themselves at their end, `ws ::= " " ws | ""`, as repetitions; the reachable ones."""
+    kept: Rules = {}
+    stack = ["root"]
+    while stack:
+        name = stack.pop()
+        if name not in kept:
+            kept[name] = _unrolled(name, rules[name])
+            stack.extend(refs(kept[name]))
+    return kept
+
+
+def _unrolled(name: str, body: Node) -> Node:
+    parts = _split(name, body)
+    if parts is None or not parts[0]:
+        return body
+    again, rest = parts
+    # A = again A | rest is again* rest. Without a rest it never ends, which is found out later.
+    return seq(Repeat(either(*again), 0, None), either(*rest)) if rest else body
+
+
+def _split(name: str, node: Node) -> tuple[list[Node], list[Node]] | None:
+    """What comes before the rule's own name at the end, and what goes without it. None: not of this form."""
+    if name not in refs(node):
+        return [], [node]
+    match node:
+        case Ref():
+            return [EMPTY], []
+        case Seq(items):
+            if any(name in refs(item) for item in items[:-1]):
+                return None
+            last = _split(name, items[-1])
+            if last is None:
+                return None
+            return [seq(*items[:-1], a) for a in last[0]], [seq(*items[:-1], r) for r in last[1]]
+        case Either(options):
+            parts = [_split(name, option) for option in options]
+            if any(part is None for part in parts):
+                return None
+            known = [part for part in parts if part is not None]
+            return [a for p in known for a in p[0]], [r for p in known for r in p[1]]
+        case Repeat(item, 0, 1):
+            inner = _split(name, item)
+            return None if inner is None else (inner[0], [*inner[1], EMPTY])
+    return None
+
+
+def regular_names(rules: Rules) -> frozenset[str]:
+    """Rules that do not lead back to themselves, and use only such rules. Raises GrammarError if one is too deep."""
+    depths: dict[str, int] = {}
+    used = {name: frozenset(refs(body)) for name, body in rules.items()}
+    for name in settled(used, lambda name, found: used[name] <= found):
+        depths[name] = _depth(rules[name], depths)
+        if depths[name] > MAX_DEPTH:
+            raise GrammarError(f"rule {name} is nested more than {MAX_DEPTH} deep")
+    return frozenset(depths)
+
+
+def _depth(node: Node, depths: dict[str, int]) -> int:
+    if isinstance(node, Ref):
+        return depths[node.name]
+    inner = [_depth(child, depths) for child in children(node)]
+    return max(inner, default=0) + (len(inner) > 1 or isinstance(node, Repeat))
+
+
+def check_ends(rules: Rules) -> None:
+    """Raise unless some finite text matches root."""
+    used = {name: frozenset(refs(body)) for name, body in rules.items()}
+    if "root" not in settled(used, lambda name, ending: _can_end(rules[name], ending)):
+        raise GrammarError("no text matches the grammar: root always leads back to itself")
+
+
+def _can_end(node: Node, ending: Set[str]) -> bool:
+    match node:
+        case Ref(name):
+            return name in ending
+        case Either(options):
+            return any(_can_end(option, ending) for option in options)
+        case Repeat(item, least):
+            return least == 0 or _can_end(item, ending)
+    return all(_can_end(child, ending) for child in children(node))

@@ -1,0 +1,1 @@
+"""Prefix + suffix → a prompt in the model's own layout, or ranked middles."""

@@ -1,0 +1,228 @@
+"""Prompt + suffix → the token prompt a model was trained to fill in: its own tokens, in its own order.
+
+    BOS  snippets of other files  PRE before SUF after MID typed      PSM, as most models know it
+    BOS  snippets of other files  SUF after PRE before MID            SPM, the suffix first
+
+`typed` is the line that is being typed. Left of the cursor or behind MID it means the same to the model: a middle
+that began with it. Behind MID, one more typed character leaves everything before it as it was, cached.
+"""
+
+from typing import NamedTuple
+
+from segue.engine.infill.infill_room import split
+from segue.engine.seam import FimTokens, Vocab
+from segue.engine.tokens import prompt_tokens, text_tokens
+from segue.errors import InvalidField, PromptTooLong
+from segue.types import Infill, Prompt, Share, Snippet, Split
+
+Layout = tuple[str, ...]  # names of markers (upper case) and of texts
+
+PSM: Layout = ("PRE", "before", "typed", "SUF", "after", "MID")
+PSM_LINE: Layout = ("PRE", "before", "SUF", "after", "MID", "typed")
+SPM: Layout = ("SUF", "after", "PRE", "before", "typed", "MID")
+# The FIM paper's second variant: to the model it is PSM with an empty prefix.
+SPM_INSIDE: Layout = ("PRE", "SUF", "after", "MID", "before", "typed")
+
+
+class Family(NamedTuple):
+    has_psm: bool = True  # else it was trained on the suffix first only
+    spm: Layout = SPM
+    repo_end: str = "\n"  # what stands between the name of the repository and the first file
+
+
+_ANY = Family()  # Qwen, CodeGemma, DeepSeek, GLM, and whatever a GGUF names as its FIM tokens
+_BIGCODE = Family(spm=SPM_INSIDE, repo_end="")
+_SUFFIX_FIRST = Family(has_psm=False)
+
+# By the spelling of the prefix token.
+FAMILIES: dict[bytes, Family] = {
+    b"<fim_prefix>": _BIGCODE,  # StarCoder, StarCoder 2, Granite, StableCode
+    b"<fim-prefix>": _BIGCODE,  # SantaCoder
+    b"<PRE>": Family(spm=SPM_INSIDE),  # CodeLlama
+    b"[PREFIX]": _SUFFIX_FIRST,  # Codestral, which has no middle token
+    b"<[fim-prefix]>": _SUFFIX_FIRST,  # Seed-Coder
+}
+
+# Tokens that end a middle though neither the GGUF nor llama.cpp says so.
+_ENDS = ("<|file_separator|>", "<file_sep>", "<filename>", "<EOT>", "▁<EOT>")
+_SHORT_SUFFIX = 32  # tokens that may as well be read again at every keystroke
+
+
+class Laid(NamedTuple):
+    tokens: list[int]
+    split: Split
+    text: str  # what the caller gave as the prompt
+
+
+def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: int) -> Laid:
+    """The token prompt of at most `room` tokens; what is far from the cursor is dropped if need be."""
+    family = _family(vocab, fim)
+    after = prompt_tokens(_as_text(infill.suffix), vocab, "suffix", is_start=False)
+    opening = _opening(prompt, vocab)
+    before, typed = _around_line(prompt, vocab)
+    if opening and before[:1] == opening:
+        del before[0]  # the caller's tokens brought their own
+    layout = _layout(family, infill, len(after))
+    repo, files, current = _surroundings(infill, vocab, fim, family)
+
+    room -= _checked_size(len(opening) + len(repo) + len(current) + 3, room)
+    kept = split(len(before) + len(typed), len(after), [len(file) for file in files], room)
+    given = sum(map(len, files))
+    prefix = (before + typed)[len(before) + len(typed) - kept.prefix :]
+    files = files[len(files) - kept.snippets :]
+    at = max(0, len(prefix) - len(typed))
+    parts = {"before": prefix[:at], "typed": prefix[at:], "after": after[: kept.suffix]}
+    division = Split(
+        Share(len(prefix), len(before) + len(typed)),
+        Share(kept.suffix, len(after)),
+        Share(sum(map(len, files)), given),
+    )
+
+    for name, marker in (("PRE", fim.prefix), ("SUF", fim.suffix), ("MID", fim.middle)):
+        parts[name] = [] if marker is None else [marker]
+    head = [opening, repo if files or infill.repo else [], *files, current]
+    tokens = [token for part in (*head, *(parts[name] for name in layout)) for token in part]
+    return Laid(tokens, division, _text(prompt, vocab))
+
+
+def end_tokens(vocab: Vocab, fim: FimTokens) -> frozenset[int]:
+    """What ends a middle besides the model's usual ends: any token that belongs around one."""
+    around = (fim.prefix, fim.suffix, fim.middle, fim.pad, fim.repo, fim.file_sep)
+    named = (_control(vocab, spelling) for spelling in _ENDS)
+    return vocab.end_tokens | {t for t in (*around, *named) if t is not None}
+
+
+def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> Laid:
+    """For models without FIM tokens: snippets are text in front of the prompt, the suffix is not there."""
+    is_text = bool(prompt.parts) and isinstance(prompt.parts[0], str)
+    opening = _opening(prompt, vocab) if is_text else []
+    snippets = infill.snippets
+    files = [text_tokens(vocab, _block(infill, snippet), False) for snippet in snippets]
+    current = text_tokens(vocab, _heading(infill), False) if _is_named(infill) else []
+    bare = Prompt(prompt.parts, add_special=False, parse_special=prompt.parse_special)
+    before = prompt_tokens(bare, vocab, is_start=not current)
+    room -= _checked_size(len(opening) + len(current), room)
+    kept = split(len(before), 0, [len(file) for file in files], room)
+    given = len(before), sum(map(len, files))
+    before = before[len(before) - kept.prefix :]
+    files = files[len(files) - kept.snippets :]
+    division = Split(
+        Share(len(before), given[0]), Share(0, 0), Share(sum(map(len, files)), given[1])
+    )
+    tokens = [token for part in (opening, *files, current, before) for token in part]
+    return Laid(tokens, division, _text(prompt, vocab))
+
+
+# --- the order ----------------------------------------------------------------------------------
+
+
+def _family(vocab: Vocab, fim: FimTokens) -> Family:
+    if fim.middle is None:
+        return _SUFFIX_FIRST
+    spelling = vocab.piece(fim.prefix).replace("▁".encode(), b"").strip()
+    return FAMILIES.get(spelling, _ANY)
+
+
+def _layout(family: Family, infill: Infill, num_after: int) -> Layout:
+    if infill.order == "psm" and not family.has_psm:
+        raise InvalidField(
+            "infill_order must be spm or left out: this model knows the suffix first only",
+            "infill_order",
+        )
+    if infill.order == "spm" or not family.has_psm:
+        return family.spm
+    return PSM if infill.order == "psm" or num_after <= _SHORT_SUFFIX else PSM_LINE
+
+
+# --- the pieces ---------------------------------------------------------------------------------
+
+
+def _as_text(prompt: Prompt) -> Prompt:
+    """A marker spelled out in a source file is not the marker."""
+    return Prompt(prompt.parts, add_special=False, parse_special=False)
+
+
+def _opening(prompt: Prompt, vocab: Vocab) -> list[int]:
+    """BOS comes first of all."""
+    is_wanted = prompt.add_special and vocab.adds_bos
+    return [vocab.bos] if is_wanted and vocab.bos is not None else []
+
+
+def _checked_size(num_fixed: int, room: int) -> int:
+    if room <= num_fixed:
+        raise PromptTooLong(
+            f"the context has room for {max(room, 0)} tokens of prompt, but the names of files and "
+            f"the model's own markers take {num_fixed}",
+            "prompt",
+        )
+    return num_fixed
+
+
+def _around_line(prompt: Prompt, vocab: Vocab) -> tuple[list[int], list[int]]:
+    """The prompt up to the last line with something in it, and the rest: new lines alone move nothing."""
+    parts = prompt.parts
+    last = parts[-1] if parts else ""
+    if not isinstance(last, str):
+        return prompt_tokens(_as_text(prompt), vocab), []
+    at = last.rfind("\n", 0, len(last.rstrip())) + 1
+    before = prompt_tokens(_as_text(Prompt((*parts[:-1], last[:at]))), vocab)
+    return before, text_tokens(vocab, last[at:], is_start=not before)
+
+
+def _surroundings(
+    infill: Infill, vocab: Vocab, fim: FimTokens, family: Family
+) -> tuple[list[int], list[list[int]], list[int]]:
+    """The repository's name, the snippets, and what announces the file that is filled in."""
+
+    def read(text: str) -> list[int]:
+        return text_tokens(vocab, text, is_start=False)
+
+    snippets, separator = infill.snippets, fim.file_sep
+    if separator is None:
+        blocks = [read(_block(infill, snippet)) for snippet in snippets]
+        return [], blocks, read(_heading(infill)) if _is_named(infill) else []
+    repo, folder = [], infill.repo
+    if fim.repo is not None and (snippets or infill.repo):
+        repo, folder = [fim.repo, *read((infill.repo or "repository") + family.repo_end)], ""
+    files = [[separator, *read(f"{_path(folder, s.filename)}\n{_ended(s.text)}")] for s in snippets]
+    path = _path(folder, infill.filename)
+    current = [separator, *read(f"{path}\n")] if _is_named(infill) else []
+    return repo, files, current
+
+
+def _is_named(infill: Infill) -> bool:
+    """Whether the file that is filled in is announced: to tell it from others, or because it has a name."""
+    return bool(infill.snippets or infill.repo or infill.filename)
+
+
+def _block(infill: Infill, snippet: Snippet) -> str:
+    return f"--- {_path(infill.repo, snippet.filename)} ---\n{_ended(snippet.text)}"
+
+
+def _heading(infill: Infill) -> str:
+    return f"--- {_path(infill.repo, infill.filename)} ---\n"
+
+
+def _path(repo: str, filename: str) -> str:
+    """Where no token names the repository, the names of its files do."""
+    name = filename or "untitled"
+    return f"{repo}/{name}" if repo else name
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _text(prompt: Prompt, vocab: Vocab) -> str:
+    pieces = (
+        part.encode(errors="replace")
+        if isinstance(part, str)
+        else b"".join(vocab.piece(token) for token in part)
+        for part in prompt.parts
+    )
+    return b"".join(pieces).decode(errors="replace")
+
+
+def _control(vocab: Vocab, spelling: str) -> int | None:
+    tokens = vocab.tokenize(spelling, False, True)
+    return tokens[0] if len(tokens) == 1 and vocab.is_control(tokens[0]) else None

@@ -1,0 +1,1 @@
+"""The worker process, its supervisor, and the fleet of models."""

@@ -1,0 +1,112 @@
+"""What parent and worker say to each other: msgpack, each message behind its length in four bytes."""
+
+import socket
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from segue.types import CompletionRequest, Event, ModelInfo, Stats
+
+# --- parent → worker ------------------------------------------------------------------------------
+
+
+class Submit(Struct, frozen=True, tag=True, array_like=True):
+    request: CompletionRequest
+
+
+class Cancel(Struct, frozen=True, tag=True, array_like=True):
+    request_id: str
+
+
+class Tokenize(Struct, frozen=True, tag=True, array_like=True):
+    call: int
+    text: str
+    add_special: bool
+    parse_special: bool
+
+
+class GetPieces(Struct, frozen=True, tag=True, array_like=True):
+    call: int
+    tokens: list[int]
+
+
+class GetStats(Struct, frozen=True, tag=True, array_like=True):
+    call: int
+
+
+class Ping(Struct, frozen=True, tag=True, array_like=True):
+    """Answered with a Pong, whatever the worker is busy with."""
+
+
+WorkerMessage = Submit | Cancel | Tokenize | GetPieces | GetStats | Ping
+
+# --- worker → parent ------------------------------------------------------------------------------
+
+
+class Ready(Struct, frozen=True, tag=True, array_like=True):
+    info: ModelInfo
+
+
+class LoadFailed(Struct, frozen=True, tag=True, array_like=True):
+    code: str
+    message: str
+
+
+class StepEvents(Struct, frozen=True, tag=True, array_like=True):
+    """All events of one step, each with the id of its request."""
+
+    events: list[tuple[str, Event]]
+
+
+class Answer(Struct, frozen=True, tag=True, array_like=True):
+    """To a call; one of the values is set."""
+
+    call: int
+    tokens: list[int] | None = None
+    pieces: list[bytes] | None = None
+    stats: Stats | None = None
+    error: tuple[str, str, str | None] | None = None  # code, message, param
+
+
+class Pong(Struct, frozen=True, tag=True, array_like=True):
+    """How long each thread has been at what it does now; 0 while it waits for work."""
+
+    step_s: float
+    inbox_s: float
+
+
+Report = Ready | LoadFailed | StepEvents | Answer | Pong
+
+HEADER_BYTES = 4
+_encoder = msgspec.msgpack.Encoder()
+orders = msgspec.msgpack.Decoder(WorkerMessage)
+reports = msgspec.msgpack.Decoder(Report)
+
+M = TypeVar("M")
+
+
+def frame(message: WorkerMessage | Report) -> bytes:
+    body = _encoder.encode(message)
+    return len(body).to_bytes(HEADER_BYTES, "little") + body
+
+
+def receive(sock: socket.socket, decoder: msgspec.msgpack.Decoder[M]) -> M | None:
+    """The next message, or None once the other side is gone."""
+    header = _read(sock, HEADER_BYTES)
+    body = None if header is None else _read(sock, int.from_bytes(header, "little"))
+    return None if body is None else decoder.decode(body)
+
+
+def _read(sock: socket.socket, size: int) -> bytearray | None:
+    data = bytearray(size)
+    view, got = memoryview(data), 0
+    while got < size:
+        try:
+            count = sock.recv_into(view[got:])
+        except OSError:
+            return None
+        if not count:
+            return None
+        got += count
+    return data

@@ -1,0 +1,371 @@
+"""The parent's side of a worker process: an Engine that starts it, watches it and starts it again.
+
+When the worker dies, every open request ends with EngineDied at once, and new ones are refused with Unavailable
+until the next worker is ready. Requests are never replayed: nobody knows how far they got.
+
+A worker that hangs is made to die: it is asked all the time how long its threads have been at one piece of work.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import multiprocessing
+import signal
+import socket
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from multiprocessing.process import BaseProcess
+
+import msgspec
+
+from segue.engine.process import worker
+from segue.engine.process.messages import (
+    HEADER_BYTES,
+    Answer,
+    Cancel,
+    GetPieces,
+    GetStats,
+    LoadFailed,
+    Ping,
+    Pong,
+    Ready,
+    Report,
+    StepEvents,
+    Submit,
+    Tokenize,
+    WorkerMessage,
+    frame,
+    reports,
+)
+from segue.engine.process.suspects import Suspects
+from segue.engine.seam import Loader
+from segue.errors import BY_CODE, EngineDied, EngineFault, ModelUnavailable, Unavailable
+from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
+
+log = logging.getLogger("segue.supervisor")
+
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 4.0  # between workers that load well and die of what they are asked
+LONGEST_LOADING_PAUSE_S = 60.0  # between workers that do not get so far
+_STEADY_S = 30.0  # a worker that lived this long is not part of a crash loop
+_STATS_PATIENCE_S = 1.0  # figures are told between steps; a long one must not make us look dead
+_DIED_RETRY_S = 1.0
+DEFAULT_STEP_TIMEOUT_S = 120.0
+
+
+class _Mailbox:
+    """One open request and its events that nobody has read yet."""
+
+    def __init__(self, request: CompletionRequest) -> None:
+        self.request = request
+        self._events: list[Event] = []
+        self._wakeup: asyncio.Future[None] | None = None
+
+    def put(self, event: Event) -> None:
+        self._events.append(event)
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+    async def take(self) -> list[Event]:
+        if not self._events:
+            self._wakeup = asyncio.get_running_loop().create_future()
+            await self._wakeup
+        events, self._events = self._events, []
+        return events
+
+
+class Supervisor:
+    def __init__(
+        self, loader: Loader, chunk_rows: int, step_timeout_s: float = DEFAULT_STEP_TIMEOUT_S
+    ) -> None:
+        self._loader = loader
+        self._chunk_rows = chunk_rows
+        self._step_timeout_s = step_timeout_s
+        self._process: BaseProcess | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._living: asyncio.Task[None] | None = None
+        self._info: ModelInfo | None = None
+        self._is_ready = False
+        self._has_loaded = False  # this worker, whether or not it is still well
+        self._is_closing = False
+        self._is_closed = asyncio.Event()
+        self._open: dict[str, _Mailbox] = {}
+        self._nothing_open = asyncio.Event()
+        self._nothing_open.set()
+        self._suspects = Suspects()
+        self._num_unanswered = 0  # pings since the worker last said anything
+        self._stats = Stats()
+        self._calls: dict[int, asyncio.Future[Answer]] = {}
+        self._call_ids = itertools.count()
+        self._num_restarts = 0
+        self._retry_at = 0.0
+
+    async def start(self) -> None:
+        """Start the worker and wait until its model is loaded. Raises what kept it from loading."""
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._living = asyncio.create_task(self._live(ready))
+        try:
+            await ready
+        except BaseException:
+            await self.close()
+            raise
+
+    @property
+    def info(self) -> ModelInfo:
+        if self._info is None:
+            raise Unavailable("the model is still loading", retry_after_s=1.0)
+        return self._info
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._open
+
+    @property
+    def is_ready(self) -> bool:
+        return self._is_ready
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    # --- Engine -----------------------------------------------------------------------------------
+
+    async def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
+        self._check_ready()
+        order = frame(Submit(request))
+        mailbox = self._open[request.request_id] = _Mailbox(request)
+        self._nothing_open.clear()
+        self._write(order)
+        is_over = False
+        try:
+            while not is_over:
+                for event in await mailbox.take():
+                    is_over = isinstance(event, Done | Failed)
+                    if is_over:
+                        self._forget(mailbox)
+                    yield event
+        finally:
+            if self._forget(mailbox) and self._is_ready:
+                self._send(Cancel(request.request_id))
+
+    async def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        answer = await self._call(
+            lambda call: Tokenize(call, text, add_special, parse_special),
+        )
+        return answer.tokens or []
+
+    async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
+        answer = await self._call(lambda call: GetPieces(call, list(tokens)))
+        return answer.pieces or []
+
+    async def stats(self) -> Stats:
+        """As of now, or the last known during a step that takes long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STATS_PATIENCE_S):
+                answer = await self._call(GetStats)
+            if answer.stats is None:
+                raise EngineFault("the worker answered without figures")
+            self._stats = answer.stats
+        return msgspec.structs.replace(self._stats, restarts=self._num_restarts)
+
+    async def close(self, drain_s: float = 0.0) -> None:
+        """May be called again while it drains, to end it sooner."""
+        self._is_closing = True
+        if drain_s > 0 and self._is_ready:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._nothing_open.wait(), drain_s)
+        self._end_all(Failed(Unavailable.code, "the server is shutting down"))
+        self._is_closed.set()
+        if self._writer is not None:
+            self._writer.close()  # the worker ends when its socket does
+        if self._living is not None:
+            await asyncio.wait([self._living])
+
+    # --- one worker after another -----------------------------------------------------------------
+
+    async def _live(self, ready: asyncio.Future[None]) -> None:
+        pause_s = 0.0
+        while not self._is_closed.is_set():
+            begun, self._has_loaded = time.monotonic(), False
+            try:
+                await self._one_life(ready)
+            except Exception as error:
+                if not ready.done():  # the first start failed: that is the caller's to tell
+                    ready.set_exception(error)
+                    return
+                log.error("the worker could not be started: %s", error)
+            if self._is_closed.is_set():
+                return
+            pause_s = next_pause(pause_s, time.monotonic() - begun, self._has_loaded)
+            self._num_restarts += 1
+            self._retry_at = time.monotonic() + pause_s
+            log.info("starting the worker again in %.1f s", pause_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_closed.wait(), pause_s)
+
+    async def _one_life(self, ready: asyncio.Future[None]) -> None:
+        ours, theirs = socket.socketpair()
+        process = multiprocessing.get_context("spawn").Process(
+            target=worker.main,
+            args=(theirs, self._loader, self._chunk_rows, log.getEffectiveLevel()),
+            name="segue-worker",
+            daemon=True,
+        )
+        self._process = process
+        reader, self._writer = await asyncio.open_connection(sock=ours, limit=2**20)
+        watching = asyncio.create_task(self._watch(process))
+        try:
+            await asyncio.to_thread(process.start)
+            theirs.close()
+            while (report := await _read_report(reader)) is not None:
+                self._num_unanswered = 0
+                self._take(report, ready)
+            if not ready.done():
+                await asyncio.to_thread(_reap, process)
+                how = _ending(process.exitcode)
+                raise ModelUnavailable(f"loading the model {how}")
+        finally:
+            watching.cancel()
+            theirs.close()
+            self._is_ready = False
+            self._writer.close()
+            self._bury()
+            await asyncio.to_thread(_reap, process)
+            if not self._is_closing:
+                log.error("the worker %s", _ending(process.exitcode))
+
+    async def _watch(self, process: BaseProcess) -> None:
+        """Ask for a sign of life, and end a worker that gives none. Loading may take any time."""
+        interval_s = min(max(self._step_timeout_s / 4, 0.05), 1.0)
+        while True:
+            await asyncio.sleep(interval_s)
+            if not self._is_ready:
+                continue
+            # Counted, not timed: if it was our own loop that stood still, only one ping is missing.
+            if self._num_unanswered * interval_s > self._step_timeout_s:
+                log.error("the worker does not answer for %.1f s: ended", self._step_timeout_s)
+                process.kill()
+                return
+            self._num_unanswered += 1
+            self._send(Ping())
+
+    def _check_pulse(self, pong: Pong) -> None:
+        busy_s = max(pong.step_s, pong.inbox_s)
+        if busy_s > self._step_timeout_s and self._is_ready and self._process is not None:
+            what = "a step" if pong.step_s >= pong.inbox_s else "preparing a request"
+            log.error("%s has taken %.1f s: the worker is ended", what, busy_s)
+            self._is_ready = False
+            self._process.kill()
+
+    def _bury(self) -> None:
+        """Tell everybody who waited for the worker, and name those it may have died of."""
+        if self._is_closing:
+            message = "the server is shutting down"
+            self._end_all(Failed(Unavailable.code, message))
+            return
+        for request_id in self._suspects.crashed(box.request for box in self._open.values()):
+            log.error("request %s was running at two crashes in a row", request_id)
+        message = "the model process ended unexpectedly; it is being started again"
+        self._end_all(Failed(EngineDied.code, message, retry_after_s=_DIED_RETRY_S))
+
+    def _take(self, report: Report, ready: asyncio.Future[None]) -> None:
+        match report:
+            case StepEvents(events):
+                for request_id, event in events:
+                    mailbox = self._open.get(request_id)
+                    if mailbox is not None:
+                        mailbox.put(event)
+            case Pong():
+                self._check_pulse(report)
+            case Answer(call):
+                future = self._calls.pop(call, None)
+                if future is not None and not future.done():
+                    future.set_result(report)
+            case Ready(info):
+                self._info, self._is_ready, self._has_loaded = info, True, True
+                if not ready.done():
+                    ready.set_result(None)
+            case LoadFailed(code, message):
+                raise BY_CODE.get(code, ModelUnavailable)(message)
+
+    def _end_all(self, failed: Failed) -> None:
+        for mailbox in self._open.values():
+            mailbox.put(failed)
+        self._open.clear()
+        self._nothing_open.set()
+        for future in self._calls.values():
+            if not future.done():
+                future.set_exception(EngineDied(failed.message, retry_after_s=_DIED_RETRY_S))
+        self._calls.clear()
+
+    def _forget(self, mailbox: _Mailbox) -> bool:
+        """Whether it was still open."""
+        request_id = mailbox.request.request_id
+        if self._open.get(request_id) is not mailbox:
+            return False
+        del self._open[request_id]
+        if not self._open:
+            self._nothing_open.set()
+        return True
+
+    def _check_ready(self) -> None:
+        if not self._is_ready or self._is_closing:
+            wait_s = max(1.0, self._retry_at - time.monotonic())
+            what = "shutting down" if self._is_closing else "starting the model"
+            raise Unavailable(f"the server is {what}; try again soon", retry_after_s=wait_s)
+
+    def _send(self, order: WorkerMessage) -> None:
+        self._write(frame(order))
+
+    def _write(self, data: bytes) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(data)
+
+    async def _call(self, order: Callable[[int], WorkerMessage]) -> Answer:
+        self._check_ready()
+        call = next(self._call_ids)
+        future = self._calls[call] = asyncio.get_running_loop().create_future()
+        self._send(order(call))
+        try:
+            answer: Answer = await future
+        finally:
+            self._calls.pop(call, None)
+        if answer.error is not None:
+            code, message, param = answer.error
+            raise BY_CODE.get(code, EngineFault)(message, param)
+        return answer
+
+
+def next_pause(last_s: float, lived_s: float, has_loaded: bool) -> float:
+    """How long to wait before the next worker: doubled each time, so that no loop hammers the machine."""
+    if lived_s > _STEADY_S:
+        return FIRST_PAUSE_S
+    longest = LONGEST_PAUSE_S if has_loaded else LONGEST_LOADING_PAUSE_S
+    return min(max(last_s * 2, FIRST_PAUSE_S), longest)
+
+
+async def _read_report(reader: asyncio.StreamReader) -> Report | None:
+    try:
+        header = await reader.readexactly(HEADER_BYTES)
+        body = await reader.readexactly(int.from_bytes(header, "little"))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    report: Report = reports.decode(body)
+    return report
+
+
+def _reap(process: BaseProcess) -> None:
+    """Wait for a process whose socket is closed; it has a second to go by itself."""
+    if process.pid is None:
+        return
+    process.join(1.0)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def _ending(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    return f"ended with exit code {exit_code}"

@@ -1,0 +1,1 @@
+"""One request as sequences and events."""

@@ -1,0 +1,279 @@
+"""One request in the engine: its sequences, and the events that tell its story in order."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from segue.engine.constraints.constraint import Grammar
+from segue.engine.request.detokenizer import decode
+from segue.engine.request.output import Output, Shown
+from segue.engine.request.sequence import Sequence
+from segue.engine.sampling.sampler import Sampler
+from segue.engine.sampling.token_rules import TokenRules
+from segue.engine.seam import Capabilities, Vocab
+from segue.types import (
+    Cause,
+    CompletionRequest,
+    Delta,
+    Done,
+    Event,
+    Finished,
+    InfillMethod,
+    Progress,
+    Prompted,
+    Reason,
+    Split,
+    TokenScore,
+    Usage,
+)
+
+REASONS: dict[Cause, Reason] = {
+    "eos": "stop",
+    "stop_text": "stop",
+    "stop_token": "stop",
+    "max_tokens": "length",
+    "context": "length",
+    "indent": "length",
+    "time": "length",
+    "constraint": "stop",
+    "dead_end": "error",
+}
+
+
+@dataclass(frozen=True)
+class InfillPrompts:
+    """How the prompts of an infill request were made; lists have an entry a prompt."""
+
+    way: InfillMethod | None
+    texts: list[str]  # what to echo: the tokens hold more than the caller's prompt
+    splits: list[Split]
+
+
+class Job:
+    """With best_of > n the candidates of a prompt stay silent until the best of them are known."""
+
+    def __init__(
+        self,
+        request: CompletionRequest,
+        prompts: list[list[int]],
+        seed: int,
+        vocab: Vocab,
+        capabilities: Capabilities,
+        rules: TokenRules,
+        num_dropped: list[int],
+        grammar: Grammar | None = None,
+        filling: InfillPrompts | None = None,
+    ) -> None:
+        self.request = request
+        self._num_dropped = num_dropped  # of each prompt
+        self.seed = seed
+        self.rules = rules
+        self._grammar = grammar
+        self._filling = filling
+        self._vocab = vocab
+        self._context_length = capabilities.context_length
+        self._is_ranked = request.num_candidates > request.n
+        self.sequences: list[Sequence] = []
+        for index, prompt in enumerate(prompts):
+            self.sequences.extend(self._candidates(index, prompt, capabilities.vocab_size))
+        self._num_open = len(self.sequences)
+        self._held: dict[Sequence, list[Event]] = {}
+        self._usage = Usage(sum(map(len, prompts)), 0, 0)
+
+    @property
+    def is_over(self) -> bool:
+        return self._num_open == 0
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether drawn tokens are scored: to report them or to rank candidates by them."""
+        return self.request.logprobs is not None or self._is_ranked
+
+    @property
+    def num_candidates(self) -> int:
+        """Drawn for each prompt."""
+        return self.request.num_candidates
+
+    def take_more(self) -> list[Sequence]:
+        """Sequences that follow from what the finished ones have shown."""
+        return []
+
+    def _candidates(self, index: int, prompt: list[int], vocab_size: int) -> list[Sequence]:
+        request = self.request
+        wanted = self._num_wanted(index, len(prompt))
+        made: list[Sequence] = []
+        for candidate in range(self.num_candidates if wanted else 1):
+            sampler = Sampler(
+                request.sampling,
+                self.seed,
+                candidate,
+                vocab_size,
+                self.rules,
+                request.post_sampling_probs and request.logprobs is not None,
+            )
+            sampler.start(prompt)
+            made.append(
+                Sequence(
+                    request.request_id,
+                    index,
+                    candidate,
+                    prompt,
+                    wanted,
+                    sampler,
+                    Output(
+                        request.stop,
+                        request.sampling.min_tokens,
+                        request.min_indent,
+                        request.include_stop,
+                    ),
+                    None if candidate else request.prompt_logprobs,
+                    self._salt,
+                    made[0] if made else None,
+                    request.time_limit_s,
+                    self._grammar.guide() if self._grammar else None,
+                )
+            )
+        return made
+
+    def _num_wanted(self, index: int, num_prompt: int) -> int:
+        room = self._context_length - num_prompt
+        wanted = self.request.max_tokens
+        return room if wanted is None else min(wanted, room)
+
+    @property
+    def _salt(self) -> str | None:
+        return self.request.cache_salt if self.request.use_cache else None
+
+    # --- the story -------------------------------------------------------------------------------
+
+    def read(self, leader: Sequence, now: float) -> list[Event]:
+        """So much of the prompt has been computed."""
+        if not self.request.report_progress or leader.leader is not None:
+            return []
+        return [
+            Progress(
+                leader.prompt_index,
+                min(leader.computed, leader.num_prompt),
+                leader.num_prompt,
+                leader.num_cached,
+                now - (leader.prompt_started_s or now),
+            )
+        ]
+
+    def prompted(self, leader: Sequence, now: float) -> list[Event]:
+        """The prompt has been read. With max_tokens 0 that is all there was to do."""
+        index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
+        self._add_usage(cached=leader.num_cached)
+        shows_text = self.request.echo or self.request.logprobs is not None
+        return [
+            *self.read(leader, now),
+            Prompted(
+                index,
+                tuple(tokens),
+                leader.num_cached,
+                self._prompt_text(index, tokens) if shows_text else None,
+                self._prompt_scores(leader, tokens),
+                self._num_dropped[index],
+                now - (leader.prompt_started_s or now),
+                self._filling.way if self._filling else None,
+                self._filling.splits[index] if self._filling else None,
+            ),
+        ]
+
+    def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
+        if leader.scores is None:
+            return None
+        first = TokenScore(tokens[0], self._vocab.piece(tokens[0]), None, 0, ())
+        return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
+
+    def progressed(self, sequence: Sequence) -> list[Event]:
+        return self._tell(sequence, self._delta(sequence, sequence.output.take()))
+
+    def finished(self, sequence: Sequence) -> list[Event]:
+        """The sequence has a cause to end; the request ends with its last one."""
+        if sequence.cause is None:
+            raise RuntimeError("a sequence is finished only once it has a cause to end")
+        self._num_open -= 1
+        self._add_usage(completion=sequence.num_output)
+        cause = sequence.cause
+        if cause == "max_tokens" and self._ran_out_of_context(sequence):
+            cause = "context"
+        end = Finished(
+            self._choice(sequence.prompt_index, sequence.candidate),
+            REASONS[cause],
+            cause,
+            sequence.num_output,
+            sequence.stop,
+            sequence.prompt_s,
+            sequence.decode_s,
+        )
+        events = self._tell(sequence, [*self._delta(sequence, sequence.output.flush()), end])
+        if self.request.max_tokens == 0:
+            others = range(1, self.request.n)
+            events += [Finished(end.choice + i, end.reason, end.cause, 0) for i in others]
+        if self._is_ranked:
+            events += self._ranked(sequence.prompt_index)
+        if self.is_over:
+            events.append(Done(self._usage, self.seed))
+        return events
+
+    def _ran_out_of_context(self, sequence: Sequence) -> bool:
+        wanted = self.request.max_tokens
+        return wanted is None or sequence.num_output < wanted
+
+    def _delta(self, sequence: Sequence, shown: Shown | None) -> list[Event]:
+        if shown is None:
+            return []
+        scores = shown.scores if self.request.logprobs is not None else None
+        choice = self._choice(sequence.prompt_index, sequence.candidate)
+        return [Delta(choice, shown.text, shown.tokens, scores, sequence.decode_s)]
+
+    def _tell(self, sequence: Sequence, events: list[Event]) -> list[Event]:
+        if not self._is_ranked:
+            return events
+        self._held.setdefault(sequence, []).extend(events)
+        return []
+
+    def _ranked(self, prompt_index: int) -> list[Event]:
+        """Once every candidate of a prompt is over: the n with the highest mean log-probability."""
+        mates = [s for s in self.sequences if s.prompt_index == prompt_index]
+        if any(s.cause is None for s in mates):
+            return []
+        best = sorted(mates, key=lambda s: (-s.sum_logprob / max(s.num_output, 1), s.candidate))
+        events: list[Event] = []
+        for rank, sequence in enumerate(best[: self.request.n]):
+            choice = self._choice(prompt_index, rank)
+            events += [_renumbered(event, choice) for event in self._held[sequence]]
+        return events
+
+    def _choice(self, prompt_index: int, candidate: int) -> int:
+        return prompt_index * self.request.n + candidate
+
+    def _add_usage(self, completion: int = 0, cached: int = 0) -> None:
+        u = self._usage
+        self._usage = Usage(
+            u.prompt_tokens, u.completion_tokens + completion, u.cached_tokens + cached
+        )
+
+    def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
+        """As the caller wrote it: without the BOS or the space that the tokenizer puts in front."""
+        if self._filling is not None:
+            return self._filling.texts[prompt_index]
+        vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
+        has_bos = vocab.adds_bos and tokens[0] == vocab.bos
+        text = decode([vocab.piece(token) for token in tokens[has_bos:]])
+        written = "".join(part for part in parts if isinstance(part, str))
+        return written if text == " " + written else text
+
+    def text_piece(self, token: int) -> bytes:
+        """What a drawn token adds to the text: unless asked for, the token that ends it and control tokens nothing."""
+        if self.rules.cause(token) and not self.request.include_stop:
+            return b""
+        return self._vocab.piece(token) if self.request.show_special else self.rules.text(token)
+
+
+def _renumbered(event: Event, choice: int) -> Event:
+    match event:
+        case Delta() | Finished():
+            return msgspec.structs.replace(event, choice=choice)
+    return event

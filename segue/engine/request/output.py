@@ -1,0 +1,96 @@
+"""From the tokens of one choice to the text that may be shown of it.
+
+Scores travel with their text: a token's score is released once text from its place on is shown, and a token that
+a stop string swallowed whole is not reported. So the answer is the same however it was streamed.
+"""
+
+from typing import NamedTuple
+
+from segue.engine.request.detokenizer import Detokenizer
+from segue.engine.request.stops import IndentLimit, StopMatcher
+from segue.types import TokenScore
+
+
+class Shown(NamedTuple):
+    text: str
+    tokens: tuple[int, ...]
+    scores: tuple[TokenScore, ...]
+
+
+class Output:
+    def __init__(
+        self,
+        stops: tuple[str, ...],
+        min_tokens: int = 0,
+        min_indent: int = 0,
+        include_stop: bool = False,
+    ) -> None:
+        self._include_stop = include_stop
+        self._num_exempt = min_tokens  # tokens yet to come whose text is no stop
+        self._detokenizer = Detokenizer()
+        self._indent = IndentLimit(min_indent)
+        self._stops = StopMatcher(stops)
+        self._num_decoded = 0  # characters out of the detokenizer, held ones included
+        self._num_shown = 0
+        self._text: list[str] = []
+        self._tokens: list[int] = []
+        self._scores: list[tuple[int, TokenScore]] = []  # with the character each token starts at
+        self.stopped_by: str | None = None
+        self.is_dedented = False
+        self.num_known = 0  # bytes yet to come that the reader has already
+
+    def push(self, token: int, piece: bytes, score: TokenScore | None) -> None:
+        """One more token; `piece` is empty for those that have no text. Sets `stopped_by` on a match."""
+        self._tokens.append(token)
+        if score is not None:
+            self._scores.append((self._num_decoded, score))
+        known, self.num_known = self.num_known, max(0, self.num_known - len(piece))
+        self._show(self._detokenizer.push(piece[known:]))
+        self._num_exempt -= 1
+
+    def take(self) -> Shown | None:
+        """What became visible since the last call, or None if nothing did."""
+        ready = 0
+        while ready < len(self._scores) and self._scores[ready][0] < self._num_shown:
+            ready += 1
+        return self._release(ready) if self._text or ready else None
+
+    def flush(self) -> Shown | None:
+        """The choice is over: everything that is still held back, or None if nothing is."""
+        if not self._is_cut:
+            self._show(self._detokenizer.flush())
+        if self.stopped_by is None:
+            self._add(self._stops.flush())
+        if self._is_cut:
+            self._scores = [entry for entry in self._scores if entry[0] < self._num_shown]
+        is_left = self._text or self._tokens or self._scores
+        return self._release(len(self._scores)) if is_left else None
+
+    @property
+    def _is_cut(self) -> bool:
+        return self.stopped_by is not None or self.is_dedented
+
+    def _show(self, text: str) -> None:
+        text, self.is_dedented = self._indent.push(text)
+        if text:
+            self._num_decoded += len(text)
+            if self._num_exempt > 0:
+                shown = text
+            else:
+                shown, self.stopped_by = self._stops.push(text)
+                if self.stopped_by is not None and self._include_stop:
+                    shown += self.stopped_by
+            self._add(shown)
+
+    def _add(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self._num_shown += len(text)
+
+    def _release(self, num_scores: int) -> Shown:
+        scores = tuple(score for _, score in self._scores[:num_scores])
+        shown = Shown("".join(self._text), tuple(self._tokens), scores)
+        del self._scores[:num_scores]
+        self._text.clear()
+        self._tokens.clear()
+        return shown

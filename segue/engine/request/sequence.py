@@ -1,0 +1,163 @@
+"""One candidate text: its tokens, where they are in the KV, and how it ends.
+
+Few facts are stored, the rest is derived:
+
+    tokens      [ prompt ............ | output ...... ]
+    computed     -------------------->                   tokens whose KV is in the slot
+    pending                           <-------------->   what the next spans compute; 1 token while decoding
+"""
+
+from segue.engine.constraints.constraint import Guide
+from segue.engine.request.draft import Drafter
+from segue.engine.request.output import Output
+from segue.engine.sampling.sampler import Sampler
+from segue.engine.sampling.scores import Scores, empty, score
+from segue.engine.seam import Logits
+from segue.types import Cause, TokenScore
+
+
+class Sequence:
+    def __init__(
+        self,
+        request_id: str,
+        prompt_index: int,
+        candidate: int,
+        prompt: list[int],
+        max_tokens: int,
+        sampler: Sampler,
+        output: Output,
+        num_top: int | None,
+        salt: str | None,
+        leader: "Sequence | None",
+        time_limit_s: float | None = None,
+        guide: Guide | None = None,
+        score_from: int = 1,
+        watched: tuple[int, ...] = (),
+        is_probe: bool = False,
+    ) -> None:
+        self.request_id = request_id
+        self.prompt_index = prompt_index
+        self.candidate = candidate
+        self.tokens = list(prompt)
+        self.num_prompt = len(prompt)
+        self.max_tokens = max_tokens
+        self.sampler = sampler
+        self.output = output
+        self.salt = salt  # None: neither reads nor fills the prefix cache
+        self.leader = leader  # the candidate that computes the prompt for all candidates
+        self.time_limit_s = time_limit_s
+        self.guide = guide  # its way through the constraint
+        self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
+        self.score_from = score_from  # the first prompt token that gets a score
+        self.scores: Scores | None = None if num_top is None else empty(num_top)
+        self.watched = watched  # tokens whose chances to be the next one are noted at every place
+        self.chances: list[list[float]] = []
+        self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
+        self.drafter = Drafter()
+        self.slot: int | None = None
+        self.computed = 0
+        self.num_cached = 0
+        self.sum_logprob = 0.0
+        self.cause: Cause | None = None  # set once it is over
+        self.stop: str | int | None = None
+        self.prompt_started_s: float | None = None
+        self.first_token_s: float | None = None
+        self.last_token_s: float = 0.0
+        self.has_read_prompt = False
+
+    @property
+    def num_output(self) -> int:
+        return len(self.tokens) - self.num_prompt
+
+    @property
+    def num_pending(self) -> int:
+        return len(self.tokens) - self.computed
+
+    @property
+    def is_decoding(self) -> bool:
+        return self.has_read_prompt and self.num_pending == 1
+
+    @property
+    def awaits_mask(self) -> bool:
+        """Whether it cannot go on yet: what its constraint lets follow is still being found out."""
+        return self.guide is not None and not self.guide.is_ready
+
+    @property
+    def is_scoring(self) -> bool:
+        """Whether prompt rows must be turned into scores: until each token from the first on has one."""
+        return self.scores is not None and len(self.scores) < self.num_prompt - self.score_from
+
+    @property
+    def is_scoring_all(self) -> bool:
+        """Only scores of a whole prompt are shared by way of the prefix cache."""
+        return self.is_scoring and self.score_from == 1
+
+    def score_prompt(self, end: int, rows: Logits) -> Scores:
+        """The scores that these rows added: of the tokens after each, as far as those are of the prompt.
+
+        The rows are the last ones of a span that ends before position `end`.
+        """
+        if self.scores is None or self.num_top is None or not self.is_scoring:
+            return empty(0)
+        first = end - len(rows) + 1
+        targets = self.tokens[first : min(end + 1, self.num_prompt)]
+        added = score(rows[: len(targets)], targets, self.num_top)
+        self.scores = self.scores.joined(added)
+        return added
+
+    def scores_for(self, other: "Sequence") -> bool:
+        """Whether the scores of its prompt have all that the other's need."""
+        return (
+            self.num_top is not None and other.num_top is not None and self.num_top >= other.num_top
+        )
+
+    @property
+    def is_waiting_for_leader(self) -> bool:
+        return self.leader is not None and not self.leader.has_read_prompt
+
+    @property
+    def prompt_s(self) -> float:
+        """From its first prompt token computed to its first token out."""
+        end = self.first_token_s or self.last_token_s
+        return max(0.0, end - (self.prompt_started_s or end))
+
+    @property
+    def decode_s(self) -> float:
+        """From its first token out to its last."""
+        return max(0.0, self.last_token_s - (self.first_token_s or self.last_token_s))
+
+    def accept(
+        self, token: int, piece: bytes, drawn: TokenScore | None, cause: Cause | None, now: float
+    ) -> None:
+        """Append a drawn token, and find out whether it was the last. `cause`: it is, by itself."""
+        if self.first_token_s is None:
+            self.first_token_s = now
+        self.last_token_s = now
+        self.tokens.append(token)
+        self.sampler.push(token)
+        if drawn is not None and drawn.logprob is not None:
+            self.sum_logprob += drawn.logprob
+        self.output.push(token, piece, drawn)
+        if cause is not None:
+            self.cause, self.stop = cause, token if cause == "stop_token" else None
+        elif self.output.stopped_by is not None:
+            self.cause, self.stop = "stop_text", self.output.stopped_by
+        elif self.output.is_dedented:
+            self.cause = "indent"
+        elif self.guide is not None and self.guide.accept(token):
+            self.cause = "constraint"
+        elif self.num_output >= self.max_tokens:
+            self.cause = "max_tokens"
+        elif self._is_late and b"\n" in piece:
+            self.cause = "time"
+
+    @property
+    def _is_late(self) -> bool:
+        return self.time_limit_s is not None and self.decode_s > self.time_limit_s
+
+    def rewind(self) -> None:
+        """Its KV is gone; everything is computed again later, from tokens that stay as they are."""
+        self.slot = None
+        self.computed = 0
+        if self.is_scoring and self.num_top is not None:
+            self.scores = empty(self.num_top)

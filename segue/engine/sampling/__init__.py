@@ -1,0 +1,1 @@
+"""Logits → token: filters, penalties, biases and bans, the draw, and log-probabilities."""

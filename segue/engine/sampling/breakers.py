@@ -1,0 +1,60 @@
+"""Every way tokens can spell a text: one token that holds it, or one that ends in its beginning and then the rest."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+from segue.engine.sampling.dry import Breakers
+from segue.engine.seam import Vocab
+
+_MOST_REMEMBERED = 256
+
+Spelling = tuple[int, tuple[int, ...]]  # the first token, and those of the rest
+
+
+def find_breakers(texts: Iterable[str], vocab: Vocab) -> Breakers:
+    speller = _SPELLERS.get(vocab)
+    if speller is None:
+        speller = _SPELLERS[vocab] = _Speller(vocab)
+    found: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+    for text in texts:
+        for token, rest in speller.spellings(text, vocab):
+            found[token].add(rest)
+    return {token: frozenset(rests) for token, rests in found.items()}
+
+
+class _Speller:
+    """The pieces of a vocabulary, and what was found in them before: requests repeat their breakers."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        self._pieces = [vocab.piece(token) for token in range(vocab.size)]
+        self._by_last_byte: dict[int, list[int]] = defaultdict(list)
+        for token, piece in enumerate(self._pieces):
+            if piece:
+                self._by_last_byte[piece[-1]].append(token)
+        self._known: dict[str, list[Spelling]] = {}
+
+    def spellings(self, text: str, vocab: Vocab) -> list[Spelling]:
+        if text not in self._known:
+            if len(self._known) == _MOST_REMEMBERED:
+                self._known.clear()
+            self._known[text] = self._search(text.encode(errors="replace"), vocab)
+        return self._known[text]
+
+    def _search(self, text: bytes, vocab: Vocab) -> list[Spelling]:
+        whole = {token for token, piece in enumerate(self._pieces) if text in piece}
+        found: list[Spelling] = [(token, ()) for token in whole]
+        for size in range(1, len(text)):
+            heads = [
+                token
+                for token in self._by_last_byte.get(text[size - 1], ())
+                if self._pieces[token].endswith(text[:size]) and token not in whole
+            ]
+            rest = text[size:].decode(errors="replace")
+            if heads and "\ufffd" not in rest:  # a character cut in two has no tokens of its own
+                tail = tuple(vocab.tokenize(rest, False, False))
+                found += [(token, tail) for token in heads]
+        return found
+
+
+_SPELLERS: WeakKeyDictionary[Vocab, _Speller] = WeakKeyDictionary()

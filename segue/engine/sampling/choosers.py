@@ -1,0 +1,98 @@
+"""Ways to make the draw itself. Most draw by weight; some steer the text's surprise by what they drew before."""
+
+from typing import Protocol
+
+import numpy as np
+
+from segue.engine.sampling.candidates import Candidates, draw, top
+
+_MIROSTAT_LOOKS_AT = 100  # tokens, to estimate how fast probabilities fall with rank
+
+_LARGEST_MU = 1e6  # whatever tau and eta are
+
+
+class Chooser(Protocol):
+    def choose(self, candidates: Candidates, point: float) -> int:
+        """The index of the token drawn. May narrow or reweigh the candidates first."""
+
+
+class ByWeight:
+    def choose(self, candidates: Candidates, point: float) -> int:
+        if candidates.logits.size == 1:
+            return 0
+        return draw(candidates.weights(), point)
+
+
+class Mirostat:
+    """Basu et al., Mirostat: a feedback loop that holds the surprise of the text near `tau` bits.
+
+    `mu` is how much surprise the next token may bring. Version 2 cuts there; version 1 cuts at a rank
+    that would bring it if probabilities fell with rank as Zipf's law says.
+    """
+
+    def __init__(self, version: int, tau: float, eta: float, vocab_size: int) -> None:
+        self._version = version
+        self._tau = tau
+        self._eta = eta
+        self._vocab_size = vocab_size
+        self.mu = 2.0 * tau
+
+    def choose(self, candidates: Candidates, point: float) -> int:
+        if self._version == 1:
+            candidates.keep(top(candidates.logits, self._num_kept(candidates)))
+        else:
+            self._cut_surprising(candidates)
+        weights = candidates.weights()
+        index = draw(weights, point)
+        share = float(weights[index]) / float(weights.sum(dtype=np.float64))
+        error = -float(np.log2(share)) - self._tau
+        self.mu = min(max(self.mu - self._eta * error, -_LARGEST_MU), _LARGEST_MU)
+        return index
+
+    def _num_kept(self, candidates: Candidates) -> int:
+        falling = candidates.logits[top(candidates.logits, _MIROSTAT_LOOKS_AT)].astype(np.float64)
+        if falling.size < 2:
+            return 1
+        ranks = np.arange(1, falling.size)
+        steps = np.log((ranks + 1) / ranks)
+        exponent = float((steps * -np.diff(falling)).sum() / (steps * steps).sum())
+        excess = exponent - 1
+        if exponent <= 0:
+            return candidates.logits.size  # all alike
+        if abs(excess) < 1e-9:
+            spread = 1 / np.log(self._vocab_size)
+        else:
+            spread = excess / (1 - float(self._vocab_size) ** -excess)
+        bits = (self.mu + float(np.log2(spread))) / exponent
+        return max(int(2 ** min(bits, 30.0)), 1)
+
+    def _cut_surprising(self, candidates: Candidates) -> None:
+        total = float(candidates.weights().sum(dtype=np.float64))
+        floor = candidates.best + np.log(total) - self.mu * np.log(2)
+        likely = np.flatnonzero(candidates.logits >= np.float32(floor))
+        candidates.keep(likely if likely.size else top(candidates.logits, 1))
+
+
+class AdaptiveP:
+    """llama.cpp's adaptive-p: prefers tokens whose probability is near a target.
+
+    The target moves against the running mean of what was drawn, so that the mean comes out at `target`.
+    """
+
+    def __init__(self, target: float, decay: float) -> None:
+        self._target = min(target, 1.0)
+        self._decay = min(decay, 0.99)
+        self._total = 1 / (1 - self._decay)
+        self._sum = target * self._total
+
+    def choose(self, candidates: Candidates, point: float) -> int:
+        weights = candidates.weights()
+        share = weights / np.float32(weights.sum(dtype=np.float64))
+        aim = min(max(2 * self._target - self._sum / self._total, 0.0), 1.0)
+        distance = np.abs(share - np.float32(aim)) / np.float32(0.3)
+        wanted = np.float32(5.0) - 10 * distance * distance / (1 + distance)
+        candidates.replace(np.where(weights > 0, wanted, np.float32(-np.inf)))
+        index = draw(candidates.weights(), point)
+        self._sum = float(share[index]) + self._decay * self._sum
+        self._total = 1 + self._decay * self._total
+        return index

@@ -1,0 +1,147 @@
+"""The steps that look at one distribution only: each narrows or scales the candidates it is given.
+
+LogitBans tokens (−inf) are no candidates: they are never kept, counted or averaged over.
+"""
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.engine.sampling.candidates import Candidates, Weights, leading, top
+
+GREEDY_BELOW = 1e-7  # a temperature under which the likeliest token is taken
+_LOWEST = float(np.finfo(np.float32).min)
+_MOST_MERGED = 128  # infill compares each candidate with each
+
+
+def greedy(candidates: Candidates) -> None:
+    candidates.keep(top(candidates.logits, 1))
+
+
+def top_k(candidates: Candidates, count: int) -> None:
+    """The `count` likeliest."""
+    candidates.keep(top(candidates.logits, count))
+
+
+def top_p(candidates: Candidates, mass: float, min_keep: int) -> None:
+    """Holtzman et al., The Curious Case of Neural Text Degeneration: the nucleus, the fewest that hold `mass`."""
+    weights = candidates.weights()
+    total = float(weights.sum(dtype=np.float64))
+    candidates.keep(leading(weights, weights, mass * total, max(min_keep, 1)))
+
+
+def min_p(candidates: Candidates, ratio: float, min_keep: int) -> None:
+    """Nguyen et al., Turning Up the Heat: those at least `ratio` times as likely as the likeliest."""
+    floor = np.float32(candidates.best + np.log(ratio))
+    likely = np.flatnonzero(candidates.logits >= floor)
+    candidates.keep(likely if likely.size >= min_keep else top(candidates.logits, min_keep))
+
+
+def typical_p(candidates: Candidates, mass: float, min_keep: int) -> None:
+    """Meister et al., Locally Typical Sampling: tokens whose surprise is closest to the expected surprise.
+
+    So the likeliest one may go, when it says less than the text so far leads one to expect.
+    """
+    weights = candidates.weights()
+    total, entropy = _entropy(candidates, weights)
+    surprise = np.float32(np.log(total) + candidates.best) - candidates.logits
+    typicality = -np.abs(surprise - np.float32(entropy))
+    candidates.keep(leading(typicality, weights, mass * total, max(min_keep, 1)))
+
+
+def top_n_sigma(candidates: Candidates, count: float) -> None:
+    """Tang et al., Top-nσ: Not All Logits Are You Need.
+
+    Noise among logits is Gaussian; what stands within n deviations of the best is not noise.
+    """
+    possible = candidates.logits
+    if possible.min() == -np.inf:
+        possible = possible[possible > -np.inf]
+    floor = np.float32(candidates.best - count * float(possible.std(dtype=np.float64)))
+    candidates.keep(np.flatnonzero(candidates.logits >= floor))
+
+
+def xtc(candidates: Candidates, threshold: float, min_keep: int) -> None:
+    """Exclude Top Choices (p-e-w): of all tokens likelier than `threshold` only the least likely stays."""
+    total = float(candidates.weights().sum(dtype=np.float64))
+    floor = candidates.best + np.log(threshold * total) if threshold > 0 else _LOWEST
+    choices = np.flatnonzero(candidates.logits >= np.float32(max(floor, _LOWEST)))
+    num_possible = np.count_nonzero(candidates.logits > -np.inf)
+    if choices.size < 2 or num_possible - choices.size + 1 < min_keep:
+        return
+    likelihoods = candidates.logits[choices]
+    stays = np.flatnonzero(likelihoods == likelihoods.min())[-1]
+    is_kept = np.ones(candidates.logits.size, bool)
+    is_kept[np.delete(choices, stays)] = False
+    candidates.keep(np.flatnonzero(is_kept))
+
+
+def temperature(candidates: Candidates, value: float) -> None:
+    if value < GREEDY_BELOW:
+        greedy(candidates)
+    else:
+        candidates.scale(value)
+
+
+def dynamic_temperature(
+    candidates: Candidates, middle: float, reach: float, exponent: float
+) -> None:
+    """Entropy-based dynamic temperature (kalomaze): hot where the model is unsure, cool where it is sure."""
+    num_possible = int(np.count_nonzero(candidates.logits > -np.inf))
+    if num_possible < 2:
+        return
+    _, entropy = _entropy(candidates, candidates.weights())
+    unsureness = max(entropy, 0.0) / float(np.log(num_possible))
+    lowest = max(middle - reach, 0.0)
+    temperature(candidates, lowest + (middle + reach - lowest) * unsureness ** max(exponent, 0.0))
+
+
+def infill(
+    candidates: Candidates, ends: Collection[int], end: int | None, text: Callable[[int], bytes]
+) -> None:
+    """llama.cpp's sampler for filling a middle: end rather than guess, go on only where one text is likely.
+
+    A token whose text begins another's stands for it too. Where no text is likely enough, `end` is
+    drawn; None if it may not be.
+    """
+    candidates.keep(top(candidates.logits, _MOST_MERGED))
+    tokens = [candidates.token(i) for i in range(candidates.logits.size)]
+    is_end = np.array([token in ends for token in tokens], bool)
+    weights = candidates.weights().astype(np.float64)
+    share = weights / weights.sum()
+    ending = float(share[is_end].sum())
+    if 3 * ending * len(tokens) > 1 - ending:
+        candidates.keep(np.flatnonzero(is_end))
+        return
+    _merge(share, [text(token) for token in tokens])
+    kept = np.flatnonzero(is_end | (share >= 0.2))
+    num_texts = kept.size - int(is_end[kept].sum())
+    if num_texts:
+        share[kept] /= share[kept].sum()
+        candidates.keep(kept[is_end[kept] | (share[kept] >= 1 / (num_texts + 1))])
+    elif end is not None:
+        candidates.become(end)
+    else:
+        greedy(candidates)
+
+
+def _merge(share: NDArray[np.float64], texts: list[bytes]) -> None:
+    """Add each share to that of a token it shares a beginning with, the likelier of the two."""
+    alive = [True] * len(texts)
+    for first, beginning in enumerate(texts):
+        for second, whole in enumerate(texts):
+            if not alive[first] or not beginning:
+                break
+            if first != second and alive[second] and whole.startswith(beginning):
+                into, out_of = (second, first) if share[second] > share[first] else (first, second)
+                share[into] += share[out_of]
+                share[out_of] = 0.0
+                alive[out_of] = False
+
+
+def _entropy(candidates: Candidates, weights: Weights) -> tuple[float, float]:
+    """The sum of all weights, and the entropy in nats."""
+    depth = np.maximum(candidates.logits - np.float32(candidates.best), np.float32(-100.0))
+    total = float(weights.sum(dtype=np.float64))
+    return total, float(np.log(total) - (weights * depth).sum(dtype=np.float64) / total)

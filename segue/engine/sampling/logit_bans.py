@@ -1,0 +1,62 @@
+"""Biases and bans: what is done to a row of logits before any step looks at it."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from segue.engine.sampling.candidates import Candidates, Index
+from segue.engine.sampling.token_rules import TokenRules
+from segue.engine.seam import Logits
+from segue.types import Sampling
+
+
+class LogitBans:
+    def __init__(self, sampling: Sampling, rules: TokenRules) -> None:
+        bias = rules.text_bias | sampling.logit_bias  # of two for a token the more exact one counts
+        bias |= {word[0]: -np.inf for word in rules.bad_words if len(word) == 1}
+        self._bias_ids = np.fromiter(bias.keys(), np.intp, len(bias))
+        self._bias = np.fromiter(bias.values(), np.float32, len(bias))
+        allowed = sampling.allowed_token_ids
+        self._allowed = None if allowed is None else np.unique(np.array(allowed, np.intp))
+        self._phrases = [word for word in rules.bad_words if len(word) > 1]
+        self._num_recent = max(map(len, self._phrases), default=1) - 1
+        self._recent: list[int] = []  # output that could begin a phrase
+        self._early = _array(rules.ends | rules.stops)
+        self._always = _array(rules.ends - rules.stops if rules.ignores_ends else ())
+        self._min_tokens = sampling.min_tokens
+
+    @property
+    def is_lenient(self) -> bool:
+        """Whether it bans nothing but ends."""
+        return not (self._bias_ids.size or self._phrases) and self._allowed is None
+
+    def push(self, token: int) -> None:
+        if self._num_recent:
+            self._recent.append(token)
+            del self._recent[: -self._num_recent]
+
+    def admitted(self, row: Logits, position: int) -> Candidates:
+        """The tokens that may be drawn at this position of the output."""
+        if self._bias_ids.size:
+            row[self._bias_ids] += self._bias
+        for *beginning, last in self._phrases:
+            if self._recent[-len(beginning) :] == beginning:
+                row[last] = -np.inf
+        if self._allowed is not None:
+            logits = row[self._allowed]
+            row.fill(-np.inf)
+            row[self._allowed] = logits
+        self._forbid_ends(row, self._early if position < self._min_tokens else self._always)
+        return Candidates(row, self._allowed)
+
+    def _forbid_ends(self, row: Logits, ends: Index) -> None:
+        """Unless nothing else may follow: a constraint that is complete allows only the end."""
+        if ends.size:
+            logits = row[ends]
+            row[ends] = -np.inf
+            if row.max() == -np.inf:
+                row[ends] = logits
+
+
+def _array(tokens: Collection[int]) -> Index:
+    return np.array(sorted(tokens), np.intp)

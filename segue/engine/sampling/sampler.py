@@ -1,0 +1,204 @@
+"""From a row of logits to the next token: what is forbidden, the steps in the order asked for, the draw.
+
+The vocabulary is never sorted: each step keeps only candidates that can still win.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from segue.engine.sampling import filters
+from segue.engine.sampling.branches import branch_off
+from segue.engine.sampling.candidates import Candidates, Distribution, Index
+from segue.engine.sampling.choosers import AdaptiveP, ByWeight, Chooser, Mirostat
+from segue.engine.sampling.dry import Dry
+from segue.engine.sampling.logit_bans import LogitBans
+from segue.engine.sampling.penalties import Penalties
+from segue.engine.sampling.randomness import uniform
+from segue.engine.sampling.token_rules import TokenRules
+from segue.engine.seam import Logits
+from segue.types import Sampling, Step
+
+
+class StepInfo(NamedTuple):
+    meaning: str
+    is_on: Callable[[Sampling], bool]
+
+
+STEPS: dict[Step, StepInfo] = {
+    "penalties": StepInfo(
+        "repetition, presence and frequency penalties on tokens that occurred",
+        lambda s: (
+            s.penalty_window != 0
+            and (s.repetition_penalty, s.presence_penalty, s.frequency_penalty) != (1.0, 0.0, 0.0)
+        ),
+    ),
+    "dry": StepInfo(
+        "a cost on tokens that continue a repetition, rising with its length",
+        lambda s: s.dry_multiplier != 0 and s.dry_base >= 1 and s.dry_window != 0,
+    ),
+    "top_n_sigma": StepInfo(
+        "keep logits within n standard deviations of the highest", lambda s: s.top_n_sigma > 0
+    ),
+    "top_k": StepInfo("keep the k likeliest", lambda s: s.top_k > 0),
+    "typical_p": StepInfo(
+        "keep the mass p whose surprise is closest to the expected", lambda s: s.typical_p < 1
+    ),
+    "top_p": StepInfo("keep the fewest that hold the mass p", lambda s: s.top_p < 1),
+    "min_p": StepInfo("keep those at least p times as likely as the best", lambda s: s.min_p > 0),
+    "xtc": StepInfo(
+        "with some probability, drop all but the least likely of the likely ones",
+        lambda s: s.xtc_probability > 0 and s.xtc_threshold <= 0.5,
+    ),
+    "temperature": StepInfo(
+        "flatten or sharpen, with a range by how unsure the model is; 0 takes the likeliest",
+        lambda s: s.temperature != 1 or s.dynatemp_range > 0,
+    ),
+    "infill": StepInfo("end a middle unless one text is likely", lambda s: True),
+    "adaptive_p": StepInfo(
+        "last of all, prefer tokens near a target probability", lambda s: s.adaptive_target >= 0
+    ),
+}
+
+_KEEP_THE_BEST: frozenset[Step] = frozenset({"top_n_sigma", "top_k", "top_p", "min_p"})
+_WITH_MIROSTAT: frozenset[Step] = frozenset({"penalties", "dry"})
+
+_Act = Callable[[Candidates, int], None]
+
+
+def plan(sampling: Sampling) -> tuple[Step, ...]:
+    """The steps that act, in order. Where temperature is 0, cuts that keep the best cannot matter."""
+    named = sampling.order
+    if sampling.mirostat:
+        named = (*(step for step in named if step in _WITH_MIROSTAT), "temperature")
+    steps = [step for step in named if STEPS[step].is_on(sampling)]
+    is_greedy = sampling.temperature < filters.GREEDY_BELOW and sampling.dynatemp_range <= 0
+    if is_greedy and "temperature" in steps:
+        del steps[steps.index("temperature") + 1 :]
+        while len(steps) > 1 and steps[-2] in _KEEP_THE_BEST:
+            del steps[-2]
+    return tuple(step for step in steps if step != "adaptive_p")
+
+
+class Sampler:
+    """Draws the tokens of one candidate. `push` every token it sees, prompt first."""
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        seed: int,
+        candidate: int,
+        vocab_size: int,
+        rules: TokenRules | None = None,
+        keeps_distribution: bool = False,
+    ) -> None:
+        self._sampling = sampling
+        self._seed = seed
+        self._candidate = candidate
+        self._rules = rules or TokenRules()
+        self._forbidden = LogitBans(sampling, self._rules)
+        self._penalties: Penalties | None = None
+        self._dry: Dry | None = None
+        self._acts = [self._act(step) for step in plan(sampling)]
+        self._chooser = _chooser(sampling, vocab_size)
+        self._keeps_distribution = keeps_distribution
+        self.distribution: Distribution | None = None  # of the last token, if it is kept
+        self.branch: int | None = None  # see branches.py; without one it draws as asked
+        self.openings: Index | None = None  # tokens it may begin with; None: any
+
+    @property
+    def is_indifferent(self) -> bool:
+        """Whether a token without alternatives can be taken without asking: nothing is banned, noted or learnt."""
+        return (
+            self._forbidden.is_lenient
+            and isinstance(self._chooser, ByWeight)
+            and not self._keeps_distribution
+            and self.branch is None
+            and self.openings is None
+        )
+
+    def start(self, prompt: Sequence[int]) -> None:
+        for state in (self._penalties, self._dry):
+            if state is not None:
+                state.start(prompt)
+
+    def push(self, token: int) -> None:
+        self._forbidden.push(token)
+        for state in (self._penalties, self._dry):
+            if state is not None:
+                state.push(token)
+
+    def sample(self, logits: Logits, position: int) -> int:
+        """The next token. `logits` is written to: read what you need of it before."""
+        if position == 0 and self.openings is not None:
+            opening = logits[self.openings]
+            logits.fill(-np.inf)
+            logits[self.openings] = opening
+        candidates = self._forbidden.admitted(logits, position)
+        if self.branch is not None:
+            is_given = position == 0 and self.openings is not None
+            token, self.branch = branch_off(candidates, self.branch, self._rules.ends, is_given)
+            return token
+        for act in self._acts:
+            act(candidates, position)
+        point = uniform(self._seed, self._candidate, position)
+        index = self._chooser.choose(candidates, point)
+        if self._keeps_distribution:
+            self.distribution = Distribution(candidates.ids, candidates.weights())
+        return candidates.token(index)
+
+    def _act(self, step: Step) -> _Act:
+        s = self._sampling
+        match step:
+            case "penalties":
+                self._penalties = penalties = self._penalties or Penalties(s)
+                return lambda c, _: c.adjust(penalties.apply)
+            case "dry":
+                self._dry = dry = self._dry or Dry(s, self._rules.breakers)
+                return lambda c, _: c.adjust(dry.apply)
+            case "top_n_sigma":
+                return lambda c, _: filters.top_n_sigma(c, s.top_n_sigma)
+            case "top_k":
+                return lambda c, _: filters.top_k(c, s.top_k)
+            case "typical_p":
+                return lambda c, _: filters.typical_p(c, s.typical_p, s.min_keep)
+            case "top_p":
+                return lambda c, _: filters.top_p(c, s.top_p, s.min_keep)
+            case "min_p":
+                return lambda c, _: filters.min_p(c, s.min_p, s.min_keep)
+            case "xtc":
+                return self._xtc
+            case "temperature":
+                return self._temperature
+            case "infill":
+                return self._infill
+        raise ValueError(f"no such sampling step: {step}")
+
+    def _xtc(self, candidates: Candidates, position: int) -> None:
+        s = self._sampling
+        if uniform(self._seed, self._candidate, position, "xtc") <= s.xtc_probability:
+            filters.xtc(candidates, s.xtc_threshold, s.min_keep)
+
+    def _temperature(self, candidates: Candidates, position: int) -> None:
+        s = self._sampling
+        if s.dynatemp_range > 0:
+            filters.dynamic_temperature(
+                candidates, s.temperature, s.dynatemp_range, s.dynatemp_exponent
+            )
+        else:
+            filters.temperature(candidates, s.temperature)
+
+    def _infill(self, candidates: Candidates, position: int) -> None:
+        rules = self._rules
+        end = rules.end if rules.end is not None and candidates.may_be(rules.end) else None
+        filters.infill(candidates, rules.ends, end, rules.text)
+
+
+def _chooser(sampling: Sampling, vocab_size: int) -> Chooser:
+    if sampling.mirostat:
+        tau, eta = sampling.mirostat_tau, sampling.mirostat_eta
+        return Mirostat(sampling.mirostat, tau, eta, vocab_size)
+    if "adaptive_p" in sampling.order and STEPS["adaptive_p"].is_on(sampling):
+        return AdaptiveP(sampling.adaptive_target, sampling.adaptive_decay)
+    return ByWeight()

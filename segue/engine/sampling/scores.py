@@ -1,0 +1,166 @@
+"""Log-probabilities: log-softmax of raw logits, for tokens already known and for those just drawn.
+
+Scores of a prompt are kept as plain arrays beside its cached prefix: the score of a token depends only on the
+tokens before it, so a header that many prompts share is scored once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.engine.sampling.candidates import Distribution, top
+from segue.engine.seam import Logits
+from segue.types import Alternative, TokenScore
+
+LOWEST = -9999.0  # stands for minus infinity, which JSON cannot say
+_HEIGHT = 64  # columns of so many are added up with vector instructions
+
+Row = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of consecutive tokens, one entry each; `ids` and `values` hold k alternatives a token."""
+
+    logprobs: NDArray[np.float32]
+    ranks: NDArray[np.int32]
+    ids: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.logprobs)
+
+    @property
+    def num_top(self) -> int:
+        return int(self.ids.shape[1])
+
+    def first(self, length: int) -> "Scores":
+        return Scores(
+            self.logprobs[:length], self.ranks[:length], self.ids[:length], self.values[:length]
+        )
+
+    def narrowed(self, num_top: int) -> "Scores":
+        return Scores(self.logprobs, self.ranks, self.ids[:, :num_top], self.values[:, :num_top])
+
+    def joined(self, more: "Scores") -> "Scores":
+        if not len(self):
+            return more
+        pairs = zip(self._columns(), more._columns(), strict=True)
+        return Scores(*(np.concatenate(pair) for pair in pairs))
+
+    def _columns(self) -> tuple[NDArray[np.generic], ...]:
+        return self.logprobs, self.ranks, self.ids, self.values
+
+    def tokens(
+        self, tokens: Sequence[int], piece: Callable[[int], bytes]
+    ) -> tuple[TokenScore, ...]:
+        """As events carry them: one for each of `tokens`, which these scores belong to."""
+        rows = zip(
+            tokens,
+            self.logprobs.tolist(),
+            self.ranks.tolist(),
+            self.ids.tolist(),
+            self.values.tolist(),
+            strict=True,
+        )
+        return tuple(
+            TokenScore(
+                token,
+                piece(token),
+                logprob,
+                rank,
+                tuple(Alternative(i, piece(i), v) for i, v in zip(ids, values, strict=True)),
+            )
+            for token, logprob, rank, ids, values in rows
+        )
+
+
+def empty(num_top: int) -> Scores:
+    return Scores(
+        np.empty(0, np.float32),
+        np.empty(0, np.int32),
+        np.empty((0, num_top), np.int32),
+        np.empty((0, num_top), np.float32),
+    )
+
+
+def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
+    """Row i of `logits` is the distribution over what `targets[i]` is. Logits that are not numbers score NaN."""
+    num_rows, width = len(targets), logits.shape[1]
+    num_top = min(num_top, width)
+    scores = Scores(
+        np.empty(num_rows, np.float32),
+        np.empty(num_rows, np.int32),
+        np.empty((num_rows, num_top), np.int32),
+        np.empty((num_rows, num_top), np.float32),
+    )
+    scratch = _Scratch(width)
+    # Row by row: a row stays in the processor's cache, and sums cannot depend on batch-mates.
+    for i, target in enumerate(targets):
+        row = logits[i]
+        highest = row.max()
+        if not np.isfinite(highest):
+            scores.logprobs[i] = scores.values[i] = np.nan
+            scores.ranks[i] = scores.ids[i] = 0
+            continue
+        norm, best = scratch.log_sum_exp(row, highest), _top(row, num_top)
+        chosen, tops = row[target], row[best]
+        scores.logprobs[i] = chosen - norm
+        scores.ranks[i] = scratch.rank(row, chosen, tops)
+        scores.ids[i] = best
+        np.subtract(tops, norm, out=scores.values[i])
+    np.maximum(scores.logprobs, LOWEST, out=scores.logprobs)
+    np.maximum(scores.values, LOWEST, out=scores.values)
+    return scores
+
+
+_NONE = np.empty(0, np.intp)
+
+
+class _Scratch:
+    """Room for the passes over one row, so that they stay in the processor's cache."""
+
+    def __init__(self, width: int) -> None:
+        self._weights = np.empty(width, np.float32)
+        self._is_higher = np.empty(width, np.bool_)
+        whole = width - width % _HEIGHT
+        self._columns = self._weights[:whole].reshape(_HEIGHT, -1)
+        self._rest = self._weights[whole:]
+
+    def log_sum_exp(self, row: Row, highest: np.float32) -> np.float32:
+        """Columns are added up by vector instructions in single precision, their sums in double."""
+        np.subtract(row, highest, out=self._weights)
+        np.exp(self._weights, out=self._weights)
+        total = self._columns.sum(axis=0).sum(dtype=np.float64) + self._rest.sum(dtype=np.float64)
+        return np.float32(highest + np.log(total))
+
+    def rank(self, row: Row, chosen: np.float32, tops: Row) -> int:
+        """1 is the likeliest. Whatever is likelier than one of the best is among the best itself."""
+        if tops.size and chosen >= tops[-1]:
+            return 1 + int(np.count_nonzero(tops > chosen))
+        np.greater(row, chosen, out=self._is_higher)
+        return 1 + int(np.count_nonzero(self._is_higher))
+
+
+def _top(row: Row, num_top: int) -> NDArray[np.intp]:
+    """Exactly that many, likeliest first: impossible tokens fill up where there are too few others."""
+    found = top(row, num_top) if num_top else _NONE
+    if found.size == num_top:
+        return found
+    return np.append(found, np.flatnonzero(row == -np.inf)[: num_top - found.size])
+
+
+def score_drawn(drawn_from: Distribution, token: int, num_top: int) -> Scores:
+    """The score of a token in the distribution it was drawn from."""
+    ids, weights = drawn_from
+    index = token if ids is None else int(np.flatnonzero(ids == token)[0])
+    best = top(weights, max(min(num_top, weights.size), 1))[:num_top]
+    logprobs = np.log(np.append(weights[best], weights[index])) - np.log(weights.sum())
+    return Scores(
+        logprobs[-1:],
+        np.array([1 + np.count_nonzero(weights > weights[index])], np.int32),
+        (best if ids is None else ids[best]).astype(np.int32)[None],
+        logprobs[None, :-1],
+    )

@@ -1,0 +1,109 @@
+"""What a Sampling says in words, in the tokens of the model that is loaded. Raises where they do not fit it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from segue.engine.sampling.breakers import find_breakers
+from segue.engine.sampling.dry import Breakers
+from segue.engine.seam import Vocab
+from segue.errors import InvalidField
+from segue.types import Cause, Sampling
+
+MAX_BREAKERS = 64
+MAX_BREAKER_BYTES = 256
+MAX_BAD_WORDS = 1024
+
+
+def _no_text(token: int) -> bytes:
+    return b""
+
+
+@dataclass(frozen=True)
+class TokenRules:
+    ends: frozenset[int] = frozenset()  # tokens that end a text by the model's own word
+    end: int | None = None  # the one to draw where a text is to end
+    stops: frozenset[int] = frozenset()  # tokens that end it by the caller's
+    ignores_ends: bool = False
+    text_bias: dict[int, float] = field(default_factory=dict)  # besides the one by token id
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    breakers: Breakers = field(default_factory=dict)
+    text: Callable[[int], bytes] = _no_text  # what a token adds to the text
+
+    def cause(self, token: int) -> Cause | None:
+        """Why the text is over after this token, if it is.
+
+        End tokens that are ignored are forbidden, so one is drawn only where nothing else may follow.
+        """
+        if token in self.stops and (self.ignores_ends or token not in self.ends):
+            return "stop_token"
+        return "eos" if token in self.ends else None
+
+
+def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules:
+    """`vocab_size` is the width of a row of logits, which may exceed the vocabulary's own size."""
+    _check_ids("logit_bias", sampling.logit_bias, vocab_size)
+    _check_ids("stop_token_ids", sampling.stop_token_ids, vocab_size)
+    _check_ids("allowed_token_ids", sampling.allowed_token_ids or (), vocab_size)
+    if sampling.allowed_token_ids == ():
+        raise InvalidField("allowed_token_ids is empty: it must allow a token", "allowed_token_ids")
+    return TokenRules(
+        ends=frozenset(token for token in vocab.end_tokens if token < vocab_size),
+        end=min(vocab.end_tokens, default=None) if vocab.eos is None else vocab.eos,
+        stops=frozenset(sampling.stop_token_ids),
+        ignores_ends=sampling.ignore_eos,
+        text_bias=_text_bias(sampling, vocab),
+        bad_words=_bad_words(sampling.bad_words, vocab),
+        breakers=_breakers(sampling, vocab),
+        text=lambda token: b"" if vocab.is_control(token) else vocab.piece(token),
+    )
+
+
+def _check_ids(name: str, tokens: Iterable[int], vocab_size: int) -> None:
+    for token in tokens:
+        if not 0 <= token < vocab_size:
+            raise InvalidField(
+                f"{name} names token id {token}, but the model's ids are 0 to {vocab_size - 1}",
+                name,
+            )
+
+
+def _text_bias(sampling: Sampling, vocab: Vocab) -> dict[int, float]:
+    return {
+        token: bias
+        for text, bias in sampling.text_bias
+        for token in vocab.tokenize(text, False, False)
+    }
+
+
+def _bad_words(words: tuple[str, ...], vocab: Vocab) -> tuple[tuple[int, ...], ...]:
+    """Each word as it begins a text and, if that is another token, as it follows a space."""
+    if len(words) > MAX_BAD_WORDS:
+        raise InvalidField(
+            f"bad_words has {len(words)} entries: at most {MAX_BAD_WORDS} are taken", "bad_words"
+        )
+    found: dict[tuple[int, ...], None] = {}
+    for word in words:
+        if not word:
+            raise InvalidField(
+                "bad_words holds an empty text: each must have a letter", "bad_words"
+            )
+        bare = word.lstrip() or word
+        plain = tuple(vocab.tokenize(bare, False, False))
+        spaced = tuple(vocab.tokenize(" " + bare, False, False))
+        found[plain] = None
+        if len(spaced) == len(plain) and spaced[:1] != plain[:1]:
+            found[spaced] = None
+    return tuple(filter(None, found))
+
+
+def _breakers(sampling: Sampling, vocab: Vocab) -> Breakers:
+    if not sampling.dry_multiplier:
+        return {}
+    name, texts = "dry_sequence_breakers", sampling.dry_sequence_breakers
+    if len(texts) > MAX_BREAKERS:
+        raise InvalidField(
+            f"{name} has {len(texts)} entries: at most {MAX_BREAKERS} are taken", name
+        )
+    if any(len(text.encode(errors="replace")) > MAX_BREAKER_BYTES for text in texts):
+        raise InvalidField(f"{name} holds a text of more than {MAX_BREAKER_BYTES} bytes", name)
+    return find_breakers(filter(None, texts), vocab)

@@ -1,0 +1,39 @@
+"""One step's work, and the totals of all steps so far."""
+
+from dataclasses import dataclass, field
+
+from segue.engine.request.sequence import Sequence
+from segue.engine.seam import Logits, Span
+from segue.errors import EngineFault
+
+
+@dataclass
+class Batch:
+    spans: list[Span] = field(default_factory=list)
+    sequences: list[Sequence] = field(default_factory=list)
+    num_rows: int = 0
+    num_prompt_rows: int = 0
+    num_cells: int = 0  # cells the spans will take
+
+    def check(self, logits: Logits, vocab_size: int) -> None:
+        """Rows of another number or width would be dealt out to the wrong sequences."""
+        wanted = (sum(span.num_logits for span in self.spans), vocab_size)
+        if logits.shape != wanted:
+            raise EngineFault(f"the runner gave logits of shape {logits.shape}, not {wanted}")
+
+
+@dataclass
+class Counts:
+    steps: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    prefilled_tokens: int = 0
+    completion_tokens: int = 0
+    preemptions: int = 0
+    finished: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    draft_tokens: int = 0
+    draft_accepted: int = 0
+    prompt_s: float = 0.0
+    decode_s: float = 0.0

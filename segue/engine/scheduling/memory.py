@@ -1,0 +1,126 @@
+"""Who holds which slot: running sequences, the prefix cache, or nobody.
+
+Running sequences share what they have computed with everybody at once; finished ones leave their slot to the cache.
+When slots or cells run out, cached slots are evicted, least recently used first.
+"""
+
+from segue.engine.request.sequence import Sequence
+from segue.engine.scheduling.prefix_cache import Match, PrefixCache
+from segue.engine.seam import Runner
+
+
+class Memory:
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._limits = runner.capabilities
+        self._cache = PrefixCache()
+        self._free = list(range(self._limits.num_slots))[::-1]
+        self._owned: set[int] = set()
+        self.num_evictions = 0
+
+    def match(self, sequence: Sequence) -> Match | None:
+        """The longest cached prefix the sequence can use, scores included where it needs them."""
+        if sequence.salt is None:
+            return None
+        num_top = sequence.num_top if sequence.is_scoring_all else None
+        return self._cache.match(
+            sequence.tokens, sequence.salt, num_top, whole=not self._limits.can_trim
+        )
+
+    def start(self, sequence: Sequence, match: Match | None, num_reserved: int, must: bool) -> bool:
+        """Give it a slot, filled from the cache as far as that goes.
+
+        False: there is not enough memory now beside the `num_reserved` cells of this step. With `must`, nothing
+        else runs that could free some, so it starts whatever it takes.
+        """
+        reuse = self._reusable(sequence, match)
+        if match is not None and reuse:
+            was_owned = match.slot in self._owned
+            self._cache.lock(match.slot)
+            started = self._take_slot(sequence, match, reuse, num_reserved, must=False)
+            if not was_owned:
+                self._cache.unlock(match.slot)
+            if started or not must:
+                return started
+        return self._take_slot(sequence, None, 0, num_reserved, must)
+
+    def _reusable(self, sequence: Sequence, match: Match | None) -> int:
+        """How many cached tokens to keep: the last token is always computed, for its logits."""
+        if match is None:
+            return 0
+        # To score a token, the row before it is computed: again, if only the tokens before were scored.
+        limit = len(sequence.tokens) - 1
+        if sequence.is_scoring:
+            limit = match.length - 1 if sequence.score_from == 1 else sequence.score_from - 1
+        reuse = min(match.length, limit)
+        return reuse if self._limits.can_trim or reuse == match.length else 0
+
+    def _take_slot(
+        self, sequence: Sequence, match: Match | None, reuse: int, num_reserved: int, must: bool
+    ) -> bool:
+        needed = num_reserved + len(sequence.tokens) - reuse + 2 * self._limits.cells_per_block
+        if not self.make_room(needed) and not must:
+            return False
+        if not self._free and not self._evict():
+            return False
+        slot = self._free.pop()
+        self._owned.add(slot)
+        sequence.slot, sequence.computed = slot, reuse
+        if match is not None:
+            self._runner.fork(match.slot, slot, reuse)
+            if sequence.is_scoring and match.scores is not None:
+                sequence.scores = match.scores.first(reuse)
+        self.remember(sequence)
+        return True
+
+    def make_room(self, num_cells: int) -> bool:
+        while self._runner.cells_free < num_cells:
+            if not self._evict():
+                return False
+        return True
+
+    def remember(self, sequence: Sequence) -> None:
+        """Let others share what this running sequence has computed so far."""
+        slot = sequence.slot
+        if slot is None or sequence.salt is None:
+            return
+        self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
+        self._cache.lock(slot)
+        if sequence.scores is not None and sequence.score_from == 1:
+            self._cache.keep_scores(slot, sequence.scores)
+
+    def retire(self, sequence: Sequence, keep: bool = True) -> None:
+        """It runs no more: its slot becomes a cached prefix, or free."""
+        slot, sequence.slot = sequence.slot, None
+        if slot is None:
+            return
+        self._owned.discard(slot)
+        if not keep or sequence.salt is None or not sequence.computed:
+            self._release(slot)
+            return
+        self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
+        self._cache.unlock(slot)
+        for redundant in self._cache.redundant(slot):
+            self._release(redundant)
+
+    def check(self) -> None:
+        """Raise unless every slot has exactly one owner."""
+        self._cache.check()
+        free = set(self._free)
+        if len(free) != len(self._free) or free & self._cache.slots or free & self._owned:
+            raise RuntimeError("memory: a slot is both free and in use")
+        if free | self._cache.slots | self._owned != set(range(self._limits.num_slots)):
+            raise RuntimeError("memory: a slot was lost")
+
+    def _evict(self) -> bool:
+        slot = self._cache.evict()
+        if slot is None:
+            return False
+        self._release(slot)
+        self.num_evictions += 1
+        return True
+
+    def _release(self, slot: int) -> None:
+        self._cache.remove(slot)
+        self._runner.free(slot)
+        self._free.append(slot)

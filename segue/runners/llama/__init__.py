@@ -1,0 +1,1 @@
+"""llama.cpp by ctypes: runner, C API, vocabulary."""

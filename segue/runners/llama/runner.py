@@ -1,0 +1,259 @@
+"""The llama.cpp runner: slots are sequence ids in one KV cache whose cells forks share."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from segue.engine.seam import Capabilities, Loaded, Logits, Span
+from segue.errors import Incompatible
+from segue.models import gguf
+from segue.runners.llama import c_api
+from segue.runners.llama.cell_ledger import CellLedger
+from segue.runners.llama.vocab import LlamaVocab, model_info
+
+__all__ = ["LlamaLoader", "LlamaRunner", "LlamaVocab", "model_info"]
+
+DEFAULT_CONTEXT = 8192
+SEQUENCES_WORTH = 4  # full-length sequences the cache holds, where nothing else is asked for
+MEMORY_SHARE = 4  # of the machine's memory, the cache takes at most a fourth
+MAX_RECURRENT_SLOTS = 16  # each reserves its whole state, which can be tens of megabytes
+MICRO_BATCH = 512  # rows llama.cpp computes at once; scratch memory grows with it
+
+Precision = Literal["f16", "f32"]
+KV_TYPES = {"f16": c_api.TYPE_F16, "f32": c_api.TYPE_F32}
+DECODE_FAULTS = {1: "no free KV cells", 2: "aborted", -1: "invalid batch", -2: "out of memory"}
+
+
+class LlamaRunner:
+    """Implements seam.Runner."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        context_length: int | None = None,
+        kv_bytes: int | None = None,
+        num_slots: int = 32,
+        threads: int = 0,
+        max_rows: int = MICRO_BATCH,
+        kv_precision: Precision = "f16",
+    ):
+        self._api = c_api.load()
+        self._context = 0
+        self._model = c_api.open_model(path)
+        try:
+            self._check_kind(path)
+            most_slots = MAX_RECURRENT_SLOTS if self._is_stateful else c_api.MAX_SEQUENCES
+            num_slots = min(num_slots, most_slots)
+            context_length = context_length or min(self._train_context, DEFAULT_CONTEXT)
+            params = self._api.llama_context_default_params()
+            params.n_ctx = self._num_cells(context_length, kv_bytes)
+            params.type_k = params.type_v = KV_TYPES[kv_precision]
+            if kv_precision == "f32":  # flash attention would round it to f16 again
+                params.flash_attn_type = c_api.FLASH_ATTENTION_OFF
+            self._context = self._open_context(params, num_slots, threads, max_rows)
+        except BaseException:
+            self.close()
+            raise
+        self._memory = self._api.llama_get_memory(self._context)
+        num_cells = int(self._api.llama_n_ctx(self._context))
+        vocab = self._api.llama_model_get_vocab(self._model)
+        self._capabilities = Capabilities(
+            num_slots=num_slots,
+            num_cells=num_cells,
+            context_length=min(context_length, num_cells),
+            max_rows=max_rows,
+            vocab_size=self._api.llama_vocab_n_tokens(vocab),
+            can_trim=not self._is_stateful,
+        )
+        self._ledger = CellLedger(num_slots, num_cells, self._capabilities.context_length)
+        self._rows = BatchRows(max_rows)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    @property
+    def cells_free(self) -> int:
+        return self._ledger.cells_free
+
+    def decode(self, spans: Sequence[Span]) -> Logits:
+        self._check(spans)
+        width = self._capabilities.vocab_size
+        batch, num_logits = self._rows.fill(spans)
+        status = self._api.llama_decode(self._context, batch) if batch.n_tokens else 0
+        if status:
+            reason = DECODE_FAULTS.get(status, f"status {status}")
+            raise RuntimeError(f"llama.cpp failed to decode {batch.n_tokens} rows: {reason}")
+        for span in spans:
+            self._ledger.append(span.slot, len(span.tokens))
+        if not num_logits:
+            return np.empty((0, width), np.float32)
+        address = self._api.llama_get_logits(self._context)
+        return np.ctypeslib.as_array(address, (num_logits, width))
+
+    def fork(self, src: int, dst: int, length: int) -> None:
+        held = self._ledger.length(src)
+        if self._ledger.length(dst) or not 0 <= length <= held:
+            raise ValueError(f"cannot fork {length} of {held} tokens of slot {src} into {dst}")
+        if length != held and not self._capabilities.can_trim:
+            raise ValueError("a recurrent model forks whole sequences only")
+        self._api.llama_memory_seq_cp(self._memory, src, dst, 0, length)
+        self._ledger.fork(src, dst, length)
+
+    def trim(self, slot: int, length: int) -> None:
+        held = self._ledger.length(slot)
+        if not 0 <= length <= held:
+            raise ValueError(f"cannot trim slot {slot} from {held} to {length} tokens")
+        if length == held:
+            return
+        if not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
+            raise ValueError(f"this model cannot trim slot {slot} from {held} to {length} tokens")
+        self._ledger.trim(slot, length)
+
+    def free(self, slot: int) -> None:
+        self.trim(slot, 0)
+
+    def close(self) -> None:
+        if self._context:
+            self._api.llama_free(self._context)
+        if self._model:
+            self._api.llama_model_free(self._model)
+        self._context = self._model = 0
+
+    def _check(self, spans: Sequence[Span]) -> None:
+        """Refuse what would make llama.cpp abort the process or the ledger go wrong."""
+        rows = sum(len(span.tokens) for span in spans)
+        limits = self._capabilities
+        if rows > limits.max_rows or rows > self.cells_free:
+            raise RuntimeError(
+                f"{rows} rows asked for, but a step takes {limits.max_rows} "
+                f"and {self.cells_free} cells are free"
+            )
+        for span in spans:
+            held = self._ledger.length(span.slot)
+            if span.past != held:
+                raise ValueError(f"slot {span.slot} holds {held} tokens, not {span.past}")
+            if held + len(span.tokens) > limits.context_length:
+                raise ValueError(f"slot {span.slot} would outgrow {limits.context_length} tokens")
+
+    def _check_kind(self, path: str) -> None:
+        kinds = {
+            "llama_model_has_encoder": "an encoder-decoder model",
+            "llama_model_is_diffusion": "a diffusion model",
+        }
+        for question, kind in kinds.items():
+            if getattr(self._api, question)(self._model):
+                raise Incompatible(f"{path} is {kind}; only decoders can complete text.")
+
+    @property
+    def _is_stateful(self) -> bool:
+        """Recurrent in all or some layers: a state that only goes forward, next to KV cells."""
+        questions = (self._api.llama_model_is_recurrent, self._api.llama_model_is_hybrid)
+        return any(question(self._model) for question in questions)
+
+    @property
+    def _train_context(self) -> int:
+        return int(self._api.llama_model_n_ctx_train(self._model)) or DEFAULT_CONTEXT
+
+    def _num_cells(self, context_length: int, kv_bytes: int | None) -> int:
+        """What was asked for; else a few full sequences, within a fair share of the memory."""
+        api, model = self._api, self._model
+        architecture = c_api.metadata(model, "general.architecture")
+        head_size = int(
+            c_api.metadata(model, f"{architecture}.attention.key_length")
+            or api.llama_model_n_embd(model) // max(1, api.llama_model_n_head(model))
+        )
+        values = 2 * api.llama_model_n_layer(model) * api.llama_model_n_head_kv(model) * head_size
+        cell_bytes: int = max(1, 2 * values)  # a value is a half float
+        if kv_bytes is not None:
+            return max(context_length, kv_bytes // cell_bytes)
+        affordable = _memory_bytes() // MEMORY_SHARE // cell_bytes
+        return max(context_length, min(SEQUENCES_WORTH * context_length, affordable))
+
+    def _open_context(
+        self, params: c_api.ContextParams, num_slots: int, threads: int, max_rows: int
+    ) -> int:
+        # It asserts that a batch can carry one output a sequence.
+        params.n_batch = max(max_rows, num_slots)
+        params.n_ubatch = min(params.n_batch, MICRO_BATCH)
+        params.n_seq_max = num_slots
+        params.n_threads = params.n_threads_batch = threads or os.cpu_count() or 1
+        params.kv_unified = True  # separate streams would copy on every fork
+        context = c_api.open_context(self._model, params)
+        if not self._api.llama_get_memory(context):
+            self._api.llama_free(context)
+            raise Incompatible("This model keeps no KV memory (an embedding model?).")
+        return context
+
+
+class BatchRows:
+    """The arrays of a llama_batch, allocated once."""
+
+    def __init__(self, max_rows: int):
+        self._tokens = np.zeros(max_rows, np.int32)
+        self._positions = np.zeros(max_rows, np.int32)
+        self._slots = np.zeros(max_rows, np.int32)
+        self._one_each = np.ones(max_rows, np.int32)
+        self._wanted = np.zeros(max_rows, np.int8)
+        # By row, the address of its list of sequence ids: here one id, in self._slots.
+        self._slot_addresses = self._slots.ctypes.data + 4 * np.arange(max_rows, dtype=np.uintp)
+        self._batch = c_api.Batch(
+            token=self._tokens.ctypes.data,
+            pos=self._positions.ctypes.data,
+            n_seq_id=self._one_each.ctypes.data,
+            seq_id=self._slot_addresses.ctypes.data,
+            logits=self._wanted.ctypes.data,
+        )
+
+    def fill(self, spans: Sequence[Span]) -> tuple[c_api.Batch, int]:
+        """The batch and how many of its rows want logits."""
+        start = num_logits = 0
+        for slot, tokens, past, wanted in spans:
+            end = start + len(tokens)
+            self._tokens[start:end] = tokens
+            self._positions[start:end] = np.arange(past, past + len(tokens))
+            self._slots[start:end] = slot
+            self._wanted[start:end] = 0
+            self._wanted[end - wanted : end] = 1
+            start, num_logits = end, num_logits + wanted
+        self._batch.n_tokens = start
+        return self._batch, num_logits
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not on Windows
+        return 8 << 30
+
+
+@dataclass(frozen=True)
+class LlamaLoader:
+    """Implements seam.Loader."""
+
+    path: str
+    name: str
+    context_length: int | None = None
+    kv_bytes: int | None = None
+    num_slots: int = 32
+    threads: int = 0  # 0: one a core
+    max_rows: int = MICRO_BATCH
+    kv_precision: Precision = "f16"
+
+    def __call__(self) -> Loaded:
+        gguf.header(self.path)  # llama.cpp trusts the lengths a file tells; this does not
+        vocab = LlamaVocab(self.path)  # first, as it fails sooner
+        runner = LlamaRunner(
+            self.path,
+            context_length=self.context_length,
+            kv_bytes=self.kv_bytes,
+            num_slots=self.num_slots,
+            threads=self.threads,
+            max_rows=self.max_rows,
+            kv_precision=self.kv_precision,
+        )
+        return Loaded(runner, vocab, model_info(self.name, "llama", vocab, runner.capabilities))

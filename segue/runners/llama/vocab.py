@@ -1,0 +1,192 @@
+"""The vocabulary of a GGUF by llama.cpp, and what else its metadata tells. Loads no weights."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+from gguf import LlamaFileType
+
+from segue.engine.seam import Capabilities, FimTokens
+from segue.errors import Incompatible
+from segue.runners.llama import c_api
+from segue.types import ModelInfo
+
+# role → (llama.cpp's own finder, spellings that it does not know)
+FIM_ROLES: dict[str, tuple[str, tuple[bytes, ...]]] = {
+    "prefix": ("llama_vocab_fim_pre", (b"<[fim-prefix]>",)),
+    "suffix": ("llama_vocab_fim_suf", (b"<[fim-suffix]>",)),
+    "middle": ("llama_vocab_fim_mid", (b"<[fim-middle]>",)),
+    "pad": ("llama_vocab_fim_pad", (b"<[fim-pad]>",)),
+    "repo": ("llama_vocab_fim_rep", (b"<repo_name>",)),
+    "file_sep": ("llama_vocab_fim_sep", (b"<file_sep>", b"<filename>")),
+}
+# Every newer Mistral vocabulary has these, but only Codestral was trained on them, and without a
+# middle: [SUFFIX] suffix [PREFIX] prefix.
+CODESTRAL_FIM = {"prefix": b"[PREFIX]", "suffix": b"[SUFFIX]"}
+
+
+class LlamaVocab:
+    """Implements seam.Vocab."""
+
+    def __init__(self, path: str | Path):
+        self._api = c_api.load()
+        self._model = c_api.open_model(str(path), vocab_only=True)
+        self._vocab = self._api.llama_model_get_vocab(self._model)
+        if self._api.llama_vocab_type(self._vocab) == c_api.NO_VOCAB:
+            self.close()
+            raise Incompatible(f"{path} holds no vocabulary, so text cannot become tokens.")
+        self._size = int(self._api.llama_vocab_n_tokens(self._vocab))
+        self._bos = _known(self._api.llama_vocab_bos(self._vocab))
+        self._eos = _known(self._api.llama_vocab_eos(self._vocab))
+        self._adds_bos = bool(self._api.llama_vocab_get_add_bos(self._vocab))
+        self._pieces = self._read_pieces()
+        self._controls = frozenset(
+            token
+            for token in range(self._size)
+            if self._api.llama_vocab_get_attr(self._vocab, token) & c_api.ATTR_CONTROL
+        )
+        self._fim = self._find_fim()
+        self._end_tokens = self._find_end_tokens()
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def bos(self) -> int | None:
+        return self._bos
+
+    @property
+    def eos(self) -> int | None:
+        return self._eos
+
+    @property
+    def adds_bos(self) -> bool:
+        return self._adds_bos
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        return self._end_tokens
+
+    @property
+    def fim(self) -> FimTokens | None:
+        return self._fim
+
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        # A lone surrogate has no UTF-8; everything else passes through as it is.
+        data = text.encode(errors="replace")
+        tokens = np.empty(len(data) + 8, np.int32)
+        for _ in range(2):  # the second time with the room the first asked for
+            count = self._api.llama_tokenize(
+                self._vocab,
+                data,
+                len(data),
+                tokens.ctypes.data,
+                len(tokens),
+                add_special,
+                parse_special,
+            )
+            if count >= 0:
+                return list(map(int, tokens[:count]))
+            tokens = np.empty(-count, np.int32)
+        raise RuntimeError(f"llama.cpp cannot tokenize {len(data)} bytes of text")
+
+    def piece(self, token: int) -> bytes:
+        return self._pieces[token]
+
+    def is_control(self, token: int) -> bool:
+        return token in self._controls
+
+    def metadata(self, key: str) -> str | None:
+        """A scalar of the GGUF as text. "{arch}" in the key stands for the architecture."""
+        architecture = c_api.metadata(self._model, "general.architecture") or ""
+        return c_api.metadata(self._model, key.replace("{arch}", architecture))
+
+    @property
+    def num_params(self) -> int:
+        return int(self._api.llama_model_n_params(self._model))
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the weights."""
+        return int(self._api.llama_model_size(self._model))
+
+    @property
+    def chat_template(self) -> str | None:
+        template: bytes | None = self._api.llama_model_chat_template(self._model, None)
+        return None if template is None else template.decode(errors="replace")
+
+    def close(self) -> None:
+        if self._model:
+            self._api.llama_model_free(self._model)
+            self._model = self._vocab = 0
+
+    def _read_pieces(self) -> list[bytes]:
+        spell, pieces = self._api.llama_token_to_piece, []
+        buffer = ctypes.create_string_buffer(256)
+        for token in range(self._size):
+            length = spell(self._vocab, token, buffer, len(buffer), 0, True)
+            if length < 0:  # too small: it says how much it needs
+                buffer = ctypes.create_string_buffer(-length)
+                length = spell(self._vocab, token, buffer, len(buffer), 0, True)
+            pieces.append(ctypes.string_at(buffer, length))
+        return pieces
+
+    def _find_fim(self) -> FimTokens | None:
+        found: dict[str, int | None] = {}
+        for role, (finder, spellings) in FIM_ROLES.items():
+            token = _known(getattr(self._api, finder)(self._vocab))
+            found[role] = self._find_control(spellings) if token is None else token
+        if "codestral" in (self.metadata("general.name") or "").lower():
+            found |= {role: self._find_control((text,)) for role, text in CODESTRAL_FIM.items()}
+        prefix, suffix = found.pop("prefix"), found.pop("suffix")
+        if prefix is None or suffix is None:
+            return None
+        return FimTokens(prefix=prefix, suffix=suffix, **found)
+
+    def _find_control(self, spellings: tuple[bytes, ...]) -> int | None:
+        known = {self._pieces[token]: token for token in self._controls}
+        return next((known[text] for text in spellings if text in known), None)
+
+    def _find_end_tokens(self) -> frozenset[int]:
+        is_end = self._api.llama_vocab_is_eog
+        ends = {token for token in range(self._size) if is_end(self._vocab, token)}
+        if self._fim is not None:
+            # llama.cpp ends at the FIM separators it knows; so shall the ones that only we know.
+            separators = (self._fim.pad, self._fim.repo, self._fim.file_sep)
+            ends.update(token for token in separators if token is not None)
+        return frozenset(ends)
+
+
+def _known(token: int) -> int | None:
+    return None if token == c_api.NO_TOKEN else token
+
+
+def model_info(name: str, runner: str, vocab: LlamaVocab, capabilities: Capabilities) -> ModelInfo:
+    """What is served, for any runner that takes its vocabulary from llama.cpp."""
+    return ModelInfo(
+        name=name,
+        architecture=vocab.metadata("general.architecture") or "unknown",
+        runner=runner,
+        context_length=capabilities.context_length,
+        vocab_size=capabilities.vocab_size,
+        num_params=vocab.num_params,
+        size_bytes=vocab.size_bytes,
+        quantization=_quantization(vocab),
+        has_fim=vocab.fim is not None,
+        deterministic=capabilities.deterministic,
+        kv_tokens=capabilities.num_cells,
+        train_context=int(vocab.metadata("{arch}.context_length") or 0),
+        chat_template=vocab.chat_template,
+        bos_token="" if vocab.bos is None else vocab.piece(vocab.bos).decode(errors="replace"),
+        eos_token="" if vocab.eos is None else vocab.piece(vocab.eos).decode(errors="replace"),
+    )
+
+
+def _quantization(vocab: LlamaVocab) -> str:
+    """As files are named: Q4_K_M, F16."""
+    number = int(vocab.metadata("general.file_type") or LlamaFileType.GUESSED)
+    if number not in set(LlamaFileType):
+        return "unknown"
+    name: str = LlamaFileType(number).name
+    return name.removeprefix("MOSTLY_").removeprefix("ALL_")

@@ -1,0 +1,110 @@
+"""What a request's head alone decides: who may come in, what those are told who may not, and what every answer carries.
+
+Nothing here waits, so a crowd can be refused without a task for each.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from starlette.types import Scope
+
+from segue.dialects.base import Dialect
+from segue.errors import SegueError
+from segue.metrics import Metrics
+from segue.server.admission.bodies import Bodies
+from segue.server.admission.cors import is_preflight
+from segue.server.admission.keys import PUBLIC_PATHS
+from segue.server.admission.limits import Limiter
+from segue.server.admission.policy import Policy
+from segue.server.admission.request_record import CLIENT_LEFT, RequestRecord
+from segue.server.framing import Header, error_headers, reply_messages
+
+METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+HYGIENE: tuple[Header, ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+PAGE_HYGIENE: tuple[Header, ...] = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+class Refusal(NamedTuple):
+    """A whole answer."""
+
+    status: int
+    headers: list[Header]
+    body: bytes
+
+
+class IncomingRequest:
+    """One request at the admission."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.record = RequestRecord(scope)
+        self.headers: list[Header] = [(b"x-request-id", self.record.public_id.encode()), *HYGIENE]
+        self.rates: Callable[[], list[Header]] = list  # as they are when the answer begins
+
+    def carried(self, headers: list[Header]) -> list[Header]:
+        """What an answer with these headers has besides."""
+        is_page = dict(headers).get(b"content-type", b"").startswith(b"text/html")
+        return [*self.headers, *self.rates(), *(PAGE_HYGIENE if is_page else ())]
+
+
+class Admission:
+    def __init__(
+        self,
+        dialect_at: Callable[[str], Dialect],
+        policy: Policy,
+        limiter: Limiter,
+        metrics: Metrics,
+    ) -> None:
+        self.dialect_at = dialect_at
+        self.policy = policy
+        self.limiter = limiter
+        self.bodies = Bodies(policy.max_body_bytes, policy.body_timeout_s)
+        self._metrics = metrics
+
+    def examine(self, scope: Scope, incoming: IncomingRequest) -> None:
+        """Raises SegueError."""
+        policy, record = self.policy, incoming.record
+        if policy.hosts is not None:
+            policy.hosts.check(scope)
+        incoming.headers += policy.origins.check(scope)
+        if is_preflight(scope):
+            return
+        if policy.keys is not None and scope["path"] not in PUBLIC_PATHS:
+            record.tenant = policy.keys.check(scope)
+        if scope["method"] in METHODS_WITH_BODY:
+            incoming.rates = lambda: self.limiter.headers(record.tenant)
+            self.bodies.check(scope, self.dialect_at(scope["path"]))
+            self.limiter.check(record.tenant)
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """What to answer at once; None: it may come in. Only of requests that would take a place."""
+        if scope["method"] not in METHODS_WITH_BODY:
+            return None
+        incoming = IncomingRequest(scope)
+        try:
+            self.examine(scope, incoming)
+        except SegueError as error:
+            reply = self.dialect_at(scope["path"]).error(error)
+            start, body = reply_messages(reply, error_headers(error))
+            headers = [*start["headers"], *incoming.carried(start["headers"])]
+            incoming.record.status = reply.status
+            self.finish(incoming.record)
+            return Refusal(reply.status, headers, body["body"])
+        return None
+
+    def finish(self, record: RequestRecord) -> None:
+        """It is over: its line in the log, and its place in the figures."""
+        record.status = record.status or CLIENT_LEFT
+        record.tell()
+        self._metrics.observe(record.status, record.first_s, record.elapsed_s)

@@ -1,0 +1,101 @@
+"""What stands before every endpoint: the admission, the body, a place in the queue, and the line in the log."""
+
+import logging
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from segue.dialects.base import Dialect, Reply
+from segue.errors import EngineFault, SegueError
+from segue.server.admission.admission import METHODS_WITH_BODY, Admission, IncomingRequest
+from segue.server.admission.bodies import replayed
+from segue.server.admission.cors import is_preflight, preflight_headers
+from segue.server.feed import Disconnected
+from segue.server.framing import Header, error_headers, reply_messages
+
+log = logging.getLogger(__name__)
+
+MAX_LOGGED_BYTES = 4096
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, admission: Admission) -> None:
+        self._app = app
+        self._admission = admission
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        incoming = IncomingRequest(scope)
+        answer = _Answer(send, incoming)
+        dialect_at = self._admission.dialect_at
+        try:
+            await self._let_in(scope, receive, answer, incoming)
+        except Disconnected:
+            pass
+        except SegueError as error:
+            await answer.refuse(dialect_at(scope["path"]), error)
+        except Exception:
+            log.exception("request %s failed", incoming.record.request_id)
+            if answer.has_begun:
+                raise  # closes the connection: there is no other way left to tell
+            fault = EngineFault("The server failed on this request.")
+            await answer.refuse(dialect_at(scope["path"]), fault)
+        finally:
+            self._admission.finish(incoming.record)
+
+    async def _let_in(
+        self, scope: Scope, receive: Receive, answer: "_Answer", incoming: IncomingRequest
+    ) -> None:
+        self._admission.examine(scope, incoming)
+        if is_preflight(scope):
+            return await answer.send_empty(preflight_headers())
+        if scope["method"] not in METHODS_WITH_BODY:
+            return await self._app(scope, receive, answer)
+        bodies = self._admission.bodies
+        body = await bodies.read(receive)
+        try:
+            await self._admit(scope, replayed(body, receive), answer, incoming, body)
+        finally:
+            bodies.release(len(body))
+
+    async def _admit(
+        self,
+        scope: Scope,
+        receive: Receive,
+        answer: "_Answer",
+        incoming: IncomingRequest,
+        body: bytes,
+    ) -> None:
+        record = incoming.record
+        if self._admission.policy.log_prompts:
+            log.info("%s sent %r", record.public_id, body[:MAX_LOGGED_BYTES])
+        record.permit = self._admission.limiter.admit(record.tenant)
+        try:
+            await self._app(scope, receive, answer)
+        finally:
+            record.permit.release()
+
+
+class _Answer:
+    """Sends on, and puts in what every answer carries."""
+
+    def __init__(self, send: Send, incoming: IncomingRequest) -> None:
+        self._send = send
+        self._incoming = incoming
+
+    @property
+    def has_begun(self) -> bool:
+        return self._incoming.record.status != 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._incoming.record.status = message["status"]
+            headers = message["headers"]
+            message = {**message, "headers": [*headers, *self._incoming.carried(headers)]}
+        await self._send(message)
+
+    async def refuse(self, dialect: Dialect, error: SegueError) -> None:
+        for message in reply_messages(dialect.error(error), error_headers(error)):
+            await self(message)
+
+    async def send_empty(self, headers: tuple[Header, ...]) -> None:
+        for message in reply_messages(Reply("", 204), headers):
+            await self(message)

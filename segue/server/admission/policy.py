@@ -1,0 +1,26 @@
+"""Everything the server refuses or bounds, as one value that the command line fills in."""
+
+from dataclasses import dataclass, field
+
+from segue.server.admission.bodies import DEFAULT_BODY_TIMEOUT_S, DEFAULT_MAX_BODY_BYTES
+from segue.server.admission.cors import Hosts, Origins
+from segue.server.admission.keys import Keyring
+from segue.server.admission.limits import Limits
+from segue.server.admission.request_caps import Caps
+
+DEFAULT_REQUEST_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    keys: Keyring | None = None  # None: everybody may
+    hosts: Hosts | None = None  # None: any Host will do
+    origins: Origins = field(default_factory=Origins)
+    limits: Limits = field(default_factory=Limits)
+    caps: Caps = field(default_factory=Caps)
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S
+    request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S  # 0: none
+    client_keep_alive: bool = True  # whether a request may have its model unloaded, or kept
+    fim_only: bool = False  # refuse a suffix where the model has no tokens for it
+    log_prompts: bool = False

@@ -1,0 +1,95 @@
+"""One request as the access log tells it: who asked, what it cost, how it ended."""
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Iterable
+
+from starlette.types import Scope
+
+from segue.server.admission.limits import Permit
+from segue.types import Delta, Done, Event, Failed, Prompted
+
+access = logging.getLogger("segue.access")
+
+CLIENT_LEFT = 499  # logged, never sent
+_STATE = "segue.request_record"
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
+_MAX_PATH_CHARS = 200
+
+
+def header_values(scope: Scope, name: bytes) -> list[bytes]:
+    return [value for key, value in scope["headers"] if key == name]
+
+
+class RequestRecord:
+    def __init__(self, scope: Scope) -> None:
+        scope[_STATE] = self
+        given = header_values(scope, b"x-request-id")
+        is_usable = len(given) == 1 and _REQUEST_ID.fullmatch(given[0])
+        self.request_id = secrets.token_hex(12)  # the engine's: unique, whatever the client sends
+        self.public_id = given[0].decode() if is_usable else self.request_id
+        self.tenant = ""  # the name of the key it came with
+        self.model = ""
+        self.permit: Permit | None = None
+        self.status = 0  # until there is an answer
+        self.failure = ""  # the code of an error that came after the status
+        self._prompt_tokens = 0
+        self._completion_tokens = 0
+        self._begun_at = time.perf_counter()
+        self._first_at: float | None = None
+        self._method = scope["method"]
+        self._path = scope["path"]
+
+    @staticmethod
+    def of(scope: Scope) -> "RequestRecord":
+        record: RequestRecord = scope[_STATE]
+        return record
+
+    def push(self, event: Event) -> None:
+        """Take note of what the engine says. Tokens are charged as they come."""
+        if self._first_at is None:
+            self._first_at = time.perf_counter()
+            if self.permit is not None:
+                self.permit.begin()
+        match event:
+            case Prompted(_, tokens):
+                self._charge(self._prompt_tokens + len(tokens), self._completion_tokens)
+            case Delta(_, _, tokens):
+                self._charge(self._prompt_tokens, self._completion_tokens + len(tokens))
+            case Done(usage):  # counts the candidates that were not returned too
+                self._charge(usage.prompt_tokens, usage.completion_tokens)
+            case Failed(code):
+                self.failure = code
+
+    def _charge(self, prompt_tokens: int, completion_tokens: int) -> None:
+        new = prompt_tokens + completion_tokens - self._prompt_tokens - self._completion_tokens
+        self._prompt_tokens, self._completion_tokens = prompt_tokens, completion_tokens
+        if self.permit is not None:
+            self.permit.charge(new)
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.perf_counter() - self._begun_at
+
+    @property
+    def first_s(self) -> float | None:
+        """Until the engine said something, if it did."""
+        return None if self._first_at is None else self._first_at - self._begun_at
+
+    def tell(self) -> None:
+        """The one line of this request."""
+        if access.isEnabledFor(logging.INFO):
+            access.info("%s", " ".join(self._words()))
+
+    def _words(self) -> Iterable[str]:
+        yield f"{self.public_id} {self._method} {self._path[:_MAX_PATH_CHARS]!a} {self.status}"
+        if self.public_id != self.request_id:
+            yield f"engine_id={self.request_id}"
+        facts = {"key": self.tenant, "model": self.model, "error": self.failure}
+        yield from (f"{name}={value}" for name, value in facts.items() if value)
+        if self.first_s is not None:
+            yield f"prompt={self._prompt_tokens} completion={self._completion_tokens}"
+            yield f"first_ms={self.first_s * 1000:.1f}"
+        yield f"total_ms={self.elapsed_s * 1000:.1f}"

@@ -1,0 +1,111 @@
+import json
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, TYPED_GRAMMAR
+from segue.dialects.fields.kinds import Mismatch
+from segue.types import Constraint
+
+SCHEMA = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}}
+TEXT = '{"type":"object","properties":{"b":{"type":"integer"},"a":{}}}'
+
+
+def read(name: str, value: Any) -> Any:
+    (row,) = CONSTRAINTS.pick(name).rows
+    return row.kind.read(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "text"),
+    [
+        ("grammar", "root ::= [a]", "grammar", "root ::= [a]"),
+        ("grammar", {"type": "regex", "value": "a+"}, "regex", "a+"),
+        ("grammar", {"type": "lark", "value": "start: /a/"}, "lark", "start: /a/"),
+        ("grammar", {"type": "json_schema", "value": SCHEMA}, "json_schema", TEXT),
+        ("grammar", {"type": "llguidance", "value": {"grammars": []}}, "llguidance", None),
+        ("json_schema", SCHEMA, "json_schema", TEXT),
+        ("response_format", {"type": "json_object"}, "json_object", ""),
+        ("response_format", {"type": "json_object", "schema": SCHEMA}, "json_schema", TEXT),
+        (
+            "response_format",
+            {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}},
+            "json_schema",
+            TEXT,
+        ),
+        ("structured_outputs", {"json": SCHEMA, "regex": None}, "json_schema", TEXT),
+        ("structured_outputs", {"regex": "a"}, "regex", "a"),
+        ("structured_outputs", {"choice": ["a", "b"]}, "choice", ("a", "b")),
+        ("structured_outputs", {"grammar": "root ::= [a]"}, "grammar", None),
+        ("structured_outputs", {"json_object": True}, "json_object", ""),
+        ("guided_json", TEXT, "json_schema", TEXT),
+        ("guided_regex", "a", "regex", "a"),
+        ("guided_choice", ["a"], "choice", ("a",)),
+        ("guided_grammar", "start: /a/", "grammar", "start: /a/"),
+        ("format", "json", "json_object", ""),
+        ("format", SCHEMA, "json_schema", TEXT),
+    ],
+)
+def test_spellings(name: str, value: Any, kind: str, text: Any) -> None:
+    """The order of properties is the caller's: it is the order they are generated in."""
+    constraint = read(name, value)
+    assert isinstance(constraint, Constraint)
+    assert (constraint.kind, constraint.param) == (kind, name)
+    assert text is None or constraint.value == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("grammar", ""),
+        ("grammar", {"type": "none"}),
+        ("response_format", {"type": "text"}),
+        ("structured_outputs", {"json_object": False}),
+        ("guided_choice", []),
+        ("format", ""),
+    ],
+)
+def test_nothing_asked_for(name: str, value: Any) -> None:
+    assert read(name, value) is UNSET
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("grammar", 5),
+        ("grammar", {"type": "regex"}),
+        ("grammar", {"type": ["regex"], "value": "a"}),
+        ("grammar", {"type": "regex", "value": 5}),
+        ("json_schema", [1]),
+        ("response_format", "json"),
+        ("response_format", {"type": "json_schema"}),
+        ("response_format", {"type": "json_schema", "json_schema": 5}),
+        ("structured_outputs", {}),
+        ("structured_outputs", {"regex": "a", "choice": ["a"]}),
+        ("structured_outputs", {"regex": "a", "banana": 1}),
+        ("structured_outputs", {"json": {}, "whitespace_pattern": 5}),
+        ("guided_choice", ["a", 5]),
+        ("format", "xml"),
+    ],
+)
+def test_refused(name: str, value: Any) -> None:
+    with pytest.raises(Mismatch):
+        read(name, value)
+
+
+def test_options_of_structured_outputs() -> None:
+    closed = read("structured_outputs", {"json": SCHEMA, "disable_additional_properties": True})
+    assert json.loads(closed.value)["additionalProperties"] is False
+    bare = read("structured_outputs", {"json": SCHEMA, "disable_any_whitespace": True})
+    assert bare.whitespace == ""
+    spaced = read("structured_outputs", {"json": SCHEMA, "whitespace_pattern": "[ ]?"})
+    assert spaced.whitespace == "[ ]?"
+
+
+def test_systems_that_have_one_form_only() -> None:
+    assert GBNF.kind.read("root ::= [a]").kind == "gbnf"
+    with pytest.raises(Mismatch):
+        GBNF.kind.read({"type": "regex", "value": "a"})
+    with pytest.raises(Mismatch):
+        TYPED_GRAMMAR.kind.read("root ::= [a]")

@@ -1,0 +1,137 @@
+import math
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from segue.dialects.fields.kinds import (
+    Boolean,
+    Integer,
+    Kind,
+    Lax,
+    LogitBias,
+    Mismatch,
+    Number,
+    NumTop,
+    OnlyEmpty,
+    Stops,
+    Text,
+    TokenIds,
+)
+from segue.dialects.fields.prompt_kinds import MAX_PROMPTS, Prompts
+from segue.types import Prompt
+
+READ: list[tuple[Kind, Any, Any]] = [
+    (Boolean(), True, True),
+    (Integer(0, 9), 9, 9),
+    (Integer(0, 9), 3.0, 3),
+    (Integer(-1, 9, meaning={-1: None}), -1, None),
+    (Integer(0, 9, clamp=True), 50, 9),
+    (Integer(0, 9, clamp=True), -5, 0),
+    (Number(0, 2), 0, 0.0),
+    (Number(0, 1, clamp=True), 1.5, 1.0),
+    (Text(3), "abc", "abc"),
+    (Lax(Integer(0, 9)), True, 1),
+    (Lax(Integer(0, 9)), "5", 5),
+    (Lax(Number(0, 9)), "0.5", 0.5),
+    (NumTop(5), 0, 0),
+    (NumTop(5), True, 1),
+    (NumTop(5), False, UNSET),
+    (OnlyEmpty("x"), "", UNSET),
+    (OnlyEmpty("x"), [], UNSET),
+    (TokenIds(), [0, 5], (0, 5)),
+    (TokenIds(), [], ()),
+    (Stops(), "a", ("a",)),
+    (Stops(), ["a", "b", "a"], ("a", "b")),
+    (Stops(), [], ()),
+    (LogitBias(), {"0": 1, "50256": -100}, {0: 1.0, 50256: -100.0}),
+    (LogitBias(), {}, {}),
+]
+
+REFUSED: list[tuple[Kind, list[Any]]] = [
+    (Boolean(), [0, 1, "true", None, []]),
+    (Integer(1, 9), [0, 10, 1.5, True, "3", None, [1], 2**63, 2**64, 1e300, -(2**63)]),
+    (Number(0, 2), [-0.1, 2.1, True, "1", None, math.nan, math.inf, 10**400]),
+    (Number(0, 2, above_low=True), [0, -1]),
+    (Text(3), ["abcd", 1, None, ["a"]]),
+    (Lax(Integer(0, 9)), ["x", "", "nan", "inf", "1e400", "9" * 5000, "²", "--5", None, 1.5]),
+    (NumTop(5), [6, -1, 1.5, "1", [1]]),
+    (OnlyEmpty("x"), ["x", 0, False, [1], {"a": 1}]),
+    (TokenIds(), ["a", [1.5], [True], ["1"], [-1], [2**31], None, {}]),
+    (Stops(), [1, [1], [None], "", [""], ["a"] * 1025, "x" * 1025, {"a": 1}, [["a"]]]),
+    (LogitBias(), [[], 1, {"abc": 1}, {"1.5": 1}, {" 7": 1}, {"007": 1}, {"-1": 1}, {"²": 1}]),
+    (LogitBias(), [{"1": math.nan}, {"1": 101}, {"1": "x"}, {"1": True}, {"1": None}]),
+    (LogitBias(), [{f"{2**31}": 1}, {f"{2**63}": 1}, {f"{i}": 1 for i in range(2**18 + 1)}]),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "read"), READ)
+def test_read(kind: Kind, value: Any, read: Any) -> None:
+    result = kind.read(value)
+    assert result == read
+    assert type(result) is type(read)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(kind, value) for kind, values in REFUSED for value in values]
+)
+def test_refused(kind: Kind, value: Any) -> None:
+    with pytest.raises(Mismatch):
+        kind.read(value)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, *_ in READ])
+def test_schema_is_a_json_object(kind: Kind) -> None:
+    assert isinstance(kind.schema(), dict)
+
+
+@pytest.mark.parametrize(
+    ("value", "prompts"),
+    [
+        ("ab", [("ab",)]),
+        (" ", [(" ",)]),
+        ([1, 2], [((1, 2),)]),
+        (["a", "b"], [("a",), ("b",)]),
+        ([[1, 2], [3]], [((1, 2),), ((3,),)]),
+        (["a", [1]], [("a",), ((1,),)]),
+        ([1, "a", 2, 3], [((1,), "a", (2, 3))]),
+        (["a", 1, ""], [("a", (1,))]),
+        ([["a", 1], "b"], [("a", (1,)), ("b",)]),
+    ],
+)
+def test_prompts(value: Any, prompts: list[Any]) -> None:
+    """An id in the outer list makes it one prompt; otherwise every entry is its own."""
+    assert Prompts().read(value) == tuple(Prompt(parts) for parts in prompts)
+
+
+@pytest.mark.parametrize(
+    ("value", "at"),
+    [
+        ("", ""),
+        ([], ""),
+        (None, ""),
+        (7, ""),
+        (True, ""),
+        ({"a": 1}, ""),
+        ([""], "[0]"),
+        ([[]], "[0]"),
+        ([[], [1]], "[0]"),
+        (["a", []], "[1]"),
+        ([["", ""]], "[0]"),
+        ([-1], ""),
+        ([2**31], ""),
+        ([1, 2**64], ""),
+        ([[1], [-1]], "[1]"),
+        ([1.0], "[0]"),
+        ([True], "[0]"),
+        ([None], "[0]"),
+        ([1, [2]], "[1]"),
+        ([[1, True]], "[0][1]"),
+        ([[[1]]], "[0][0]"),
+        (["a"] * (MAX_PROMPTS + 1), ""),
+    ],
+)
+def test_refused_prompts(value: Any, at: str) -> None:
+    with pytest.raises(Mismatch) as wrong:
+        Prompts().read(value)
+    assert wrong.value.at == at

@@ -1,0 +1,62 @@
+import json
+from typing import Any
+
+import pytest
+
+from segue.dialects.fields.constraint_fields import CONSTRAINTS
+from segue.dialects.fields.table import Draft, Table
+from segue.dialects.fields.tools import TOOL_ROWS, call_tool
+from segue.errors import InvalidField
+
+TABLE = Table((*CONSTRAINTS.rows, *TOOL_ROWS))
+NOW = {"type": "function", "function": {"name": "now"}}
+ADD = {
+    "type": "function",
+    "function": {"name": "add", "parameters": {"type": "object", "required": ["x"]}},
+}
+
+
+def read(**body: Any) -> Draft:
+    draft = TABLE.read(body)
+    call_tool(draft)
+    return draft
+
+
+@pytest.mark.parametrize("choice", ["none", None])
+def test_without_a_call_nothing_changes(choice: str | None) -> None:
+    draft = read(tools=[NOW], tool_choice=choice)
+    assert draft.values == {}
+    assert draft.ignored == ([] if choice == "none" else ["tools"])
+
+
+def test_a_named_call_is_the_answer() -> None:
+    constraint = read(tools=[NOW, ADD], tool_choice={"function": {"name": "add"}}).values[
+        "constraint"
+    ]
+    schema = json.loads(constraint.value)
+    assert schema["properties"]["name"] == {"const": "add"}
+    assert schema["properties"]["arguments"] == {"type": "object", "required": ["x"]}
+    assert constraint.param == "tools"
+
+
+def test_some_call_is_the_answer() -> None:
+    schema = json.loads(read(tools=[NOW, ADD], tool_choice="required").values["constraint"].value)
+    assert [each["properties"]["name"]["const"] for each in schema["anyOf"]] == ["now", "add"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [NOW], "tool_choice": {"function": {"name": "add"}}}, "tool_choice"),
+        ({"tools": [NOW], "tool_choice": "required", "grammar": "root ::= [a]"}, "tool_choice"),
+        ({"tools": [NOW], "tool_choice": "sometimes"}, "tool_choice"),
+        ({"tools": {}}, "tools"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools"),
+        ({"tools": [{"type": "search", "function": {"name": "a"}}]}, "tools"),
+    ],
+)
+def test_refused(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidField) as error:
+        read(**body)
+    assert error.value.param == param

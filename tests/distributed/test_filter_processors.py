@@ -1,0 +1,55 @@
+"""Both of vLLM's model runners cut the rows that ask for it, and no others."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("vllm", reason="vllm is not installed: `make vllm-test` has it")
+
+import torch
+from vllm import SamplingParams
+from vllm.v1.sample.logits_processor import BatchUpdate
+
+from segue.distributed.filter_processors import CutRows, CutSlots
+from segue.distributed.mapping import CUTS_KEY
+
+STEPS = [("top_p", 0.6), ("temperature", 2.0)]
+CUTTING = SamplingParams(temperature=2.0, extra_args={CUTS_KEY: STEPS})
+PLAIN = SamplingParams(temperature=2.0)
+LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2]] * 3))
+CUT = [True, True, False]  # half and three tenths hold six tenths
+
+
+def is_kept(logits: Any) -> list[list[bool]]:
+    kept: list[list[bool]] = (logits > -torch.inf).tolist()
+    return kept
+
+
+def test_rows_of_the_first_runner() -> None:
+    """Its logits are scaled already: the cut is of what they were before."""
+    processor = CutRows(None, None, False)
+    added: Any = [(0, PLAIN, None, []), (1, CUTTING, None, []), (2, PLAIN, None, [])]
+    processor.update_state(BatchUpdate(batch_size=3, removed=[], added=added, moved=[]))
+    result = processor.apply(LOGITS / 2)
+    assert is_kept(result) == [[True] * 3, CUT, [True] * 3]
+    assert torch.allclose(result[1, :2], LOGITS[1, :2] / 2)
+    processor.update_state(BatchUpdate(batch_size=2, removed=[1], added=[], moved=[]))
+    assert is_kept(processor.apply(LOGITS / 2)) == [[True] * 3] * 3
+
+
+def test_slots_of_the_second_runner() -> None:
+    processor = CutSlots(None, None)
+    assert processor.add_request(7, CUTTING)
+    assert not processor.add_request(4, PLAIN)
+    order = SimpleNamespace(idx_mapping_np=[4, 7, 4])
+    assert is_kept(processor.apply(LOGITS.clone(), order)) == [[True] * 3, CUT, [True] * 3]
+    assert not processor.add_request(7, PLAIN), "a slot has another request now"
+    assert is_kept(processor.apply(LOGITS.clone(), order)) == [[True] * 3] * 3
+
+
+def test_speculated_rows_of_the_second_runner() -> None:
+    processor = CutSlots(None, None)
+    processor.add_request(7, CUTTING)
+    order = SimpleNamespace(idx_mapping_np=[4, 7], expanded_idx_mapping=torch.tensor([4, 7, 7]))
+    assert is_kept(processor.apply(LOGITS.clone(), order)) == [[True] * 3, CUT, CUT]

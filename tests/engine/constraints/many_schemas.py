@@ -1,0 +1,42 @@
+"""Compiles and uses 2,000 schemas; fails if memory grew by more than a tenth after the first 200."""
+
+import gc
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from segue.engine.constraints.constraint import Compiler
+from segue.runners.fake import VOCAB_SIZE, FakeVocab
+from segue.types import Constraint
+
+
+def resident_kib() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise RuntimeError("no VmRSS")
+
+
+def main() -> None:
+    compiler = Compiler(FakeVocab(), VOCAB_SIZE)
+    before = 0
+    for i in range(2000):
+        if i == 200:
+            gc.collect()
+            before = resident_kib()
+        schema = (
+            f'{{"type":"object","properties":{{"key{i}":{{"type":"string","maxLength":{i + 1}}}}}}}'
+        )
+        guide = compiler.compile(Constraint(kind="json_schema", value=schema)).guide()
+        for token in b'{"key':
+            guide.accept(token)
+        guide.wait()
+    gc.collect()
+    after = resident_kib()
+    print(f"{before} KiB, then {after} KiB")
+    sys.exit(after > before * 1.1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,412 @@
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segue import config
+from segue.assembly import choose_loader
+from segue.engine.constraints import constraint as room
+from segue.engine.constraints.constraint import Compiler, Grammar, Guide
+from segue.engine.seam import Logits, Span
+from segue.models.progress import silent
+from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, default_capabilities
+from segue.runners.llama.runner import LlamaLoader
+from segue.types import Constraint, Sampling
+from tests.constraints import Case, cases
+from tests.engine.harness import Bench, RequestEvents, ask
+
+CASES = list(cases())
+HOT = Sampling(seed=5, temperature=1.5)
+PERSON = """{"type": "object", "properties": {"name": {"type": "string", "maxLength": 5},
+"age": {"type": "integer", "maximum": 99, "minimum": 1}}, "required": ["name", "age"],
+"additionalProperties": false}"""
+
+
+def regex(text: str) -> Constraint:
+    return Constraint(kind="regex", value=text, param="regex")
+
+
+def compiled(constraint: Constraint) -> Grammar:
+    return Compiler(FakeVocab(), VOCAB_SIZE).compile(constraint)
+
+
+def allowed(guide: Guide) -> set[int]:
+    row = np.zeros(VOCAB_SIZE, np.float32)
+    assert guide.apply(row)
+    return set(np.flatnonzero(row == 0).tolist())
+
+
+def is_prefix(grammar: Grammar, tokens: list[int], width: int) -> bool:
+    """Whether a fresh guide would have allowed every one of the tokens."""
+    guide = grammar.guide()
+    for place, token in enumerate(tokens):
+        row = np.zeros(width, np.float32)
+        if not guide.apply(row) or row[token] != 0:
+            return False
+        if guide.accept(token):
+            return place == len(tokens) - 1
+    return True
+
+
+# --- every kind, checked by somebody else ---------------------------------------------------------
+
+
+def check_outputs(bench: Bench, cases: list[Case], num: int, max_tokens: int, prompt: str) -> int:
+    """Draws for all cases at once. Returns how many outputs were complete."""
+    requests = [
+        ask(prompt, constraint=constraint, n=num, max_tokens=max_tokens, sampling=HOT)
+        for _, constraint, _ in cases
+    ]
+    stories = bench.run(*requests)
+    return sum(check(bench, *pair) for pair in zip(cases, stories, strict=True))
+
+
+def check(bench: Bench, case: Case, story: RequestEvents) -> int:
+    name, constraint, is_valid = case
+    width = bench.capabilities.vocab_size
+    for choice, finished in story.finished.items():
+        text = story.texts[choice]
+        assert finished.cause in ("eos", "constraint", "max_tokens"), (name, text, finished)
+        if finished.reason == "stop":
+            assert is_valid(text), (name, text)
+        else:
+            grammar = bench.compiler.compile(constraint)
+            assert is_prefix(grammar, story.tokens[choice], width), (name, text)
+    return sum(finished.reason == "stop" for finished in story.finished.values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+def test_outputs_are_valid(case: Case) -> None:
+    bench = Bench(FakeRunner(default_capabilities(), end_bias=2.0))
+    assert check_outputs(bench, [case], num=6, max_tokens=400, prompt="x") > 0
+
+
+@pytest.mark.parametrize("case", CASES[::4], ids=[case[0] for case in CASES[::4]])
+def test_outputs_of_a_real_tokenizer_are_valid(case: Case, tiny: Bench) -> None:
+    check_outputs(tiny, [case], num=4, max_tokens=60, prompt="the")
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_gguf: Path) -> Bench:
+    loaded = LlamaLoader(str(tiny_gguf), "tiny", threads=1)()  # no spinning beside other tests
+    return Bench(loaded.runner, loaded.vocab)
+
+
+@pytest.mark.model
+@pytest.mark.timeout(900)
+def test_outputs_of_the_embedded_model_are_valid(embedded_gguf: Path) -> None:
+    settings = config.load({"num_slots": 64})
+    loaded = choose_loader(settings, embedded_gguf, "default", silent)()
+    bench = Bench(loaded.runner, loaded.vocab, chunk_rows=256)
+    assert check_outputs(bench, CASES, 4, 60, "Here is one: ") > 60
+    loaded.runner.close()
+
+
+@pytest.mark.parametrize(
+    ("constraint", "texts"),
+    [
+        (
+            Constraint(kind="choice", value=("red", "redder", 'a "b"\n')),
+            {"red", "redder", 'a "b"\n'},
+        ),
+        (Constraint(kind="grammar", value='root ::= "x" | "yy"'), {"x", "yy"}),
+        (Constraint(kind="grammar", value='start: "x" | "yy"'), {"x", "yy"}),
+        (
+            Constraint(
+                kind="llguidance",
+                value='{"grammars": [{"lark_grammar": "start: \\"<\\" @v"},'
+                ' {"name": "v", "json_schema": {"enum": [1, "two"]}}]}',
+            ),
+            {"<1", '<"two"'},
+        ),
+        (Constraint(kind="json_schema", value="true", whitespace=""), None),
+    ],
+)
+def test_other_kinds(constraint: Constraint, texts: set[str] | None) -> None:
+    story = Bench().run(ask("x", constraint=constraint, n=16, max_tokens=40, sampling=HOT))[0]
+    assert {f.reason for f in story.finished.values()} <= {"stop", "length"}
+    if texts is not None:
+        assert set(story.texts.values()) <= texts
+
+
+def test_a_structural_tag_holds_its_schema() -> None:
+    tags = '{"structures": [{"begin": "<n=", "schema": {"enum": [10, 20]}, "end": ">"}], "triggers": ["<n"]}'
+    grammar = compiled(Constraint(kind="structural_tag", value=tags))
+    assert is_prefix(grammar, list(b"free text <n=10> more"), VOCAB_SIZE)
+    assert not is_prefix(grammar, list(b"free text <n=3"), VOCAB_SIZE)
+    assert not is_prefix(grammar, list(b"free text <nope"), VOCAB_SIZE)
+
+
+# --- how an output ends ---------------------------------------------------------------------------
+
+
+def test_nothing_may_follow_so_it_ends_at_once() -> None:
+    story = Bench().run(ask("x", constraint=regex("abc"), max_tokens=3))[0]
+    end = story.finished[0]
+    assert (story.texts[0], end.reason, end.cause, end.num_tokens) == (
+        "abc",
+        "stop",
+        "constraint",
+        3,
+    )
+
+
+def test_the_end_token_is_allowed_only_where_the_grammar_accepts() -> None:
+    guide = compiled(regex("ab+")).guide()
+    assert allowed(guide) == {ord("a")}
+    guide.accept(ord("a"))
+    assert allowed(guide) == {ord("b")}
+    guide.accept(ord("b"))
+    assert allowed(guide) == {ord("b"), EOS}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "text"),
+    [
+        (Sampling(seed=1, logit_bias={ord("b"): -np.inf}), "a"),
+        (Sampling(seed=1, logit_bias={ord("a"): -np.inf}), ""),
+        (Sampling(seed=1, allowed_token_ids=(ord("a"), ord("c"))), "a"),
+        (Sampling(seed=1, bad_words=("bc",)), "ab"),
+    ],
+)
+def test_bans_that_leave_nothing_are_a_dead_end(sampling: Sampling, text: str) -> None:
+    story = Bench().run(ask("x", constraint=regex("abc"), sampling=sampling))[0]
+    end = story.finished[0]
+    assert (story.texts[0], end.reason, end.cause) == (text, "error", "dead_end")
+    assert story.done is not None
+
+
+@pytest.mark.parametrize("sampling", [Sampling(ignore_eos=True), Sampling(min_tokens=9)])
+def test_a_complete_text_ends_whatever_was_asked(sampling: Sampling) -> None:
+    story = Bench().run(ask("x", constraint=regex("(abc)?"), sampling=sampling))[0]
+    assert (story.texts[0], story.finished[0].reason) == ("abc", "stop")
+
+
+def test_a_dead_end_of_the_grammar_itself() -> None:
+    """The lexer takes the longest match, so in Lark what a lexeme swallows cannot follow it."""
+    lark = Constraint(kind="lark", value='start: WORD "b"\nWORD: /[a-b]{2}/')
+    bench = Bench()
+    bench.compiler = Compiler(bench.vocab, VOCAB_SIZE)
+    story = bench.run(ask("x", constraint=lark, max_tokens=9))[0]
+    assert story.finished[0].reason in ("stop", "error")
+
+
+# --- together with everything else ----------------------------------------------------------------
+
+
+def essences(bench: Bench, **fields: object) -> list[object]:
+    person = Constraint(kind="json_schema", value=PERSON)
+    requests = [
+        ask("one", constraint=person, sampling=Sampling(seed=seed, temperature=1.3), **fields)
+        for seed in range(6)
+    ]
+    return [story.essence for story in bench.run(*requests)]
+
+
+def test_the_answer_does_not_depend_on_load_or_drafts_or_preemption() -> None:
+    fields: dict[str, object] = {"max_tokens": 60, "logprobs": 2}
+    alone = [
+        Bench(free_rows=1)
+        .run(
+            ask(
+                "one",
+                constraint=Constraint(kind="json_schema", value=PERSON),
+                sampling=Sampling(seed=seed, temperature=1.3),
+                **fields,
+            )
+        )[0]
+        .essence
+        for seed in range(6)
+    ]
+    assert essences(Bench(), **fields) == alone
+    crowded = Bench(num_slots=8, num_cells=120, context_length=100, free_rows=32)
+    assert essences(crowded, **fields) == alone
+    assert crowded.scheduler.stats.preemptions > 0
+
+
+def test_it_composes() -> None:
+    """n of best_of for two prompts, with stop, penalties, logprobs and echo."""
+    request = ask(
+        "one",
+        "two",
+        constraint=regex("([a-d]{3},){2,20}"),
+        n=2,
+        best_of=4,
+        stop=("a,",),
+        logprobs=3,
+        echo=True,
+        max_tokens=50,
+        sampling=Sampling(seed=3, frequency_penalty=0.5, repetition_penalty=1.1, top_p=0.9),
+    )
+    story = Bench().run(request)[0]
+    assert len(story.finished) == 4
+    grammar = compiled(regex("([a-d]{3},){2,20}"))
+    for choice, end in story.finished.items():
+        text = story.texts[choice] + (end.stop if isinstance(end.stop, str) else "")
+        assert is_prefix(grammar, list(text.encode()), VOCAB_SIZE)
+    assert any(end.cause == "stop_text" for end in story.finished.values())
+
+
+def test_log_probabilities_are_of_the_raw_logits() -> None:
+    story = Bench().run(ask("x", constraint=regex("zzz"), logprobs=4))[0]
+    assert [score.token for score in story.scores[0]] == list(b"zzz")
+    for score in story.scores[0]:
+        assert score.logprob is not None
+        assert score.logprob < -0.5
+        assert any(alternative.token != ord("z") for alternative in score.top)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(seed=1, top_n_sigma=1.0),
+        Sampling(seed=1, mirostat=2),
+        Sampling(seed=1, mirostat=1),
+        Sampling(seed=1, typical_p=0.5, min_p=0.1, top_k=3),
+        Sampling(seed=1, xtc_probability=1.0, xtc_threshold=0.1),
+        Sampling(seed=1, dry_multiplier=1.0, dynatemp_range=0.5),
+        Sampling(temperature=0.0),
+    ],
+)
+def test_every_sampler_draws_what_is_allowed(sampling: Sampling) -> None:
+    story = Bench().run(
+        ask("x", constraint=regex("[ab]{20}"), n=3, max_tokens=20, sampling=sampling)
+    )[0]
+    for text in story.texts.values():
+        assert len(text) == 20
+        assert set(text) <= set("ab")
+
+
+def test_a_slot_keeps_nothing_of_a_constraint() -> None:
+    bench = Bench(num_slots=1)
+    free = [ask(f"p{i}", max_tokens=8) for i in range(20)]
+    alone = [Bench().run(request)[0].essence for request in free]
+    stories: list[RequestEvents] = []
+    for request in free:
+        bench.run(ask("c", constraint=regex("q+"), max_tokens=4))
+        stories += bench.run(request)
+    assert [story.essence for story in stories] == alone
+
+
+# --- forced tokens, masks, and what is shared -----------------------------------------------------
+
+
+def test_forced_tokens_are_taken_in_one_step() -> None:
+    constant = Constraint(kind="choice", value=("the quick brown fox jumps",))
+    bench = Bench(free_rows=1)
+    story = bench.run(ask("x", constraint=constant, max_tokens=100))[0]
+    stats = bench.scheduler.stats
+    assert story.texts[0] == "the quick brown fox jumps"
+    assert stats.steps == 2
+    assert (stats.draft_tokens, stats.draft_accepted) == (24, 23)  # after the last it is over
+
+
+@pytest.mark.parametrize(
+    ("fields", "num_rows"),
+    [
+        ({}, 2),
+        ({"logprobs": 0}, 27),
+        ({"sampling": Sampling(seed=1, logit_bias={ord("q"): -5.0})}, 27),
+        ({"sampling": Sampling(seed=1, mirostat=2)}, 27),
+        ({"post_sampling_probs": True, "logprobs": 1}, 27),
+    ],
+)
+def test_forced_tokens_are_taken_unseen_unless_somebody_must_see_them(
+    fields: dict[str, Any], num_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of logits costs as much as a token: none is asked for that cannot matter."""
+    asked: list[int] = []
+    decode = FakeRunner.decode
+
+    def counting(runner: FakeRunner, spans: Sequence[Span]) -> Logits:
+        asked.extend(span.num_logits for span in spans)
+        return decode(runner, spans)
+
+    monkeypatch.setattr(FakeRunner, "decode", counting)
+    constraint = regex("[xyz]the quick brown fox jumps")
+    story = Bench().run(ask("p", constraint=constraint, max_tokens=100, **fields))[0]
+    assert story.texts[0][1:] == "the quick brown fox jumps"
+    assert story.finished[0].cause == "constraint"
+    assert sum(asked) == num_rows
+
+
+def test_forced_tokens_respect_max_tokens() -> None:
+    story = Bench().run(ask("x", constraint=regex("abcdefgh"), max_tokens=5))[0]
+    assert (story.texts[0], story.finished[0].reason) == ("abcde", "length")
+
+
+def test_ids_beyond_the_vocabulary_are_never_allowed() -> None:
+    grammar = Compiler(FakeVocab(), VOCAB_SIZE + 100).compile(regex(".*"))
+    row = np.zeros(VOCAB_SIZE + 100, np.float32)
+    assert grammar.guide().apply(row)
+    assert np.isneginf(row[EOS + 1 :]).all()
+    assert row[EOS] == 0
+
+
+def test_a_spoilt_lexer_hurts_nobody_else() -> None:
+    """Guides of one grammar share a lexer; when it has failed they go on with one of their own."""
+    compiler = Compiler(FakeVocab(), VOCAB_SIZE)
+    constraint = regex("[a-c]+(xy?a{99999999}|!)")
+    grammar = compiler.compile(constraint)
+    good, bad = grammar.guide(), grammar.guide()
+    good.accept(ord("a"))
+    for token in b"axaa":
+        bad.accept(token)
+        bad.wait()
+    assert grammar.is_spoilt
+    for token in b"abc":
+        good.accept(token)
+        assert good.apply(np.zeros(VOCAB_SIZE, np.float32))
+    assert good.accept(ord("!"))
+    assert compiler.known(constraint) is None
+    assert compiler.compile(constraint) is not grammar
+
+
+def test_a_slow_mask_holds_only_its_own_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others go on step by step while one sequence waits for what its constraint allows."""
+    gate = threading.Event()
+    original = Grammar.mask
+
+    def slow(self: Grammar, matcher: object) -> object:
+        if threading.current_thread().name.startswith("mask"):
+            gate.wait(60)
+        return original(self, matcher)  # type: ignore[arg-type]
+
+    bench = Bench(free_rows=1)
+    monkeypatch.setattr(Grammar, "mask", slow)
+    held, free = ask("x", constraint=regex("[ab]{9}"), max_tokens=9), ask("y", max_tokens=30)
+    bench.submit(held)
+    bench.submit(free)
+    while bench.stories[free.request_id].done is None:
+        assert bench.step()
+    assert bench.scheduler.awaits_mask
+    assert not bench.step()
+    assert len(bench.stories[held.request_id].texts[0]) == 1
+    gate.set()
+    assert bench.run() == []
+    assert len(bench.stories[held.request_id].texts[0]) == 9
+
+
+def test_the_cache_is_bounded_and_keyed_by_all_that_matters() -> None:
+    compiler = Compiler(FakeVocab(), VOCAB_SIZE)
+    first = regex("first")
+    grammar = compiler.compile(first)
+    assert compiler.compile(regex("first")) is grammar
+    assert compiler.compile(Constraint(kind="choice", value=("first",))) is not grammar
+    for i in range(room.MAX_CACHED):
+        compiler.compile(regex(f"other{i}"))
+    assert compiler.known(first) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in use from /proc")
+def test_many_schemas_leave_no_memory_behind() -> None:
+    script = Path(__file__).parent / "many_schemas.py"
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=110
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,90 @@
+import time
+
+import pytest
+
+from segue.engine.constraints.constraint import Compiler
+from segue.engine.constraints.grammar_text import WHITESPACE, grammar_text
+from segue.errors import InvalidField
+from segue.runners.fake import VOCAB_SIZE, FakeVocab
+from segue.types import Constraint
+from tests.hostile_constraints import HARMLESS, REFUSED
+
+COMPILER = Compiler(FakeVocab(), VOCAB_SIZE)
+
+
+def name(constraint: Constraint) -> str:
+    return f"{constraint.kind}:{str(constraint.value)[:30]!a}"
+
+
+@pytest.mark.parametrize("constraint", REFUSED, ids=name)
+def test_what_cannot_be_enforced_is_refused(constraint: Constraint) -> None:
+    """With the caller's name of the field, in the compiler's words, soon, and without internals."""
+    started = time.process_time()
+    with pytest.raises(InvalidField) as refused:
+        COMPILER.compile(constraint)
+    assert refused.value.param == "it"
+    assert len(refused.value.message) < 2000
+    assert "backtrace" not in refused.value.message
+    assert time.process_time() - started < 5
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(InvalidField, match="surrogate"):
+        COMPILER.compile(Constraint(kind="choice", value=("a", "\ud800")))
+
+
+@pytest.mark.parametrize("constraint", HARMLESS, ids=name)
+def test_what_is_only_frightening_compiles(constraint: Constraint) -> None:
+    started = time.process_time()
+    COMPILER.compile(constraint)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ('{"type": "object", "properties": {"a": {"maxLen": 3}}}', "#/properties/a: the keyword"),
+        ('{"anyOf": [{}, {"items": {"unique": 1}}]}', "#/anyOf/1/items: the keyword"),
+        ('{"$defs": {"x": {"if": {}}}, "$ref": "#/$defs/x"}', "#/$defs/x: the keyword 'if'"),
+    ],
+)
+def test_a_keyword_that_would_be_ignored_is_named(value: str, place: str) -> None:
+    with pytest.raises(InvalidField, match="at ") as refused:
+        COMPILER.compile(Constraint(kind="json_schema", value=value))
+    assert place in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"type": "string", "maxLen": 3, "if": {}, "format": "bogus"}',
+        '{"oneOf": [{"type": "number"}, {"type": "integer"}]}',
+    ],
+)
+def test_lenient_schemas_let_it_pass(value: str) -> None:
+    with pytest.raises(InvalidField):
+        COMPILER.compile(Constraint(kind="json_schema", value=value))
+    COMPILER.compile(Constraint(kind="json_schema", value=value, lenient=True))
+    own = value[:-1] + ', "x-guidance": {"lenient": true}}'
+    COMPILER.compile(Constraint(kind="json_schema", value=own))
+
+
+@pytest.mark.parametrize(
+    "keyword",
+    ['"title": "t"', '"$schema": "https://json-schema.org/draft/2020-12/schema"', '"x-order": 3'],
+)
+def test_annotations_are_fine(keyword: str) -> None:
+    value = f'{{"type": "string", "maxLength": 2, "examples": ["a"], "default": "", {keyword}}}'
+    COMPILER.compile(Constraint(kind="json_schema", value=value))
+
+
+def test_whitespace_is_the_callers_to_choose() -> None:
+    schema = '{"type": "array", "x-guidance": {"item_separator": ", "}}'
+    options = [
+        grammar_text(Constraint(kind="json_schema", value=schema, whitespace=whitespace))
+        for whitespace in (None, "", "\\t?")
+    ]
+    assert WHITESPACE.replace("\\", "\\\\") in options[0]
+    assert '"whitespace_flexible":false' in options[1]
+    assert '"whitespace_pattern":"\\\\t?"' in options[2]
+    assert all('"item_separator":", "' in option for option in options)

@@ -1,0 +1,114 @@
+import asyncio
+import math
+
+import pytest
+
+from segue.engine.process.fleet import Fleet, Member
+from segue.engine.process.supervisor import Supervisor
+from segue.engine.seam import Engine
+from segue.errors import UnknownModel
+from segue.runners.fake import FakeLoader
+from segue.types import CompletionRequest, Failed, Prompt
+
+
+def member(name: str, *aliases: str) -> tuple[Member, list[str]]:
+    started: list[str] = []
+
+    async def start() -> Engine:
+        started.append(name)
+        supervisor = Supervisor(FakeLoader(name), 64)
+        await supervisor.start()
+        return supervisor
+
+    return Member(name, aliases, start), started
+
+
+def test_names_and_strictness() -> None:
+    a, _ = member("a", "first")
+    b, _ = member("b")
+    one, two = Fleet([a]), Fleet([a, b])
+    assert two.names == ["a", "first", "b"]
+    assert one._find("anything") is a
+    assert two._find("default") is a
+    assert two._find("first") is a
+    with pytest.raises(UnknownModel, match="served: a, first, b"):
+        two._find("c")
+    with pytest.raises(UnknownModel):
+        Fleet([a], strict=True)._find("anything")
+    with pytest.raises(UnknownModel):
+        one.resolve("anything", exact=True)
+    assert [one.resolve(name, exact=True) for name in ("", "default", "first")] == ["a"] * 3
+
+
+def test_started_once_on_first_use_and_unloaded_when_idle() -> None:
+    async def main() -> None:
+        one, started = member("one")
+        other, other_started = member("other")
+        fleet = Fleet([one, other], keep_alive_s=0.2)
+        assert fleet.loaded("one") is None
+        assert not fleet.is_loading("one")
+        opening = asyncio.gather(*(fleet.open("one") for _ in range(5)))
+        await asyncio.sleep(0)
+        assert fleet.is_loading("one")
+        engines = await opening
+        assert not fleet.is_loading("one")
+        assert len(set(map(id, engines))) == 1
+        assert (started, other_started) == (["one"], [])
+        async with asyncio.timeout(20):
+            while fleet.loaded("one") is not None:
+                await asyncio.sleep(0.02)
+        await fleet.open("one")
+        assert started == ["one", "one"]
+        await fleet.close()
+
+    asyncio.run(main())
+
+
+async def until_unloaded(fleet: Fleet, name: str) -> None:
+    async with asyncio.timeout(20):
+        while fleet.loaded(name) is not None:
+            await asyncio.sleep(0.02)
+
+
+def test_a_client_says_how_long_to_keep_a_model() -> None:
+    async def main() -> None:
+        one, started = member("one")
+        fleet = Fleet([one])
+        fleet.keep("one", 0)  # nothing is loaded: nothing to unload, nothing to remember
+        engine = await fleet.open("one")
+        assert fleet.expires_s("one") is None
+        fleet.keep("one", 3600)
+        expires_s = fleet.expires_s("one")
+        assert expires_s is not None
+        assert 3590 < expires_s <= 3600
+        fleet.keep("one", math.inf)
+        assert fleet.expires_s("one") is None
+        assert fleet.loaded("one") is engine
+        fleet.keep("one", 0)
+        await until_unloaded(fleet, "one")
+        await fleet.open("one")
+        assert fleet.expires_s("one") is None, "the wish ended with the unload"
+        assert started == ["one", "one"]
+        await fleet.close()
+
+    asyncio.run(main())
+
+
+def test_a_running_request_is_never_unloaded_under() -> None:
+    async def main() -> None:
+        one, _ = member("one")
+        fleet = Fleet([one])
+        engine = await fleet.open("one")
+        prompts = (Prompt(("a",)),)
+        request = CompletionRequest(
+            request_id="r", model="one", prompts=prompts, max_tokens=None, stop=()
+        )
+        events = engine.submit(request)
+        await anext(events)
+        fleet.keep("one", 0)
+        async for event in events:
+            assert not isinstance(event, Failed)
+        await until_unloaded(fleet, "one")
+        await fleet.close()
+
+    asyncio.run(main())

@@ -1,0 +1,40 @@
+import socket
+
+from segue.engine.process.messages import (
+    Cancel,
+    StepEvents,
+    Submit,
+    WorkerMessage,
+    frame,
+    orders,
+    receive,
+    reports,
+)
+from segue.types import Delta, Done, Event, Finished, Prompted, TokenScore, Usage
+from tests.engine.harness import ask
+
+
+def test_messages_cross_whole_and_in_order() -> None:
+    ours, theirs = socket.socketpair()
+    sent: list[WorkerMessage] = [
+        Submit(ask("a", [1, 2], stop=("x",))),
+        Cancel("r1"),
+        Submit(ask("é" * 20000)),
+    ]
+    with theirs:
+        with ours:
+            for message in sent:
+                ours.sendall(frame(message))
+            assert [receive(theirs, orders) for _ in sent] == sent
+        assert receive(theirs, orders) is None
+
+
+def test_every_event_survives() -> None:
+    score = TokenScore(5, b"\xff", None, 0, ())
+    events: list[tuple[str, Event]] = [
+        ("a", Prompted(0, (1, 2), 1, "text", (score,))),
+        ("a", Delta(0, "hi", (5,), (score,))),
+        ("a", Finished(0, "stop", "stop_text", 3, "x", 0.5, 0.25)),
+        ("a", Done(Usage(1, 2, 3), 9)),
+    ]
+    assert reports.decode(frame(StepEvents(events))[4:]) == StepEvents(events)

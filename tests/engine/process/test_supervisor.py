@@ -1,0 +1,147 @@
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from segue.engine.process.supervisor import Supervisor
+from segue.engine.seam import Loaded
+from segue.errors import Incompatible, InvalidField, Unavailable
+from segue.runners.fake import FakeLoader
+from segue.types import CompletionRequest, Delta, Event, Failed
+from tests.engine.harness import Bench, RequestEvents, ask
+
+
+@contextlib.asynccontextmanager
+async def running(loader: FakeLoader | None = None) -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor(loader or FakeLoader(), chunk_rows=64)
+    await supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        await supervisor.close()
+
+
+async def fold(supervisor: Supervisor, request: CompletionRequest) -> RequestEvents:
+    story = RequestEvents()
+    async for event in supervisor.submit(request):
+        story.push(event)
+    return story
+
+
+def test_the_answer_is_the_schedulers_own() -> None:
+    """What crosses the process boundary is what the engine said, for many requests at once."""
+
+    async def main() -> None:
+        asked = [ask(f"prompt {i}", n=2, max_tokens=8, logprobs=2) for i in range(8)]
+        async with running() as supervisor:
+            stories = await asyncio.gather(*(fold(supervisor, r) for r in asked))
+            stats = await supervisor.stats()
+        for request, story in zip(asked, stories, strict=True):
+            assert story.essence == Bench().run(request)[0].essence
+        assert (stats.running, stats.waiting, stats.finished) == (0, 0, 8)
+
+    asyncio.run(main())
+
+
+def test_bad_requests_fail_alone() -> None:
+    async def main() -> None:
+        async with running(FakeLoader(context_length=50)) as supervisor:
+            story = await fold(supervisor, ask("x" * 60))
+            assert story.failed is not None
+            assert story.failed.code == "context_length_exceeded"
+            story = await fold(supervisor, ask([9999]))
+            assert story.failed is not None
+            assert (story.failed.code, story.failed.param) == ("invalid_value", "prompt")
+            assert await supervisor.tokenize("ab", True, True) == [97, 98]
+            assert await supervisor.pieces([97, 256]) == [b"a", b"<|endoftext|>"]
+            with pytest.raises(InvalidField):
+                await supervisor.pieces([264])
+
+    asyncio.run(main())
+
+
+def test_closing_the_generator_cancels() -> None:
+    async def main() -> None:
+        async with running(FakeLoader(script=b"x")) as supervisor:
+            events = supervisor.submit(ask("hello", max_tokens=None))
+            async for event in events:
+                if isinstance(event, Delta):
+                    break
+            await events.aclose()
+            stats = await supervisor.stats()  # orders are carried out in turn, so this is after it
+            assert (stats.running, stats.cancelled) == (0, 1)
+
+    asyncio.run(main())
+
+
+async def next_failed(events: AsyncIterator[Event]) -> Failed:
+    async for event in events:
+        if isinstance(event, Failed):
+            return event
+    raise AssertionError("the stream ended without an error")
+
+
+def test_a_killed_worker_ends_streams_and_comes_back() -> None:
+    async def main() -> None:
+        loader = FakeLoader(script=b"x", context_length=60000, num_cells=60001)
+        async with running(loader) as supervisor:
+            streams = [supervisor.submit(ask(f"{i}", max_tokens=None)) for i in range(4)]
+            for stream in streams:
+                await anext(stream)
+            assert supervisor.pid is not None
+            os.kill(supervisor.pid, signal.SIGKILL)
+            for stream in streams:
+                assert (await next_failed(stream)).code == "engine_died"
+            with pytest.raises(Unavailable):
+                await anext(supervisor.submit(ask("too soon")))
+            async with asyncio.timeout(20):
+                while not supervisor.is_ready:
+                    await asyncio.sleep(0.01)
+            story = await fold(supervisor, ask("again", max_tokens=3))
+            assert story.done is not None
+            assert (await supervisor.stats()).restarts == 1
+
+    asyncio.run(main())
+
+
+@dataclass(frozen=True)
+class BrokenLoader:
+    def __call__(self) -> Loaded:
+        raise Incompatible("this machine will not do")
+
+
+def test_what_kept_the_model_from_loading_is_raised() -> None:
+    async def main() -> None:
+        supervisor = Supervisor(BrokenLoader(), chunk_rows=64)
+        with pytest.raises(Incompatible, match="this machine will not do"):
+            await supervisor.start()
+        await supervisor.close()
+
+    asyncio.run(main())
+
+
+def test_the_worker_dies_with_its_parent() -> None:
+    program = (
+        "import asyncio\n"
+        "from segue.engine.process.supervisor import Supervisor\n"
+        "from segue.runners.fake import FakeLoader\n"
+        "async def main():\n"
+        "    s = Supervisor(FakeLoader(), 64)\n"
+        "    await s.start()\n"
+        "    print(s.pid, flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "if __name__ == '__main__': asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert int(parent.stdout.readline()) > 0
+        parent.kill()
+        parent.wait()
+        # The worker holds the write end of the parent's stdout: its end is the end of the file.
+        assert parent.stdout.read() == b""

@@ -1,0 +1,128 @@
+import asyncio
+import threading
+import time
+from queue import SimpleQueue
+from typing import cast
+
+import pytest
+
+from segue.engine.constraints.constraint import Compiler, Grammar
+from segue.engine.process.messages import Cancel, Report, Submit
+from segue.engine.process.pulse import Pulse
+from segue.engine.process.supervisor import Supervisor
+from segue.engine.process.worker import Arrivals, Outbox, Pulses, Worker
+from segue.engine.request.job import Job
+from segue.runners.fake import FakeLoader
+from segue.types import CompletionRequest, Constraint
+from tests.engine.harness import Bench, RequestEvents, ask
+from tests.hostile_constraints import HARMLESS, REFUSED
+
+WORD = Constraint(kind="regex", value="[a-z]{5}", param="regex")
+
+
+class Heard(Outbox):
+    def __init__(self) -> None:
+        self.reports: SimpleQueue[Report] = SimpleQueue()
+
+    def send(self, report: Report) -> None:
+        self.reports.put(report)
+
+
+class Inside:
+    """A worker's inbox and compiler threads in this process, with a compiler that waits for `gate`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.arrived: Arrivals = SimpleQueue()
+        self.heard = Heard()
+        pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
+        self.worker = Worker(FakeLoader()(), self.heard, 64, self.arrived, pulses)
+        self.gate = threading.Event()
+        self.started: SimpleQueue[Constraint] = SimpleQueue()
+        compile_now = Compiler.compile
+
+        def compile_later(compiler: Compiler, constraint: Constraint) -> Grammar:
+            self.started.put(constraint)
+            assert self.gate.wait(30)
+            return compile_now(compiler, constraint)
+
+        monkeypatch.setattr(Compiler, "compile", compile_later)
+        for serve in (self.worker.serve_inbox, self.worker.serve_compiler):
+            threading.Thread(target=serve, daemon=True).start()
+
+    def submit(self, request: CompletionRequest) -> str:
+        self.arrived.put(Submit(request))
+        return request.request_id
+
+    def next_order(self) -> str:
+        """The id of the next request or cancellation that reaches the step thread."""
+        order = self.worker._inbox.get(timeout=30)
+        return (
+            order.request_id if isinstance(order, Cancel) else cast(Job, order).request.request_id
+        )
+
+
+def test_others_pass_a_request_that_is_being_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = Inside(monkeypatch)
+    slow = inside.submit(ask("x", constraint=WORD))
+    inside.started.get(timeout=30)
+    quick = inside.submit(ask("y"))
+    assert inside.next_order() == quick
+    inside.gate.set()
+    assert inside.next_order() == slow
+
+
+def test_a_cancel_wins_over_its_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = Inside(monkeypatch)
+    gone = inside.submit(ask("x", constraint=WORD))
+    inside.started.get(timeout=30)
+    inside.arrived.put(Cancel(gone))
+    assert inside.next_order() == gone  # the cancellation
+    queued = inside.submit(ask("x", constraint=Constraint(kind="regex", value="later")))
+    inside.gate.set()
+    assert inside.next_order() == queued
+    last = inside.submit(ask("z"))
+    assert inside.next_order() == last
+    assert inside.heard.reports.empty()
+
+
+def test_a_known_constraint_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = Inside(monkeypatch)
+    inside.gate.set()
+    for _ in range(3):
+        request_id = inside.submit(ask("x", constraint=WORD))
+        assert inside.next_order() == request_id
+    assert inside.started.qsize() == 1
+
+
+async def _fold(supervisor: Supervisor, request: CompletionRequest) -> RequestEvents:
+    story = RequestEvents()
+    async for event in supervisor.submit(request):
+        story.push(event)
+    return story
+
+
+def test_hostile_constraints_hurt_only_themselves() -> None:
+    """Each is refused or harmless, the process lives, and the streams beside them are as if alone."""
+    victims = [ask(f"victim {i}", max_tokens=200, logprobs=1) for i in range(4)]
+    victims += [ask(f"victim {i}", max_tokens=100, constraint=WORD) for i in range(4)]
+
+    async def main() -> None:
+        supervisor = Supervisor(FakeLoader(), chunk_rows=64)
+        await supervisor.start()
+        try:
+            hostile = [ask("x", constraint=c, max_tokens=12) for c in (*REFUSED, *HARMLESS)]
+            stories = await asyncio.gather(*(_fold(supervisor, r) for r in (*hostile, *victims)))
+            stats = await supervisor.stats()
+        finally:
+            await supervisor.close()
+        refused = stories[: len(REFUSED)]
+        assert {(s.failed.code, s.failed.param) for s in refused if s.failed} == {
+            ("invalid_value", "it")
+        }
+        assert all(s.failed is not None for s in refused)
+        assert all(s.done is not None for s in stories[len(REFUSED) :])
+        alone = [Bench().run(request)[0].essence for request in victims]
+        assert [story.essence for story in stories[-len(victims) :]] == alone
+        assert (stats.running, stats.waiting, stats.restarts) == (0, 0, 0)
+
+    asyncio.run(main())

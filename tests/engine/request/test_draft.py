@@ -1,0 +1,43 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.engine.request.draft import Drafter
+
+
+def test_repeats_what_followed_before() -> None:
+    assert Drafter().draft([1, 2, 3, 4, 5, 6, 1, 2, 3], 2) == [4, 5]
+    assert Drafter().draft([1, 2, 3, 4, 5], 4) == []
+
+
+def test_bad_guesses_make_it_pause() -> None:
+    drafter, tokens = Drafter(), [1, 2, 3, 4, 1, 2, 3]
+    assert drafter.draft(tokens, 4)
+    drafter.learn(4, 0)
+    assert [bool(drafter.draft(tokens, 4)) for _ in range(3)] == [False, False, True]
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.integers(1, 8))
+def test_a_draft_is_always_a_copy_from_the_text(tokens: list[int], limit: int) -> None:
+    """Indexing as the text grows finds the same as indexing it at once."""
+    grown = Drafter()
+    for end in range(len(tokens)):
+        grown.draft(tokens[:end], limit)
+    draft = grown.draft(tokens, limit)
+    assert draft == Drafter().draft(tokens, limit)
+    assert len(draft) <= limit
+    if draft:
+        gram = tokens[-3:]
+        places = [i for i in range(len(tokens) - 3) if tokens[i : i + 3] == gram]
+        assert any(tokens[i + 3 : i + 3 + len(draft)] == draft for i in places)
+
+
+def test_a_hunch_fills_idle_rows_alone() -> None:
+    """Where a row is computed in any case, two tokens or one are enough to go by; a miss then costs nothing."""
+    tokens = [1, 2, 9, 4, 2, 8, 1, 2]
+    assert Drafter().draft(tokens, 4) == []
+    drafter = Drafter()
+    for _ in range(3):
+        assert drafter.draft(tokens, 4, num_idle=1) == [9]
+        drafter.learn(1, 0)
+    assert Drafter().draft([7, 3, 4, 7], 4, num_idle=1) == [3]
+    assert Drafter().draft([1, 2, 3, 4, 1, 2, 3], 4, num_idle=1) == [4, 1, 2, 3]

@@ -1,0 +1,72 @@
+import pytest
+
+from segue.engine.request.prepare import prepare
+from segue.errors import InvalidField, PromptTooLong
+from segue.runners.fake import FakeVocab, default_capabilities
+from segue.types import CompletionRequest, Prompt, Sampling, Truncation
+from tests.engine.harness import ask
+
+LIMITS = default_capabilities(context_length=20)
+
+
+def tokens_of(request: CompletionRequest) -> list[list[int]]:
+    return [s.tokens for s in prepare(request, FakeVocab(), LIMITS).sequences]
+
+
+def test_text_ids_and_mixtures() -> None:
+    mixed = Prompt(("a", (98, 256), "c<|endoftext|>"))
+    request = CompletionRequest(request_id="r", model="m", prompts=(mixed,))
+    assert tokens_of(request) == [[97, 98, 256, 99, 256]]
+    literal = Prompt(("<|x|>",), parse_special=False)
+    request = CompletionRequest(request_id="r", model="m", prompts=(literal,))
+    assert tokens_of(request) == [list(b"<|x|>")]
+
+
+@pytest.mark.parametrize("token", [-1, 264, 2**40])
+def test_ids_outside_the_vocabulary_name_the_field(token: int) -> None:
+    with pytest.raises(InvalidField, match="0 to 263") as raised:
+        tokens_of(ask([97, token]))
+    assert raised.value.param == "prompt"
+    with pytest.raises(InvalidField) as raised:
+        tokens_of(ask("a", sampling=Sampling(logit_bias={token: 1.0})))
+    assert raised.value.param == "logit_bias"
+
+
+def test_length() -> None:
+    assert len(tokens_of(ask("x" * 19))[0]) == 19
+    with pytest.raises(PromptTooLong, match="prompt 1 has 20 tokens") as raised:
+        tokens_of(ask("x", "x" * 20))
+    assert raised.value.details == {"n_prompt_tokens": 20, "n_ctx": 20}
+    assert len(tokens_of(ask("x" * 20, max_tokens=0))[0]) == 20
+    with pytest.raises(InvalidField, match="empty"):
+        tokens_of(ask(""))
+
+
+def test_candidates() -> None:
+    assert len(tokens_of(ask("a", "b", n=2, best_of=3))) == 6
+    assert len(tokens_of(ask("a", "b", n=2, max_tokens=0))) == 2
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize(
+    ("how", "max_tokens", "kept"),
+    [
+        (Truncation(), 4, LETTERS[-16:]),
+        (Truncation(), None, LETTERS[-19:]),
+        (Truncation(), 99, LETTERS[-10:]),
+        (Truncation(), 0, LETTERS[-20:]),
+        (Truncation(num_kept=2), 4, "ab" + LETTERS[-14:]),
+        (Truncation(num_kept=99), 4, LETTERS[:16]),
+        (Truncation(side="end"), 4, LETTERS[:16]),
+        (Truncation(max_tokens=3), 4, "xyz"),
+        (Truncation(max_tokens=99), 4, LETTERS[-16:]),
+    ],
+)
+def test_truncation(how: Truncation, max_tokens: int | None, kept: str) -> None:
+    request = ask(LETTERS, "short", truncation=how, max_tokens=max_tokens)
+    cut, whole = tokens_of(request)
+    assert bytes(cut).decode() == kept
+    if how.max_tokens != 3:
+        assert bytes(whole) == b"short"

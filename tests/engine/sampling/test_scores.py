@@ -1,0 +1,83 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.engine.sampling.scores import LOWEST, Scores, empty, score
+
+
+def log_softmax(row: Any) -> Any:
+    wide = row.astype(np.float64)
+    return wide - wide.max() - np.log(np.exp(wide - wide.max()).sum())
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 12), st.integers(30, 2000))
+def test_agrees_with_a_sorted_log_softmax(seed: int, rows: int, top: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 5, (rows, width)).astype(np.float32).round(1)  # many ties
+    targets = rng.integers(0, width, rows).tolist()
+    got = score(logits, targets, top)
+    for i, target in enumerate(targets):
+        exact = log_softmax(logits[i])
+        np.testing.assert_allclose(got.logprobs[i], exact[target], atol=1e-4)
+        assert got.ranks[i] == 1 + (logits[i] > logits[i, target]).sum()
+        order = np.lexsort((np.arange(width), -logits[i]))[:top]
+        assert got.ids[i].tolist() == order.tolist()
+        np.testing.assert_allclose(got.values[i], exact[order], atol=1e-4)
+
+
+def test_the_chosen_tokens_value_is_the_same_float_among_the_alternatives() -> None:
+    """Harnesses compare the two with ==."""
+    logits = np.random.default_rng(0).normal(0, 3, (50, 500)).astype(np.float32)
+    targets = logits.argmax(axis=1).tolist()
+    got = score(logits, targets, 3)
+    assert (got.values[:, 0] == got.logprobs).all()
+
+
+def test_a_row_scores_the_same_whoever_is_beside_it() -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (7, 4099)).astype(np.float32)
+    together = score(logits, [5] * 7, 4)
+    for i in range(7):
+        alone = score(logits[i : i + 1].copy(), [5], 4)
+        assert alone.logprobs[0] == together.logprobs[i]
+        assert (alone.values[0] == together.values[i]).all()
+
+
+def test_minus_infinity_is_a_number() -> None:
+    logits = np.full((1, 100), -np.inf, np.float32)
+    logits[0, 3] = 1.0
+    got = score(logits, [4], 2)
+    assert got.logprobs.tolist() == [LOWEST]
+    assert got.values[0].tolist() == [0.0, LOWEST]
+
+
+def test_joined_and_cut() -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (6, 100)).astype(np.float32)
+    whole = score(logits, list(range(6)), 3)
+    parts = empty(3).joined(score(logits[:2], [0, 1], 3)).joined(score(logits[2:], [2, 3, 4, 5], 3))
+
+    def same(a: Scores, b: Scores) -> bool:
+        pairs = zip(a._columns(), b._columns(), strict=True)
+        return all(np.array_equal(x, y) for x, y in pairs)
+
+    assert same(whole, parts)
+    assert same(whole.first(2).narrowed(1), score(logits[:2], [0, 1], 1))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("num_top", [0, 1, 3])
+def test_a_row_that_is_not_all_numbers_scores_nan(bad: float, num_top: int) -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (2, 300)).astype(np.float32)
+    logits[1, 7] = bad
+    got = score(logits, [5, 5], num_top)
+    assert np.isfinite(got.logprobs).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("shift", [-1e4, -100, 100, 1e4])
+def test_only_differences_between_logits_matter(shift: float) -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (1, 5000)).round(2).astype(np.float32)
+    plain, moved = score(logits, [5], 2), score(logits + np.float32(shift), [5], 2)
+    np.testing.assert_allclose(moved.logprobs, plain.logprobs, atol=2e-3)
+    assert moved.ids.tolist() == plain.ids.tolist()

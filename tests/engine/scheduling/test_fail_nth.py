@@ -1,0 +1,81 @@
+"""The N-th call of each kind fails, N = 1, 2, 3 … until a request goes through: who suffers, and is all else intact?"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from segue.engine.request.prepare import prepare
+from segue.runners.fake import FakeRunner, FakeVocab
+from tests.engine.harness import Bench, ask
+
+ASKED: dict[str, Any] = {"max_tokens": 4, "n": 2, "logprobs": 2, "echo": True}
+
+
+class Fault(Exception):
+    pass
+
+
+def failing(call: Callable[..., Any], nth: int) -> Callable[..., Any]:
+    count = itertools.count(1)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if next(count) == nth:
+            raise Fault
+        return call(*args, **kwargs)
+
+    return called
+
+
+@pytest.mark.parametrize("method", ["piece", "is_control"])
+def test_a_call_of_the_vocabulary(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails its own request; the one beside it says what it says alone, and nothing is leaked."""
+    alone = Bench().run(ask("beside", **ASKED))[0].essence
+    for nth in itertools.count(1):
+        bench = Bench()
+        beside, unlucky = ask("beside", **ASKED), ask("unlucky", **ASKED)
+        bench.submit(beside)
+        bench.step()
+        bench.submit(unlucky)
+        vocab = FakeVocab()
+        usual = getattr(vocab, method)
+        hurt = failing(lambda token, call=usual: call(token), nth)
+        monkeypatch.setattr(bench.vocab, method, hurt)
+        while bench.step():
+            pass
+        stories = [bench.stories[r.request_id] for r in (beside, unlucky)]
+        assert bench.scheduler.is_idle
+        failed = [story for story in stories if story.failed is not None]
+        if not failed:
+            assert nth > 1
+            break
+        assert len(failed) == 1
+        assert failed[0].failed is not None
+        assert failed[0].failed.code == "engine_fault"
+        if failed[0] is stories[1]:
+            assert stories[0].essence == alone
+        monkeypatch.setattr(bench.vocab, method, usual)
+        assert bench.run(ask("beside", **ASKED))[0].essence == alone
+
+
+def test_tokenizing() -> None:
+    vocab = FakeVocab()
+    vocab.tokenize = failing(vocab.tokenize, 1)  # type: ignore[method-assign]
+    with pytest.raises(Fault):
+        prepare(ask("x"), vocab, Bench().capabilities)
+
+
+@pytest.mark.parametrize("method", ["decode", "fork", "trim", "free"])
+def test_a_call_of_the_runner_ends_the_step(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can say what is left in the KV, so it is not hidden: the worker ends and starts anew."""
+    for nth in itertools.count(1):
+        runner = FakeRunner()
+        monkeypatch.setattr(runner, method, failing(getattr(runner, method), nth))
+        bench = Bench(runner)
+        try:
+            bench.run(ask("one", **ASKED), ask("one and more", **ASKED))
+        except Fault:
+            continue
+        break
+    assert nth < 200

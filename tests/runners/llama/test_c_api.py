@@ -1,0 +1,74 @@
+import importlib.metadata
+import importlib.util
+import logging
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from segue.errors import Incompatible, ModelUnavailable
+from segue.runners.llama import c_api
+
+
+def test_the_project_pins_the_very_version() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    pin = f"{c_api.PACKAGE}=={c_api.VERSION}"
+    assert pin in project["project"]["dependencies"]
+
+
+@pytest.fixture
+def unloaded() -> None:
+    """The next load() looks for the library anew; the one loaded stays valid for other tests."""
+    c_api.load.cache_clear()
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_another_version_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another build has other struct layouts: calling it would corrupt memory."""
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.2.3")
+    with pytest.raises(Incompatible, match=r"xllamacpp is 1\.2\.3.*pip install xllamacpp=="):
+        c_api.load()
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(Incompatible, match=r"not installed\. Install it with: pip install"):
+        c_api.load()
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_missing_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(c_api.SIGNATURES, "llama_no_such_thing", (None, ()))
+    with pytest.raises(Incompatible, match="does not export llama_no_such_thing"):
+        c_api.load()
+
+
+def test_shifted_layout_is_refused() -> None:
+    params = c_api.load().llama_context_default_params()
+    params.n_samplers = 7
+    with pytest.raises(Incompatible, match="n_samplers reads 7 instead of 0"):
+        c_api.check_defaults(params, c_api.EXPECTED_CONTEXT_DEFAULTS)
+
+
+def test_unreadable_files_say_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ModelUnavailable, match="No such file"):
+        c_api.open_model(str(tmp_path / "absent.gguf"))
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"not a model at all")
+    with (
+        caplog.at_level(logging.WARNING, "segue.llama"),
+        pytest.raises(ModelUnavailable, match="invalid magic"),
+    ):
+        c_api.open_model(str(broken))
+    assert "invalid magic" in caplog.text
+
+
+def test_native_log_goes_to_logging_and_not_to_stderr(
+    tiny_gguf: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG, "segue.llama"):
+        model = c_api.open_model(str(tiny_gguf), vocab_only=True)
+    c_api.load().llama_model_free(model)
+    assert "general.architecture" in caplog.text
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,139 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import gguf
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.engine.seam import Capabilities, FimTokens
+from segue.errors import Incompatible
+from segue.runners.llama.vocab import LlamaVocab, model_info
+from tests import tiny_gguf as tiny
+from tests.tiny_gguf import write_tiny_gguf
+
+NUM_ORDINARY = len(tiny.pieces())
+CONTROLS = [tiny.END, *tiny.FIM.values()]
+
+
+@pytest.fixture(scope="module")
+def vocab(tiny_gguf: Path) -> Iterator[LlamaVocab]:
+    vocab = LlamaVocab(tiny_gguf)
+    yield vocab
+    vocab.close()
+
+
+def spell(vocab: LlamaVocab, tokens: list[int]) -> bytes:
+    return b"".join(map(vocab.piece, tokens))
+
+
+@given(st.text() | st.text(alphabet="the and😀é 👩‍🚀\n"), st.booleans())
+def test_pieces_spell_the_text(vocab: LlamaVocab, text: str, parse_special: bool) -> None:
+    tokens = vocab.tokenize(text, add_special=True, parse_special=parse_special)
+    assert spell(vocab, tokens) == text.encode()
+
+
+def test_every_token_has_its_bytes(vocab: LlamaVocab) -> None:
+    expected = tiny.pieces() + [text.encode() for text in CONTROLS]
+    assert [vocab.piece(token) for token in range(vocab.size)] == expected
+    assert [vocab.is_control(token) for token in range(vocab.size)] == [
+        token >= NUM_ORDINARY for token in range(vocab.size)
+    ]
+
+
+def test_merges_make_long_tokens_and_half_characters(vocab: LlamaVocab) -> None:
+    tokens = vocab.tokenize(" the é 😀", add_special=False, parse_special=False)
+    assert [vocab.piece(token) for token in tokens] == [
+        *(b" the", b" ", b"\xc3\xa9", b" \xf0\x9f", b"\x98", b"\x80")
+    ]
+
+
+def test_special_text_becomes_a_token_only_when_asked(vocab: LlamaVocab) -> None:
+    text = f"a{tiny.END}b"
+    parsed = vocab.tokenize(text, add_special=False, parse_special=True)
+    plain = vocab.tokenize(text, add_special=False, parse_special=False)
+    assert parsed == [ord("a"), NUM_ORDINARY, ord("b")]
+    assert NUM_ORDINARY not in plain
+    assert spell(vocab, plain) == text.encode()
+
+
+def test_lone_surrogate_does_not_crash(vocab: LlamaVocab) -> None:
+    assert spell(vocab, vocab.tokenize("a\ud800", False, False)) == b"a?"
+
+
+def test_bos_is_added_where_the_model_says_so(vocab: LlamaVocab, tmp_path: Path) -> None:
+    assert not vocab.adds_bos
+    assert vocab.tokenize("a", add_special=True, parse_special=False) == [ord("a")]
+    other = LlamaVocab(write_tiny_gguf(tmp_path / "bos.gguf", add_bos=True))
+    assert other.adds_bos
+    assert other.tokenize("a", add_special=True, parse_special=False) == [other.bos, ord("a")]
+    assert other.tokenize("a", add_special=False, parse_special=False) == [ord("a")]
+
+
+def test_fim_and_end_tokens_of_the_metadata(vocab: LlamaVocab) -> None:
+    first = NUM_ORDINARY + 1
+    assert vocab.fim == FimTokens(*range(first, first + 6))
+    assert vocab.bos == vocab.eos == NUM_ORDINARY
+    assert vocab.end_tokens == {NUM_ORDINARY, first + 3, first + 4, first + 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "controls", "roles"),
+    [
+        (
+            "starcoder2",
+            ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<repo_name>", "<file_sep>"),
+            ("prefix", "suffix", "middle", "repo", "file_sep"),
+        ),
+        (
+            "seed-coder",
+            ("<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>"),
+            ("prefix", "suffix", "middle"),
+        ),
+        ("Codestral 22B", ("[PREFIX]", "[MIDDLE]", "[SUFFIX]"), ("prefix", None, "suffix")),
+        ("Mistral Nemo", ("[PREFIX]", "[MIDDLE]", "[SUFFIX]"), ()),
+        ("half", ("<fim_prefix>",), ()),
+    ],
+)
+def test_fim_tokens_found_by_spelling(
+    tmp_path: Path, name: str, controls: tuple[str, ...], roles: tuple[str | None, ...]
+) -> None:
+    path = write_tiny_gguf(tmp_path / "x.gguf", name=name, fim=False, control_tokens=controls)
+    vocab = LlamaVocab(path)
+    ids = {role: NUM_ORDINARY + 1 + i for i, role in enumerate(roles) if role}
+    if not ids:
+        assert vocab.fim is None
+        return
+    assert vocab.fim == replace(FimTokens(ids["prefix"], ids["suffix"], None), **ids)
+    separators = {ids[role] for role in ("repo", "file_sep") if role in ids}
+    assert vocab.end_tokens == {NUM_ORDINARY} | separators
+
+
+def test_file_without_vocabulary_is_refused(tmp_path: Path) -> None:
+    """llama.cpp would load it and abort at the first text."""
+    path = write_tiny_gguf(tmp_path / "x.gguf", tokenizer="none")
+    with pytest.raises(Incompatible, match="no vocabulary"):
+        LlamaVocab(path)
+
+
+def test_model_info_comes_from_the_file(tmp_path: Path) -> None:
+    path = write_tiny_gguf(
+        tmp_path / "x.gguf",
+        architecture="qwen2",
+        tensor_type=gguf.GGMLQuantizationType.Q8_0,
+        context_length=256,
+        chat_template="{{ messages }}",
+    )
+    vocab = LlamaVocab(path)
+    capabilities = Capabilities(
+        num_slots=4, num_cells=512, context_length=128, max_rows=32, vocab_size=vocab.size
+    )
+    info = model_info("tiny", "llama", vocab, capabilities)
+    assert (info.architecture, info.quantization, info.runner) == ("qwen2", "Q8_0", "llama")
+    assert (info.context_length, info.train_context, info.kv_tokens) == (128, 256, 512)
+    assert (info.chat_template, info.eos_token) == ("{{ messages }}", tiny.END)
+    assert (info.has_fim, info.deterministic) == (True, False)
+    tensors = gguf.GGUFReader(path).tensors
+    assert info.num_params == sum(int(tensor.n_elements) for tensor in tensors)
+    assert info.size_bytes == sum(int(tensor.n_bytes) for tensor in tensors)

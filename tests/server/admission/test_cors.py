@@ -1,0 +1,119 @@
+import pytest
+from starlette.types import Scope
+
+from segue.errors import Forbidden, MalformedHttp
+from segue.server.admission.cors import Hosts, Origins, is_loopback
+from tests.server.conftest import Launch, Live
+
+
+def scope(*headers: tuple[bytes, bytes], method: str = "GET", version: str = "1.1") -> Scope:
+    return {"type": "http", "method": method, "http_version": version, "headers": list(headers)}
+
+
+def host(name: bytes) -> Scope:
+    return scope((b"host", name))
+
+
+@pytest.mark.parametrize(
+    "name", ["localhost", "127.0.0.1", "127.8.9.1", "::1", "[::1]", "a.localhost", "LOCALHOST"]
+)
+def test_loopback(name: str) -> None:
+    assert is_loopback(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["0.0.0.0", "192.168.0.1", "127.0.0.1.evil.com", "evil.com", "", "localhost.evil.com"]
+)
+def test_not_loopback(name: str) -> None:
+    assert not is_loopback(name)
+
+
+@pytest.mark.parametrize(
+    "name", [b"localhost", b"127.0.0.1:8080", b"[::1]:8080", b"[::1]", b"LocalHost:1", b"box.lan"]
+)
+def test_hosts_that_pass_on_loopback(name: bytes) -> None:
+    Hosts("127.0.0.1", ["box.lan"]).check(host(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"evil.com", b"evil.com:8080", b"127.0.0.1.evil.com", b"a/?x=", b"x/health?", b"", b"\xff"],
+)
+def test_a_page_that_points_its_own_name_at_us_is_refused(name: bytes) -> None:
+    with pytest.raises(Forbidden):
+        Hosts("127.0.0.1").check(host(name))
+
+
+def test_elsewhere_any_host_will_do_unless_some_are_named() -> None:
+    Hosts("0.0.0.0").check(host(b"anything.example"))
+    named = Hosts("0.0.0.0", ["api.example"])
+    named.check(host(b"API.example:443"))
+    named.check(host(b"localhost"))
+    with pytest.raises(Forbidden):
+        named.check(host(b"other.example"))
+
+
+def test_one_host_exactly() -> None:
+    for wrong in (scope(), scope((b"host", b"localhost"), (b"host", b"localhost"))):
+        with pytest.raises(MalformedHttp):
+            Hosts("127.0.0.1").check(wrong)
+    Hosts("127.0.0.1").check(scope(version="1.0"))
+
+
+EVIL = {"origin": "https://evil.example"}
+PREFLIGHT = {"access-control-request-method": "POST"}
+
+
+def test_without_leave_no_page_reads_or_writes(live: Live) -> None:
+    for origin in ("https://evil.example", "null", "http://localhost", ""):
+        headers = {"origin": origin}
+        posted = live.client.post("/v1/completions", json={"prompt": "a"}, headers=headers)
+        asked = live.client.options("/v1/completions", headers=headers | PREFLIGHT)
+        read = live.client.get("/v1/models", headers=headers)
+        assert (posted.status_code, asked.status_code, read.status_code) == (403, 403, 200)
+        for answer in (posted, asked, read):
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert live.engine.requests == []
+
+
+def test_a_body_without_a_type_needs_no_preflight_and_gets_nowhere(live: Live) -> None:
+    """fetch() of a Blob without a type is the one way a page can post JSON unasked."""
+    request = live.client.build_request("POST", "/v1/completions", content=b'{"prompt":"a"}')
+    request.headers["origin"] = "https://evil.example"
+    assert "content-type" not in request.headers
+    assert live.client.send(request).status_code == 403
+
+
+def test_the_servers_own_page_may(live: Live) -> None:
+    for scheme in ("http", "https"):
+        headers = {"origin": f"{scheme}://{live.host}:{live.port}"}
+        answer = live.client.post("/v1/completions", json={"prompt": "a"}, headers=headers)
+        assert answer.status_code == 200
+
+
+def test_an_origin_that_was_let_in(launch: Launch) -> None:
+    live = launch(origins=Origins(["https://app.example"]))
+    headers = {"origin": "https://app.example"}
+    asked = live.client.options("/v1/completions", headers=headers | PREFLIGHT)
+    assert asked.status_code == 204
+    assert "authorization" in asked.headers["access-control-allow-headers"]
+    posted = live.client.post("/v1/completions", json={"prompt": "a"}, headers=headers)
+    assert posted.status_code == 200
+    for answer in (asked, posted):
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        assert answer.headers["vary"] == "origin"
+        assert "access-control-allow-credentials" not in answer.headers
+    assert live.client.post("/v1/completions", json={}, headers=EVIL).status_code == 403
+
+
+def test_a_star_lets_every_origin_in(launch: Launch) -> None:
+    live = launch(origins=Origins(["*"]))
+    posted = live.client.post("/v1/completions", json={"prompt": "a"}, headers=EVIL)
+    assert posted.status_code == 200
+    assert posted.headers["access-control-allow-origin"] == "*"
+
+
+def test_an_origin_stated_twice_is_nobodys() -> None:
+    twice = scope((b"origin", b"https://app.example"), (b"origin", b"x"), method="POST")
+    with pytest.raises(Forbidden):
+        Origins(["https://app.example", "*"]).check(twice)

@@ -1,0 +1,149 @@
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from segue.dialects.base import Companion, Reply, Service
+from segue.dialects.openai import OPENAI
+from segue.server.admission.limits import Limits
+from segue.types import Prompted
+from tests.fakes import Pause, speak
+from tests.server.conftest import Launch, Live
+
+JSON = {"content-type": "application/json"}
+
+
+def test_body_limit_by_its_announced_length(launch: Launch) -> None:
+    """Refused from the headers alone: the body is never sent."""
+    live = launch(max_body_bytes=100)
+    with socket.create_connection((live.host, live.port), timeout=10) as connection:
+        connection.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 101\r\n\r\n"
+        )
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b'"code":"body_too_large"' in answer
+
+
+def test_body_limit_while_reading(launch: Launch) -> None:
+    live = launch(max_body_bytes=100)
+    chunks = iter([b'{"prompt":"', b"a" * 60, b"b" * 60, b'"}'])
+    answer = live.client.post("/v1/completions", content=chunks, headers=JSON)
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "body_too_large"
+    assert live.complete().status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "application/json"}, 200),
+        ({"content-type": "Application/JSON; charset=utf-8"}, 200),
+        ({}, 200),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415),
+        (JSON | {"content-encoding": "gzip"}, 415),
+        (JSON | {"content-encoding": "identity"}, 200),
+    ],
+)
+def test_media(live: Live, headers: dict[str, str], status: int) -> None:
+    """A page of another origin can post text or forms unasked; it must not reach the engine."""
+    answer = live.client.post("/v1/completions", content=b'{"prompt":"a"}', headers=headers)
+    assert answer.status_code == status
+    assert len(live.engine.requests) == (status == 200)
+    if status != 200:
+        assert answer.json()["error"]["code"] == "unsupported_media_type"
+
+
+def test_what_every_answer_carries(live: Live) -> None:
+    for answer in (live.complete(), live.client.get("/nothing"), live.complete(n=0)):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-request-id"]
+        assert "content-security-policy" not in answer.headers
+
+
+def test_pages_may_load_nothing_from_elsewhere(launch: Launch) -> None:
+    async def page(service: Service, _: Mapping[str, Any]) -> Reply:
+        return Reply("<p>", headers=(("content-type", "text/html"),))
+
+    paged = replace(OPENAI, companions=(Companion("GET", "/page", "A page.", page),))
+    answer = launch(dialects=[paged]).client.get("/page")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-frame-options"] == "DENY"
+
+
+def test_a_body_that_does_not_come_is_given_up(launch: Launch) -> None:
+    live = launch(body_timeout_s=0.2)
+    with socket.create_connection((live.host, live.port), timeout=10) as connection:
+        connection.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"
+        )
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code":"body_timeout"' in answer
+
+
+def test_a_full_queue_refuses_before_it_reads(launch: Launch) -> None:
+    """A megabyte is announced and never sent; the refusal comes all the same, and at once."""
+    pause = Pause()
+    live = launch(lambda r: [pause, *speak("a")(r)], limits=Limits(max_queue=1))
+    waiting = threading.Thread(target=live.complete)
+    waiting.start()
+    live.engine.started.wait(10)
+    with socket.create_connection((live.host, live.port), timeout=10) as connection:
+        connection.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n"
+        )
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 429 ")
+    assert b"retry-after: 1\r\n" in answer
+    assert live.client.get("/readyz").status_code == 503
+    assert live.client.get("/livez").status_code == 200
+    live.release(pause)
+    waiting.join(10)
+
+
+def test_a_request_that_has_its_first_token_waits_no_more(launch: Launch) -> None:
+    pause = Pause()
+    live = launch(lambda _: [Prompted(0, (1,), 0), pause], limits=Limits(max_queue=1))
+    first = live.client.stream("POST", "/v1/completions", json={"prompt": "a", "stream": True})
+    with first as answer:
+        assert answer.status_code == 200
+        live.engine.script = speak("b")
+        assert live.complete().status_code == 200
+
+
+def test_rate_headers_on_answers_and_refusals(launch: Launch) -> None:
+    live = launch(limits=Limits(requests_per_minute=1, tokens_per_minute=1000))
+    served, refused = live.complete(), live.complete()
+    assert (served.status_code, refused.status_code) == (200, 429)
+    assert refused.json()["error"]["type"] == "rate_limit_error"
+    assert 0 < int(refused.headers["retry-after"]) <= 60
+    for answer in (served, refused):
+        assert answer.headers["x-ratelimit-limit-requests"] == "1"
+        assert answer.headers["x-ratelimit-remaining-requests"] == "0"
+    assert served.headers["x-ratelimit-remaining-tokens"] == "996"
+
+
+def test_too_many_large_bodies_at_once_are_turned_away(launch: Launch) -> None:
+    live = launch(max_body_bytes=100)
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n" + b" " * 99
+    with contextlib.ExitStack() as stack:
+        for _ in range(16):
+            connection = socket.create_connection((live.host, live.port), timeout=10)
+            stack.enter_context(connection).sendall(head)
+        # Once all 16 have been read, 16 bytes are left of what is held for everybody.
+        assert wait_for(lambda: live.complete(user="one too many").status_code == 503)
+    assert wait_for(lambda: live.complete().status_code == 200)
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        pass
+    return condition()

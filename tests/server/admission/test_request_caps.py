@@ -1,0 +1,94 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.dialects.base import Stamp
+from segue.dialects.openai import OPENAI
+from segue.errors import InvalidField
+from segue.server.admission.request_caps import Caps
+from segue.types import Constraint
+from tests.server.conftest import Launch
+
+STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="f")
+SMALL = Caps(
+    n=2,
+    best_of=3,
+    prompts=4,
+    choices=6,
+    stops=1,
+    logprobs=2,
+    logit_bias=1,
+    grammar_chars=20,
+    total_tokens=100,
+)
+
+
+def call(**body: Any) -> Any:
+    return OPENAI.operations[0].parse({"prompt": "a", **body}, STAMP)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"n": 3}, "n"),
+        ({"best_of": 4}, "best_of"),
+        ({"prompt": ["a"] * 5}, "prompt"),
+        ({"prompt": ["a"] * 4, "n": 2}, "n"),
+        ({"prompt": ["a"] * 3, "n": 1, "best_of": 3}, "best_of"),
+        ({"stop": ["a", "b"]}, "stop"),
+        ({"logprobs": 3}, "logprobs"),
+        ({"prompt_logprobs": 3}, "prompt_logprobs"),
+        ({"logit_bias": {"1": 1, "2": 1}}, "logit_bias"),
+    ],
+)
+def test_each_cap_names_its_field(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidField, match="on this server") as error:
+        SMALL.check(call(**body))
+    assert error.value.param == param
+    Caps().check(call(**body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"n": 2, "best_of": 3, "stop": "a", "logprobs": 2, "logit_bias": {"1": 1}},
+        {"prompt": ["a"] * 3, "n": 2},
+    ],
+)
+def test_up_to_the_cap_is_fine(body: dict[str, Any]) -> None:
+    SMALL.check(call(**body))
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [({"max_tokens": 51, "n": 2}, "max_tokens"), ({"n_predict": -1, "n": 2}, "n_predict")],
+)
+def test_tokens_over_all_candidates(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidField) as error:
+        SMALL.check_length(call(**body), context_length=80)
+    assert error.value.param == param
+
+
+def test_a_candidate_is_never_longer_than_the_context() -> None:
+    SMALL.check_length(call(max_tokens=10**6, n=2), context_length=50)
+    SMALL.check_length(call(max_tokens=50, n=2), context_length=80)
+
+
+def test_the_size_of_a_constraint_is_told_under_its_own_name() -> None:
+    for value in ("x" * 21, ("x" * 11, "y" * 10)):
+        constraint = Constraint(kind="regex", value=value, param="guided_regex")
+        made = call()
+        request = msgspec.structs.replace(made.request, constraint=constraint)
+        with pytest.raises(InvalidField, match="at most 20 characters") as error:
+            SMALL.check(msgspec.structs.replace(made, request=request))
+        assert error.value.param == "guided_regex"
+
+
+def test_caps_over_http(launch: Launch) -> None:
+    live = launch(caps=SMALL)
+    for body in ({"n": 3}, {"max_tokens": 51, "n": 2, "stream": True}):
+        answer = live.complete(**body)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["param"] in body
+    assert live.engine.requests == []
