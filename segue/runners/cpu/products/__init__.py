@@ -1,0 +1,18 @@
+"""Products with a model's weights: from the bytes of a GGUF tensor to y = W x, in code compiled for this processor.
+
+    target = processor.this_target()                      # which flavour; SEGUE_CPU names another
+    matrices = matrix.pack(tensors, file_bytes, target, threads)
+    table = np.stack([m.descriptor for m in matrices])    # int64; a row's address goes to the kernels
+
+In compiled code, on addresses (`product.py`):
+
+    product(descriptor, M, a, sa, asum, x, out, ldo, first, last)    # tiles first … last - 1 for M rows
+    take_row(descriptor, index, out)                                 # one row of weights as f32
+
+Activations are row-major and dense: a int8 [M][K] within ±127, sa f32 [M][K/32], asum int32 [M][K/16] (the sum of each
+16 columns of a). A matrix of floats reads x f32 [M][K] instead; the addresses it does not read may be 0.
+`out` is f32 with `ldo` floats from row to row; outputs behind the last one are never written.
+Tiles are the unit of work: field TILES of the descriptor counts them, TILE_BYTES is what each one reads.
+
+Outputs are the same bits whatever the flavour, the rows beside them and the share of tiles: see tile.py.
+"""

@@ -1,0 +1,136 @@
+"""The compiled functions of one format: product, one row, packing. Made when a model's first tensor of it is seen."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+
+from segue.runners.cpu.emit import Builder, Value, ahead, cell, i64, load, loop, number
+from segue.runners.cpu.products import floats, machine_code, packing, rows, tile
+from segue.runners.cpu.products.dots import Kind
+from segue.runners.cpu.products.formats import FLOATS, FORMATS, FloatFormat, Format
+from segue.runners.cpu.products.machine_code import Kept, nothing_kept
+from segue.runners.cpu.products.processor import Target
+
+# A descriptor: eight numbers that compiled code reads.
+PRODUCT, TAKE_ROW, WEIGHTS, COLUMNS, OUTPUTS, TILES, TILE_BYTES, BLOCKS = range(8)
+FIELDS = 8
+
+_CACHED = 1 << 18  # bytes of activations that stay near while all tiles pass over them
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Addresses. `product` and `take_row` take a descriptor's address first."""
+
+    product: int  # (descriptor, rows, a, sa, asum, x, out, ldo, first tile, last tile)
+    take_row: int  # (descriptor, index, out)
+    pack: int  # (source, row bytes, blocks of a row, outputs, target, first tile, last tile)
+
+
+@cache
+def kernels(form: Format | FloatFormat, target: Target, kept: Kept = nothing_kept) -> Kernels:
+    found = machine_code.load(module(form, target), ["product", "take_row", "pack"], target, kept)
+    return Kernels(**found)
+
+
+def module(form: Format | FloatFormat, target: Target) -> ir.Module:
+    made = ir.Module(f"{form.name}.{target.flavour.name}")
+    made.triple = target.triple
+    kind = Kind(target.flavour)
+    if isinstance(form, FloatFormat):
+        tiles = [(n, floats.build_tile(made, kind, form, n)) for n in target.flavour.rows]
+        take = floats.build_take_row(made, kind, form)
+        floats.build_pack(made, kind, form)
+    else:
+        tiles = [(n, tile.build(made, kind, form, n)) for n in target.flavour.rows]
+        take = rows.build(made, kind, form)
+        packing.build(made, target.flavour, form)
+    _product(made, target.flavour.width, isinstance(form, FloatFormat), tiles)
+    _take_row(made, target.flavour.width, take)
+    return made
+
+
+def _function(made: ir.Module, name: str, parameters: int) -> tuple[Builder, list[Value]]:
+    function = ir.Function(made, ir.FunctionType(ir.VoidType(), [i64] * parameters), name)
+    return ir.IRBuilder(function.append_basic_block()), list(function.args)
+
+
+def _field(b: Builder, descriptor: Value, field: int) -> Value:
+    return load(b, ahead(b, descriptor, 8 * field), i64, 8)
+
+
+def _least(b: Builder, x: Value, y: Value) -> Value:
+    return b.select(b.icmp_signed("<", x, y), x, y)
+
+
+def _product(made: ir.Module, width: int, is_float: bool, tiles: list[tuple[int, Any]]) -> None:
+    b, (descriptor, num_rows, a, sa, asum, x, out, ldo, first, last) = _function(
+        made, "product", 10
+    )
+    columns = _field(b, descriptor, COLUMNS)
+    lda = b.mul(columns, number(4)) if is_float else columns
+    inputs = x if is_float else a
+    most = tiles[0][0]
+    # Rows in blocks whose activations stay in the cache; a multiple of the largest tile.
+    near = b.mul(b.add(b.udiv(number(_CACHED // most), lda), number(1)), number(most))
+    done = cell(b, number(0))
+    with _while(b, done, num_rows):
+        start = b.load(done)
+        stop = _least(b, b.add(start, near), num_rows)
+        with loop(b, b.sub(last, first)) as each:
+            index = b.add(first, each.index)
+            weights = b.add(
+                _field(b, descriptor, WEIGHTS), b.mul(index, _field(b, descriptor, TILE_BYTES))
+            )
+            left = b.sub(_field(b, descriptor, OUTPUTS), b.mul(index, number(width)))
+            valid = _least(b, left, number(width))
+            row = cell(b, start)
+            b.store(start, row)
+            for size, function in tiles:
+                with _while(b, row, b.sub(stop, number(size - 1))):
+                    m = b.load(row)
+                    place = b.add(b.mul(m, ldo), b.mul(index, number(width)))
+                    b.call(function, [
+                        weights, _field(b, descriptor, BLOCKS), b.add(inputs, b.mul(m, lda)), lda,
+                        b.add(sa, b.mul(m, b.lshr(columns, number(3)))),
+                        b.add(asum, b.mul(m, b.lshr(columns, number(2)))),
+                        b.add(out, b.mul(place, number(4))), b.mul(ldo, number(4)), valid,
+                    ])  # fmt: skip
+                    b.store(b.add(m, number(size)), row)
+        b.store(stop, done)
+    b.ret_void()
+
+
+class _while:
+    """`with _while(b, place, stop)`: repeats while the number at the place is below the stop."""
+
+    def __init__(self, b: Builder, place: Value, stop: Value):
+        self.b, self.place, self.stop = b, place, stop
+
+    def __enter__(self) -> None:
+        b = self.b
+        self.test, self.body, self.after = (b.append_basic_block() for _ in range(3))
+        b.branch(self.test)
+        b.position_at_end(self.test)
+        b.cbranch(b.icmp_signed("<", b.load(self.place), self.stop), self.body, self.after)
+        b.position_at_end(self.body)
+
+    def __exit__(self, *_: object) -> None:
+        self.b.branch(self.test)
+        self.b.position_at_end(self.after)
+
+
+def _take_row(made: ir.Module, width: int, take: Any) -> None:
+    b, (descriptor, index, out) = _function(made, "take_row", 3)
+    tile_index = b.udiv(index, number(width))
+    start = b.mul(tile_index, _field(b, descriptor, TILE_BYTES))
+    weights = b.add(_field(b, descriptor, WEIGHTS), start)
+    b.call(take, [weights, _field(b, descriptor, BLOCKS), b.urem(index, number(width)), out])
+    b.ret_void()
+
+
+def form_of(name: str) -> Format | FloatFormat | None:
+    """None for a type that is not known here."""
+    return FORMATS.get(name) or FLOATS.get(name)

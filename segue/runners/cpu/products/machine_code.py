@@ -1,0 +1,77 @@
+"""LLVM IR → machine code in this process.
+
+The code is a function of the IR's text, the target and LLVM's version, so it can be kept by the hash of these.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from segue.runners.cpu.products.processor import Target
+
+_engines: list[Any] = []  # code lives as long as the process
+
+
+# Where machine code is kept between starts: gives what it has under a key, and makes the rest.
+Kept = Callable[[str, Callable[[], bytes]], bytes]
+
+
+def nothing_kept(key: str, make: Callable[[], bytes]) -> bytes:
+    return make()
+
+
+def load(
+    module: ir.Module, names: list[str], target: Target, kept: Kept = nothing_kept
+) -> dict[str, int]:
+    """The addresses of the module's functions, compiled for the target."""
+    text = str(module)
+    said = (text, target.triple, target.cpu, target.features, llvmlite.__version__)
+    key = hashlib.sha256("\0".join(said).encode()).hexdigest()
+    code = kept(key, lambda: compile_text(text, target))
+    empty = llvm.parse_assembly(f'target triple = "{target.triple}"')
+    engine = llvm.create_mcjit_compiler(empty, _machine(target), use_lmm=_far(target))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    return {name: engine.get_function_address(name) for name in names}
+
+
+def compile_text(text: str, target: Target) -> bytes:
+    """An object file."""
+    made: bytes = _machine(target).emit_object(_optimised(text, target))
+    return made
+
+
+def assembly(module: ir.Module, target: Target) -> str:
+    """What a processor would run, to be read; it may be another one than this."""
+    made: str = _machine(target).emit_assembly(_optimised(str(module), target))
+    return made
+
+
+def _optimised(text: str, target: Target) -> Any:
+    parsed = llvm.parse_assembly(text)
+    parsed.verify()
+    machine = _machine(target)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    # Vectors and unrolled steps are written as they should be.
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(parsed, builder)
+    return parsed
+
+
+def _machine(target: Target) -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, jit=True, codemodel="jitdefault"
+    )
+
+
+def _far(target: Target) -> bool:
+    # LLVM's own memory manager may put sections of one module too far apart on ARM.
+    return target.triple.startswith(("aarch64", "arm64"))

@@ -1,0 +1,183 @@
+"""A tensor of the file as packed weights that compiled code reads through a descriptor."""
+
+import ctypes
+import mmap
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.errors import ModelUnavailable
+from segue.models.gguf import Tensor
+from segue.runners.cpu.products import kernels as field
+from segue.runners.cpu.products.formats import FloatFormat, Format
+from segue.runners.cpu.products.kernels import Kernels, form_of, kernels
+from segue.runners.cpu.products.machine_code import Kept, nothing_kept
+from segue.runners.cpu.products.processor import Target
+
+_ALIGNMENT = 64
+_HUGE_PAGE = 2 << 20
+_PIECE = 4 << 20  # bytes that a thread packs at a time
+_PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """`outputs` rows of `columns` weights each, in tiles."""
+
+    name: str
+    type: str
+    columns: int
+    outputs: int
+    tiles: int
+    num_bytes: int
+    descriptor: NDArray[np.int64]
+    memory: mmap.mmap  # shared by all that were packed together; kept alive by it
+
+
+@dataclass(frozen=True)
+class _Plan:
+    tensor: Tensor
+    form: Format | FloatFormat
+    made: Kernels
+    columns: int
+    outputs: int
+    blocks: int  # of a row
+    row_bytes: int
+    tiles: int
+    tile_bytes: int
+    start: int  # in the memory
+
+
+def pack(
+    tensors: Sequence[Tensor],
+    data: NDArray[np.uint8],
+    target: Target,
+    threads: int = 1,
+    kept: Kept = nothing_kept,
+) -> list[Matrix]:
+    """One matrix a tensor, all in one allocation. `data` is the whole file; `kept` has machine code of earlier starts.
+
+    Raises ModelUnavailable where a tensor is not a matrix of a known type, or does not lie within the data.
+    """
+    plans, total = _planned(tensors, data, target, kept)
+    memory = _memory(max(1, total))
+    base, source = _address(np.frombuffer(memory, np.uint8)), _address(data)
+    pieces = [piece for plan in plans for piece in _pieces(plan, source, base)]
+    with ThreadPoolExecutor(max(1, threads)) as team:
+        for _ in team.map(lambda piece: piece(), pieces):
+            pass
+    return [_matrix(plan, base, memory) for plan in plans]
+
+
+def _planned(
+    tensors: Iterable[Tensor], data: NDArray[np.uint8], target: Target, kept: Kept
+) -> tuple[list[_Plan], int]:
+    plans: list[_Plan] = []
+    total = 0
+    for tensor in tensors:
+        form = checked(tensor, data.size)
+        columns, outputs = tensor.shape[0], tensor.shape[1]
+        width = target.flavour.width
+        if isinstance(form, Format):
+            blocks, item = columns // form.block, form.kept_bytes
+            row_bytes = blocks * form.block_bytes
+        else:
+            blocks, item, row_bytes = columns, form.bytes, columns * form.bytes
+        tiles = -(-outputs // width)
+        tile_bytes = blocks * item * width
+        plans.append(
+            _Plan(
+                tensor,
+                form,
+                kernels(form, target, kept),
+                columns,
+                outputs,
+                blocks,
+                row_bytes,
+                tiles,
+                tile_bytes,
+                total,
+            )
+        )
+        total += -(-tiles * tile_bytes // _ALIGNMENT) * _ALIGNMENT
+    return plans, total
+
+
+def checked(tensor: Tensor, file_size: int) -> Format | FloatFormat:
+    """The tensor's format. Nothing that the compiled code relies on is taken from the file unchecked."""
+    form = form_of(tensor.type)
+    if form is None:
+        raise ModelUnavailable(
+            f"tensor {tensor.name} has the type {tensor.type}, which is not known here"
+        )
+    if len(tensor.shape) != 2 or min(tensor.shape) < 1:
+        raise ModelUnavailable(
+            f"tensor {tensor.name} has the shape {tensor.shape}; a matrix was expected"
+        )
+    columns, outputs = tensor.shape
+    block, block_bytes = (
+        (form.block, form.block_bytes) if isinstance(form, Format) else (1, form.bytes)
+    )
+    if columns % block:
+        raise ModelUnavailable(
+            f"tensor {tensor.name} has {columns} columns, which {tensor.type} cannot have"
+        )
+    num_bytes = columns // block * block_bytes * outputs
+    if tensor.num_bytes != num_bytes:
+        raise ModelUnavailable(
+            f"tensor {tensor.name} has {tensor.num_bytes} bytes; its shape needs {num_bytes}"
+        )
+    if tensor.offset < 0 or tensor.offset + num_bytes > file_size:
+        raise ModelUnavailable(
+            f"tensor {tensor.name} does not lie within the file; it may be cut off"
+        )
+    return form
+
+
+def _pieces(plan: _Plan, source: int, base: int) -> Iterable[Callable[[], None]]:
+    """Calls that pack a few tiles each. They hold no lock of Python's."""
+    call = _PACK(plan.made.pack)
+    each = max(1, _PIECE // max(1, plan.tile_bytes))
+    for first in range(0, plan.tiles, each):
+        numbers = (
+            source + plan.tensor.offset, plan.row_bytes, plan.blocks, plan.outputs, base + plan.start,
+            first, min(first + each, plan.tiles),
+        )  # fmt: skip
+        yield lambda numbers=numbers: call(*numbers)  # type: ignore[misc]
+
+
+def _matrix(plan: _Plan, base: int, memory: mmap.mmap) -> Matrix:
+    descriptor = np.zeros(field.FIELDS, np.int64)
+    descriptor[field.PRODUCT] = plan.made.product
+    descriptor[field.TAKE_ROW] = plan.made.take_row
+    descriptor[field.WEIGHTS] = base + plan.start
+    descriptor[field.COLUMNS] = plan.columns
+    descriptor[field.OUTPUTS] = plan.outputs
+    descriptor[field.TILES] = plan.tiles
+    descriptor[field.TILE_BYTES] = plan.tile_bytes
+    descriptor[field.BLOCKS] = plan.blocks
+    return Matrix(
+        plan.tensor.name, plan.tensor.type, plan.columns, plan.outputs, plan.tiles,
+        plan.tiles * plan.tile_bytes, descriptor, memory,
+    )  # fmt: skip
+
+
+def _address(array: NDArray[np.uint8]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _memory(size: int) -> mmap.mmap:
+    """Zeroes; in huge pages where the system gives them."""
+    size = -(-size // _HUGE_PAGE) * _HUGE_PAGE
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory

@@ -1,0 +1,121 @@
+"""From a tensor as the file has it (one row of blocks an output) to tiles: the compiled part."""
+
+from typing import Any
+
+from llvmlite import ir
+
+from segue.runners.cpu.emit import (
+    Builder,
+    Value,
+    ahead,
+    at,
+    i8,
+    i16,
+    i32,
+    i64,
+    load,
+    loop,
+    number,
+    store,
+)
+from segue.runners.cpu.products.formats import Format, Small
+from segue.runners.cpu.products.processor import Flavour
+
+NAME = "pack"
+_STEPS = 8  # of a group
+
+
+def build(module: Any, flavour: Flavour, form: Format) -> Any:
+    """A function (source, row bytes, blocks of a row, outputs, target, first tile, last tile)."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 7), NAME)
+    b = ir.IRBuilder(function.append_basic_block())
+    source, row_bytes, blocks, outputs, target, first, last = function.args
+    width = flavour.width
+    tile_bytes = b.mul(blocks, number(width * form.kept_bytes))
+    with loop(b, b.sub(last, first)) as each:
+        tile = b.add(first, each.index)
+        left = b.sub(outputs, b.mul(tile, number(width)))
+        valid = b.select(b.icmp_signed("<", left, number(width)), left, number(width))
+        rows = b.add(source, b.mul(b.mul(tile, number(width)), row_bytes))
+        kept = b.add(target, b.mul(tile, tile_bytes))
+        with loop(b, blocks) as block, loop(b, valid) as lane:
+            start = b.add(rows, b.mul(lane.index, row_bytes))
+            _block(
+                b, form, width, lane.index,
+                at(b, start, block.index, form.block_bytes),
+                at(b, kept, block.index, form.kept_bytes * width),
+            )  # fmt: skip
+    b.ret_void()
+    return function
+
+
+def _block(b: Builder, form: Format, width: int, lane: Value, source: Value, target: Value) -> None:
+    """One output's block: its scales, then its groups."""
+    scale = i8 if form.is_exponent else i16
+    size = scale.width // 8
+    store(b, load(b, ahead(b, source, form.scale_at), scale, 1), at(b, target, lane, size), 1)
+    if form.min_at is not None:
+        place = at(b, ahead(b, target, size * width), lane, 2)
+        store(b, load(b, ahead(b, source, form.min_at), i16, 1), place, 1)
+    for group in range(form.groups):
+        place = ahead(b, target, (form.head_bytes + group * form.group_bytes) * width)
+        codes = [_step(b, form, source, group * _STEPS + step) for step in range(_STEPS)]
+        _planes(b, form, width, codes, at(b, place, lane, 4))
+        smalls = [
+            small
+            for table in (form.scales, form.mins)
+            for small in table[group * form.parts :][: form.parts if table else 0]
+        ]
+        for which, small in enumerate(smalls):
+            byte = _small(b, small, source, form.scale_zero)
+            store(b, byte, b.add(ahead(b, place, (form.plane_bytes + which) * width), lane), 1)
+
+
+def _step(b: Builder, form: Format, source: Value, step: int) -> Value:
+    """The codes of four columns, one a byte."""
+    byte, shift = form.low[step]
+    code = _masked(b, load(b, ahead(b, source, byte), i32, 1), shift, form.planes[0])
+    if not form.high:
+        return code
+    byte, shift = form.high[step]
+    if form.is_spread:  # four bits side by side: each to its own byte
+        four = b.zext(load(b, ahead(b, source, byte), i8, 1), i32)
+        four = b.and_(b.lshr(four, ir.Constant(i32, shift)), ir.Constant(i32, 15))
+        part = _masked(b, b.mul(four, ir.Constant(i32, 0x00204081)), 0, 1)
+    else:
+        part = _masked(b, load(b, ahead(b, source, byte), i32, 1), shift, form.planes[1])
+    return b.or_(code, b.shl(part, ir.Constant(i32, form.planes[0])))
+
+
+def _masked(b: Builder, word: Value, shift: int, bits: int) -> Value:
+    if bits == 8:
+        return word
+    return b.and_(
+        b.lshr(word, ir.Constant(i32, shift)), ir.Constant(i32, ((1 << bits) - 1) * 0x01010101)
+    )
+
+
+def _planes(b: Builder, form: Format, width: int, codes: list[Value], target: Value) -> None:
+    below = offset = 0
+    for bits in form.planes:
+        each = 8 // bits
+        for chunk in range(_STEPS // each):
+            word = ir.Constant(i32, 0)
+            for place in range(each):
+                part = _masked(b, codes[chunk * each + place], below, bits)
+                word = b.or_(word, b.shl(part, ir.Constant(i32, place * bits)))
+            store(b, word, ahead(b, target, offset + chunk * width * 4), 1)
+        below += bits
+        offset += _STEPS // each * width * 4
+
+
+def _small(b: Builder, small: Small, source: Value, zero: int) -> Value:
+    byte, shift = small.low
+    value = b.lshr(load(b, ahead(b, source, byte), i8, 1), ir.Constant(i8, shift))
+    value = b.and_(value, ir.Constant(i8, small.mask))
+    if small.high_mask:
+        byte, shift = small.high
+        high = b.lshr(load(b, ahead(b, source, byte), i8, 1), ir.Constant(i8, shift))
+        high = b.and_(high, ir.Constant(i8, small.high_mask))
+        value = b.or_(value, b.shl(high, ir.Constant(i8, 4)))
+    return b.sub(value, ir.Constant(i8, zero)) if zero else value

@@ -1,0 +1,147 @@
+"""Which instructions this processor has, and so which flavour of the products it runs.
+
+Every flavour computes the same integers and the same chain of float operations, so all give the same bits.
+SEGUE_CPU names another flavour than the best one; it is then compiled as for the oldest processor that has it.
+"""
+
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from segue.errors import Incompatible
+
+VARIABLE = "SEGUE_CPU"
+
+
+@dataclass(frozen=True)
+class Flavour:
+    name: str
+    arch: str  # "x86_64", "aarch64", or "" for any
+    needs: frozenset[str]  # instructions, in LLVM's words
+    dot: str  # how four products are summed: see dots.py
+    lanes: int  # numbers of 32 bits in a register
+    vectors: int  # registers of outputs in a tile
+    rows: tuple[int, ...]  # how many rows a tile may take, most first; ends with 1
+    cpu: str  # the oldest processor that has it
+
+    @property
+    def width(self) -> int:
+        """Outputs of a tile."""
+        return self.lanes * self.vectors
+
+
+def _flavour(
+    name: str,
+    arch: str,
+    needs: str,
+    dot: str,
+    lanes: int,
+    vectors: int,
+    rows: tuple[int, ...],
+    cpu: str,
+) -> Flavour:
+    return Flavour(name, arch, frozenset(needs.split()), dot, lanes, vectors, rows, cpu)
+
+
+_X86, _ARM = "x86_64", "aarch64"
+_AVX2 = "avx2 fma f16c"
+_AVX512 = f"{_AVX2} avx512f avx512bw avx512vl avx512dq"
+
+# Best first.
+FLAVOURS: tuple[Flavour, ...] = (
+    _flavour(
+        "avx512vnni", _X86, f"{_AVX512} avx512vnni", "vnni", 16, 2, (8, 4, 2, 1), "cascadelake"
+    ),
+    _flavour("avx512", _X86, _AVX512, "maddubs", 16, 2, (8, 4, 2, 1), "skylake-avx512"),
+    _flavour("avxvnni", _X86, f"{_AVX2} avxvnni", "vnni", 8, 2, (4, 2, 1), "alderlake"),
+    _flavour("avx2", _X86, _AVX2, "maddubs", 8, 2, (4, 2, 1), "haswell"),
+    _flavour("dotprod", _ARM, "neon dotprod", "sdot", 4, 4, (4, 2, 1), "neoverse-n1"),
+    _flavour("neon", _ARM, "neon", "smull", 4, 4, (2, 1), "cortex-a72"),
+    _flavour("generic", "", "", "generic", 8, 2, (2, 1), ""),
+)
+BY_NAME: Mapping[str, Flavour] = {flavour.name: flavour for flavour in FLAVOURS}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What machine code is made for: a flavour, and the processor as LLVM knows it."""
+
+    flavour: Flavour
+    triple: str
+    cpu: str
+    features: str  # "+avx2,-sse4a,..."
+
+
+@cache
+def arch() -> str:
+    machine = platform.machine().lower()
+    return {"amd64": _X86, "arm64": _ARM}.get(machine, machine)
+
+
+@cache
+def instructions() -> frozenset[str]:
+    """What this processor has, in LLVM's words."""
+    found = {name for name, has in llvm.get_host_cpu_features().items() if has}
+    if arch() == _ARM:
+        found |= {"neon", *_arm_instructions()}
+    return frozenset(found)
+
+
+def _arm_instructions() -> Iterable[str]:
+    # LLVM does not report these; Linux does. Every Apple processor that runs macOS has dot products.
+    names = {"asimddp": "dotprod", "i8mm": "i8mm"}
+    if platform.system() == "Darwin":
+        return ["dotprod"]
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
+    said = {word for line in lines if line.startswith("Features") for word in line.split()}
+    return [name for word, name in names.items() if word in said]
+
+
+def possible() -> tuple[Flavour, ...]:
+    """The flavours this machine can execute, best first."""
+    return tuple(
+        flavour
+        for flavour in FLAVOURS
+        if flavour.arch in ("", arch()) and flavour.needs <= instructions()
+    )
+
+
+def this_target(environ: Mapping[str, str] = os.environ) -> Target:
+    """What to compile for here. Raises Incompatible where SEGUE_CPU asks for what cannot run."""
+    name = environ.get(VARIABLE, "").strip().lower()
+    best, *_ = possible()
+    if not name or name == best.name:
+        return _target(best, llvm.get_host_cpu_name(), _said(instructions()))
+    for flavour in possible():
+        if flavour.name == name:
+            return target_of(flavour)
+    names = ", ".join(flavour.name for flavour in possible())
+    raise Incompatible(f"{VARIABLE}={name}: this processor can run {names}")
+
+
+def target_of(flavour: Flavour) -> Target:
+    """As for the oldest processor that has the flavour."""
+    if not flavour.arch:
+        return _target(flavour, "generic", "")
+    return _target(flavour, flavour.cpu, "")
+
+
+def _target(flavour: Flavour, cpu: str, features: str) -> Target:
+    triples = {_X86: "x86_64-unknown-linux-gnu", _ARM: "aarch64-unknown-linux-gnu"}
+    own = flavour.arch in ("", arch())
+    triple = llvm.get_process_triple() if own else triples[flavour.arch]
+    return Target(flavour, triple, cpu, features)
+
+
+def _said(found: frozenset[str]) -> str:
+    known = llvm.get_host_cpu_features()
+    words = [f"+{name}" for name in sorted(found)]
+    return ",".join([*words, *(f"-{name}" for name in sorted(known) if name not in found)])

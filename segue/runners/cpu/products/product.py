@@ -1,0 +1,27 @@
+"""What a step calls: y = W x for its share of a matrix's tiles, and one row. The descriptor says which code runs."""
+
+from llvmlite import ir
+
+from segue.runners.cpu.emit import INT, VOID, Builder, Value, ahead, define, i64, load
+from segue.runners.cpu.products.kernels import PRODUCT, TAKE_ROW
+
+
+def _call(b: Builder, field: int, *args: Value) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [i64] * len(args)).as_pointer()
+    address = load(b, ahead(b, args[0], 8 * field), i64, 8)
+    b.call(b.inttoptr(address, kind), list(args))
+
+
+@define(VOID, *[INT] * 10)
+def product(b: Builder, *args: Value) -> None:
+    """(descriptor, rows, a, sa, asum, x, out, ldo, first, last): tiles first … last - 1 of every row.
+
+    All are addresses or counts; ldo counts floats. A quantised matrix reads a, sa and asum, one of floats reads x.
+    """
+    _call(b, PRODUCT, *args)
+
+
+@define(VOID, *[INT] * 3)
+def take_row(b: Builder, *args: Value) -> None:
+    """(descriptor, index, out): the weights of one output as f32."""
+    _call(b, TAKE_ROW, *args)

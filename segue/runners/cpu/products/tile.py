@@ -1,0 +1,196 @@
+"""One tile of a quantised product: all outputs of a tile for a few rows.
+
+What an output is, to the bit, whatever the flavour and however many rows share the tile. Over the groups in order:
+
+    acc = fma(d·sc · sa, float(dot), acc)                              one scale a group
+    acc = fma(d · sa, sc₀·dot₀ + sc₁·dot₁, acc)                        a scale for each half (the sum is exact)
+    acc = fma(m, sa · float(asum), acc)                                a minimum; m = -dmin·min where it is small
+    acc = fma(-dmin · sa, min₀·asum₀ + min₁·asum₁, acc)                a minimum for each half (the sum is exact)
+
+with dot = Σ a·(code - zero) and asum = Σ a in integers; every other operation is rounded once, as IEEE says.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from segue.runners.cpu.emit import (
+    Builder,
+    Value,
+    ahead,
+    at,
+    cell,
+    f32,
+    fma,
+    i32,
+    i64,
+    load,
+    loop,
+    number,
+    splat,
+    store,
+)
+from segue.runners.cpu.products.dots import Kind, added, sums
+from segue.runners.cpu.products.formats import GROUP, Format
+from segue.runners.cpu.products.weights import Reader
+
+PARTS = 2  # integer sums of activations are kept for each half of a group
+SMALL = 4  # bytes of one scale or sum of activations
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Of one group, for one vector of outputs."""
+
+    scale: Value  # one scale a group; else d alone
+    parts: tuple[Value, ...]  # the small scales of halves
+    minimum: Value | None
+    minima: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of one group: what the activations of a row bring."""
+
+    address: Value
+    scale: Value  # splat
+    sums: tuple[Value, ...]  # i32: of each part
+
+
+def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
+    """A function (weights, blocks, a, lda, sa, asum, out, ldo, valid): strides in bytes, `valid` outputs written."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 9), f"tile_{rows}")
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    b = ir.IRBuilder(function.append_basic_block())
+    weights, blocks, a, lda, sa, asum, out, ldo, valid = function.args
+    lds = b.lshr(lda, number(3))  # K / 32 floats
+    ldu = b.lshr(lda, number(2))  # K / 16 integers
+    reader = Reader(kind, form)
+    acc = [
+        [cell(b, kind.all(kind.floats, 0.0)) for _ in range(kind.flavour.vectors)]
+        for _ in range(rows)
+    ]
+    width = kind.flavour.width
+    with loop(b, blocks) as block:
+        start = at(b, weights, block.index, form.kept_bytes * width)
+        head = [_head(b, reader, start, v) for v in range(kind.flavour.vectors)]
+        first = b.mul(block.index, number(form.groups))
+        with loop(b, number(form.groups)) as each:
+            index = b.add(first, each.index)
+            place = at(
+                b, ahead(b, start, form.head_bytes * width), each.index, form.group_bytes * width
+            )
+            shared = [
+                _row(
+                    b,
+                    kind,
+                    form,
+                    [
+                        b.add(base, b.mul(stride, number(m)))
+                        for base, stride in ((a, lda), (sa, lds), (asum, ldu))
+                    ],
+                    index,
+                )
+                for m in range(rows)
+            ]
+            _group(b, reader, place, head, shared, acc)
+    for m in range(rows):
+        write(b, kind, acc[m], b.add(out, b.mul(ldo, number(m))), valid)
+    b.ret_void()
+    return function
+
+
+def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Value | None]:
+    """A block's scale and minimum."""
+    scale = reader.scale(b, block, v)
+    if reader.form.min_at is None:
+        return scale, None
+    minimum = reader.minimum(b, block, v)
+    return scale, b.fneg(minimum) if reader.form.scales else minimum
+
+
+def _row(b: Builder, kind: Kind, form: Format, bases: list[Value], index: Value) -> Row:
+    a, sa, asum = bases
+    place = at(b, asum, index, PARTS * SMALL)
+    halves = [load(b, ahead(b, place, SMALL * part), i32) for part in range(PARTS)]
+    whole = tuple(halves) if form.parts == PARTS else (b.add(*halves),)
+    scale = load(b, at(b, sa, index, SMALL), f32)
+    return Row(at(b, a, index, GROUP), splat(b, scale, kind.floats), whole)
+
+
+def _group(
+    b: Builder, reader: Reader, group: Value, head: Any, shared: list[Row], acc: list[list[Value]]
+) -> None:
+    kind, form = reader.kind, reader.form
+    zero = form.zero + added(kind.flavour.dot, form.is_signed)
+    steps = 8 // form.parts
+    codes = reader.codes(b, group)
+    dots = []
+    for part in range(form.parts):
+        starts = [
+            splat(b, b.mul(row.sums[part], ir.Constant(i32, -zero)), kind.ints)
+            if zero
+            else kind.all(kind.ints, 0)
+            for row in shared
+        ]
+        span = range(part * steps, (part + 1) * steps)
+        dots.append(sums(b, kind, codes, span, [row.address for row in shared], starts))
+    scales = [_scales(b, reader, group, head[v], v) for v in range(kind.flavour.vectors)]
+    for m, row in enumerate(shared):
+        for v, scale in enumerate(scales):
+            parts = [b.sitofp(dot[m][v], kind.floats) for dot in dots]
+            y = _add_products(b, scale, row, parts, b.load(acc[m][v]))
+            b.store(_add_minima(b, kind, scale, row, y), acc[m][v])
+
+
+def _scales(b: Builder, reader: Reader, group: Value, head: Any, v: int) -> Scales:
+    form = reader.form
+    scale, minimum = head
+    if not form.scales:
+        return Scales(scale, (), minimum, ())
+    kept = [reader.small(b, group, part, v) for part in range(form.parts)]
+    if form.are_nibbles:
+        pairs = [reader.nibbles(b, small) for small in kept]
+        return Scales(scale, tuple(p[0] for p in pairs), minimum, tuple(p[1] for p in pairs))
+    parts = tuple(reader.as_float(b, small) for small in kept)
+    if form.parts == PARTS:
+        return Scales(scale, parts, None, ())
+    if minimum is not None:
+        minimum = b.fmul(minimum, reader.as_float(b, reader.small(b, group, 1, v)))
+    return Scales(b.fmul(scale, parts[0]), (), minimum, ())
+
+
+def _add_products(b: Builder, scale: Scales, row: Row, parts: list[Value], acc: Value) -> Value:
+    whole = parts[0]
+    if scale.parts:
+        whole = fma(b, scale.parts[0], parts[0], b.fmul(scale.parts[1], parts[1]))
+    return fma(b, b.fmul(scale.scale, row.scale), whole, acc)
+
+
+def _add_minima(b: Builder, kind: Kind, scale: Scales, row: Row, acc: Value) -> Value:
+    if scale.minimum is None:
+        return acc
+    totals = [splat(b, b.sitofp(total, f32), kind.floats) for total in row.sums]
+    if scale.minima:
+        whole = fma(b, scale.minima[0], totals[0], b.fmul(scale.minima[1], totals[1]))
+        return fma(b, b.fmul(scale.minimum, row.scale), whole, acc)
+    return fma(b, scale.minimum, b.fmul(row.scale, totals[0]), acc)
+
+
+def write(b: Builder, kind: Kind, acc: list[Value], out: Value, valid: Value) -> None:
+    """Whole vectors where all outputs are the matrix's, else one by one."""
+    full = b.icmp_signed("==", valid, number(kind.flavour.width))
+    size = kind.flavour.lanes * 4
+    with b.if_else(full) as (whole, some):
+        with whole:
+            for v, place in enumerate(acc):
+                store(b, b.load(place), ahead(b, out, v * size))
+        with some:
+            scratch = cell(b, ir.Constant(ir.ArrayType(kind.floats, len(acc)), None))
+            for v, place in enumerate(acc):
+                store(b, b.load(place), ahead(b, b.ptrtoint(scratch, i64), v * size))
+            with loop(b, valid) as each:
+                one = load(b, at(b, b.ptrtoint(scratch, i64), each.index, 4), f32)
+                store(b, one, at(b, out, each.index, 4))

@@ -1,0 +1,129 @@
+"""What a tile reads of its weights: codes expanded to bytes, and scales as floats.
+
+A tile's group has, for all its outputs: planes, then small scales and minima a byte each. In a plane the four columns
+of a step are four bytes a lane: 4 bits hold two steps side by side, 2 bits four, 1 bit all eight.
+"""
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from segue.runners.cpu.emit import Builder, Value, ahead, call, f16, i8, i16, load
+from segue.runners.cpu.products.dots import Codes, Kind
+from segue.runners.cpu.products.formats import STEP, Format
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the packed weights of one format with the vectors of one flavour."""
+
+    kind: Kind
+    form: Format
+
+    @property
+    def width(self) -> int:
+        return self.kind.flavour.width
+
+    def codes(self, b: Builder, group: Value) -> Codes:
+        return Codes(lambda step: self.step(b, group, step), self.form.top, self.form.is_signed)
+
+    # --- codes ---
+
+    def step(self, b: Builder, group: Value, step: int) -> list[Value]:
+        """The bytes of four columns: one vector for each of the tile's registers."""
+        return [self._vector(b, group, step, v) for v in range(self.kind.flavour.vectors)]
+
+    def _vector(self, b: Builder, group: Value, step: int, v: int) -> Value:
+        code, below, offset = None, 0, 0
+        for bits in self.form.planes:
+            each = 8 // bits  # steps of one chunk
+            chunk = offset + step // each * self.width * STEP + v * self.kind.bytes.count
+            plane = load(b, ahead(b, group, chunk), self.kind.bytes, 1)
+            part = self._bits(b, plane, step % each * bits, bits, below)
+            code = part if code is None else b.or_(code, part)
+            below += bits
+            offset += 8 // each * self.width * STEP
+        return self._meaning(b, code) if self.form.codebook else code
+
+    def _bits(self, b: Builder, plane: Value, start: int, bits: int, below: int) -> Value:
+        """`bits` of each byte from `start` on, moved above those below."""
+        if bits == 8:
+            return plane
+        shift = start - below
+        if shift > 0:
+            plane = b.lshr(plane, self.kind.all(self.kind.bytes, shift))
+        elif shift < 0:
+            plane = b.shl(plane, self.kind.all(self.kind.bytes, -shift))
+        if shift == 8 - bits:  # nothing else is left
+            return plane
+        return b.and_(plane, self.kind.all(self.kind.bytes, ((1 << bits) - 1) << below))
+
+    def _meaning(self, b: Builder, code: Value) -> Value:
+        kind = self.kind.bytes
+        if self.kind.flavour.arch == "x86_64":
+            name = {16: "llvm.x86.avx512.pshuf.b.512", 8: "llvm.x86.avx2.pshuf.b"}
+            table = ir.Constant(kind, list(self.form.codebook) * (kind.count // 16))
+            return call(b, name[self.kind.flavour.lanes], kind, table, code)
+        if self.kind.flavour.arch == "aarch64":
+            table = ir.Constant(kind, list(self.form.codebook))
+            return call(b, "llvm.aarch64.neon.tbl1.v16i8", kind, table, code)
+        found = self.kind.all(kind, 0)
+        for number, value in enumerate(self.form.codebook):
+            same = b.icmp_unsigned("==", code, self.kind.all(kind, number))
+            found = b.select(same, self.kind.all(kind, value), found)
+        return found
+
+    # --- scales ---
+
+    def scale(self, b: Builder, block: Value, v: int) -> Value:
+        lanes = self.kind.flavour.lanes
+        if self.form.is_exponent:
+            return self._power(b, load(b, ahead(b, block, v * lanes), ir.VectorType(i8, lanes), 1))
+        return half(b, self.kind, ahead(b, block, 2 * v * lanes))
+
+    def minimum(self, b: Builder, block: Value, v: int) -> Value:
+        return half(b, self.kind, ahead(b, block, 2 * self.width + 2 * v * self.kind.flavour.lanes))
+
+    def small(self, b: Builder, group: Value, which: int, v: int) -> Value:
+        """A group's which-th small scale (minima come after scales), as it is kept: bytes."""
+        offset = (self.form.plane_bytes + which) * self.width + v * self.kind.flavour.lanes
+        return load(b, ahead(b, group, offset), ir.VectorType(i8, self.kind.flavour.lanes), 1)
+
+    def _power(self, b: Builder, exponent: Value) -> Value:
+        """Half of 2 to the (e - 127): the codebook's numbers are doubled."""
+        ints, every = self.kind.ints, self.kind.all
+        wide = b.zext(exponent, ints)
+        usual = b.shl(b.sub(wide, every(ints, 1)), every(ints, 23))
+        tiny = b.shl(every(ints, 0x00200000), wide)
+        is_tiny = b.icmp_unsigned("<", wide, every(ints, 2))
+        return b.bitcast(b.select(is_tiny, tiny, usual), self.kind.floats)
+
+    def as_float(self, b: Builder, small: Value) -> Value:
+        return b.sitofp(b.sext(small, self.kind.ints), self.kind.floats)
+
+    def nibbles(self, b: Builder, small: Value) -> tuple[Value, Value]:
+        """Scale and minimum of one byte, as floats."""
+        wide = b.zext(small, self.kind.ints)
+        low = b.and_(wide, self.kind.all(self.kind.ints, 15))
+        high = b.lshr(wide, self.kind.all(self.kind.ints, 4))
+        return b.sitofp(low, self.kind.floats), b.sitofp(high, self.kind.floats)
+
+
+def half(b: Builder, kind: Kind, address: Value) -> Value:
+    """f16 → f32."""
+    lanes = kind.flavour.lanes
+    if kind.flavour.arch:
+        return b.fpext(load(b, address, ir.VectorType(f16, lanes), 2), kind.floats)
+    return _half_by_hand(b, kind, load(b, address, ir.VectorType(i16, lanes), 2))
+
+
+def _half_by_hand(b: Builder, kind: Kind, bits: Value) -> Value:
+    """Where the processor may have no f16: exact, subnormals, infinities and NaN included."""
+    ints, every = kind.ints, kind.all
+    wide = b.zext(bits, ints)
+    body = b.shl(b.and_(wide, every(ints, 0x7FFF)), every(ints, 13))
+    scaled = b.fmul(b.bitcast(body, kind.floats), every(kind.floats, 2.0**112))
+    is_odd = b.icmp_unsigned(">=", body, every(ints, 0x7C00 << 13))
+    body = b.select(is_odd, b.or_(body, every(ints, 0x7F800000)), b.bitcast(scaled, ints))
+    sign = b.shl(b.and_(wide, every(ints, 0x8000)), every(ints, 16))
+    return b.bitcast(b.or_(body, sign), kind.floats)

@@ -1,0 +1,95 @@
+"""Every format on every flavour this machine can execute: the same bits, and the right ones."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.runners.cpu.products import processor
+from segue.runners.cpu.products.formats import FLOATS, FORMATS
+from segue.runners.cpu.products.matrix import pack
+from tests.runners.cpu.products.reference import (
+    activations,
+    dequantised,
+    expected,
+    multiplied,
+    row_of,
+    tensor,
+)
+
+TYPES = [*FORMATS, *FLOATS]
+
+
+@cache
+def targets() -> list[processor.Target]:
+    """As other processors would run, and as this one does."""
+    return [*map(processor.target_of, processor.possible()), processor.this_target({})]
+
+
+def columns_of(kind: str, blocks: int) -> int:
+    return blocks * FORMATS[kind].block if kind in FORMATS else 13 * blocks
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("extreme", [False, True])
+def test_bits_are_those_of_the_definition(kind: str, extreme: bool) -> None:
+    rng = np.random.default_rng(1)
+    own, data = tensor(rng, kind, columns_of(kind, 3), 41, extreme)
+    inputs = activations(rng, 15, own.shape[0])
+    right = expected(own, data, inputs)
+    for target in targets():
+        (matrix,) = pack([own], data, target, threads=2)
+        got, beside = multiplied(matrix, inputs)
+        np.testing.assert_array_equal(got, right, err_msg=target.flavour.name)
+        assert (beside == 7.5).all()
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_products_are_near_those_of_the_weights(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    own, data = tensor(rng, kind, columns_of(kind, 2), 40)
+    inputs = activations(rng, 3, own.shape[0])
+    taken = inputs.x.astype(np.float64)
+    if kind in FORMATS:
+        taken = inputs.a.astype(np.float64) * np.repeat(inputs.sa, 32, axis=1)
+    weights = dequantised(own, data).astype(np.float64)
+    got, _ = multiplied(pack([own], data, targets()[0])[0], inputs)
+    np.testing.assert_allclose(
+        got, taken @ weights.T, atol=1e-5 * float(np.abs(taken @ weights.T).max())
+    )
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_rows_are_those_of_the_gguf_package(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    own, data = tensor(rng, kind, columns_of(kind, 2), 37)
+    weights = dequantised(own, data)
+    for target in targets():
+        (matrix,) = pack([own], data, target)
+        for index in (0, 15, 16, 31, 36):
+            np.testing.assert_array_equal(row_of(matrix, index), weights[index])
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    kind=st.sampled_from(TYPES),
+    rows=st.integers(1, 40),
+    outputs=st.integers(1, 90),
+    blocks=st.integers(1, 3),
+    pieces=st.integers(1, 5),
+    seed=st.integers(0, 99),
+)
+def test_company_and_shares_change_nothing(
+    kind: str, rows: int, outputs: int, blocks: int, pieces: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    own, data = tensor(rng, kind, columns_of(kind, blocks), outputs)
+    inputs = activations(rng, rows, own.shape[0])
+    right = expected(own, data, inputs)
+    for target in targets()[-2:]:
+        (matrix,) = pack([own], data, target)
+        got, beside = multiplied(matrix, inputs, pieces)
+        np.testing.assert_array_equal(got, right)
+        assert (beside == 7.5).all()
