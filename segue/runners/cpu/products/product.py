@@ -2,7 +2,8 @@
 
 from llvmlite import ir
 
-from segue.runners.cpu.emit import INT, VOID, Builder, Value, ahead, define, i64, load
+from segue.runners.cpu.emit import Builder, Value, ahead, i64, load
+from segue.runners.cpu.kernel import INT, VOID, define
 from segue.runners.cpu.products.kernels import PRODUCT, TAKE_ROW
 
 
