@@ -14,7 +14,8 @@ import numpy as np
 
 from segue.bench.harness.served import Served, served
 from segue.bench.peers import model_path
-from segue.engine.constraints.constraint import Compiler
+from segue.engine.constraints.compiler import Compiler
+from segue.engine.constraints.guide import Guide
 from segue.engine.seam import Loaded
 from segue.runners.fake import FakeLoader
 from segue.runners.llama.runner import LlamaLoader
@@ -53,7 +54,7 @@ def microseconds_a_mask(compiler: Compiler, loaded: Loaded) -> dict[str, list[fl
         grammar = compiler.compile(constraint)
         taken: dict[str, list[float]] = {"find": [], "apply": []}
         for _ in range(MASK_ROUNDS):
-            guide = grammar.guide()
+            guide = Guide(grammar)
             for token in loaded.vocab.tokenize(text, False, False):
                 started = time.perf_counter()
                 guide.accept(token)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from segue.distributed.scores import Entry, Flat, drawn_score, prompt_scores
-from segue.engine.constraints.constraint import Grammar, Witness
+from segue.engine.constraints.compiler import Grammar
+from segue.engine.constraints.guide import Witness
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence as Candidate
 from segue.engine.seam import Vocab

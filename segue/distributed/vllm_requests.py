@@ -7,7 +7,7 @@ from segue.distributed.events import Output, RequestEvents
 from segue.distributed.grammars import lark
 from segue.distributed.launch import Launched
 from segue.distributed.mapping import Asked, check, parameters
-from segue.engine.constraints.constraint import Compiler
+from segue.engine.constraints.compiler import Compiler
 from segue.engine.constraints.grammar_text import grammar_text
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare

@@ -3,7 +3,7 @@
 import itertools
 from collections import defaultdict
 
-from segue.engine.constraints.constraint import Compiler
+from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Capabilities, Runner, Vocab

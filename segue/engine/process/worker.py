@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from segue.engine.constraints.constraint import Compiler, Grammar, step_back
+from segue.engine.constraints.compiler import Compiler, Grammar, step_back
 from segue.engine.process.messages import (
     Answer,
     Cancel,

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from segue.engine.constraints.constraint import Grammar
+from segue.engine.constraints.compiler import Grammar
+from segue.engine.constraints.guide import Guide
 from segue.engine.request.detokenizer import decode
 from segue.engine.request.output import Output, Shown
 from segue.engine.request.sequence import Sequence
@@ -130,7 +131,7 @@ class Job:
                     self._salt,
                     made[0] if made else None,
                     request.time_limit_s,
-                    self._grammar.guide() if self._grammar else None,
+                    Guide(self._grammar) if self._grammar else None,
                 )
             )
         return made

@@ -3,7 +3,7 @@
 import secrets
 from dataclasses import replace
 
-from segue.engine.constraints.constraint import Grammar
+from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.layouts import Laid, end_tokens, lay_out, lay_out_plain
 from segue.engine.infill.middles import SCORED_SUFFIX, read_suffix
 from segue.engine.request.healing import heal

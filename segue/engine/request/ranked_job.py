@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from segue.engine.constraints.constraint import Grammar
+from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.middles import SCORED_SUFFIX, Cut, Drawn, Search, Suffix, find_cuts
 from segue.engine.request.healing import Healed
 from segue.engine.request.job import REASONS, InfillPrompts, Job

@@ -7,7 +7,7 @@ Few facts are stored, the rest is derived:
     pending                           <-------------->   what the next spans compute; 1 token while decoding
 """
 
-from segue.engine.constraints.constraint import Guide
+from segue.engine.constraints.guide import Guide
 from segue.engine.request.draft import Drafter
 from segue.engine.request.output import Output
 from segue.engine.sampling.sampler import Sampler

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from segue.engine.constraints.constraint import wait_for
+from segue.engine.constraints.guide import wait_for
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.scores import Scores, score, score_drawn

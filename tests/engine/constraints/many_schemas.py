@@ -6,7 +6,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from segue.engine.constraints.constraint import Compiler
+from segue.engine.constraints.compiler import Compiler
+from segue.engine.constraints.guide import Guide
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
 
@@ -28,7 +29,7 @@ def main() -> None:
         schema = (
             f'{{"type":"object","properties":{{"key{i}":{{"type":"string","maxLength":{i + 1}}}}}}}'
         )
-        guide = compiler.compile(Constraint(kind="json_schema", value=schema)).guide()
+        guide = Guide(compiler.compile(Constraint(kind="json_schema", value=schema)))
         for token in b'{"key':
             guide.accept(token)
         guide.wait()

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from segue.engine.constraints.constraint import Compiler
+from segue.engine.constraints.compiler import Compiler
 from segue.engine.constraints.grammar_text import WHITESPACE, grammar_text
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.constraints import gbnf
-from segue.engine.constraints.constraint import Compiler, Grammar
+from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.grammar import Chars, Either, Literal, Node, Ref, Repeat, Rules, Seq
+from segue.engine.constraints.guide import Guide
 from segue.engine.constraints.lexemes import cut
 from segue.engine.constraints.regular import straightened
 from segue.errors import InvalidField
@@ -25,7 +26,7 @@ def compiled(text: str) -> Grammar:
 
 
 def drawable(grammar: Grammar, text: str) -> bool:
-    guide = grammar.guide()
+    guide = Guide(grammar)
     for place, byte in enumerate(text.encode()):
         row = np.zeros(VOCAB_SIZE, np.float32)
         if not guide.apply(row) or row[byte] != 0:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from segue.engine.constraints.constraint import Compiler, Grammar
+from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.process.messages import Cancel, Report, Submit
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.supervisor import Supervisor

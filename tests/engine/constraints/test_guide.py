@@ -10,8 +10,9 @@ import pytest
 
 from segue import config
 from segue.assembly import choose_loader
-from segue.engine.constraints import constraint as room
-from segue.engine.constraints.constraint import Compiler, Grammar, Guide
+from segue.engine.constraints import compiler as room
+from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.guide import Guide
 from segue.engine.seam import Logits, Span
 from segue.models.progress import silent
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, default_capabilities
@@ -43,7 +44,7 @@ def allowed(guide: Guide) -> set[int]:
 
 def is_prefix(grammar: Grammar, tokens: list[int], width: int) -> bool:
     """Whether a fresh guide would have allowed every one of the tokens."""
-    guide = grammar.guide()
+    guide = Guide(grammar)
     for place, token in enumerate(tokens):
         row = np.zeros(width, np.float32)
         if not guide.apply(row) or row[token] != 0:
@@ -157,7 +158,7 @@ def test_nothing_may_follow_so_it_ends_at_once() -> None:
 
 
 def test_the_end_token_is_allowed_only_where_the_grammar_accepts() -> None:
-    guide = compiled(regex("ab+")).guide()
+    guide = Guide(compiled(regex("ab+")))
     assert allowed(guide) == {ord("a")}
     guide.accept(ord("a"))
     assert allowed(guide) == {ord("b")}
@@ -343,7 +344,7 @@ def test_forced_tokens_respect_max_tokens() -> None:
 def test_ids_beyond_the_vocabulary_are_never_allowed() -> None:
     grammar = Compiler(FakeVocab(), VOCAB_SIZE + 100).compile(regex(".*"))
     row = np.zeros(VOCAB_SIZE + 100, np.float32)
-    assert grammar.guide().apply(row)
+    assert Guide(grammar).apply(row)
     assert np.isneginf(row[EOS + 1 :]).all()
     assert row[EOS] == 0
 
@@ -353,7 +354,7 @@ def test_a_spoilt_lexer_hurts_nobody_else() -> None:
     compiler = Compiler(FakeVocab(), VOCAB_SIZE)
     constraint = regex("[a-c]+(xy?a{99999999}|!)")
     grammar = compiler.compile(constraint)
-    good, bad = grammar.guide(), grammar.guide()
+    good, bad = Guide(grammar), Guide(grammar)
     good.accept(ord("a"))
     for token in b"axaa":
         bad.accept(token)

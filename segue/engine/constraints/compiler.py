@@ -1,0 +1,155 @@
+"""Constraints compiled: once a text, kept for the next requests that bring the same.
+
+Nothing here trusts a grammar: compiling has limits and happens on threads of its own. With `guide.py` and
+`vocabulary.py` the only place that knows llguidance.
+"""
+
+import logging
+import os
+import sys
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import llguidance
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.grammar_text import grammar_text
+from segue.engine.constraints.vocabulary import Vocabulary
+from segue.engine.seam import Vocab
+from segue.errors import InvalidField
+from segue.types import Constraint
+
+log = logging.getLogger("segue.constraint")
+
+MAX_CACHED = 64  # compiled grammars
+MAX_CACHED_CHARS = 1_048_576  # of their texts, together
+
+_LIMITS = llguidance.LLParserLimits(
+    initial_lexer_fuel=300_000,
+    step_lexer_fuel=50_000,
+    max_lexer_states=50_000,
+    verbose_errors=False,
+)
+_MAX_FORCED = 64  # tokens known ahead
+_STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
+_stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
+_NICENESS = 10
+
+
+def step_back() -> None:
+    """Let the calling thread yield to those that run the model."""
+    if sys.platform == "linux":  # where that is a thread's own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+_MAKERS = ThreadPoolExecutor(2, "compile", initializer=step_back)
+
+
+class Mask(NamedTuple):
+    """What may come next: where tokens are forced, only the first of them."""
+
+    allowed: NDArray[np.uint8] | None  # a bit a token, the lowest first
+    forced: tuple[int, ...] = ()
+
+
+class Grammar:
+    """A compiled constraint. Guides are made from it; they share what its lexer learns."""
+
+    def __init__(self, text: str, vocabulary: Vocabulary, is_private: bool = False) -> None:
+        """Raises GrammarError."""
+        self._text = text
+        self.vocabulary = vocabulary
+        self.is_private = is_private  # to one guide
+        self.is_spoilt = False  # its lexer ran into a limit: good for no new guide
+        self.matcher = _matcher(vocabulary.tokenizer, text)
+        self.first = None if self.matcher.is_error() else self.mask(self.matcher)
+        trial = self.matcher.deep_copy()
+        if self.first is not None and self.first.forced:
+            trial.consume_token(self.first.forced[0])
+        if self.first is None or trial.is_error():
+            raise GrammarError(reason(trial.get_error()))
+
+    def alone(self) -> "Grammar":
+        return Grammar(self._text, self.vocabulary, is_private=True)
+
+    def mask(self, matcher: llguidance.LLMatcher) -> Mask | None:
+        """None if nothing may follow what the matcher has read."""
+        allowed = np.frombuffer(matcher.compute_bitmask(), np.uint8)
+        if matcher.is_error():
+            return None
+        if np.bitwise_count(allowed).sum() == 1:
+            forced = tuple(matcher.compute_ff_tokens()[:_MAX_FORCED])
+            if forced:
+                return Mask(None, forced)
+        return Mask(allowed)
+
+
+def _matcher(tokenizer: llguidance.LLTokenizer, text: str) -> llguidance.LLMatcher:
+    """On a thread whose stack is deep enough for any text that is let in."""
+    with _stack_size:
+        usual = threading.stack_size(_STACK_BYTES)
+        try:
+            made = _MAKERS.submit(
+                llguidance.LLMatcher, tokenizer, text, log_level=0, limits=_LIMITS
+            )
+        finally:
+            threading.stack_size(usual)
+    try:
+        return made.result()
+    except BaseException as error:  # a panic of the compiler is no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        log.warning("the compiler of constraints failed: %r", error)
+        raise GrammarError("the compiler failed on it") from None
+
+
+def reason(error: str) -> str:
+    """The compiler's words without its internals."""
+    if error.startswith("NoExtensionBias"):
+        return "no text matches it"
+    return error.split("\n<", 1)[0].split("<backtrace>", 1)[0].strip()[:1000]
+
+
+class Compiler:
+    """Compiles for one model. Safe to use from several threads."""
+
+    def __init__(self, vocab: Vocab, width: int) -> None:
+        # Now, not with the first constraint: it takes a quarter of a second in which no other thread can run.
+        self._vocabulary = Vocabulary(vocab, width)
+        self._cache: OrderedDict[Constraint, tuple[Grammar, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, constraint: Constraint) -> Grammar | None:
+        """The grammar, if it has been compiled lately."""
+        with self._lock:
+            found = self._cache.get(constraint)
+            if found is None or found[0].is_spoilt:
+                return None
+            self._cache.move_to_end(constraint)
+            return found[0]
+
+    def compile(self, constraint: Constraint) -> Grammar:
+        """Slow. Raises InvalidField with the reason and the caller's name of the field."""
+        grammar = self.known(constraint)
+        if grammar is not None:
+            return grammar
+        try:
+            text = grammar_text(constraint)
+            grammar = Grammar(text, self._vocabulary)
+        except GrammarError as error:
+            raise InvalidField(f"{constraint.param}: {error}", constraint.param) from None
+        self._keep(constraint, grammar, len(text))
+        return grammar
+
+    def _keep(self, constraint: Constraint, grammar: Grammar, size: int) -> None:
+        with self._lock:
+            self._cache[constraint] = grammar, size
+            while (
+                len(self._cache) > MAX_CACHED
+                or sum(size for _, size in self._cache.values()) > MAX_CACHED_CHARS
+            ):
+                self._cache.popitem(last=False)

@@ -1,0 +1,137 @@
+"""What may come next under a constraint, followed token by token in each sequence.
+
+Each mask is found on threads of its own, because no limit keeps a hostile grammar from being slow at some point of
+the text.
+"""
+
+import logging
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from segue.engine.constraints.compiler import Grammar, Mask, reason
+from segue.engine.constraints.grammar import GrammarError
+from segue.engine.seam import Logits
+
+log = logging.getLogger("segue.constraint")
+
+_MASKERS = ThreadPoolExecutor(4, "mask")
+
+
+class Guide:
+    """One sequence's way through a grammar."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._grammar = grammar
+        self._matcher = grammar.matcher.deep_copy()
+        self._tokens: list[int] = []
+        self._mask: Mask | None = grammar.first  # None at a dead end
+        self._is_due = False  # the mask after the last token: nobody has asked for it yet
+        self._coming: Future[Mask | None] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        self._begin()
+        return self._coming is None or self._coming.done()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether it is known by then what may come next."""
+        self._begin()
+        if self._coming is not None:
+            try:
+                self._mask = self._coming.result(timeout_s)
+            except TimeoutError:
+                return False
+            self._coming = None
+        return True
+
+    @property
+    def forced(self) -> tuple[int, ...]:
+        """Tokens that must come next."""
+        self.wait()
+        return () if self._mask is None else self._mask.forced
+
+    def apply(self, row: Logits) -> bool:
+        """Forbid what may not come next. False at a dead end."""
+        self.wait()
+        if self._mask is None:
+            return False
+        if self._mask.allowed is not None:
+            self._grammar.vocabulary.restrict(row, self._mask.allowed)
+        else:
+            token = self._mask.forced[0]
+            logit = row[token]
+            row.fill(-np.inf)
+            row[token] = logit
+        return True
+
+    def accept(self, token: int) -> bool:
+        """Go on with a token that was allowed. True if the text is complete and nothing may follow."""
+        forced = self.forced
+        self._tokens.append(token)
+        self._matcher.consume_token(token)
+        has_failed = self._matcher.is_error()
+        if self._matcher.is_stopped() and not has_failed:
+            return True
+        if len(forced) > 1 and forced[0] == token and not has_failed:
+            self._mask = Mask(None, forced[1:])
+        else:
+            self._is_due = True
+        return False
+
+    def _begin(self) -> None:
+        """Not before somebody asks: until then the step thread draws for others, and would have to share with masks."""
+        if self._is_due:
+            self._is_due, self._coming = False, _MASKERS.submit(self._next_mask)
+
+    def may_end(self) -> list[bool]:
+        """After so many of its tokens, from none on: whether they are a whole text of the grammar."""
+        matcher = self._grammar.matcher.deep_copy()
+        matcher.reset()
+        ends = [bool(matcher.is_accepting())]
+        for token in self._tokens:
+            matcher.consume_token(token)
+            ends.append(bool(matcher.is_accepting()))
+        return ends
+
+    def _next_mask(self) -> Mask | None:
+        mask = self._grammar.mask(self._matcher)
+        if mask is None and not self._grammar.is_private:
+            # Sequences share a lexer, and one that ran into its limits has spoilt it for all of them.
+            self._grammar.is_spoilt = True
+            try:
+                self._grammar = self._grammar.alone()
+            except GrammarError:
+                return None
+            self._matcher = self._grammar.matcher
+            self._matcher.consume_tokens(self._tokens)
+            mask = self._grammar.mask(self._matcher)
+        if mask is None:
+            log.info("a constraint came to a dead end: %s", reason(self._matcher.get_error()))
+        return mask
+
+
+class Witness:
+    """Follows a text that another engine holds to the grammar: no masks, only whether it is complete."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._matcher = grammar.matcher.deep_copy()
+
+    def accept(self, token: int) -> bool:
+        """True if the text is complete and nothing may follow."""
+        self._matcher.consume_token(token)
+        return bool(self._matcher.is_stopped() and not self._matcher.is_error())
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self._matcher.is_accepting())
+
+
+def wait_for(guides: Iterable[Guide], timeout_s: float) -> None:
+    """Until all are ready, but no longer than that."""
+    pending = [guide for guide in guides if not guide.is_ready]
+    deadline = time.monotonic() + timeout_s
+    for guide in pending:
+        guide.wait(max(0.0, deadline - time.monotonic()))

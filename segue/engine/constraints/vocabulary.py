@@ -1,0 +1,66 @@
+"""A model's tokens as llguidance knows them, and its masks on a row of logits."""
+
+from collections.abc import Callable, Sequence
+
+import llguidance
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.engine.seam import Logits, Vocab
+
+# A byte of a bit mask → what to add to its eight logits.
+_PENALTIES = np.where(
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
+    np.float32(0),
+    np.float32(-np.inf),
+)
+
+
+class Vocabulary:
+    """A model's tokens as llguidance knows them."""
+
+    def __init__(self, vocab: Vocab, width: int) -> None:
+        # As wide as a row of logits, which may exceed the vocabulary.
+        self._penalties = np.full((-(-width // 8), 8), -np.inf, np.float32)
+        spelling = _Spelling(vocab)
+        self.tokenizer = llguidance.LLTokenizer(
+            spelling, eos_token=sorted(vocab.end_tokens) or None
+        )
+        spelling.greedy = self.tokenizer.greedy_tokenize
+
+    def restrict(self, row: Logits, allowed: NDArray[np.uint8]) -> None:
+        """Forbid all but those; ids beyond the vocabulary too. For one thread: room for it is kept."""
+        known = allowed[: len(self._penalties)]  # it comes in whole words
+        np.take(_PENALTIES, known, axis=0, out=self._penalties[: known.size], mode="clip")
+        row += self._penalties.ravel()[: row.size]
+
+
+class _Spelling(llguidance.TokenizerWrapper):
+    """What llguidance asks of a tokenizer. It is called to spell bytes that must come next."""
+
+    is_tokenizer_wrapper = True
+
+    def __init__(self, vocab: Vocab) -> None:  # everything that the parent's would set is set here
+        self._vocab = vocab
+        self.tokens = [vocab.piece(token) for token in range(vocab.size)]
+        # Special tokens are never part of a text, and that must hold for all that end one.
+        ends = vocab.end_tokens
+        self.special_token_ids = [t for t in range(vocab.size) if vocab.is_control(t) or t in ends]
+        self.bos_token_id = vocab.bos
+        self.eos_token_id = min(ends, default=vocab.size) if vocab.eos is None else vocab.eos
+        self.greedy: Callable[[str], list[int]] = lambda text: []  # set once there is a tokenizer
+
+    def __call__(self, text: str) -> list[int]:
+        wanted = text.encode()
+        tokens = self._vocab.tokenize(text, False, False)
+        if self._bytes(tokens) == wanted:
+            return tokens
+        # Some vocabularies put a space before every text: give them a line break to put it before.
+        tokens = self._vocab.tokenize("\n" + text, False, False)
+        for cut in range(1, min(3, len(tokens))):
+            if self._bytes(tokens[cut:]) == wanted:
+                return tokens[cut:]
+        return self.greedy(text)
+
+    def _bytes(self, tokens: Sequence[int]) -> bytes:
+        return b"".join(self.tokens[token] for token in tokens)
