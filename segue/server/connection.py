@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from segue.bounds import HEAD_TIMEOUT_S, MAX_HEAD_BYTES, MAX_HEADERS, MAX_URL_BYTES
 from segue.dialects.openai import error_reply
 from segue.errors import HeadTooLarge, MalformedHttp, RequestError, UrlTooLong
 from segue.server.admission.admission import Admission, Refusal
@@ -25,10 +26,6 @@ from segue.server.framing import Header, encode
 
 log = logging.getLogger(__name__)
 
-MAX_URL_BYTES = 8 << 10
-MAX_HEAD_BYTES = 64 << 10
-MAX_HEADERS = 128
-HEAD_TIMEOUT_S = 30.0  # for a request's head to be complete, once the connection waits for one
 DEFAULT_WRITE_TIMEOUT_S = 30.0
 
 _CLOSE: Header = (b"connection", b"close")

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from starlette.types import Receive
 
+from segue.bounds import MAX_BACKLOG
 from segue.errors import SegueError, TimedOut
 from segue.types import Done, Event, Failed
 
@@ -20,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 FOREVER_S = 86_400.0
 FAULT = Failed("engine_fault", "The server failed on this request.")
-MAX_BACKLOG = 100_000  # scores and tokens kept for a reader that does not take them: some 20 MB
 
 
 class Disconnected(Exception):
