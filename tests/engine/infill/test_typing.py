@@ -73,7 +73,7 @@ def test_prefix_then_suffix_reads_the_suffix_at_every_keystroke() -> None:
 def test_nothing_is_lost_over_a_session() -> None:
     session = Session(PlainVocab())
     session.prefilled(num_steps=12, num_typed=40)
-    memory = session.bench.scheduler._memory
+    memory = session.bench.scheduler._state.memory
     while memory._evict():
         pass
     assert session.bench.runner.cells_free == session.bench.capabilities.num_cells

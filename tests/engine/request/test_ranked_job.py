@@ -214,7 +214,7 @@ def test_cancel_while_ranking_frees_everything() -> None:
     used = bench()
     request = fill("the sky is", " and the grass is green.", max_tokens=4)
     used.submit(request)
-    while not any(sequence.is_probe for sequence in used.scheduler._running):
+    while not any(sequence.is_probe for sequence in used.scheduler._state.running):
         assert used.step()
     used.scheduler.cancel(request.request_id)
     used.scheduler.check()

@@ -247,7 +247,7 @@ def test_no_memory_is_leaked() -> None:
     stats = bench.scheduler.stats
     assert stats.running == stats.waiting == 0
     assert stats.evictions > 0
-    while bench.scheduler._memory._evict():
+    while bench.scheduler._state.memory._evict():
         pass
     assert bench.runner.cells_free == bench.capabilities.num_cells
 

@@ -1,0 +1,174 @@
+"""What follows from a step's logits: tokens, text, events, and the sequences and requests that end."""
+
+import logging
+
+import numpy as np
+
+from segue.engine.request.job import Job
+from segue.engine.request.sequence import Sequence
+from segue.engine.sampling.scores import Scores, score, score_drawn
+from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.state import State
+from segue.engine.seam import Logits, Span
+from segue.errors import EngineFault, InvalidField, RequestError, SegueError
+from segue.types import Event, Failed, TokenScore
+
+log = logging.getLogger("segue.scheduler")
+
+StepEvents = list[tuple[str, Event]]  # events with the id of their request
+
+_MASK_WAIT_S = 0.005  # the longest that a sequence waits for the mask after a draft token
+
+
+class Committer:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._runner = state.runner
+        self._vocab = state.vocab
+        self._limits = state.limits
+        self._clock = state.clock
+        self._memory = state.memory
+        self._jobs = state.jobs
+        self._waiting = state.waiting
+        self._running = state.running
+        self._counts = state.counts
+
+    def commit(self, batch: Batch, logits: Logits) -> StepEvents:
+        batch.check(logits, self._limits.vocab_size)
+        told: StepEvents = []
+        now = self._clock()
+        self._counts.steps += 1
+        self._counts.prefilled_tokens += batch.num_prompt_rows
+        row = 0
+        for sequence, span in zip(batch.sequences, batch.spans, strict=True):
+            rows = logits[row : row + span.num_logits]
+            row += span.num_logits
+            job = self._jobs.get(sequence.request_id)
+            if job is not None:
+                told += self._advance_safely(job, sequence, span, rows, now)
+        return told
+
+    def _advance_safely(
+        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+    ) -> StepEvents:
+        """The step itself went well, so what goes wrong here is this request's own affair."""
+        try:
+            return self._advance(job, sequence, span, rows, now)
+        except RequestError as error:  # such as: what it asked for leaves no token to draw
+            return self._fail(job, error)
+        except Exception:
+            log.exception("request %s failed", job.request.request_id)
+            return self._fail(job, EngineFault("the engine failed on this request"))
+
+    def _advance(
+        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+    ) -> StepEvents:
+        scored = sequence.score_prompt(span.past + len(span.tokens), rows)
+        if not _are_numbers(rows, scored):
+            return self._fail(job, EngineFault("the model produced logits that are not numbers"))
+        sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
+        if sequence.num_pending:
+            self._memory.remember(sequence)
+            reading = [] if sequence.has_read_prompt else job.read(sequence, now)
+            return [(sequence.request_id, event) for event in reading]
+        events: list[Event] = []
+        if not sequence.has_read_prompt:
+            sequence.has_read_prompt = True
+            self._memory.remember(sequence)
+            if sequence.leader is None:
+                self._counts.prompt_tokens += sequence.num_prompt
+                events += job.prompted(sequence, now)
+        if sequence.max_tokens > 0:
+            events += self._generate(job, sequence, span, rows, now)
+        else:
+            sequence.cause, sequence.last_token_s = "max_tokens", now
+            if sequence.watched:
+                sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
+        if sequence.cause is not None:
+            self._running.remove(sequence)
+            self._memory.retire(sequence, keep=not sequence.is_probe)
+            events += job.finished(sequence)
+            self._waiting.extendleft(reversed(job.take_more()))
+            self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s
+            self._counts.decode_s += sequence.decode_s
+        if job.is_over:
+            del self._jobs[sequence.request_id]
+            self._counts.finished += 1
+        return [(sequence.request_id, event) for event in events]
+
+    def _generate(
+        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+    ) -> list[Event]:
+        """Draw a token, and one more for each draft token that was drawn. Each has its own event, drafted or not."""
+        events: list[Event] = []
+        known = len(sequence.tokens) - span.past
+        draft = list(span.tokens[known:])
+        certain = draft if len(rows) <= len(draft) else []
+        num_drawn = 0
+        for row in (*certain, *rows[len(certain) - len(draft) - 1 :]):
+            if num_drawn and sequence.guide is not None and not sequence.guide.wait(_MASK_WAIT_S):
+                break
+            self._draw(job, sequence, row, now)
+            num_drawn += 1
+            if sequence.cause is not None:
+                break
+            events += job.progressed(sequence)
+            if draft[num_drawn - 1 : num_drawn] != sequence.tokens[-1:]:
+                break
+        if draft and sequence.slot is not None:
+            sequence.computed = len(sequence.tokens) - 1
+            num_accepted = num_drawn - 1
+            if num_accepted < len(draft):
+                self._runner.trim(sequence.slot, sequence.computed)
+            sequence.drafter.learn(len(draft), num_accepted)
+            self._counts.draft_tokens += len(draft)
+            self._counts.draft_accepted += num_accepted
+        return events
+
+    def _draw(self, job: Job, sequence: Sequence, row: Logits | int, now: float) -> None:
+        """`row`: what to draw from, or the token itself."""
+        if isinstance(row, int):
+            token: int | None = row
+        else:
+            raw = row.copy() if job.needs_scores else row
+            token = self._sample(sequence, row)
+        if token is None:
+            sequence.cause = "dead_end"
+            return
+        drawn: TokenScore | None = None
+        if job.needs_scores:
+            num_top, drawn_from = job.request.logprobs or 0, sequence.sampler.distribution
+            if drawn_from is None:
+                scores = score(raw[None], [token], num_top)
+            else:
+                scores = score_drawn(drawn_from, token, num_top)
+            drawn = scores.tokens([token], self._vocab.piece)[0]
+            if sequence.watched:
+                odds = raw[list(sequence.watched)] - raw[token]
+                sequence.chances.append((odds + scores.logprobs[0]).tolist())
+        sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token), now)
+        self._counts.completion_tokens += 1
+
+    def _sample(self, sequence: Sequence, row: Logits) -> int | None:
+        """None: the sequence's constraint lets nothing follow that may be drawn."""
+        guide = sequence.guide
+        if guide is None:
+            return sequence.sampler.sample(row, sequence.num_output)
+        if not guide.apply(row):
+            return None
+        try:
+            return sequence.sampler.sample(row, sequence.num_output)
+        except InvalidField:
+            return None
+
+    def _fail(self, job: Job, error: SegueError) -> StepEvents:
+        request_id = job.request.request_id
+        self._state.drop(request_id, keep=False)
+        self._counts.failed += 1
+        return [(request_id, Failed(error.code, error.message, error.param))]
+
+
+def _are_numbers(rows: Logits, scored: Scores) -> bool:
+    """Rows that were scored have been read already: one that is not all numbers scored NaN."""
+    others = rows[len(scored) :]
+    return bool(np.isfinite(scored.logprobs).all() and np.isfinite(others.max(initial=0.0)))

@@ -1,0 +1,195 @@
+"""What the next step computes: rows of decoding sequences, prompt chunks, admission and preemption.
+
+Each step carries one row for every decoding sequence and then prompt chunks, first come first served, up to the
+row budget; so a long prompt never stalls running streams for more than one chunk. A prompt that shares more with a
+prompt now being read than with anything cached waits for it, instead of computing the same twice.
+
+When cells run out and nothing cached is left to evict, the youngest sequence is preempted: its tokens stay, its KV is
+computed again later. The oldest one can always go on, so everything finishes.
+"""
+
+from collections.abc import Iterable
+
+from segue.engine.constraints.guide import wait_for
+from segue.engine.request.sequence import Sequence
+from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.prefix_cache import Match, common_length
+from segue.engine.scheduling.state import State
+from segue.engine.seam import Span
+from segue.errors import EngineFault
+
+_MIN_SHARED = 32  # tokens worth waiting for another prompt
+_MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
+_MAX_FORCED = 32  # tokens of one sequence, all its constraint's choice, taken in one step
+_MASK_WAIT_S = 0.005  # the longest that a step waits for slow constraints
+
+
+class Planner:
+    def __init__(self, state: State) -> None:
+        self._runner = state.runner
+        self._limits = state.limits
+        self._chunk_rows = state.chunk_rows
+        self._clock = state.clock
+        self._memory = state.memory
+        self._jobs = state.jobs
+        self._waiting = state.waiting
+        self._running = state.running
+        self._counts = state.counts
+        self.awaits_mask = False  # a sequence sat out the last batch: no mask yet
+
+    def next_batch(self) -> Batch | None:
+        batch = Batch()
+        self.awaits_mask = False
+        decoding = [s for s in self._running if s.is_decoding]
+        wait_for((s.guide for s in decoding if s.guide is not None), _MASK_WAIT_S)
+        reading = [s for s in self._running if not s.is_decoding]
+        for place, sequence in enumerate(decoding):
+            if sequence.slot is not None:  # it may have been preempted for an older one
+                self._decode_row(batch, sequence, len(decoding) - place)
+        for sequence in reading:
+            if sequence.slot is not None:
+                self._prompt_chunk(batch, sequence)
+        self._admit(batch)
+        return batch if batch.spans else None
+
+    def _decode_row(self, batch: Batch, sequence: Sequence, num_left: int) -> None:
+        if batch.num_rows >= self._limits.max_rows:
+            return
+        if sequence.awaits_mask:
+            self.awaits_mask = True
+            return
+        while sequence.slot is not None:  # it may be the youngest itself
+            if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):
+                draft = self._draft(batch, sequence, num_left)
+                num_logits = 1 if self._is_certain(sequence, draft) else 1 + len(draft)
+                self._append(batch, sequence, 1, num_logits, draft)
+                return
+            self._preempt_youngest(batch)
+
+    def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
+        """Guesses fill rows that cost nothing, and cells that nobody has to give up."""
+        limits = self._limits
+        forced = () if sequence.guide is None else sequence.guide.forced
+        limit = min(
+            _MAX_FORCED if forced else (limits.free_rows - batch.num_rows) // num_left - 1,
+            limits.max_rows - batch.num_rows - 1,
+            sequence.max_tokens - sequence.num_output - 1,
+            self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
+        )
+        if limit <= 0 or not limits.can_trim:
+            return []
+        if forced:  # no guesses: each saves a step of its own
+            return list(forced[:limit])
+        num_idle = limits.min_rows - batch.num_rows - num_left
+        return sequence.drafter.draft(sequence.tokens, limit, num_idle)
+
+    def _is_certain(self, sequence: Sequence, draft: list[int]) -> bool:
+        """Whether it can be taken unseen: forced, with nobody asking for scores and no say of the sampler's."""
+        if not draft or sequence.guide is None or not sequence.guide.forced:
+            return False
+        job = self._jobs[sequence.request_id]
+        ends_here = any(job.rules.cause(token) is not None for token in draft)
+        return sequence.sampler.is_indifferent and not job.needs_scores and not ends_here
+
+    def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
+        budget = min(
+            self._chunk_rows - batch.num_prompt_rows, self._limits.max_rows - batch.num_rows
+        )
+        count = min(sequence.num_pending, budget)
+        while count > 0 and sequence.slot is not None:
+            if self._memory.make_room(batch.num_cells + self._cells(sequence, count)):
+                batch.num_prompt_rows += count
+                self._append(batch, sequence, count, self._num_logits(sequence, count))
+                return
+            if len(self._running) == 1:
+                raise EngineFault("the KV memory cannot hold one sequence of the model's context")
+            if self._running[-1] is sequence and batch.spans:
+                return  # others go on; it waits a step for cells
+            self._preempt_youngest(batch)
+
+    def _num_logits(self, sequence: Sequence, count: int) -> int:
+        if sequence.is_scoring:
+            return max(0, min(count, sequence.computed + count + 1 - sequence.score_from))
+        is_last = count == sequence.num_pending
+        return int(is_last and (sequence.max_tokens > 0 or bool(sequence.watched)))
+
+    def _append(
+        self,
+        batch: Batch,
+        sequence: Sequence,
+        count: int,
+        num_logits: int,
+        draft: Iterable[int] = (),
+    ) -> None:
+        if sequence.slot is None:
+            raise RuntimeError("scheduler: a span needs a slot")
+        start = sequence.computed
+        tokens = [*sequence.tokens[start : start + count], *draft]
+        batch.num_cells += self._cells(sequence, len(tokens))
+        batch.num_rows += len(tokens)
+        batch.spans.append(Span(sequence.slot, tokens, start, num_logits))
+        batch.sequences.append(sequence)
+
+    def _cells(self, sequence: Sequence, count: int) -> int:
+        block = self._limits.cells_per_block
+        return (-(-(sequence.computed + count) // block) - -(-sequence.computed // block)) * block
+
+    # --- admission -------------------------------------------------------------------------------
+
+    def _admit(self, batch: Batch) -> None:
+        passed: list[Sequence] = []
+        looked_at = 0
+        while self._waiting and looked_at < _MAX_LOOKAHEAD and self._has_budget(batch):
+            looked_at += 1
+            sequence = self._waiting.popleft()
+            if sequence.is_waiting_for_leader:
+                passed.append(sequence)
+                continue
+            match = self._memory.match(sequence)
+            if self._is_worth_waiting(sequence, match):
+                passed.append(sequence)
+                continue
+            must = not self._running
+            if not self._memory.start(sequence, match, batch.num_cells, must):
+                self._waiting.appendleft(sequence)
+                break
+            self._running.append(sequence)
+            self._note_start(sequence)
+            self._prompt_chunk(batch, sequence)
+        self._waiting.extendleft(reversed(passed))
+
+    def _note_start(self, sequence: Sequence) -> None:
+        if not sequence.has_read_prompt and sequence.leader is None:
+            sequence.num_cached = min(sequence.computed, sequence.num_prompt)
+            self._counts.cached_tokens += sequence.num_cached
+        if sequence.prompt_started_s is None:
+            sequence.prompt_started_s = self._clock()
+
+    def _has_budget(self, batch: Batch) -> bool:
+        return batch.num_prompt_rows < self._chunk_rows and batch.num_rows < self._limits.max_rows
+
+    def _is_worth_waiting(self, sequence: Sequence, match: Match | None) -> bool:
+        """Somebody is just computing a prefix that is longer than the cached one."""
+        if sequence.salt is None or not self._limits.can_trim:
+            return False
+        cached = match.length if match else 0
+        return any(
+            other.salt == sequence.salt
+            and other.num_pending > 1
+            and (not sequence.is_scoring_all or other.scores_for(sequence))
+            and common_length(other.tokens, sequence.tokens) >= cached + _MIN_SHARED
+            for other in self._running
+        )
+
+    def _preempt_youngest(self, batch: Batch) -> None:
+        victim = self._running.pop()
+        if victim in batch.sequences:
+            at = batch.sequences.index(victim)
+            span = batch.spans.pop(at)
+            del batch.sequences[at]
+            batch.num_rows -= len(span.tokens)
+            batch.num_cells -= self._cells(victim, len(span.tokens))
+        self._memory.retire(victim, keep=False)
+        victim.rewind()
+        self._waiting.appendleft(victim)
+        self._counts.preemptions += 1

@@ -1,0 +1,39 @@
+"""What the two halves of a step share: the runner and its limits, requests, queues, memory and totals."""
+
+from collections.abc import Callable
+
+from segue.engine.request.job import Job
+from segue.engine.request.sequence import Sequence
+from segue.engine.scheduling.batch import Counts
+from segue.engine.scheduling.memory import Memory
+from segue.engine.scheduling.waiting import WaitingQueue
+from segue.engine.seam import Runner, Vocab
+
+
+class State:
+    """Collections are changed in place, never replaced: planning and commit hold on to them."""
+
+    def __init__(
+        self, runner: Runner, vocab: Vocab, chunk_rows: int, clock: Callable[[], float]
+    ) -> None:
+        self.runner = runner
+        self.vocab = vocab
+        self.limits = runner.capabilities
+        self.chunk_rows = min(chunk_rows, self.limits.max_rows)  # prompt tokens per step
+        self.clock = clock
+        self.memory = Memory(runner)
+        self.counts = Counts()
+        self.jobs: dict[str, Job] = {}
+        self.waiting = WaitingQueue(lambda s: self.jobs[s.request_id].request.tenant)
+        self.running: list[Sequence] = []  # oldest first
+
+    def drop(self, request_id: str, keep: bool = True) -> bool:
+        """Take the request out with all its sequences. `keep`: their computed prefixes stay cached."""
+        if self.jobs.get(request_id) is None:
+            return False
+        self.waiting.drop(request_id)
+        for sequence in [s for s in self.running if s.request_id == request_id]:
+            self.running.remove(sequence)
+            self.memory.retire(sequence, keep)
+        del self.jobs[request_id]
+        return True
