@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Logits, Span
 from segue.errors import Incompatible
-from segue.runners.openvino_blocks import BlockTables, Copy
+from segue.runners.cpu.blocks import BlockTables, Copy
 from segue.runners.openvino_convert import Entry
 from segue.runners.openvino_graph import build
 from segue.runners.openvino_probe import is_deterministic

@@ -1,0 +1,102 @@
+"""What threads share: words in memory, waiting, and giving a processor away."""
+
+import sys
+from typing import Any
+
+from llvmlite import ir
+
+from segue.runners.cpu.emit import (
+    Builder,
+    Value,
+    call,
+    cell,
+    f32,
+    i8,
+    i32,
+    i64,
+    load,
+    number,
+    pointer,
+)
+from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
+
+_SPINS = 4000  # about 50 µs
+_YIELDS = 200  # then the thread sleeps
+_NAP_US = 50
+
+# How each system lets another thread run, and how it lets one sleep for a number of units.
+_SYSTEMS = {"win32": ("SwitchToThread", "Sleep", 1000)}
+_YIELD, _SLEEP, _SLEEP_UNIT_US = _SYSTEMS.get(sys.platform, ("sched_yield", "usleep", 1))
+
+
+@define(INT, INT)
+def word(b: Builder, address: Value) -> Value:
+    """The integer at an address."""
+    return load(b, address, i64, 8)
+
+
+@define(FLOAT, INT)
+def real(b: Builder, address: Value) -> Value:
+    """The float at an address."""
+    return load(b, address, f32)
+
+
+@define(INT, INT, INT)
+def fetch_add(b: Builder, address: Value, value: Value) -> Value:
+    return b.atomic_rmw("add", pointer(b, address, i64), value, "seq_cst")
+
+
+@define(INT, INT, INT)
+def exchange(b: Builder, address: Value, value: Value) -> Value:
+    return b.atomic_rmw("xchg", pointer(b, address, i64), value, "seq_cst")
+
+
+@define(INT, INT)
+def shared_word(b: Builder, address: Value) -> Value:
+    return b.load_atomic(pointer(b, address, i64), "seq_cst", 8)
+
+
+@define(VOID)
+def pause(b: Builder) -> None:
+    """A hint that the thread spins."""
+    triple = b.module.triple
+    if triple.startswith("x86"):
+        call(b, "llvm.x86.sse2.pause", ir.VoidType())
+    elif triple.startswith(("aarch64", "arm64")):
+        call(b, "llvm.aarch64.hint", ir.VoidType(), ir.Constant(i32, 1))
+
+
+@define(VOID)
+def plain_floats(b: Builder) -> None:
+    """Numbers too small to be normal are kept, and ties go to even, whatever a library has set for this thread."""
+    triple = b.module.triple
+    if triple.startswith("x86"):
+        state = cell(b, ir.Constant(i32, 0x1F80))
+        call(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), b.bitcast(state, i8.as_pointer()))
+    elif triple.startswith(("aarch64", "arm64")):
+        call(b, "llvm.aarch64.set.fpcr", ir.VoidType(), number(0))
+
+
+@define(VOID)
+def give_way(b: Builder) -> None:
+    call(b, _YIELD, i32)
+
+
+@define(VOID)
+def nap(b: Builder) -> None:
+    units = max(1, _NAP_US // _SLEEP_UNIT_US)
+    call(b, _SLEEP, ir.VoidType() if sys.platform == "win32" else i32, ir.Constant(i32, units))
+
+
+@compiled
+def await_at_least(address: Any, goal: Any) -> None:
+    """Until the word reaches the goal: spinning, then yielding, then sleeping."""
+    rounds = 0
+    while shared_word(address) < goal:
+        rounds += 1
+        if rounds < _SPINS:
+            pause()
+        elif rounds < _SPINS + _YIELDS:
+            give_way()
+        else:
+            nap()

@@ -1,0 +1,66 @@
+"""The words that a step's threads share: what stands where. Numbers only, so that kernels and Python read one list.
+
+Python fills the board before a step; kernels get its address and a thread's number and nothing else.
+"""
+
+WORD = 8  # bytes
+
+(
+    THREADS,  # that take part in this step
+    BARRIER_BASE,  # arrivals before this step
+    PROGRAM,  # address of the instructions
+    NUM_PHASES,
+    COUNTERS,  # address of one line for each phase: the next piece of its work
+    ROWS,  # tokens of this step
+    WANTED,  # how many of them want logits
+    TOKENS,  # address of the rows' token ids
+    POSITIONS,  # address of the rows' positions
+    TABLES,  # address of the rows' addresses of block tables
+    WANTED_ROWS,  # address of the numbers of the rows that want logits
+    ITEMS,  # address of pieces of attention: (first row, rows)
+    NUM_ITEMS,
+    IS_PRIVATE,  # few rows: every thread norms all of them, for itself
+    IS_FUSED,  # no sequence has rows beyond one item: keys are stored where they are attended to
+    WIDTH,  # of the residual
+    RESIDUAL,  # f32 [rows][width]; as are the two below, private to a thread in a private step
+    INPUT_FLOATS,  # what a product takes: normed rows in f32
+    INPUT_BYTES,  # the same rounded to 8 bits
+    INPUT_SCALES,
+    INPUT_SUMS,
+    PRIVATE_RESIDUAL,  # bytes from one thread's part to the next
+    PRIVATE_FLOATS,
+    PRIVATE_BYTES,
+    PRIVATE_SCALES,
+    PRIVATE_SUMS,
+    HEADS_FLOATS,  # what attention gives, as the four above
+    HEADS_BYTES,
+    HEADS_SCALES,
+    HEADS_SUMS,
+    HIDDEN_FLOATS,  # what the feed-forward's activation gives
+    HIDDEN_BYTES,
+    HIDDEN_SCALES,
+    HIDDEN_SUMS,
+    QUERIES,  # f32 [key head][rows][heads that share it][size]
+    SCRATCH,  # of each thread
+    SCRATCH_BYTES,
+    LOGITS,
+    NUM_NAMED,
+) = range(39)
+
+BARRIER = 64  # arrivals so far; on a line of its own
+MAILBOXES = (
+    80  # of each thread: the number of the step it shall take part in, and whether it sleeps
+)
+MAILBOX_WORDS = 16
+MAX_THREADS = 256
+NUM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS
+
+# --- instructions: one phase each ---
+
+INSTRUCTION_WORDS = 24
+COUNTER_WORDS = 8
+
+NORM, PRODUCT, HEADS, ATTEND, QUANTISE, GATED = range(6)
+
+# Where the norm's rows come from.
+FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)

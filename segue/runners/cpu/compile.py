@@ -1,0 +1,95 @@
+"""Compiling the kernels of a step: `python -m segue.runners.cpu.compile OUT TRIPLE CPU FEATURES` writes an object file.
+
+A process of its own does it, so that numba is loaded only where code is made. `step_code` starts it, or finds
+the code of the same sources, versions and processor that was kept.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from segue.errors import Incompatible
+from segue.runners.cpu.products.machine_code import Kept
+from segue.runners.cpu.products.processor import Target
+
+ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 2}  # name → integers it takes
+WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"
+
+
+def step_key(target: Target) -> str:
+    """Of all that the code depends on."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    versions = [version("numba"), version("llvmlite"), sys.version]
+    for text in (*versions, target.triple, target.cpu, target.features):
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def step_code(target: Target, kept: Kept) -> bytes:
+    """The object file with ENTRIES for this processor."""
+    return kept(step_key(target), lambda: _made(target))
+
+
+def _made(target: Target) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "step.o"
+        command = [sys.executable, "-m", __name__, str(out)]
+        command += [target.triple, target.cpu, target.features]
+        root = str(Path(__file__).parents[3])
+        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        wide = "1" if target.flavour.lanes >= 16 else "0"
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "NUMBA_CPU_NAME": target.cpu,
+            "NUMBA_CPU_FEATURES": target.features,
+            WIDE_REGISTERS: wide,
+        }
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        if done.returncode or not out.exists():
+            lines = done.stderr.strip().splitlines() or ["it says nothing"]
+            raise Incompatible(f"the kernels cannot be compiled on this machine: {lines[-1]}")
+        return out.read_bytes()
+
+
+def _compile(out: str, triple: str, cpu: str, features: str) -> None:
+    import llvmlite.binding as llvm
+
+    whole: Any = None
+    for text in _modules():
+        module = llvm.parse_assembly(text)
+        if whole is None:
+            whole = module
+        else:
+            whole.link_in(module)
+    machine = llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"
+    )
+    Path(out).write_bytes(machine.emit_object(whole))
+
+
+def _modules() -> Any:
+    """The optimised IR of each entry, under its plain name."""
+    from numba.core import types
+
+    from segue.runners.cpu import step
+
+    for name, count in ENTRIES.items():
+        dispatcher: Any = getattr(step, name)
+        dispatcher.compile((types.int64,) * count)
+        made = dispatcher.overloads[(types.int64,) * count]
+        text = made.library.get_llvm_str()
+        yield text.replace(made.fndesc.llvm_func_name, name)
+
+
+if __name__ == "__main__":
+    _compile(*sys.argv[1:])

@@ -1,0 +1,151 @@
+"""Phases of attention: queries and keys turned and stored, then attended to."""
+
+from typing import Any
+
+from segue.runners.cpu import board as on
+from segue.runners.cpu.atomics import fetch_add, real, word
+from segue.runners.cpu.attention import BLOCK, TILE_ROWS, attend, put_key, put_value
+from segue.runners.cpu.kernel import compiled
+from segue.runners.cpu.lanes import add_into, quantise, rms_norm, rotate, scale
+
+# Words of an instruction of either phase.
+(
+    KEYS,  # of the layer
+    VALUES,
+    BLOCK_BYTES,  # from one block to the next
+    INPUT,  # address of what the products gave, and bytes of its rows
+    INPUT_ROW,
+    Q,  # offsets in a row
+    K,
+    V,
+    SIZE,  # of a head
+    SHARED,  # query heads a key head
+    KEY_HEADS,
+    PAIRS,  # that turn
+    NEIGHBOURS,
+    COSINES,  # address of [position][pairs]
+    SINES,
+    SCALE,  # of queries
+    Q_BIAS,  # addresses, 0 where there is none
+    K_BIAS,
+    V_BIAS,
+    Q_NORM,
+    K_NORM,
+    EPSILON,
+) = range(1, 23)
+
+
+@compiled
+def _turn(row: Any, x: Any, norm: Any, position: Any) -> None:
+    """Norm and turn one head in place."""
+    size, pairs = word(row + 8 * SIZE), word(row + 8 * PAIRS)
+    if norm:
+        rms_norm(x, norm, real(row + 8 * EPSILON), x, size)
+    offset = position * pairs * 4
+    cosines, sines = word(row + 8 * COSINES) + offset, word(row + 8 * SINES) + offset
+    rotate(x, cosines, sines, x, pairs, word(row + 8 * NEIGHBOURS))
+
+
+@compiled
+def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
+    """The queries of one key head of one row, and its key and value in the cache."""
+    size, shared = word(row + 8 * SIZE), word(row + 8 * SHARED)
+    base = word(row + 8 * INPUT) + m * word(row + 8 * INPUT_ROW)
+    position = word(word(board + 8 * on.POSITIONS) + 8 * m)
+    queries = word(board + 8 * on.QUERIES)
+    queries += (head * word(board + 8 * on.ROWS) + m) * shared * size * 4
+    for i in range(shared):
+        offset = (head * shared + i) * size * 4
+        x = base + word(row + 8 * Q) + offset
+        if word(row + 8 * Q_BIAS):
+            add_into(x, word(row + 8 * Q_BIAS) + offset, size)
+        _turn(row, x, word(row + 8 * Q_NORM), position)
+        scale(real(row + 8 * SCALE), x, queries + i * size * 4, size)
+    key = base + word(row + 8 * K) + head * size * 4
+    value = base + word(row + 8 * V) + head * size * 4
+    if word(row + 8 * K_BIAS):
+        add_into(key, word(row + 8 * K_BIAS) + head * size * 4, size)
+    if word(row + 8 * V_BIAS):
+        add_into(value, word(row + 8 * V_BIAS) + head * size * 4, size)
+    _turn(row, key, word(row + 8 * K_NORM), position)
+    table = word(word(board + 8 * on.TABLES) + 8 * m)
+    block = word(table + 8 * (position // BLOCK)) * word(row + 8 * BLOCK_BYTES)
+    block += head * size * BLOCK * 2
+    place = position % BLOCK
+    put_key(key, word(row + 8 * KEYS) + block + place * 2, size)
+    put_value(value, word(row + 8 * VALUES) + block + place * size * 2, size)
+
+
+@compiled
+def heads_phase(board: Any, row: Any, counter: Any) -> None:
+    """Every row and key head. Not needed where the step is fused."""
+    heads = word(row + 8 * KEY_HEADS)
+    count = heads * word(board + 8 * on.ROWS)
+    i = fetch_add(counter, 4)
+    while i < count:
+        for j in range(i, min(count, i + 4)):
+            _prepare(board, row, j // heads, j % heads)
+        i = fetch_add(counter, 4)
+
+
+@compiled
+def attend_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+    """Every item and key head, the last rows of a prompt first: they see the most tokens."""
+    heads = word(row + 8 * KEY_HEADS)
+    count = heads * word(board + 8 * on.NUM_ITEMS)
+    i = fetch_add(counter, 1)
+    while i < count:
+        place = count - 1 - i
+        item = word(board + 8 * on.ITEMS) + 16 * (place // heads)
+        first, rows = word(item), word(item + 8)
+        head = place % heads
+        if word(board + 8 * on.IS_FUSED):
+            for m in range(first, first + rows):
+                _prepare(board, row, m, head)
+        _attend_item(board, row, first, rows, head, tid)
+        i = fetch_add(counter, 1)
+
+
+@compiled
+def _attend_item(board: Any, row: Any, first: Any, rows: Any, head: Any, tid: Any) -> None:
+    size, shared = word(row + 8 * SIZE), word(row + 8 * SHARED)
+    columns = word(row + 8 * KEY_HEADS) * shared * size
+    offset = head * size * BLOCK * 2
+    queries = word(board + 8 * on.QUERIES)
+    queries += (head * word(board + 8 * on.ROWS) + first) * shared * size * 4
+    out = word(board + 8 * on.HEADS_FLOATS) + (first * columns + head * shared * size) * 4
+    scratch = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)
+    table = word(word(board + 8 * on.TABLES) + 8 * first)
+    context = word(word(board + 8 * on.POSITIONS) + 8 * first) + 1
+    # Either all heads of several rows, or some heads of one row.
+    for i in range(0, shared, TILE_ROWS):
+        attend(
+            queries + i * size * 4,
+            rows * shared if shared <= TILE_ROWS else min(TILE_ROWS, shared - i),
+            min(TILE_ROWS, shared),
+            context,
+            word(row + 8 * KEYS) + offset,
+            word(row + 8 * VALUES) + offset,
+            word(row + 8 * BLOCK_BYTES),
+            table,
+            size,
+            scratch,
+            out + i * size * 4,
+            columns * 4,
+        )
+    if shared * size % 32 == 0:
+        _round(board, first, rows, columns, head * shared * size, shared * size)
+
+
+@compiled
+def _round(board: Any, first: Any, rows: Any, columns: Any, start: Any, count: Any) -> None:
+    groups = columns // 32
+    for m in range(first, first + rows):
+        place = m * groups + start // 32
+        quantise(
+            word(board + 8 * on.HEADS_FLOATS) + (m * columns + start) * 4,
+            word(board + 8 * on.HEADS_BYTES) + m * columns + start,
+            word(board + 8 * on.HEADS_SCALES) + place * 4,
+            word(board + 8 * on.HEADS_SUMS) + place * 8,
+            count // 32,
+        )

@@ -1,0 +1,97 @@
+"""Machine code, kept in the cache folder between starts and linked into this process.
+
+    <cache>/cpu/<key>.code    the SHA-256 of what follows, then an object file
+
+A damaged entry is made again. Where nothing can be kept (read-only, full), code is made at each start.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock
+
+log = logging.getLogger("segue")
+
+_DIGEST_BYTES = 32
+_KEPT_S = 60 * 86400  # entries that nobody used for so long are of versions and processors gone by
+_LONGEST_WAIT_S = 60  # for another process that makes the same
+
+
+class KeptCode:
+    """Implements the protocol `Kept` of products/machine_code.py."""
+
+    def __init__(self, cache_dir: Path | str):
+        self._folder = Path(cache_dir) / "cpu"
+
+    def has(self, key: str) -> bool:
+        return self._read(key) is not None
+
+    def __call__(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """The code of that key, made if it is not there. Processes that start together make it once."""
+        code = self._read(key)
+        if code is not None:
+            return code
+        with self._only_one(key):
+            code = self._read(key)  # another process may have brought it meanwhile
+            if code is None:
+                code = make()
+                self._write(key, code)
+        return code
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.code"
+
+    def _read(self, key: str) -> bytes | None:
+        path = self._path(key)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if hashlib.sha256(code).digest() != digest:
+            return None
+        with contextlib.suppress(OSError):  # of a read-only folder
+            os.utime(path)
+        return code
+
+    def _write(self, key: str, code: bytes) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._folder, prefix=".making-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(code).digest() + code)
+                os.replace(name, self._path(key))
+            except OSError:
+                Path(name).unlink(missing_ok=True)
+                raise
+            self._forget_old()
+        except OSError as error:
+            reason = error.strerror or error
+            log.warning("compiled code cannot be kept in %s (%s)", self._folder, reason)
+
+    def _forget_old(self) -> None:
+        before = time.time() - _KEPT_S
+        for path in self._folder.iterdir():
+            if path.stat().st_mtime < before:
+                path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _only_one(self, key: str) -> Iterator[None]:
+        lock = FileLock(self._folder / f"{key}.lock", timeout=_LONGEST_WAIT_S)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except (OSError, TimeoutError):  # then both make it
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()

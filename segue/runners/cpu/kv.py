@@ -1,0 +1,78 @@
+"""The KV memory: blocks of 32 tokens in every layer, and which blocks hold which slot's tokens."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.errors import Incompatible
+from segue.runners.cpu.anatomy import Anatomy
+from segue.runners.cpu.blocks import BlockTables, Copy
+from segue.runners.cpu.memory import address, available_bytes, zeros
+from segue.runners.cpu.program import block_bytes
+
+BLOCK = 32
+SEQUENCES_WORTH = 16  # full-length sequences the KV holds, where nothing else is asked for
+MEMORY_SHARE = 4  # of the memory that is available, the KV takes at most a fourth
+
+
+class Kv:
+    """Untouched pages take no memory."""
+
+    def __init__(self, anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int):
+        self.num_blocks = _num_blocks(anatomy, context, kv_bytes)
+        shape = (anatomy.layers, self.num_blocks, block_bytes(anatomy) // 2)
+        self._keys: NDArray[np.uint16] = zeros(shape, np.uint16)  # f16
+        self._values: NDArray[np.uint16] = zeros(shape, np.uint16)
+        self.tables = BlockTables(num_slots, self.num_blocks, BLOCK)
+        # The tables once more, as compiled code reads them.
+        self._rows: NDArray[np.int64] = zeros((num_slots, -(-context // BLOCK)), np.int64)
+
+    @property
+    def keys(self) -> int:
+        return address(self._keys)
+
+    @property
+    def values(self) -> int:
+        return address(self._values)
+
+    @property
+    def layer_bytes(self) -> int:
+        return int(self._keys.strides[0])
+
+    def table(self, slot: int) -> int:
+        """The address of a slot's block numbers."""
+        return address(self._rows) + slot * int(self._rows.strides[0])
+
+    def append(self, slot: int, count: int) -> None:
+        before = len(self.tables.blocks(slot))
+        copy = self.tables.append(slot, count)
+        if copy is not None:
+            self._copy(copy)
+            before -= 1
+        self._write(slot, before)
+
+    def fork(self, src: int, dst: int, length: int) -> None:
+        copy = self.tables.fork(src, dst, length)
+        if copy is not None:
+            self._copy(copy)
+        self._write(dst, 0)
+
+    def _write(self, slot: int, start: int) -> None:
+        blocks = self.tables.blocks(slot)
+        if start < len(blocks):
+            self._rows[slot, start : len(blocks)] = blocks[start:]
+
+    def _copy(self, copy: Copy) -> None:
+        for array in (self._keys, self._values):
+            array[:, copy.dst] = array[:, copy.src]
+
+
+def _num_blocks(anatomy: Anatomy, context: int, kv_bytes: int | None) -> int:
+    """One full sequence at the least, where nothing is asked for."""
+    each = 2 * anatomy.layers * block_bytes(anatomy)
+    one_sequence = -(-context // BLOCK)
+    if kv_bytes is None:
+        affordable = available_bytes() // MEMORY_SHARE // each
+        return max(one_sequence, min(SEQUENCES_WORTH * one_sequence, affordable))
+    if kv_bytes < each:
+        raise Incompatible(f"a KV memory of {kv_bytes} bytes holds not one block of {BLOCK} tokens")
+    return kv_bytes // each

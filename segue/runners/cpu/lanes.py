@@ -1,0 +1,251 @@
+"""Rows of floats, 16 lanes at a time: norms, activations, rotations, and rounding to 8 bits.
+
+Lengths are multiples of 16 (32 where rows are rounded). Sums run in 16 lanes and end in a fixed tree, so that a row
+gives the same bits on every machine.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from segue.runners.cpu.emit import (
+    BYTES,
+    FLOATS,
+    INTS,
+    LANES,
+    Builder,
+    Value,
+    ahead,
+    at,
+    call,
+    cell,
+    f32,
+    floats,
+    fma,
+    greater,
+    i32,
+    ints,
+    load,
+    loop,
+    number,
+    splat,
+    store,
+    tree,
+)
+from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
+
+GROUP = 32  # columns that share a scale when rows are rounded to 8 bits
+_LEAST_MAXIMUM = 1e-30  # a group below it counts as zeros: its scale would not be finite
+_EXP_LEAST = -87.0  # below it e^x is no normal number
+_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.428606765330187e-06
+_TAYLOR = (0.0013888889, 0.008333334, 0.041666668, 0.16666667, 0.5, 1.0, 1.0)
+
+
+def vectors(b: Builder, count: Value) -> Value:
+    return b.lshr(count, number(4))
+
+
+def absolute(b: Builder, x: Value) -> Value:
+    return call(b, "llvm.fabs.v16f32", FLOATS, x)
+
+
+def nearest(b: Builder, x: Value) -> Value:
+    """To whole numbers, ties to even."""
+    return call(b, "llvm.rint.v16f32", FLOATS, x)
+
+
+def exp(b: Builder, x: Value) -> Value:
+    """e^x for x <= 0: 2^k times a polynomial of what is left. Built of operations that IEEE 754 defines."""
+    x = greater(b, x, floats(_EXP_LEAST))
+    k = nearest(b, b.fmul(x, floats(1.4426950408889634)))
+    rest = fma(b, k, floats(-_LN2_HIGH), x)
+    rest = fma(b, k, floats(-_LN2_LOW), rest)
+    value = floats(_TAYLOR[0])
+    for factor in _TAYLOR[1:]:
+        value = fma(b, value, rest, floats(factor))
+    power = b.shl(b.add(b.fptosi(k, INTS), ints(127)), ints(23))
+    return b.fmul(value, b.bitcast(power, FLOATS))
+
+
+def maximum(b: Builder, x: Value) -> Value:
+    """Of all lanes."""
+    return tree(b, x, lambda left, right: greater(b, left, right))
+
+
+# --- whole rows ---
+
+
+@define(FLOAT, INT, INT, INT)
+def dot(b: Builder, x: Value, y: Value, count: Value) -> Value:
+    total = cell(b, floats(0.0))
+    with loop(b, vectors(b, count)) as each:
+        left, right = (load(b, at(b, row, each.index, 64)) for row in (x, y))
+        b.store(fma(b, left, right, b.load(total)), total)
+    return tree(b, b.load(total), b.fadd)
+
+
+@define(VOID, INT, INT, INT)
+def add_into(b: Builder, x: Value, y: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        place = at(b, x, each.index, 64)
+        store(b, b.fadd(load(b, place), load(b, at(b, y, each.index, 64))), place)
+
+
+@define(VOID, FLOAT, INT, INT, INT, INT)
+def scale_by_row(b: Builder, factor: Value, x: Value, w: Value, out: Value, count: Value) -> None:
+    """out = x * factor * w"""
+    factors = splat(b, factor)
+    with loop(b, vectors(b, count)) as each:
+        scaled = b.fmul(load(b, at(b, x, each.index, 64)), factors)
+        store(b, b.fmul(scaled, load(b, at(b, w, each.index, 64))), at(b, out, each.index, 64))
+
+
+@define(VOID, FLOAT, INT, INT, INT)
+def scale(b: Builder, factor: Value, x: Value, out: Value, count: Value) -> None:
+    factors = splat(b, factor)
+    with loop(b, vectors(b, count)) as each:
+        product = b.fmul(load(b, at(b, x, each.index, 64)), factors)
+        store(b, product, at(b, out, each.index, 64))
+
+
+@define(VOID, INT, INT)
+def clear(b: Builder, x: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        store(b, floats(0.0), at(b, x, each.index, 64))
+
+
+@define(VOID, INT, INT, INT)
+def copy(b: Builder, x: Value, out: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        store(b, load(b, at(b, x, each.index, 64)), at(b, out, each.index, 64))
+
+
+@compiled
+def rms_norm(x: Any, w: Any, epsilon: Any, out: Any, count: Any) -> None:
+    """out = x / sqrt(mean of squares + epsilon) * w"""
+    mean = dot(x, x, count) / np.float32(count)
+    scale_by_row(np.float32(1) / np.float32(math.sqrt(mean + epsilon)), x, w, out, count)
+
+
+# --- rounding to 8 bits ---
+
+
+@define(VOID, INT, INT, INT, INT, INT)
+def quantise(b: Builder, x: Value, a: Value, sa: Value, asum: Value, groups: Value) -> None:
+    """Each group of 32: bytes to `a`, the scale to `sa`, the sums of either half's bytes to `asum`."""
+    with loop(b, groups) as each:
+        place = at(b, x, each.index, 4 * GROUP)
+        halves = [load(b, ahead(b, place, offset)) for offset in (0, 4 * LANES)]
+        top = maximum(b, greater(b, absolute(b, halves[0]), absolute(b, halves[1])))
+        zero = ir.Constant(f32, 0.0)
+        is_zero = b.fcmp_ordered("<", top, ir.Constant(f32, float(np.float32(_LEAST_MAXIMUM))))
+        inverse = b.select(is_zero, zero, b.fdiv(ir.Constant(f32, 127.0), top))
+        one = b.select(is_zero, zero, b.fdiv(top, ir.Constant(f32, 127.0)))
+        store(b, one, at(b, sa, each.index, 4))
+        factors = splat(b, inverse)
+        for half, values in enumerate(halves):
+            rounded = b.fptosi(nearest(b, b.fmul(values, factors)), INTS)
+            store(
+                b, b.trunc(rounded, BYTES), ahead(b, at(b, a, each.index, GROUP), LANES * half), 1
+            )
+            store(b, tree(b, rounded, b.add), ahead(b, at(b, asum, each.index, 8), 4 * half))
+
+
+# --- activations ---
+
+
+@define(VOID, INT, INT, INT, INT)
+def silu_gate(b: Builder, gate: Value, up: Value, out: Value, count: Value) -> None:
+    """out = gate * sigmoid(gate) * up"""
+    with loop(b, vectors(b, count)) as each:
+        g, u = (load(b, at(b, row, each.index, 64)) for row in (gate, up))
+        is_negative = b.fcmp_ordered("<", g, floats(0.0))
+        power = exp(b, b.fneg(absolute(b, g)))
+        sigmoid = b.fdiv(b.select(is_negative, power, floats(1.0)), b.fadd(power, floats(1.0)))
+        store(b, b.fmul(b.fmul(g, sigmoid), u), at(b, out, each.index, 64))
+
+
+# --- rotations ---
+
+
+def _turned(b: Builder, x: Value, y: Value, cosine: Value, sine: Value) -> tuple[Value, Value]:
+    return (
+        fma(b, x, cosine, b.fneg(b.fmul(y, sine))),
+        fma(b, x, sine, b.fmul(y, cosine)),
+    )
+
+
+@define(VOID, INT, INT, INT, INT, INT, INT)
+def _turn_halves(
+    b: Builder, x: Value, cosines: Value, sines: Value, out: Value, first: Value, pairs: Value
+) -> None:
+    """16 pairs (i, i + pairs) from `first` on."""
+    offset, gap = b.mul(first, number(4)), b.mul(pairs, number(4))
+    low, high = b.add(x, offset), b.add(b.add(x, offset), gap)
+    cosine, sine = (load(b, b.add(table, offset)) for table in (cosines, sines))
+    u, v = _turned(b, load(b, low), load(b, high), cosine, sine)
+    store(b, u, b.add(out, offset))
+    store(b, v, b.add(b.add(out, offset), gap))
+
+
+@define(VOID, INT, INT, INT, INT, INT)
+def _turn_neighbours(
+    b: Builder, x: Value, cosines: Value, sines: Value, out: Value, first: Value
+) -> None:
+    """16 pairs (2i, 2i + 1) from pair `first` on."""
+    offset = b.mul(first, number(4))
+    place = b.add(x, b.mul(first, number(8)))
+    low, high = load(b, place), load(b, ahead(b, place, 64))
+    pick = ir.VectorType(i32, LANES)
+    evens, odds = (
+        b.shuffle_vector(low, high, ir.Constant(pick, [2 * i + odd for i in range(LANES)]))
+        for odd in (0, 1)
+    )
+    cosine, sine = (load(b, b.add(table, offset)) for table in (cosines, sines))
+    u, v = _turned(b, evens, odds, cosine, sine)
+    target = b.add(out, b.mul(first, number(8)))
+    for half in range(2):
+        order = [half * 8 + i // 2 + LANES * (i % 2) for i in range(LANES)]
+        store(b, b.shuffle_vector(u, v, ir.Constant(pick, order)), ahead(b, target, 64 * half))
+
+
+@define(VOID, INT, INT, INT, INT, INT, INT, INT)
+def _turn_one(
+    b: Builder,
+    x: Value,
+    y: Value,
+    cosine: Value,
+    sine: Value,
+    out_x: Value,
+    out_y: Value,
+    index: Value,
+) -> None:
+    """The pair of floats at x and y."""
+    c, s = (load(b, at(b, table, index, 4), f32) for table in (cosine, sine))
+    left, right = load(b, x, f32), load(b, y, f32)
+    name = "llvm.fma.f32"
+    u = call(b, name, f32, left, c, b.fneg(b.fmul(right, s)))
+    v = call(b, name, f32, left, s, b.fmul(right, c))
+    store(b, u, out_x)
+    store(b, v, out_y)
+
+
+@compiled
+def rotate(x: Any, cosines: Any, sines: Any, out: Any, pairs: Any, neighbours: Any) -> None:
+    """Turn `pairs` pairs of dimensions: neighbours, or each with the one `pairs` further on."""
+    first = 0
+    while first + 16 <= pairs:
+        if neighbours:
+            _turn_neighbours(x, cosines, sines, out, first)
+        else:
+            _turn_halves(x, cosines, sines, out, first, pairs)
+        first += 16
+    for i in range(first, pairs):
+        if neighbours:
+            place = 8 * i
+            _turn_one(x + place, x + place + 4, cosines, sines, out + place, out + place + 4, i)
+        else:
+            low, high = 4 * i, 4 * (i + pairs)
+            _turn_one(x + low, x + high, cosines, sines, out + low, out + high, i)

@@ -1,0 +1,43 @@
+"""Kept code in this process: linked by LLVM, called through ctypes, which lets other threads run meanwhile."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from segue.runners.cpu.products.processor import Target
+
+_engines: list[Any] = []  # code lives as long as the process
+
+
+def link(code: bytes, names: list[str], target: Target) -> dict[str, int]:
+    """The addresses of an object file's functions."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(target.triple).create_target_machine(
+        jit=True, codemodel="jitdefault"
+    )
+    is_arm = target.triple.startswith(("aarch64", "arm64"))
+    # LLVM's own memory manager may put sections too far apart there.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=is_arm)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    return {name: engine.get_function_address(name) for name in names}
+
+
+def kernel(address: int, num_ints: int) -> Callable[..., int]:
+    """A kernel of numba's as a function of integers."""
+    kind = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * num_ints
+    )
+    code = kind(address)
+
+    def call(*args: int) -> int:
+        result, error = ctypes.c_int64(), ctypes.c_void_p()
+        if code(ctypes.addressof(result), ctypes.addressof(error), *args):
+            raise RuntimeError("a kernel reported an error")
+        return result.value
+
+    return call

@@ -1,0 +1,179 @@
+"""The CPU runner: slots are tables of KV blocks, and every step is one program that a team of threads runs.
+
+A row's logits are a function of the tokens before it and the file: no sum depends on who shares the step, on how a
+prompt is cut, on threads or on the processor.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.cpus import usable_cpus
+from segue.engine.seam import Capabilities, Logits, Span
+from segue.runners.cpu import board as on
+from segue.runners.cpu.compile import ENTRIES, step_code
+from segue.runners.cpu.kept_code import KeptCode
+from segue.runners.cpu.kv import BLOCK, Kv
+from segue.runners.cpu.memory import address, zeros
+from segue.runners.cpu.native import kernel, link
+from segue.runners.cpu.products.processor import Target, this_target
+from segue.runners.cpu.program import Places, program
+from segue.runners.cpu.team import Team
+from segue.runners.cpu.weights import Weights
+from segue.runners.cpu.workspace import PRIVATE_ROWS, TILE_ROWS, Workspace
+
+DEFAULT_CONTEXT = 8192
+
+
+class CpuRunner:
+    """Implements seam.Runner."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        cache_dir: str | Path,
+        context_length: int | None = None,
+        kv_bytes: int | None = None,
+        num_slots: int = 256,
+        threads: int = 0,
+        max_rows: int = 512,
+        target: Target | None = None,
+    ):
+        target = target or this_target()
+        kept = KeptCode(cache_dir)
+        threads = min(threads or usable_cpus(), on.MAX_THREADS)
+        self._weights = Weights(path, target, threads)
+        anatomy = self._weights.anatomy
+        context = context_length or min(anatomy.train_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
+        self._kv = Kv(anatomy, context, kv_bytes, num_slots)
+        context = min(context, self._kv.num_blocks * BLOCK)
+        self._space = Workspace(anatomy, max_rows, threads, anatomy.vocab_size)
+        self._turns = self._weights.rotations(context)
+        self._program = self._written(target)
+        self._counters = self._on_board()
+        self._item_rows = max(1, TILE_ROWS // anatomy.shared)
+        code = link(step_code(target, kept), [*ENTRIES], target)
+        run, serve, post = (kernel(code[name], count) for name, count in ENTRIES.items())
+        self._team = Team(threads, self._space.board, self._space.address, run, serve, post)
+        self._capabilities = Capabilities(
+            num_slots=num_slots,
+            num_cells=self._kv.num_blocks * BLOCK,
+            context_length=context,
+            max_rows=max_rows,
+            vocab_size=anatomy.vocab_size,
+            cells_per_block=BLOCK,
+            free_rows=4,
+            deterministic=True,
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    @property
+    def cells_free(self) -> int:
+        return self._kv.tables.cells_free
+
+    def decode(self, spans: Sequence[Span]) -> Logits:
+        self._check(spans)
+        num_rows, num_wanted = self._fill(spans)
+        if num_rows:
+            board = self._space.board
+            board[on.ROWS], board[on.WANTED] = num_rows, num_wanted
+            board[on.IS_PRIVATE] = num_rows <= PRIVATE_ROWS
+            self._counters.fill(0)
+            self._team.step(self._team.size)
+        return self._space.logits[:num_wanted]
+
+    def fork(self, src: int, dst: int, length: int) -> None:
+        held = self._kv.tables.length(src)
+        if self._kv.tables.length(dst) or not 0 <= length <= held:
+            raise ValueError(f"cannot fork {length} of {held} tokens of slot {src} into {dst}")
+        if length % BLOCK and not self.cells_free:
+            raise RuntimeError(f"no block is free to fork slot {src} into {dst}")
+        self._kv.fork(src, dst, length)
+
+    def trim(self, slot: int, length: int) -> None:
+        held = self._kv.tables.length(slot)
+        if not 0 <= length <= held:
+            raise ValueError(f"cannot trim slot {slot} from {held} to {length} tokens")
+        self._kv.tables.trim(slot, length)
+
+    def free(self, slot: int) -> None:
+        self._kv.tables.trim(slot, 0)
+
+    def close(self) -> None:
+        """End the threads; the memory goes with the runner."""
+        self._team.close()
+
+    # --- a step's input ---
+
+    def _fill(self, spans: Sequence[Span]) -> tuple[int, int]:
+        """Tell the step of its rows: how many there are, and how many want logits."""
+        space, board = self._space, self._space.board
+        at = wanted = items = 0
+        is_fused = True
+        for slot, tokens, past, num_logits in spans:
+            count = len(tokens)
+            if not count:
+                continue
+            self._kv.append(slot, count)
+            end = at + count
+            space.tokens[at:end] = tokens
+            space.positions[at:end] = range(past, past + count)
+            space.tables[at:end] = self._kv.table(slot)
+            space.wanted[wanted : wanted + num_logits] = range(end - num_logits, end)
+            wanted += num_logits
+            for first in range(at, end, self._item_rows):
+                space.items[2 * items : 2 * items + 2] = first, min(self._item_rows, end - first)
+                items += 1
+            is_fused = is_fused and count <= self._item_rows
+            at = end
+        board[on.NUM_ITEMS], board[on.IS_FUSED] = items, is_fused
+        return at, wanted
+
+    def _check(self, spans: Sequence[Span]) -> None:
+        """Refuse what would corrupt memory, before anything has changed."""
+        limits, tables = self._capabilities, self._kv.tables
+        num_rows = sum(len(span.tokens) for span in spans)
+        if num_rows > limits.max_rows:
+            raise RuntimeError(f"{num_rows} rows asked for, but a step takes {limits.max_rows}")
+        needed = sum(tables.num_needed(span.slot, len(span.tokens)) for span in spans)
+        if needed * BLOCK > self.cells_free:
+            raise RuntimeError(f"{needed * BLOCK} cells needed, but {self.cells_free} are free")
+        for span in spans:
+            held = tables.length(span.slot)
+            if span.past != held:
+                raise ValueError(f"slot {span.slot} holds {held} tokens, not {span.past}")
+            if held + len(span.tokens) > limits.context_length:
+                raise ValueError(f"slot {span.slot} would outgrow {limits.context_length} tokens")
+            if span.tokens and not 0 <= min(span.tokens) <= max(span.tokens) < limits.vocab_size:
+                raise ValueError(f"slot {span.slot} was given a token that the model does not have")
+
+    # --- what is made once ---
+
+    def _written(self, target: Target) -> NDArray[np.int64]:
+        space, kv = self._space, self._kv
+        places = Places(
+            projected=space.projected,
+            attended=space.attended,
+            added=space.added,
+            logits=address(space.logits),
+            logits_row=space.logits.shape[1],
+            keys=kv.keys,
+            values=kv.values,
+            layer_bytes=kv.layer_bytes,
+            cosines=address(self._turns[0]),
+            sines=address(self._turns[1]),
+        )
+        return program(self._weights, places, target.flavour.width)
+
+    def _on_board(self) -> NDArray[np.int64]:
+        counters: NDArray[np.int64] = zeros((len(self._program), on.COUNTER_WORDS), np.int64)
+        board = self._space.board
+        board[on.PROGRAM], board[on.NUM_PHASES] = address(self._program), len(self._program)
+        board[on.COUNTERS] = address(counters)
+        return counters

@@ -1,0 +1,92 @@
+"""A step: every thread runs the same instructions, phase by phase.
+
+Where a phase needs all that the one before it gave, a barrier stands between them.
+"""
+
+from typing import Any
+
+from segue.runners.cpu import board as on
+from segue.runners.cpu.atomics import (
+    await_at_least,
+    exchange,
+    fetch_add,
+    pause,
+    plain_floats,
+    shared_word,
+    word,
+)
+from segue.runners.cpu.head_phases import attend_phase, heads_phase
+from segue.runners.cpu.kernel import compiled
+from segue.runners.cpu.product_phases import gated_phase, product_phase
+from segue.runners.cpu.row_phases import norm_phase, quantise_phase
+
+_IDLE_SPINS = 2000  # about 30 µs: the next step may be about to begin
+
+
+@compiled
+def run_step(tid: Any, board: Any) -> None:
+    """What one of the step's threads does."""
+    program, num_phases = word(board + 8 * on.PROGRAM), word(board + 8 * on.NUM_PHASES)
+    counters, threads = word(board + 8 * on.COUNTERS), word(board + 8 * on.THREADS)
+    is_private, is_fused = word(board + 8 * on.IS_PRIVATE), word(board + 8 * on.IS_FUSED)
+    goal = word(board + 8 * on.BARRIER_BASE)
+    plain_floats()
+    for i in range(num_phases):
+        row = program + i * on.INSTRUCTION_WORDS * 8
+        counter = counters + i * on.COUNTER_WORDS * 8
+        kind = word(row)
+        needs_all = True
+        if kind == on.NORM:
+            norm_phase(board, row, counter, tid)
+            needs_all = is_private == 0
+        elif kind == on.PRODUCT:
+            product_phase(board, row, counter, tid)
+        elif kind == on.HEADS:
+            if is_fused:
+                needs_all = False
+            else:
+                heads_phase(board, row, counter)
+        elif kind == on.ATTEND:
+            attend_phase(board, row, counter, tid)
+        elif kind == on.QUANTISE:
+            quantise_phase(board, row, counter)
+        elif kind == on.GATED:
+            gated_phase(board, row, counter, tid)
+        if needs_all and threads > 1:
+            goal += threads
+            fetch_add(board + 8 * on.BARRIER, 1)
+            await_at_least(board + 8 * on.BARRIER, goal)
+
+
+@compiled
+def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
+    """Take part in steps until none comes for a while; then the number of the last one, and the mailbox says `asleep`.
+
+    Returns -1 to end. A step that came meanwhile is not slept through: whoever clears `asleep` first acts on it.
+    """
+    mailbox = board + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
+    spins = 0
+    while True:
+        number = shared_word(mailbox)
+        if number < 0:
+            return -1
+        if number != seen:
+            seen = number
+            run_step(tid, board)
+            spins = 0
+            continue
+        spins += 1
+        if spins < _IDLE_SPINS:
+            pause()
+            continue
+        exchange(mailbox + 8, 1)
+        if shared_word(mailbox) == seen or exchange(mailbox + 8, 0) == 0:
+            return seen
+        spins = 0
+
+
+@compiled
+def post_step(mailbox: Any, number: Any) -> Any:
+    """Tell a thread of a step; whether it sleeps and must be woken."""
+    exchange(mailbox, number)
+    return exchange(mailbox + 8, 0)

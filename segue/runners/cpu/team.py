@@ -1,0 +1,69 @@
+"""The threads of a step. They wait in compiled code for the next one, briefly; then they sleep until they are woken.
+
+The caller's thread is the first of the team. A step may take fewer threads than the team has: the others are left alone.
+"""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.runners.cpu import board as on
+
+
+class Team:
+    def __init__(
+        self,
+        size: int,
+        board: NDArray[np.int64],
+        address: int,
+        run: Callable[..., int],
+        serve: Callable[..., int],
+        post: Callable[..., int],
+    ):
+        """`run`, `serve` and `post` are the kernels run_step, serve_steps and post_step."""
+        self._board, self._address = board, address
+        self._run, self._serve, self._send = run, serve, post
+        self._number = 0
+        self._wake = [threading.Lock() for _ in range(size)]
+        for lock in self._wake:
+            lock.acquire()
+        self._threads = [
+            threading.Thread(target=self._work, args=(i,), daemon=True, name=f"step-{i}")
+            for i in range(1, size)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def size(self) -> int:
+        return len(self._wake)
+
+    def step(self, threads: int) -> None:
+        """Run the program on the board with so many threads."""
+        board = self._board
+        board[on.THREADS] = threads
+        board[on.BARRIER_BASE] = board[on.BARRIER]
+        self._number += 1
+        for i in range(1, threads):
+            self._post(i, self._number)
+        self._run(0, self._address)
+
+    def close(self) -> None:
+        """End the threads. Nothing may be in a step."""
+        for i in range(1, self.size):
+            self._post(i, -1)
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+
+    def _post(self, i: int, number: int) -> None:
+        mailbox = on.MAILBOXES + on.MAILBOX_WORDS * i
+        if self._send(self._address + 8 * mailbox, number):
+            self._wake[i].release()
+
+    def _work(self, i: int) -> None:
+        seen = 0
+        while (seen := self._serve(i, self._address, seen)) >= 0:
+            self._wake[i].acquire()

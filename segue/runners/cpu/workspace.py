@@ -1,0 +1,76 @@
+"""The memory that a step works in, and the board that tells kernels where it lies."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.runners.cpu import board as on
+from segue.runners.cpu.anatomy import Anatomy
+from segue.runners.cpu.memory import address, zeros
+from segue.runners.cpu.program import projected_floats
+
+PRIVATE_ROWS = (
+    4  # up to so many rows every thread norms all of them: cheaper than waiting for each other
+)
+TILE_ROWS = 16  # query heads that attention works on together, as in attention.py
+SEGMENT_FLOATS = 256 + 48  # a query head's scores and sums there
+UNIT_FLOATS = 64  # outputs of gate and of up that a thread keeps, at most, for each row
+
+
+class Workspace:
+    def __init__(self, anatomy: Anatomy, max_rows: int, threads: int, vocab_size: int):
+        self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
+        self._arrays: list[NDArray[np.generic]] = []
+        width, hidden = anatomy.width, anatomy.hidden
+        queries = anatomy.heads * anatomy.head_size
+        own = threads * PRIVATE_ROWS
+        rows = max(max_rows, own)
+        self._set(on.WIDTH, width)
+        self._set(on.RESIDUAL, self._floats(rows * width))
+        self._set(on.PRIVATE_RESIDUAL, PRIVATE_ROWS * width * 4)
+        self._inputs(on.INPUT_FLOATS, rows, width)
+        sizes = {"FLOATS": 4, "BYTES": 1, "SCALES": 4 / 32, "SUMS": 4 / 16}
+        for name, size in sizes.items():
+            self._set(getattr(on, f"PRIVATE_{name}"), int(PRIVATE_ROWS * width * size))
+        self._inputs(on.HEADS_FLOATS, max_rows, queries)
+        self._inputs(on.HIDDEN_FLOATS, max_rows, hidden)
+        self._set(on.QUERIES, self._floats(max_rows * queries))
+        attention = TILE_ROWS * (SEGMENT_FLOATS + 2 * anatomy.head_size)
+        scratch = -(-max(attention, max_rows * 2 * UNIT_FLOATS) // 1024) * 4096
+        self._set(on.SCRATCH_BYTES, scratch)
+        self._set(on.SCRATCH, self._floats(threads * scratch // 4))
+        self.projected = self._floats(max_rows * projected_floats(anatomy))
+        self.attended = self._floats(max_rows * width)
+        self.added = self._floats(max_rows * width)
+        self.logits: NDArray[np.float32] = zeros((max_rows, vocab_size), np.float32)
+        # What a step is told, besides the board itself.
+        self.tokens = self._told(on.TOKENS, max_rows)
+        self.positions = self._told(on.POSITIONS, max_rows)
+        self.tables = self._told(on.TABLES, max_rows)
+        self.wanted = self._told(on.WANTED_ROWS, max_rows)
+        self.items = self._told(on.ITEMS, 2 * max_rows)
+
+    @property
+    def address(self) -> int:
+        return address(self.board)
+
+    def _set(self, slot: int, value: int) -> None:
+        self.board[slot] = value
+
+    def _array(self, count: int, kind: type[np.generic]) -> NDArray[np.generic]:
+        self._arrays.append(zeros(count, kind))
+        return self._arrays[-1]
+
+    def _floats(self, count: int) -> int:
+        return address(self._array(count, np.float32))
+
+    def _inputs(self, first: int, rows: int, columns: int) -> None:
+        """Floats, bytes, scales and sums of what a product takes: four slots of the board."""
+        self._set(first, self._floats(rows * columns))
+        self._set(first + 1, address(self._array(rows * columns, np.int8)))
+        self._set(first + 2, self._floats(rows * columns // 32))
+        self._set(first + 3, address(self._array(rows * columns // 16, np.int32)))
+
+    def _told(self, slot: int, count: int) -> NDArray[np.int64]:
+        array: NDArray[np.int64] = zeros(count, np.int64)
+        self._set(slot, address(array))
+        return array
