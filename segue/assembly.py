@@ -24,6 +24,8 @@ from segue.engine.seam import Engine, Loader
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf, names, sources
 from segue.models.progress import Report
+from segue.runners.cpu.loader import CpuLoader
+from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.fake import FakeLoader
 from segue.runners.huge_pages import prefer_huge_pages
 from segue.runners.llama.runner import LlamaLoader
@@ -43,6 +45,11 @@ def choose_loader(settings: Settings, path: Path, name: str, report: Report) -> 
     if settings.runner == "llama":
         log.info("%s runs on llama.cpp, as asked for", name)
         return _llama(settings, path, name)
+    if settings.runner == "cpu":
+        if obstacle := cpu_obstacle(path):
+            raise Incompatible(f"--runner cpu cannot run {name}: {obstacle}")
+        log.info("%s runs on the kernels for CPUs", name)
+        return _cpu(settings, path, name, report)
     obstacle = _openvino_obstacle(path)
     if obstacle is None:
         log.info("%s runs on OpenVINO", name)
@@ -77,6 +84,22 @@ def _openvino(settings: Settings, path: Path, name: str, report: Report) -> Load
         threads=settings.threads or usable_cpus(),
         max_rows=_max_rows(settings),
         fast_kv=settings.fast_kv,
+        cache_dir=str(settings.cache_dir),
+    )
+    loader.prepare(report)
+    return loader
+
+
+def _cpu(settings: Settings, path: Path, name: str, report: Report) -> Loader:
+    loader = CpuLoader(
+        path=str(path),
+        name=name,
+        context_length=settings.context_length,
+        kv_bytes=_kv_bytes(settings),
+        num_slots=settings.num_slots,
+        threads=settings.threads or usable_cpus(),
+        max_rows=_max_rows(settings),
+        flavour=settings.cpu_flavour or "",
         cache_dir=str(settings.cache_dir),
     )
     loader.prepare(report)

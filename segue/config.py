@@ -171,11 +171,18 @@ class Settings:
             flag="--vllm-option",
         ),
     )
-    runner: Literal["auto", "openvino", "llama", "fake"] = field(
+    runner: Literal["auto", "cpu", "openvino", "llama", "fake"] = field(
         default="auto", metadata=_said("what computes; auto: OpenVINO where it can, else llama.cpp")
     )
     threads: Count | None = field(
         default=None, metadata=_said("compute threads; auto: every processor it may use")
+    )
+    cpu_flavour: str | None = field(
+        default=None,
+        metadata=_said(
+            "which instructions to compute with (avx2, neon, ...); auto: the best there are",
+            variable="SEGUE_CPU",
+        ),
     )
     context_length: Count | None = field(
         default=None, metadata=_said("tokens of the longest sequence; auto: as the model was made")

@@ -9,11 +9,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from segue.errors import Incompatible
+from segue.runners.cpu.kept_code import sources_digest
 from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import Target
 
@@ -23,14 +23,8 @@ WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"
 
 def step_key(target: Target) -> str:
     """Of all that the code depends on."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    versions = [version("numba"), version("llvmlite"), sys.version]
-    for text in (*versions, target.triple, target.cpu, target.features):
-        digest.update(text.encode() + b"\0")
-    return digest.hexdigest()
+    machine = "\0".join((target.triple, target.cpu, target.features)).encode()
+    return f"{sources_digest()}-{hashlib.sha256(machine).hexdigest()[:16]}"
 
 
 def step_code(target: Target, kept: Kept) -> bytes:
@@ -81,7 +75,7 @@ def _modules() -> Any:
     """The optimised IR of each entry, under its plain name."""
     from numba.core import types
 
-    from segue.runners.cpu import step
+    from segue.runners.cpu.step import run as step
 
     for name, count in ENTRIES.items():
         dispatcher: Any = getattr(step, name)

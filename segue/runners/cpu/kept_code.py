@@ -9,9 +9,11 @@ import contextlib
 import hashlib
 import logging
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from filelock import FileLock
@@ -23,14 +25,26 @@ _KEPT_S = 60 * 86400  # entries that nobody used for so long are of versions and
 _LONGEST_WAIT_S = 60  # for another process that makes the same
 
 
+def sources_digest() -> str:
+    """Of the kernels' sources and the versions of what compiles them."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    for text in (version("numba"), version("llvmlite"), sys.version):
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()[:32]
+
+
 class KeptCode:
     """Implements the protocol `Kept` of products/machine_code.py."""
 
     def __init__(self, cache_dir: Path | str):
         self._folder = Path(cache_dir) / "cpu"
 
-    def has(self, key: str) -> bool:
-        return self._read(key) is not None
+    def has_step(self) -> bool:
+        """Whether a step of these sources was kept, for whichever processor."""
+        return any(self._folder.glob(f"{sources_digest()}-*.code"))
 
     def __call__(self, key: str, make: Callable[[], bytes]) -> bytes:
         """The code of that key, made if it is not there. Processes that start together make it once."""

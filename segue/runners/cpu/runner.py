@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Logits, Span
-from segue.runners.cpu import board as on
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.kv import BLOCK, Kv
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
-from segue.runners.cpu.program import Places, program
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.program import Places, program
 from segue.runners.cpu.team import Team
 from segue.runners.cpu.weights import Weights
 from segue.runners.cpu.workspace import PRIVATE_ROWS, TILE_ROWS, Workspace

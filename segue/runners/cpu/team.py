@@ -1,6 +1,6 @@
 """The threads of a step. They wait in compiled code for the next one, briefly; then they sleep until they are woken.
 
-The caller's thread is the first of the team. A step may take fewer threads than the team has: the others are left alone.
+The caller's thread is the first of the team. A step may take fewer threads than there are: the others are left alone.
 """
 
 import threading
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu import board as on
+from segue.runners.cpu.step import board as on
 
 
 class Team:

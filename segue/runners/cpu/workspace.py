@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu import board as on
 from segue.runners.cpu.anatomy import Anatomy
 from segue.runners.cpu.memory import address, zeros
-from segue.runners.cpu.program import projected_floats
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.program import projected_floats
 
 PRIVATE_ROWS = (
     4  # up to so many rows every thread norms all of them: cheaper than waiting for each other

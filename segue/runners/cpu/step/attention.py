@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from segue.runners.cpu.atomics import real, word
 from segue.runners.cpu.emit import (
     FLOATS,
     HALVES,
@@ -37,7 +36,8 @@ from segue.runners.cpu.emit import (
     tree,
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define, inlined
-from segue.runners.cpu.lanes import clear, exp, maximum, scale, vectors
+from segue.runners.cpu.step.atomics import real, word
+from segue.runners.cpu.step.lanes import clear, exp, maximum, scale, vectors
 
 BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8

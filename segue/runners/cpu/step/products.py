@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from segue.runners.cpu import board as on
-from segue.runners.cpu.atomics import fetch_add, word
 from segue.runners.cpu.kernel import compiled
-from segue.runners.cpu.lanes import quantise, silu_gate
 from segue.runners.cpu.products.kernels import TILES
 from segue.runners.cpu.products.product import product
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.atomics import fetch_add, word
+from segue.runners.cpu.step.lanes import quantise, silu_gate
 
 _PIECES = 4  # a thread: so many that one which was held up does not hold up the others
 _FEW_ROWS = 16

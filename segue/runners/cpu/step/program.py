@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu import board as on
 from segue.runners.cpu.anatomy import Anatomy
 from segue.runners.cpu.memory import zeros
+from segue.runners.cpu.step import board as on
 from segue.runners.cpu.weights import Weights
 
 Row = list[int]
@@ -88,7 +88,7 @@ def _projection(weights: Weights, places: Places, name: str) -> Row:
 
 
 def _heads(weights: Weights, places: Places, layer: int) -> Row:
-    """The words of head_phases.py, in its order."""
+    """The words of heads.py, in its order."""
     anatomy, name = weights.anatomy, f"blk.{layer}."
     size = anatomy.head_size
     queries, keys = anatomy.heads * size, anatomy.key_heads * size

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from segue.runners.cpu import board as on
-from segue.runners.cpu.atomics import fetch_add, real, word
-from segue.runners.cpu.attention import BLOCK, TILE_ROWS, attend, put_key, put_value
 from segue.runners.cpu.kernel import compiled
-from segue.runners.cpu.lanes import add_into, quantise, rms_norm, rotate, scale
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.atomics import fetch_add, real, word
+from segue.runners.cpu.step.attention import BLOCK, TILE_ROWS, attend, put_key, put_value
+from segue.runners.cpu.step.lanes import add_into, quantise, rms_norm, rotate, scale
 
 # Words of an instruction of either phase.
 (

@@ -5,8 +5,9 @@ Where a phase needs all that the one before it gave, a barrier stands between th
 
 from typing import Any
 
-from segue.runners.cpu import board as on
-from segue.runners.cpu.atomics import (
+from segue.runners.cpu.kernel import compiled
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.atomics import (
     await_at_least,
     exchange,
     fetch_add,
@@ -15,10 +16,9 @@ from segue.runners.cpu.atomics import (
     shared_word,
     word,
 )
-from segue.runners.cpu.head_phases import attend_phase, heads_phase
-from segue.runners.cpu.kernel import compiled
-from segue.runners.cpu.product_phases import gated_phase, product_phase
-from segue.runners.cpu.row_phases import norm_phase, quantise_phase
+from segue.runners.cpu.step.heads import attend_phase, heads_phase
+from segue.runners.cpu.step.products import gated_phase, product_phase
+from segue.runners.cpu.step.rows import norm_phase, quantise_phase
 
 _IDLE_SPINS = 2000  # about 30 µs: the next step may be about to begin
 

@@ -1,0 +1,74 @@
+"""Loading a GGUF on the CPU runner. The process that only chooses a runner reads this without compilers or kernels."""
+
+import importlib.util
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from segue.engine.seam import Loaded
+from segue.models import gguf
+from segue.models.progress import Report
+from segue.runners.cpu.anatomy import supports
+from segue.runners.cpu.kept_code import KeptCode
+from segue.runners.llama.vocab import LlamaVocab, model_info
+
+log = logging.getLogger("segue")
+
+
+def obstacle(path: str | Path) -> str | None:
+    """Why this model cannot run here, or None if it can."""
+    for library in ("numba", "llvmlite"):
+        if importlib.util.find_spec(library) is None:
+            return f"{library}, which compiles its kernels, is not installed"
+    return supports(gguf.header(path))
+
+
+@dataclass(frozen=True)
+class CpuLoader:
+    """Implements seam.Loader."""
+
+    path: str
+    name: str
+    context_length: int | None = None
+    kv_bytes: int | None = None
+    num_slots: int = 256
+    threads: int = 0  # 0: every processor it may use
+    max_rows: int = 512
+    flavour: str = ""  # of the processor; "": the best it has
+    cache_dir: str = "."
+
+    def prepare(self, report: Report) -> None:
+        """Compile the kernels where somebody can watch, so that the call does not have to."""
+        kept = KeptCode(self.cache_dir)
+        if kept.has_step():
+            return
+        report("Compiling for this processor, once", 0, 0)
+        from segue.runners.cpu.compile import step_code
+        from segue.runners.cpu.products.processor import VARIABLE, this_target
+
+        step_code(this_target({VARIABLE: self.flavour}), kept)
+
+    def __call__(self) -> Loaded:
+        from segue.runners.cpu.products.processor import VARIABLE, this_target
+        from segue.runners.cpu.runner import CpuRunner
+
+        vocab = LlamaVocab(self.path)  # first, as it fails sooner
+        target = this_target({VARIABLE: self.flavour})
+        runner = CpuRunner(
+            self.path,
+            cache_dir=self.cache_dir,
+            context_length=self.context_length,
+            kv_bytes=self.kv_bytes,
+            num_slots=self.num_slots,
+            threads=self.threads,
+            max_rows=self.max_rows,
+            target=target,
+        )
+        limits = runner.capabilities
+        log.info(
+            "%s: %s, KV memory for %d tokens; the same request gives the same bytes",
+            self.name,
+            target.flavour.name,
+            limits.num_cells,
+        )
+        return Loaded(runner, vocab, model_info(self.name, "cpu", vocab, limits))
