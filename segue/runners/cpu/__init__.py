@@ -1,0 +1,1 @@
+"""The CPU runner: kernels written in Python, compiled for the machine at hand, the same bits on every machine."""
