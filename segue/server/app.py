@@ -25,6 +25,7 @@ from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.pages.docs_page import STYLE, docs_page
 from segue.server.pages.openapi import Mount, openapi
+from segue.server.playground import routes as playground
 from segue.server.service import ModelService, loaded_stats
 
 
@@ -45,6 +46,7 @@ def create_app(
     app = Starlette(
         routes=[
             *_own_pages(mounts, dialects),
+            *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
             Route("/readyz", Ready(models, limiter), methods=["GET"]),
             *_routes(mounts, models, policy),
             # After the dialects': where one of them is at the root, its own metrics are meant.

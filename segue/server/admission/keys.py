@@ -13,12 +13,12 @@ from starlette.types import Scope
 
 from segue.errors import SetupError, Unauthorized
 from segue.server.admission.request_record import header_values
+from segue.server.playground import paths as playground
 
 log = logging.getLogger(__name__)
 
-PUBLIC_PATHS = frozenset(
-    {"/health", "/livez", "/readyz"}
-)  # what is asked by those that have no key
+# What is asked by those that have no key: probes, and people who have yet to enter theirs.
+PUBLIC_PATHS = frozenset({"/health", "/livez", "/readyz"}) | playground.PUBLIC_PATHS
 FORM = "[NAME:]KEY, where KEY may be sha256: and 64 hexadecimal digits"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SHOWN_KEY = re.compile(r"[!-~]{1,512}")

@@ -17,6 +17,8 @@ CLIENT_LEFT = 499  # logged, never sent
 _STATE = "segue.request_record"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
 _MAX_PATH_CHARS = 200
+# Probes ask every few seconds: while all is well their lines are for debugging.
+_QUIET = frozenset({"health", "livez", "readyz", "ping", "metrics", "models.json"})
 
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
@@ -80,8 +82,14 @@ class RequestRecord:
 
     def tell(self) -> None:
         """The one line of this request."""
-        if access.isEnabledFor(logging.INFO):
-            access.info("%s", " ".join(self._words()))
+        level = logging.DEBUG if self._is_probe else logging.INFO
+        if access.isEnabledFor(level):
+            access.log(level, "%s", " ".join(self._words()))
+
+    @property
+    def _is_probe(self) -> bool:
+        last = self._path.rpartition("/")[2]
+        return self._method in ("GET", "HEAD") and self.status < 400 and last in _QUIET
 
     def _words(self) -> Iterable[str]:
         yield f"{self.public_id} {self._method} {self._path[:_MAX_PATH_CHARS]!a} {self.status}"

@@ -1,0 +1,9 @@
+"""Which files the page is made of, and where they are served."""
+
+from importlib.resources import files
+
+STATIC = files("segue.server.playground") / "static"
+NAMES = tuple(sorted(path.name for path in STATIC.iterdir() if path.name.count(".") == 1))
+
+# Without these a person could not enter a key.
+PUBLIC_PATHS = frozenset({"/", "/play/guide.json", *(f"/play/{name}" for name in NAMES)})

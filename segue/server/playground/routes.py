@@ -1,0 +1,169 @@
+"""What is served for the page: its files, the guide, the state of the models, a request in other words."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from segue import __version__
+from segue.dialects.base import Dialect, Operation
+from segue.engine.seam import Models
+from segue.errors import InvalidField, MalformedBody, SegueError
+from segue.server.framing import TEXT, encode
+from segue.server.playground.guide import guide
+from segue.server.playground.paths import NAMES, STATIC
+from segue.server.playground.snippets import LANGUAGES, snippet
+from segue.server.playground.translate import translate
+from segue.server.service import loaded_stats
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+# Files change with the version alone, but a browser should not miss that change.
+_FRESH = {"cache-control": "no-cache"}
+
+_WAY = f"""\
+Segue {__version__}: text completions, in the dialects of six systems.
+
+  /                  the page for people, in a browser
+  /v1/completions    POST {{"prompt": "Once upon a time"}}
+  /v1/models         what is served
+  /docs              every field of every dialect; /openapi.json for machines
+  /ollama            Ollama is running there; /llamacpp, /vllm, ... are the others
+  /health /metrics   for those who watch over it
+"""
+
+
+def routes(models: Models, dialects: Sequence[Dialect], root: str, needs_key: bool) -> list[Route]:
+    home = next((each for each in dialects if each.name == "openai"), dialects[0])
+    source = home.operations[0]
+    known = encode(guide(source, dialects, __version__))
+    state = _State(models, needs_key)
+    words = _Words(source, dialects, needs_key)
+
+    async def told(request: Request) -> Response:
+        return Response(known, headers=_FRESH, media_type="application/json")
+
+    return [
+        Route("/", _Home(root), methods=["GET"]),
+        Route("/play/guide.json", told, methods=["GET"]),
+        Route("/play/models.json", state.answer, methods=["GET"]),
+        Route("/play/translate", words.answer, methods=["POST"]),
+        Route("/play/{name}", _file, methods=["GET"]),
+    ]
+
+
+@cache
+def _content(name: str) -> bytes:
+    return (STATIC / name).read_bytes()
+
+
+async def _file(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in NAMES:
+        return Response("There is no such file.\n", 404, media_type="text/plain")
+    kind = _TYPES[name.rpartition(".")[2]]
+    return Response(_content(name), headers={**_FRESH, "content-type": kind})
+
+
+class _Home:
+    """A page for browsers, words for all others, and for Ollama's clients the words they look for."""
+
+    def __init__(self, root: str) -> None:
+        self._is_ollama = root == "ollama"
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._response(Request(scope))(scope, receive, send)
+
+    def _response(self, request: Request) -> Response:
+        vary = {"vary": "accept, user-agent", **_FRESH}
+        if "text/html" in request.headers.get("accept", ""):
+            kind = {"content-type": _TYPES["html"]}
+            return Response(_content("index.html"), headers={**vary, **kind})
+        if self._is_ollama or "ollama" in request.headers.get("user-agent", "").lower():
+            return Response("Ollama is running", headers=vary, media_type=TEXT)
+        return Response(_WAY, headers=vary, media_type=TEXT)
+
+
+class _State:
+    """Every served model, once each, whatever its aliases, and what the loaded ones are busy with."""
+
+    def __init__(self, models: Models, needs_key: bool) -> None:
+        self._models = models
+        self._needs_key = needs_key
+
+    async def answer(self, request: Request) -> Response:
+        models = self._models
+        stats = await loaded_stats(models)
+        aliases: dict[str, list[str]] = {}
+        for name in models.names:
+            aliases.setdefault(models.resolve(name), []).append(name)
+        cards = [
+            {
+                "name": name,
+                "aliases": [other for other in others if other != name],
+                "status": self._status(name, stats),
+                "info": getattr(models.loaded(name), "info", None),
+                "stats": stats.get(name),
+            }
+            for name, others in aliases.items()
+        ]
+        body = encode({"models": cards, "keys": self._needs_key})
+        return Response(body, headers=_FRESH, media_type="application/json")
+
+    def _status(self, name: str, stats: Mapping[str, Any]) -> str:
+        if self._models.loaded(name) is not None:
+            return "ready" if name in stats else "restarting"
+        return "loading" if self._models.is_loading(name) else "idle"
+
+
+class _Words:
+    """A request of the page in every dialect, and as code."""
+
+    def __init__(self, source: Operation, dialects: Sequence[Dialect], needs_key: bool) -> None:
+        self._source = source
+        self._dialects = {dialect.name: dialect for dialect in dialects}
+        self._error = dialects[0].error
+        self._needs_key = needs_key
+
+    async def answer(self, request: Request) -> Response:
+        try:
+            content = await asyncio.to_thread(self._said, await request.body(), _address(request))
+        except SegueError as error:
+            reply = self._error(error)
+            return Response(encode(reply.body), reply.status, media_type="application/json")
+        return Response(encode(content), media_type="application/json")
+
+    def _said(self, content: bytes, url: str) -> dict[str, Any]:
+        asked = _decoded(content)
+        dialect = self._dialects.get(str(asked.get("dialect")))
+        body = asked.get("request")
+        if dialect is None:
+            raise InvalidField(f"dialect must be one of {', '.join(self._dialects)}", "dialect")
+        if type(body) is not dict:
+            raise InvalidField("request must be a JSON object", "request")
+        said = translate(body, self._source, dialect)
+        code = {each: snippet(said, each, url, self._needs_key) for each in LANGUAGES}
+        return {"path": said.path, "body": said.body, "lost": said.lost, "code": code}
+
+
+def _decoded(content: bytes) -> dict[str, Any]:
+    try:
+        asked = msgspec.json.decode(content)
+    except (ValueError, RecursionError):
+        raise MalformedBody("The body is not valid JSON.") from None
+    if type(asked) is not dict:
+        raise MalformedBody("The body must be a JSON object.")
+    return asked
+
+
+def _address(request: Request) -> str:
+    return f"{request.url.scheme}://{request.headers.get('host', request.url.netloc)}"

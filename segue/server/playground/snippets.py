@@ -1,0 +1,190 @@
+"""A request as people paste it: for curl, Python and JavaScript. Each is tested by running it."""
+
+import json
+from typing import Any, Literal, get_args
+
+from segue.server.playground.translate import Translation
+
+Language = Literal["curl", "python", "javascript"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+
+# What the package `openai` takes by name; the rest goes into extra_body.
+_OPENAI_NAMES = frozenset(
+    {
+        "model",
+        "prompt",
+        "best_of",
+        "echo",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "max_tokens",
+        "n",
+        "presence_penalty",
+        "seed",
+        "stop",
+        "stream",
+        "stream_options",
+        "suffix",
+        "temperature",
+        "top_p",
+        "user",
+    }
+)
+# The same of the package `ollama`.
+_OLLAMA_NAMES = frozenset(
+    {
+        "model",
+        "prompt",
+        "suffix",
+        "system",
+        "template",
+        "context",
+        "stream",
+        "logprobs",
+        "top_logprobs",
+        "raw",
+        "format",
+        "images",
+        "options",
+        "keep_alive",
+        "think",
+    }
+)
+
+
+def snippet(said: Translation, language: Language, url: str, needs_key: bool) -> str:
+    """`url` is this server's own address, without a slash at its end."""
+    return _WRITERS[language](said, url, needs_key)
+
+
+def _pretty(body: dict[str, Any]) -> str:
+    """A field a line; what is in a field stays on it."""
+    lines = (
+        f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}"
+        for name, value in body.items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _curl(said: Translation, url: str, needs_key: bool) -> str:
+    body = _pretty(said.body).replace("'", "'\\''")
+    key = " \\\n  -H 'authorization: Bearer '\"$SEGUE_API_KEY\"" if needs_key else ""
+    quiet = "-sN" if said.body.get("stream") else "-s"
+    return (
+        f"curl {quiet} {url}{said.path} \\\n  -H 'content-type: application/json'{key} \\\n"
+        f"  -d '{body}'\n"
+    )
+
+
+# --- Python --------------------------------------------------------------------------------------
+
+
+def _python(said: Translation, url: str, needs_key: bool) -> str:
+    if said.path.endswith("/completions"):
+        return _openai_package(said, url, needs_key)
+    if said.dialect == "ollama":
+        return _ollama_package(said, url, needs_key)
+    return _plain_python(said, url, needs_key)
+
+
+def _imports(needs_key: bool, others: str) -> str:
+    return "import os\n" + others if needs_key else others
+
+
+def _arguments(body: dict[str, Any], names: frozenset[str]) -> str:
+    known = [f"    {name}={value!r},\n" for name, value in body.items() if name in names]
+    rest = {name: value for name, value in body.items() if name not in names}
+    return "".join(known) + (f"    extra_body={rest!r},\n" if rest else "")
+
+
+def _openai_package(said: Translation, url: str, needs_key: bool) -> str:
+    base = url + said.path.removesuffix("/completions")
+    key = 'os.environ["SEGUE_API_KEY"]' if needs_key else '"none"'
+    call = f"client.completions.create(\n{_arguments(said.body, _OPENAI_NAMES)})"
+    return (
+        _imports(needs_key, "from openai import OpenAI\n\n")
+        + f'client = OpenAI(base_url="{base}", api_key={key})\n'
+        + _told(call, said, "for choice in part.choices:", "choice.text")
+    )
+
+
+def _ollama_package(said: Translation, url: str, needs_key: bool) -> str:
+    key = ', headers={"authorization": "Bearer " + os.environ["SEGUE_API_KEY"]}'
+    call = f"client.generate(\n{_arguments(said.body, _OLLAMA_NAMES)})"
+    return (
+        _imports(needs_key, "from ollama import Client\n\n")
+        + f'client = Client("{url}/ollama"{key if needs_key else ""})\n'
+        + _told(call, said, "", "part.response")
+    )
+
+
+def _told(call: str, said: Translation, loop: str, text: str) -> str:
+    """The call, and its texts on standard output."""
+    if said.body.get("stream"):
+        head, indent = f"for part in {call}:\n", "    "
+    else:
+        head, indent = f"part = {call}\n", ""
+    if loop:
+        head, indent = head + f"{indent}{loop}\n", indent + "    "
+    return head + f'{indent}print({text}, end="", flush=True)\n'
+
+
+def _plain_python(said: Translation, url: str, needs_key: bool) -> str:
+    key = ', "authorization": "Bearer " + os.environ["SEGUE_API_KEY"]' if needs_key else ""
+    read = (
+        "    for line in answer:\n"
+        '        if line.startswith(b"data: "):\n'
+        '            print(json.loads(line[6:])["content"], end="", flush=True)\n'
+        if said.body.get("stream")
+        else '    print(json.load(answer)["content"], end="")\n'
+    )
+    if said.body.get("n_cmpl", 1) > 1 and not said.body.get("stream"):
+        read = '    for part in json.load(answer):\n        print(part["content"], end="")\n'
+    return (
+        _imports(needs_key, "import json\nfrom urllib.request import Request, urlopen\n\n")
+        + f"body = {said.body!r}\n"
+        f'headers = {{"content-type": "application/json"{key}}}\n'
+        f'request = Request("{url}{said.path}", json.dumps(body).encode(), headers)\n'
+        f"with urlopen(request) as answer:\n{read}"
+    )
+
+
+# --- JavaScript ----------------------------------------------------------------------------------
+
+_READ_STREAM = """\
+let rest = "";
+const decoder = new TextDecoder();
+for await (const bytes of answer.body) {
+  const lines = (rest + decoder.decode(bytes, { stream: true })).split("\\n");
+  rest = lines.pop();
+  for (const line of lines) {
+    const data = line.replace(/^data: /, "");
+    if (data.startsWith("{")) write(JSON.parse(data));
+  }
+}
+"""
+_READ_WHOLE = "write(await answer.json());\n"
+_WRITE = """\
+const write = (part) => {
+  for (const each of part.choices ?? [part].flat()) {
+    const text = each.text ?? each.content ?? each.response ?? "";
+    process.stdout.write(text);
+  }
+};
+"""
+
+
+def _javascript(said: Translation, url: str, needs_key: bool) -> str:
+    body = _pretty(said.body).replace("\n", "\n  ")
+    key = ", authorization: `Bearer ${process.env.SEGUE_API_KEY}`" if needs_key else ""
+    read = _READ_STREAM if said.body.get("stream") else _READ_WHOLE
+    return (
+        f'const answer = await fetch("{url}{said.path}", {{\n'
+        f'  method: "POST",\n'
+        f'  headers: {{ "content-type": "application/json"{key} }},\n'
+        f"  body: JSON.stringify({body}),\n}});\n{_WRITE}{read}"
+    )
+
+
+_WRITERS = {"curl": _curl, "python": _python, "javascript": _javascript}

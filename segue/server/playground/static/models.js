@@ -1,0 +1,96 @@
+// The served models and their state, asked again while somebody looks.
+
+import { ask } from "./api.js";
+
+const SLOW_MS = 5000;
+const FAST_MS = 1000;
+const byId = (id) => document.getElementById(id);
+
+export class Models {
+  #timer = 0;
+  #onKeys;
+  #known = "";
+
+  constructor({ onKeys, onReady }) {
+    this.#onKeys = onKeys;
+    this.onReady = onReady;
+    this.wasReady = false;
+    document.addEventListener("visibilitychange", () => !document.hidden && this.refresh());
+    byId("model").addEventListener("change", () => this.refresh());
+  }
+
+  get name() {
+    return byId("model").value;
+  }
+
+  async refresh() {
+    clearTimeout(this.#timer);
+    let wait = SLOW_MS;
+    try {
+      const { models, keys } = await ask("/play/models.json");
+      byId("key-button").hidden = !keys;
+      this.#options(models);
+      const current = models.find((model) => model.name === this.name) ?? models[0];
+      byId("model-dot").dataset.status = current.status;
+      byId("model-dot").title = current.status;
+      byId("models").replaceChildren(...models.map(card));
+      if (current.status === "loading" || current.status === "restarting") wait = FAST_MS;
+      if (current.status === "ready" && !this.wasReady) {
+        this.wasReady = true;
+        this.onReady();
+      }
+    } catch (error) {
+      byId("model-dot").dataset.status = "gone";
+      byId("model-dot").title = error.message;
+      if (error.status === 401) this.#onKeys();
+    }
+    if (!document.hidden) this.#timer = setTimeout(() => this.refresh(), wait);
+  }
+
+  #options(models) {
+    const names = models.map((model) => model.name);
+    if (names.join("\n") === this.#known) return;
+    this.#known = names.join("\n");
+    const chosen = this.name;
+    byId("model").replaceChildren(...names.map((name) => new Option(name, name)));
+    if (names.includes(chosen)) byId("model").value = chosen;
+  }
+}
+
+const count = (number) => number.toLocaleString("en");
+const size = (bytes) => (bytes > 1e9 ? `${(bytes / 1e9).toFixed(2)} GB` : `${(bytes / 1e6).toFixed(0)} MB`);
+
+function card({ name, aliases, status, info, stats }) {
+  const element = document.createElement("div");
+  const title = document.createElement("h3");
+  const dot = document.createElement("span");
+  element.className = "card";
+  dot.className = "dot";
+  dot.dataset.status = status;
+  title.append(dot, name);
+  const list = document.createElement("dl");
+  const rows = { state: status };
+  if (aliases.length) rows["also called"] = aliases.join(", ");
+  if (info) {
+    rows.architecture = `${info.architecture}, ${info.quantization}`;
+    rows.size = `${(info.num_params / 1e6).toFixed(0)} M parameters, ${size(info.size_bytes)}`;
+    rows.runner = info.runner;
+    rows["same bytes"] = info.deterministic ? "promised, whatever else runs" : "not promised by this runner";
+    rows.context = `${count(info.context_length)} tokens`;
+    rows["fills gaps"] = info.has_fim ? "by tokens of its own" : "by ranking";
+  }
+  if (stats) {
+    rows["KV cache"] = `${count(stats.cells_used)} of ${count(stats.cells_total)} tokens`;
+    rows.requests = `${stats.running} running, ${stats.waiting} waiting, ${count(stats.finished)} finished`;
+    const read = stats.prompt_tokens ? Math.round((100 * stats.cached_tokens) / stats.prompt_tokens) : 0;
+    rows.prompts = `${count(stats.prompt_tokens)} tokens, ${read} % from the cache`;
+  }
+  for (const [term, words] of Object.entries(rows)) {
+    const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
+    dt.textContent = term;
+    dd.textContent = words;
+    list.append(dt, dd);
+  }
+  element.append(title, list);
+  return element;
+}

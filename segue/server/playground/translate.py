@@ -1,0 +1,220 @@
+"""The same request in another dialect, found by the targets of both tables: no field is mapped by hand.
+
+A translated body is read back by the dialect's own rows and compared with what was meant, so that whatever a
+dialect cannot say is named, not guessed.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from segue.dialects.base import Dialect, Operation, Stamp
+from segue.dialects.fields.kinds import Mismatch
+from segue.dialects.fields.table import Field
+from segue.errors import RequestError
+from segue.types import CompletionRequest, Constraint, Sampling
+
+_STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
+# Who asks, and what only this server keeps: no part of what is asked for.
+_APART = {"request_id", "model", "sampling", "tenant", "cache_salt"}
+_CUTS = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "top_n_sigma": 0.0}
+
+
+class Translation(NamedTuple):
+    dialect: str
+    path: str
+    body: dict[str, Any]
+    lost: tuple[str, ...]  # fields of the request, by their own names, that it has no words for
+
+
+def translate(body: dict[str, Any], source: Operation, dialect: Dialect) -> Translation:
+    """Raises RequestError where the body itself is at fault."""
+    wanted = source.parse(body, _STAMP).request
+    if source in dialect.operations:
+        return Translation(dialect.name, f"/{dialect.name}{source.path}", body, ())
+    operation = _operation(dialect, wanted)
+    said = _beginning(body, operation, dialect.name)
+    wires = _wires(body, source)
+    for target in _differing(said, operation, wanted):
+        for row in operation.table.rows:
+            if row.target == target and (found := _wire(row, wires, wanted)) is not None:
+                _put(said, row.name, found)
+                break
+    known = {row.name: row.target for row in operation.table.rows}
+    if wanted.logprobs is not None and "logprobs" not in known.values() and "logprobs" in known:
+        said |= {"logprobs": True, "top_logprobs": wanted.logprobs}  # Ollama says it in two fields
+    if "stream" in known:
+        said["stream"] = bool(body.get("stream", False))
+    left = _differing(said, operation, wanted)
+    names = {row.target: row.name for row in reversed(source.table.rows)}
+    names |= source.table.read(body).given
+    lost = dict.fromkeys(names.get(target, target.rpartition(".")[2]) for target in left)
+    prefix = f"/{dialect.name}{operation.path}"
+    return Translation(dialect.name, prefix, said, tuple(lost))
+
+
+def _operation(dialect: Dialect, wanted: CompletionRequest) -> Operation:
+    """The system's own path where it has one."""
+    gap = next((each for each in dialect.operations if each.path == "/infill"), None)
+    if gap and wanted.infill is not None:
+        return gap
+    native = [each for each in dialect.operations if each.is_native and each is not gap]
+    return dialect.operations[0] if dialect.name == "llamastack" or not native else native[0]
+
+
+def _beginning(body: dict[str, Any], operation: Operation, name: str) -> dict[str, Any]:
+    """What every request of this path has to say."""
+    said: dict[str, Any] = {"model": body.get("model") or "default"}
+    if operation.path == "/infill":
+        return said | {"input_prefix": body["prompt"], "input_suffix": body.get("suffix", "")}
+    said["prompt"] = body["prompt"]
+    return said | {"raw": True} if name == "ollama" else said
+
+
+def _wires(body: dict[str, Any], source: Operation) -> dict[str, Any]:
+    """By target, the value as it was written."""
+    draft = source.table.read(body)
+    written: dict[str, Any] = {}
+    for target, name in draft.given.items():
+        value: Any = body
+        for part in name.split("."):
+            value = value[part]
+        written[target] = value
+    return written
+
+
+def _put(said: dict[str, Any], name: str, value: Any) -> None:
+    group, dot, inner = name.partition(".")
+    if dot:
+        said.setdefault(group, {})[inner] = value
+    else:
+        said[group] = value
+
+
+# --- whether two requests ask for the same -------------------------------------------------------
+
+
+def _differing(said: dict[str, Any], operation: Operation, wanted: CompletionRequest) -> list[str]:
+    """The targets that this body does not set as wanted, and that matter."""
+    try:
+        call = operation.parse(said, _STAMP)
+    except RequestError as error:
+        rows = [row for row in operation.table.rows if error.param in row.spellings]
+        return [row.target for row in rows] or ["prompts"]
+    has, wants = _values(call.request), _values(wanted)
+    return [t for t in wants if not _is_same(t, has[t], wants[t]) and _matters(t, wanted)]
+
+
+def _values(request: CompletionRequest) -> dict[str, Any]:
+    values = {
+        name: getattr(request, name)
+        for name in CompletionRequest.__struct_fields__
+        if name not in _APART
+    }
+    # Whether text around a gap may spell special tokens is each system's own rule.
+    values["prompts"] = tuple(prompt.parts for prompt in request.prompts)
+    return values | {
+        f"sampling.{name}": getattr(request.sampling, name) for name in Sampling.__struct_fields__
+    }
+
+
+def _is_same(target: str, one: Any, other: Any) -> bool:
+    if isinstance(one, Constraint) and isinstance(other, Constraint):
+        return _plain(one) == _plain(other)
+    return bool(one == other)
+
+
+def _plain(constraint: Constraint) -> tuple[str, Any]:
+    """Without the name it was given under, and however its JSON was spaced."""
+    kind, value = constraint.kind, constraint.value
+    if kind == "json_schema" and isinstance(value, str):
+        try:
+            return kind, json.loads(value)
+        except ValueError:
+            return kind, value
+    if kind == "grammar" and isinstance(value, str) and "::=" in value:
+        kind = "gbnf"
+    return kind, value
+
+
+def _matters(target: str, wanted: CompletionRequest) -> bool:
+    if target == "echo":
+        return wanted.echo  # where it is not asked for, a system may have its own reasons
+    rule = _MATTERS.get(target)
+    return rule is None or rule(wanted.sampling)
+
+
+def _has_order(sampling: Sampling) -> bool:
+    """Whether steps in another order could leave other candidates."""
+    cuts = sum(getattr(sampling, name) != neutral for name, neutral in _CUTS.items())
+    is_scaled = sampling.temperature != 1
+    return sampling.temperature > 0 and cuts + is_scaled > 1
+
+
+def _penalizes(sampling: Sampling) -> bool:
+    neutral = Sampling()
+    names = ("presence_penalty", "frequency_penalty", "repetition_penalty")
+    return any(getattr(sampling, name) != getattr(neutral, name) for name in names)
+
+
+_MATTERS: dict[str, Callable[[Sampling], bool]] = {
+    **{f"sampling.{name}": lambda sampling: sampling.temperature > 0 for name in _CUTS},
+    "sampling.order": _has_order,
+    "sampling.penalty_window": _penalizes,
+    "sampling.penalize_prompt": _penalizes,
+    "sampling.dry_window": lambda sampling: sampling.dry_multiplier != 0,
+}
+
+
+# --- the words for a value -----------------------------------------------------------------------
+
+
+def _wire(row: Field, wires: dict[str, Any], wanted: CompletionRequest) -> Any:
+    """How this row writes what is wanted; None where it cannot."""
+    value = _values(wanted)[row.target]
+    for wire in _candidates(row, wires, value):
+        try:
+            read = row.kind.read(wire)
+        except (Mismatch, TypeError):
+            continue
+        if _is_same(row.target, read, value):
+            return wire
+    return None
+
+
+def _candidates(row: Field, wires: dict[str, Any], value: Any) -> Iterator[Any]:
+    if row.target in wires:
+        yield wires[row.target]
+    if isinstance(value, Constraint):
+        yield from _constraint_forms(value)
+    elif isinstance(value, tuple):
+        yield list(value)
+    elif isinstance(value, dict):
+        yield {str(key): entry for key, entry in value.items()}
+    elif value is None:
+        yield -1
+    else:
+        yield value if not hasattr(value, "__struct_fields__") else structs.asdict(value)
+
+
+def _constraint_forms(constraint: Constraint) -> Iterator[Any]:
+    """Every system's way to write one; the row that reads it back as the same is right."""
+    kind, value = constraint.kind, constraint.value
+    plain = list(value) if isinstance(value, tuple) else value
+    if kind == "json_schema" and isinstance(plain, str):
+        try:
+            plain = json.loads(plain)
+        except ValueError:
+            return
+        yield plain
+        yield {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
+        yield {"json": plain}
+        yield {"type": "json_schema", "value": plain}
+        return
+    yield plain
+    yield {"type": kind, "value": plain}
+    yield {kind: plain}
+    if kind == "json_object":
+        yield from ({"type": "json_object"}, "json", {"json_object": True})

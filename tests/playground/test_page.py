@@ -1,0 +1,382 @@
+"""The page as people use it, in a real browser: tests/playground/browser.py drives it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from segue.runners.fake import FakeLoader
+from segue.server.admission.keys import Keyring, parse_key
+from tests.live import Live
+from tests.playground.browser import Chromium, Page
+
+IDLE = "document.querySelector('#stop').hidden && !document.querySelector('#go').hidden"
+TOKENS = "document.querySelectorAll('#tinted .tok')"
+
+
+def write(page: Page, text: str, **parameters: object) -> None:
+    for name, value in parameters.items():
+        set_parameter(page, name, value)
+    page.click("#text")
+    page.type(text)
+
+
+def set_parameter(page: Page, name: str, value: object) -> None:
+    page.js(
+        f"(() => {{ const input = document.querySelector('#parameter-{name}'); input.value = {json.dumps(str(value))};"
+        " input.dispatchEvent(new Event('input')); })()"
+    )
+
+
+def complete(page: Page) -> str:
+    page.press("Ctrl", "Enter")
+    page.until(f"{IDLE} && {TOKENS}.length > 0")
+    return value(page)
+
+
+def value(page: Page) -> str:
+    return str(page.js("document.querySelector('#text').value"))
+
+
+def num_tokens(page: Page) -> int:
+    return int(page.js(f"{TOKENS}.length"))
+
+
+def num_branches(page: Page) -> int:
+    return int(page.js("document.querySelectorAll('#branch-tree button').length"))
+
+
+# --- completing ----------------------------------------------------------------------------------
+
+
+def test_a_completion_streams_in_place(page: Page) -> None:
+    write(page, "Once upon", max_tokens=12, seed=3)
+    assert complete(page).startswith("Once upon")
+    assert page.text("#tinted").rstrip("\u200b") == value(page)
+    assert num_tokens(page) == 12
+    assert "12 tokens" in page.text("#facts")
+    assert "seed 3" in page.text("#facts")
+    assert "9 in the prompt" in page.text("#facts")
+    assert page.text("#go").startswith("Continue")
+
+
+def test_what_is_shown_is_what_the_server_said(page: Page, served: Live) -> None:
+    write(page, "Once upon", max_tokens=40, seed=3)
+    shown = complete(page)
+    answer = served.complete(prompt="Once upon", max_tokens=40, seed=3).json()
+    assert shown == "Once upon" + answer["choices"][0]["text"]
+
+
+def test_it_goes_on_from_its_own_tokens(page: Page, served: Live) -> None:
+    write(page, "abc", max_tokens=8, temperature=0)
+    complete(page)
+    page.press("Ctrl", "Enter")
+    page.until(f"{IDLE} && {TOKENS}.length === 16")
+    whole = served.complete(prompt="abc", max_tokens=16, temperature=0).json()
+    assert value(page) == "abc" + whole["choices"][0]["text"]
+
+
+def test_it_stops(page: Page, served: Live) -> None:
+    write(page, "abc", max_tokens=3900, ignore_eos="true")
+    page.press("Ctrl", "Enter")
+    page.until(f"{TOKENS}.length > 5")
+    assert page.js("document.querySelector('#text').readOnly")
+    page.press("Escape")
+    page.until(IDLE)
+    assert 5 < num_tokens(page) < 3900
+    assert not page.js("document.querySelector('#text').readOnly")
+    assert "stopped" in page.text("#facts")
+
+
+def test_half_characters_come_together(browser: Chromium) -> None:
+    script = "Grüße — 世界 🎈. ".encode()
+    with Live(FakeLoader(script=script)) as live, browser.page() as page:
+        page.open(live.url)
+        write(page, "x", max_tokens=len(script), temperature=0)
+        text = complete(page)
+        assert "世界 🎈" in text
+        assert "\ufffd" not in text
+        assert page.errors == []
+
+
+def test_editing_keeps_the_tokens_before_and_drops_those_after(page: Page) -> None:
+    write(page, "abc", max_tokens=10, seed=5)
+    complete(page)
+    page.js("document.querySelector('#text').setSelectionRange(6, 6)")
+    page.type("!")
+    page.until(f"{TOKENS}.length < 10")
+    assert num_tokens(page) <= 3
+    assert value(page)[6] == "!"
+
+
+# --- tokens and branches -------------------------------------------------------------------------
+
+
+def test_pointing_at_a_token_shows_its_alternatives_and_one_can_be_taken(page: Page) -> None:
+    write(page, "The sea", max_tokens=12, seed=1)
+    before = complete(page)
+    page.point("#tinted .tok:nth-of-type(5)")
+    page.until("!document.querySelector('#alternatives').hidden")
+    assert "%" in page.text("#alternatives")
+    page.click("#alternatives button:not(:disabled)")
+    page.until(f"{IDLE} && document.querySelectorAll('#branch-tree button').length === 2")
+    after = value(page)
+    assert after != before
+    assert after[:10] == before[:10]
+    page.press("Alt", "ArrowLeft")
+    page.until(f"document.querySelector('#text').value === {json.dumps(before)}")
+
+
+def test_the_keyboard_alone_is_enough(page: Page) -> None:
+    write(page, "The sea", max_tokens=6, seed=1)
+    before = complete(page)
+    page.press("Alt", "ArrowDown")
+    page.until("document.querySelector('#alternatives').contains(document.activeElement)")
+    page.press("ArrowLeft")
+    page.press("ArrowDown")
+    page.js("document.activeElement.click()")
+    page.until(f"{IDLE} && document.querySelectorAll('#branch-tree button').length === 2")
+    assert value(page) != before
+    page.press("Alt", "4")
+    assert not page.js("document.querySelector('#branches').hidden")
+
+
+def test_again_makes_another_branch_of_the_same_place(page: Page) -> None:
+    write(page, "The sea", max_tokens=12)
+    first = complete(page)
+    page.press("Ctrl", "Shift", "Enter")
+    page.until(f"{IDLE} && document.querySelectorAll('#branch-tree button').length === 2")
+    assert value(page) != first
+    page.click("#tab-branches")
+    page.click("#branch-tree li:first-child button")
+    page.until(f"document.querySelector('#text').value === {json.dumps(first)}")
+
+
+def test_choices_stand_side_by_side(page: Page) -> None:
+    write(page, "The sea", max_tokens=8, n=3, seed=1)
+    complete(page)
+    page.until("document.querySelectorAll('#choices .choice').length === 3")
+    page.click("#choices .choice:nth-child(3)")
+    page.until("document.querySelector('#choices .choice:nth-child(3)').ariaPressed === 'true'")
+    chosen = page.js(
+        "[...document.querySelectorAll('#choices .choice:nth-child(3) .tok')].map(e => e.textContent).join('')"
+    )
+    assert value(page) == "The sea" + chosen
+
+
+def test_a_link_holds_all_branches(page: Page, browser: Chromium, served: Live) -> None:
+    write(page, "The sea", max_tokens=8, seed=4)
+    complete(page)
+    page.press("Ctrl", "Shift", "Enter")
+    page.until(f"{IDLE} && document.querySelectorAll('#branch-tree button').length === 2")
+    page.click("#share-button")
+    page.click("#share-link")
+    page.until("location.hash.length > 20")
+    with browser.page() as other:
+        other.open(str(page.js("location.href")))
+        assert value(other) == value(page)
+        assert num_branches(other) == 2
+        assert other.js("document.querySelector('#parameter-seed').value") == "4"
+        assert other.errors == []
+
+
+# --- gaps and constraints ------------------------------------------------------------------------
+
+
+def test_a_gap_is_filled_at_the_cursor(page: Page) -> None:
+    write(page, "def add(a, b):\n\nprint(add(1, 2))", max_tokens=9, seed=2)
+    page.js("document.querySelector('#text').setSelectionRange(15, 15)")
+    page.press("Alt", "Enter")
+    page.until(f"{IDLE} && {TOKENS}.length > 0")
+    text = value(page)
+    assert text.startswith("def add(a, b):\n")
+    assert text.endswith("\nprint(add(1, 2))")
+    assert len(text) > len("def add(a, b):\n\nprint(add(1, 2))")
+    assert "gap by the model's own tokens" in page.text("#facts")
+
+
+def test_a_schema_that_is_no_json_is_marked_at_its_line(page: Page) -> None:
+    page.click("#tab-constraint")
+    choose(page, "#constraint-kind", "json_schema")
+    page.click("#constraint-text")
+    page.type('{\n  "type": "object",\n  "oops"\n}')
+    page.until("!document.querySelector('#constraint-problem').hidden")
+    assert "not JSON" in page.text("#constraint-problem")
+    assert page.text("#constraint-lines .at") in ("3", "4")
+
+
+def test_a_schema_that_cannot_be_enforced_is_refused_where_it_is(page: Page) -> None:
+    write(page, "x")
+    page.click("#tab-constraint")
+    choose(page, "#constraint-kind", "json_schema")
+    page.click("#constraint-text")
+    page.type('{"type": "nonsense"}')
+    page.press("Ctrl", "Enter")
+    page.until("!document.querySelector('#constraint-problem').hidden")
+    assert page.js("document.querySelector('#constraint-text').ariaInvalid") == "true"
+    assert "nonsense" in page.text("#problem")
+    assert value(page) == "x"
+    page.errors.clear()  # the browser itself notes every 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "allowed"),
+    [("guided_regex", "[0-9]{4}", "0123456789"), ("guided_choice", "yes\nno", "yesno")],
+)
+def test_an_answer_keeps_to_its_constraint(page: Page, kind: str, text: str, allowed: str) -> None:
+    write(page, "Answer: ", max_tokens=12, seed=1)
+    page.click("#tab-constraint")
+    choose(page, "#constraint-kind", kind)
+    page.click("#constraint-text")
+    page.type(text)
+    assert set(complete(page).removeprefix("Answer: ")) <= set(allowed)
+
+
+def choose(page: Page, selector: str, option: str) -> None:
+    page.js(
+        f"(() => {{ const each = document.querySelector('{selector}'); each.value = '{option}';"
+        " each.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def test_a_refused_parameter_is_told_at_its_field(page: Page) -> None:
+    write(page, "x", temperature=9)
+    page.press("Ctrl", "Enter")
+    page.until("document.querySelector('.parameter .wrong')")
+    assert "temperature must be" in page.text(".parameter .wrong")
+    page.errors.clear()
+
+
+# --- what is behind it ---------------------------------------------------------------------------
+
+
+def test_the_badge_repeats_and_compares(page: Page) -> None:
+    write(page, "The sea", max_tokens=20, n=2)
+    complete(page)
+    page.click("#same")
+    page.until("document.querySelector('#same').dataset.same === 'yes'")
+    assert "same" in page.text("#same")
+
+
+def test_parameters_come_from_the_tables(page: Page) -> None:
+    assert page.js("document.querySelectorAll('.parameter').length") > 40
+    set_filter = "document.querySelector('#parameter-filter')"
+    page.js(f"({set_filter}.value = 'dry_base', {set_filter}.dispatchEvent(new Event('input')))")
+    shown = "[...document.querySelectorAll('.parameter')].filter(e => e.offsetParent).map(e => e.textContent).join()"
+    assert "dry_base" in str(page.js(shown))
+    assert "temperature" not in str(page.js(shown))
+
+
+def test_the_tokens_of_the_text_are_shown(page: Page) -> None:
+    write(page, "héy")
+    page.click("#tab-tokens")
+    page.until("document.querySelectorAll('#token-list span').length === 4")
+    assert "4 tokens of 4096" in page.text("#token-count")
+
+
+def test_the_request_is_shown_and_sent_in_every_dialect(page: Page, served: Live) -> None:
+    write(page, "The sea", max_tokens=5, seed=1, temperature=0)
+    complete(page)
+    page.click("#tab-wire")
+    page.until("document.querySelector('#wire-raw').textContent.includes('data: ')")
+    for name in json.loads(served.client.get("/play/guide.json").text)["dialects"]:
+        choose(page, "#wire-dialect", name["name"])
+        page.until(f"document.querySelector('#wire-code').textContent.includes('/{name['name']}/')")
+        page.click("#wire-send")
+        page.until("document.querySelector('#wire-raw').textContent.includes('HTTP 200')")
+    choose(page, "#wire-language", "python")
+    page.until("document.querySelector('#wire-code').textContent.includes('import')")
+
+
+def test_models_and_their_state_are_shown(page: Page) -> None:
+    page.click("#tab-models")
+    page.until("document.querySelector('#models .card')")
+    assert "fake" in page.text("#models")
+    assert "promised" in page.text("#models")
+    assert page.js("document.querySelector('#model-dot').dataset.status") == "ready"
+
+
+def test_a_key_is_asked_for_and_never_kept(browser: Chromium) -> None:
+    keys = Keyring([parse_key("me:secret-key")])
+    with Live(FakeLoader(), keys=keys) as live, browser.page() as page:
+        page.open(live.url)
+        page.until("document.querySelector('#key').open")
+        page.type("secret-key")
+        page.press("Enter")
+        page.js("document.querySelector('#key form button').click()")
+        page.until("document.querySelector('#model-dot').dataset.status === 'ready'")
+        write(page, "abc", max_tokens=4)
+        complete(page)
+        kept = page.js("JSON.stringify([{...localStorage}, {...sessionStorage}, location.href])")
+        assert "secret-key" not in str(kept)
+        assert page.js("document.querySelector('#key-input').value") == ""
+
+
+# --- screens -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_nothing_sticks_out_on_a_narrow_screen(page: Page, width: int) -> None:
+    page.screen(width, 800, phone=True)
+    write(page, "The sea and a " + "verylongword" * 20, max_tokens=12, seed=1)
+    complete(page)
+    for tab in ("parameters", "constraint", "tokens", "branches", "wire", "models"):
+        page.js(f"document.querySelector('#tab-{tab}').click()")
+        assert page.js("document.scrollingElement.scrollWidth <= innerWidth"), tab
+
+
+def test_a_tap_opens_the_alternatives_within_the_screen(page: Page) -> None:
+    page.screen(390, 844, phone=True)
+    write(page, "The sea", max_tokens=12, seed=1)
+    complete(page)
+    page.tap("#tinted .tok:nth-of-type(4)")
+    page.until("!document.querySelector('#alternatives').hidden")
+    left, right = page.js(
+        "(r => [r.left, r.right])(document.querySelector('#alternatives').getBoundingClientRect())"
+    )
+    assert left >= 0
+    assert right <= 390
+
+
+def test_the_two_layers_of_text_lie_on_each_other(page: Page) -> None:
+    """Or pointing at a token would find its neighbour."""
+    for width in (1280, 390):
+        page.screen(width, 860)
+        page.js(
+            "(t => { t.value = ''; t.dispatchEvent(new Event('input')); })(document.querySelector('#text'))"
+        )
+        write(
+            page,
+            "A longer text that must be broken into several lines. " * 6,
+            max_tokens=60,
+            seed=1,
+        )
+        complete(page)
+        heights = page.js(
+            "[document.querySelector('#text').scrollHeight, document.querySelector('#tinted').scrollHeight]"
+        )
+        assert heights[0] == heights[1]
+
+
+def test_the_theme_can_be_switched_and_is_remembered(page: Page, served: Live) -> None:
+    colour = "getComputedStyle(document.querySelector('.sheet')).backgroundColor"
+    light = page.js(colour)
+    page.click("#theme")
+    dark = page.js(colour)
+    assert dark != light
+    page.open(served.url)
+    assert page.js(colour) == dark
+    page.js("localStorage.clear()")
+
+
+def test_everything_that_can_be_pressed_has_a_name(page: Page) -> None:
+    nameless = page.js(
+        "[...document.querySelectorAll('button, select, input, textarea, a')].filter(e =>"
+        " !(e.ariaLabel || e.textContent.trim() || e.labels?.length || e.hidden)).map(e => e.outerHTML)"
+    )
+    assert nameless == []
+
+
+def test_pictures_can_be_taken(page: Page, tmp_path: Path) -> None:
+    page.picture(tmp_path / "page.png")
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")

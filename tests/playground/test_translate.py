@@ -1,0 +1,112 @@
+"""One request in seven dialects: what is not named as lost is asked for all the same."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.dialects import DIALECTS
+from segue.dialects.base import Dialect, Stamp
+from segue.server.playground.translate import translate
+from tests.live import Live
+
+STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
+SOURCE = DIALECTS[0].operations[0]
+BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+PLAIN = {"model": "fake", "prompt": "The sea", "max_tokens": 6, "seed": 7}
+
+fields = st.fixed_dictionaries(
+    {"prompt": st.text(min_size=1, max_size=9), "seed": st.integers(0, 2**31)},
+    optional={
+        "max_tokens": st.integers(-1, 99),
+        "temperature": st.floats(0, 2),
+        "top_p": st.floats(0, 1),
+        "top_k": st.integers(-1, 50),
+        "min_p": st.floats(0, 1),
+        "n": st.integers(1, 4),
+        "stop": st.lists(st.text(min_size=1, max_size=3), max_size=3),
+        "logprobs": st.integers(0, 5),
+        "presence_penalty": st.floats(-2, 2),
+        "repetition_penalty": st.floats(0.5, 2),
+        "suffix": st.text(max_size=4),
+        "guided_choice": st.just(["yes", "no"]),
+    },
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)
+@given(body=fields)
+def test_a_translation_can_be_read_unless_it_lost_the_prompt(
+    dialect: Dialect, body: dict[str, Any]
+) -> None:
+    said = translate(body, SOURCE, dialect)
+    [operation] = [
+        each for each in dialect.operations if f"/{dialect.name}{each.path}" == said.path
+    ]
+    if not said.lost:
+        assert operation.parse(said.body, STAMP).request.prompts
+
+
+MORE: list[dict[str, Any]] = [
+    {"temperature": 0},
+    {"temperature": 0.7},
+    {"temperature": 0, "stop": ["q", "zz"]},
+    {"temperature": 0, "guided_choice": ["yes", "no"]},
+    {"temperature": 0, "json_schema": {"type": "integer"}},
+    {"temperature": 0.5, "top_k": 9, "presence_penalty": 1},
+    {"suffix": " and the sky", "temperature": 0},
+]
+SAID = [
+    (dialect, more)
+    for dialect in DIALECTS
+    for more in MORE
+    if not translate(PLAIN | more, SOURCE, dialect).lost
+]
+
+
+def test_every_dialect_can_say_most_of_it() -> None:
+    assert {dialect.name for dialect, _ in SAID} == BY_NAME.keys()
+    assert len(SAID) > len(DIALECTS) * len(MORE) / 2
+
+
+@pytest.mark.parametrize(
+    ("dialect", "more"), SAID, ids=lambda each: getattr(each, "name", str(each))
+)
+def test_the_same_request_gives_the_same_text_in_any_dialect(
+    served: Live, dialect: Dialect, more: dict[str, Any]
+) -> None:
+    wanted = served.client.post("/openai/v1/completions", json=PLAIN | more).json()
+    said = translate(PLAIN | more, SOURCE, dialect)
+    answer = served.client.post(said.path, json=said.body).json()
+    [choice] = answer.get("choices", [answer])
+    text = choice.get("text", choice.get("content", choice.get("response")))
+    if dialect.name == "mistralrs":
+        text = text.removesuffix(more.get("suffix", ""))  # it returns what follows as well
+    assert text == wanted["choices"][0]["text"]
+
+
+def test_what_a_dialect_cannot_say_is_named() -> None:
+    body = PLAIN | {"guided_regex": "a+", "n": 2}
+    assert translate(body, SOURCE, BY_NAME["ollama"]).lost == ("n", "guided_regex")
+    assert "top_k" in translate(PLAIN, SOURCE, BY_NAME["llamafile"]).lost
+
+
+def test_the_seventh_loses_nothing() -> None:
+    body = PLAIN | {"guided_regex": "a+", "n": 2, "dry_multiplier": 0.5}
+    assert translate(body, SOURCE, BY_NAME["openai"]).body == body
+
+
+def test_defaults_that_differ_are_written_out() -> None:
+    said = translate(PLAIN, SOURCE, BY_NAME["llamacpp"])
+    assert said.path == "/llamacpp/completion"
+    assert said.body["n_predict"] == 6
+    assert said.body["top_k"] == 0
+    assert said.body["min_p"] == 0
+
+
+def test_a_gap_goes_to_the_path_for_gaps() -> None:
+    said = translate(PLAIN | {"suffix": "."}, SOURCE, BY_NAME["llamacpp"])
+    assert said.path == "/llamacpp/infill"
+    assert said.body["input_prefix"] == "The sea"
+    assert said.body["input_suffix"] == "."
