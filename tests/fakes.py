@@ -4,12 +4,14 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
+from segue.engine.seam import Sink
 from segue.errors import Unavailable, UnknownModel
 from segue.types import (
     CompletionRequest,
     Delta,
     Done,
     Event,
+    Failed,
     Finished,
     ModelInfo,
     Prompted,
@@ -91,7 +93,9 @@ class ScriptedEngine:
         self.started = threading.Event()
         self.closed = threading.Event()
 
-    async def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
+    async def submit(
+        self, request: CompletionRequest, sink: Sink | None = None
+    ) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
         self.started.set()
         try:
@@ -100,8 +104,10 @@ class ScriptedEngine:
                     await step.go.wait()
                 elif isinstance(step, Exception):
                     raise step
-                else:
+                elif sink is None or isinstance(step, Done | Failed):
                     yield step
+                else:
+                    sink((step,))
         except (asyncio.CancelledError, GeneratorExit):
             self.closed.set()
             raise

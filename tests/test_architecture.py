@@ -50,6 +50,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.distributed": (
         *_REQUEST,
         "segue.engine.request",
+        "segue.engine.process.mailbox",
         "segue.engine.process.supervisor",
         "segue.distributed",
     ),

@@ -8,8 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from segue.distributed.launch import Launched
 from segue.distributed.vllm_requests import VllmRequest, VllmRequests
+from segue.engine.process.mailbox import Mailbox
 from segue.engine.process.supervisor import next_pause
 from segue.engine.request.sequence import Sequence as Candidate
+from segue.engine.seam import Sink
 from segue.engine.tokens import check_ids
 from segue.errors import EngineDied, SegueError, SetupError, Unavailable
 from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
@@ -20,17 +22,17 @@ _LOOK_S = 0.5  # how often to look whether vLLM still lives
 _RETRY_S = 10.0  # it takes its time to load
 
 
-class _Open:
-    """One open request: its events that nobody has read yet, and what makes them."""
+class _Open(Mailbox):
+    """One open request, and the tasks that make its events."""
 
-    def __init__(self) -> None:
-        self.events: asyncio.Queue[Event] = asyncio.Queue()
+    def __init__(self, sink: Sink | None) -> None:
+        super().__init__(sink)
         self.tasks: list[asyncio.Task[None]] = []
 
     def fail(self, error: SegueError) -> None:
         retry_s = error.retry_after_s
         failed = Failed(error.code, error.message, error.param, retry_s, error.details)
-        self.events.put_nowait(failed)
+        self.put([failed])
 
     async def stop(self) -> None:
         """Whatever vLLM still does for it ends with its tasks."""
@@ -68,21 +70,23 @@ class VllmEngine:
 
     # --- Engine -----------------------------------------------------------------------------------
 
-    async def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
+    async def submit(
+        self, request: CompletionRequest, sink: Sink | None = None
+    ) -> AsyncGenerator[Event, None]:
         orders = self._ready()
-        box = _Open()
+        box = _Open(sink)
         self._open.add(box)
         self._nothing_open.clear()
         is_over = False
         try:
             box.tasks.append(asyncio.create_task(self._serve(orders, request, box)))
             while not is_over:
-                event = await box.events.get()
-                is_over = isinstance(event, Done | Failed)
-                if is_over:
-                    self._count(event)
-                    await self._forget(box)
-                yield event
+                for event in await box.take():
+                    is_over = isinstance(event, Done | Failed)
+                    if is_over:
+                        self._count(event)
+                        await self._forget(box)
+                    yield event
         finally:
             if not is_over:
                 self._add(cancelled=1)
@@ -160,8 +164,8 @@ class VllmEngine:
             await heard[candidate.prompt_index].wait()
         async with contextlib.aclosing(orders.generate(order, candidate)) as outputs:
             async for output in outputs:
-                for event in order.story.take(candidate, output, time.monotonic()):
-                    box.events.put_nowait(event)
+                if events := order.story.take(candidate, output, time.monotonic()):
+                    box.put(events)
                 heard[candidate.prompt_index].set()
                 if candidate.cause is not None:
                     return

@@ -1,6 +1,6 @@
 """The seams: what the server asks of an engine, and what the engine asks of a runner and a vocabulary."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from segue.types import CompletionRequest, Event, ModelInfo, Stats
 
 Logits = NDArray[np.float32]
+Sink = Callable[[Sequence[Event]], None]
 
 
 # --- request level, async -------------------------------------------------------------------------
@@ -23,8 +24,14 @@ class Engine(Protocol):
     def is_idle(self) -> bool:
         """Whether no request is open, from the moment its first event was asked for."""
 
-    def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
-        """The events of one request, ending in Done or Failed. Closing the generator cancels it."""
+    def submit(
+        self, request: CompletionRequest, sink: Sink | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """The events of one request, ending in Done or Failed. Closing the generator cancels it.
+
+        With a `sink`, an engine may hand it events directly, those of one step together: no task is woken for
+        them. The generator then yields the rest, Done or Failed always among it.
+        """
 
     async def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]: ...
 

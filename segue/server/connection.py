@@ -22,6 +22,7 @@ from segue.bounds import HEAD_TIMEOUT_S, MAX_HEAD_BYTES, MAX_HEADERS, MAX_URL_BY
 from segue.dialects.openai import error_reply
 from segue.errors import HeadTooLarge, MalformedHttp, RequestError, UrlTooLong
 from segue.server.admission.admission import Admission, Refusal
+from segue.server.chunk_writer import offer_chunks
 from segue.server.framing import Header, encode
 
 log = logging.getLogger(__name__)
@@ -141,6 +142,7 @@ class Connection(HttpToolsProtocol):
         scope = cast("Scope", cycle.scope)
         refusal = None if self.flow.write_paused else self._admission.refusal(scope)
         if refusal is None:
+            offer_chunks(cycle)
             super()._start_asgi_task(cycle, app)
         else:
             self._refuse(cycle, refusal)

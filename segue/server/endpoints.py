@@ -5,7 +5,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -25,10 +25,11 @@ from segue.dialects.base import (
     Stamp,
 )
 from segue.dialects.rendering.tally import Tally
-from segue.engine.seam import Models
+from segue.engine.seam import Models, Sink
 from segue.errors import BY_CODE, EngineFault, InvalidField, MalformedBody, SegueError
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import RequestRecord
+from segue.server.chunk_writer import ChunkWriter, chunk_writer
 from segue.server.feed import FAULT, Disconnected, Feed
 from segue.server.framing import (
     FRAMES,
@@ -80,10 +81,10 @@ class Completions:
             timeout_s = self.policy.request_timeout_s
             try:
                 async with Feed(
-                    lambda: self._submit(call), receive, record.push, timeout_s
+                    lambda sink: self._submit(call, sink), receive, record.push, timeout_s
                 ) as feed:
                     if call.stream:
-                        await self._stream(call, feed, send, headers)
+                        await self._stream(call, feed, send, headers, chunk_writer(scope))
                     else:
                         await self._answer(call, feed, send, headers)
             finally:
@@ -110,7 +111,7 @@ class Completions:
         name = call.given.get("keep_s", "keep_alive")
         return msgspec.structs.replace(call, keep_s=None, ignored=(*call.ignored, name))
 
-    async def _submit(self, call: Call) -> AsyncGenerator[Event, None]:
+    async def _submit(self, call: Call, sink: Sink) -> AsyncGenerator[Event, None]:
         request = call.request
         if not request.prompts:
             # Nothing to complete: the request was for the model to be loaded, or to go.
@@ -123,7 +124,7 @@ class Completions:
         if self.operation.adapt:
             request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
             engine = await open_engine(self.models, request.model)  # it may have been unloaded
-        return engine.submit(request)
+        return engine.submit(request, sink)
 
     def _keep(self, call: Call) -> None:
         if call.keep_s is not None:
@@ -139,7 +140,14 @@ class Completions:
         headers += _found(tally.prompts)
         await _send(send, Reply(self.operation.renderer(call).fold(tally)), headers)
 
-    async def _stream(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
+    async def _stream(
+        self,
+        call: Call,
+        feed: Feed,
+        send: Send,
+        headers: list[Header],
+        writer: ChunkWriter | None,
+    ) -> None:
         frame = FRAMES[self.operation.framing]
         renderer = self.operation.renderer(call)
         events = await feed.take(HEADERS_AFTER_S)
@@ -149,6 +157,16 @@ class Completions:
         prompts = [event for event in events if isinstance(event, Prompted)]
         headers += _found(prompts) if prompts else self._foreseen(call)
         await _start(send, frame, headers)
+
+        def direct(events: Sequence[Event]) -> bool:
+            """Write what these say without waking a task, if the client keeps up."""
+            if writer is None or not writer.is_open:
+                return False
+            objects = [each for event in events for each in renderer.push(event)]
+            for body in (*frame.note(_so_far(events)), *frame.wrap(objects, is_over=False)):
+                writer.write(body)
+            return True
+
         while True:
             objects, is_over = self._render(renderer, events)
             writes = [*frame.note(_so_far(events)), *frame.wrap(objects, is_over)]
@@ -159,6 +177,7 @@ class Completions:
             feed.is_reader_behind = False
             if is_over:
                 return
+            feed.direct = direct
             events = await feed.take(PING_S)
 
     def _foreseen(self, call: Call) -> list[Header]:
@@ -278,7 +297,7 @@ def _kept(splits: list[Split]) -> bytes:
     return ", ".join(words).encode()
 
 
-def _so_far(events: list[Event]) -> str:
+def _so_far(events: Sequence[Event]) -> str:
     """What a stream tells in comments: that it is alive, or how far a search is."""
     if not events:
         return "ping"

@@ -3,17 +3,21 @@
 Two tasks stand beside the endpoint. One runs the engine's generator, so that the endpoint can take
 whatever has arrived in one piece and can wait with a limit. The other listens for the disconnect
 and cancels the first, which closes the generator wherever it stands: opening, queued or running.
+
+Neither task is woken for a token of a running stream: the engine hands the events of a step to `put`, and
+`direct` writes them to the client in the same call. Only what cannot be written at once waits for the endpoint.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from types import TracebackType
 
 from starlette.types import Receive
 
 from segue.bounds import MAX_BACKLOG
+from segue.engine.seam import Sink
 from segue.errors import SegueError, TimedOut
 from segue.types import Done, Event, Failed
 
@@ -27,7 +31,7 @@ class Disconnected(Exception):
     """The client has gone: there is nobody to answer."""
 
 
-Source = Callable[[], Awaitable[AsyncGenerator[Event, None]]]
+Source = Callable[[Sink], Awaitable[AsyncGenerator[Event, None]]]
 Watch = Callable[[Event], None]
 
 
@@ -44,6 +48,9 @@ class Feed:
         self._deadline: asyncio.TimerHandle | None = None
         self._backlog = 0
         self.is_reader_behind = False  # set while a write waits: what arrives now is kept
+        # Writes events to the client at once; False: they could not be written, and wait for `take`.
+        self.direct: Callable[[Sequence[Event]], bool] | None = None
+        self._num_direct = 0
         self._arrived: list[Event] = []
         self._wake = asyncio.Event()
         self._is_gone = False
@@ -69,25 +76,38 @@ class Feed:
         del self._watch, self._pump
 
     async def take(self, patience_s: float = FOREVER_S) -> list[Event]:
-        """Everything that arrived since the last call; empty if nothing does in `patience_s`."""
-        # A bare alarm: asyncio.timeout costs five times as much, and this runs once a token.
-        alarm = asyncio.get_running_loop().call_later(patience_s, self._wake.set)
-        await self._wake.wait()
-        alarm.cancel()
-        if self._is_gone:
-            raise Disconnected
-        self._wake.clear()
+        """Everything that arrived since the last call; empty if there was no event for `patience_s`."""
+        while True:
+            self._num_direct = 0
+            # A bare alarm: asyncio.timeout costs five times as much.
+            alarm = asyncio.get_running_loop().call_later(patience_s, self._wake.set)
+            await self._wake.wait()
+            alarm.cancel()
+            if self._is_gone:
+                raise Disconnected
+            self._wake.clear()
+            if self._arrived or not self._num_direct:
+                break
         taken, self._arrived = self._arrived, []
         self._backlog = 0
         return taken
 
-    def _put(self, event: Event) -> None:
+    def put(self, events: Sequence[Event]) -> None:
         if self._watch_event is not None:
-            self._watch_event(event)
-        self._arrived.append(event)
+            for event in events:
+                self._watch_event(event)
+        if self.direct is not None and not self._arrived and not self.is_reader_behind:
+            try:
+                if self.direct(events):
+                    self._num_direct += len(events)
+                    return
+            except Exception:
+                logger.exception("an answer could not be rendered")
+                return self._end(FAULT)
+        self._arrived += events
         self._wake.set()
         if self.is_reader_behind:
-            self._backlog += _weight(event)
+            self._backlog += sum(map(_weight, events))
             if self._backlog > MAX_BACKLOG:
                 self._cut(TimedOut("The answer was not read fast enough."))
 
@@ -96,26 +116,37 @@ class Feed:
 
     def _cut(self, error: SegueError) -> None:
         """End the request here: the engine stops, and the client is told."""
+        self._end(Failed(error.code, error.message, error.param, error.retry_after_s))
+
+    def _end(self, failed: Failed) -> None:
         if not self._pump.done():
             self._pump.cancel()
-            self.is_reader_behind = False
-            self._put(Failed(error.code, error.message, error.param, error.retry_after_s))
+            self.is_reader_behind, self.direct = False, None
+            self.put((failed,))
 
     async def _run(self) -> None:
         try:
-            async with aclosing(await self._source()) as events:
+            async with aclosing(await self._source(self.put)) as events:
                 async for event in events:
-                    self._put(event)
+                    if isinstance(event, Done | Failed):
+                        self.direct = None  # the endpoint ends the stream
+                    self.put((event,))
                     if isinstance(event, Done | Failed):
                         return
             raise RuntimeError("the engine's events ended without Done or Failed")
         except SegueError as error:
-            self._put(
-                Failed(error.code, error.message, error.param, error.retry_after_s, error.details)
+            self.direct = None
+            self.put(
+                (
+                    Failed(
+                        error.code, error.message, error.param, error.retry_after_s, error.details
+                    ),
+                )
             )
         except Exception:
             logger.exception("a request failed")
-            self._put(FAULT)
+            self.direct = None
+            self.put((FAULT,))
 
     async def _listen(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 from starlette.types import Message
 
+from segue.engine.seam import Sink
 from segue.server import feed
 from segue.server.feed import FAULT, Disconnected, Feed
 from segue.types import Delta, Done, Event, Failed, Usage
@@ -38,7 +39,7 @@ def source_of(events: Sequence[Event], is_closed: asyncio.Event) -> AsyncGenerat
 async def take_all(events: Sequence[Event]) -> list[list[Event]]:
     is_closed = asyncio.Event()
 
-    async def source() -> AsyncGenerator[Event, None]:
+    async def source(sink: Sink) -> AsyncGenerator[Event, None]:
         return source_of(events, is_closed)
 
     async with Feed(source, silence) as feed:
@@ -56,7 +57,7 @@ def test_what_has_arrived_is_taken_in_one_piece() -> None:
 
 def test_events_that_just_end_are_a_fault(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> list[Event]:
-        async def nothing() -> AsyncGenerator[Event, None]:
+        async def nothing(sink: Sink) -> AsyncGenerator[Event, None]:
             async def generate() -> AsyncGenerator[Event, None]:
                 for event in DELTAS:
                     yield event
@@ -74,7 +75,7 @@ def test_disconnect_closes_the_source_and_ends_taking() -> None:
     async def main() -> None:
         is_closed = asyncio.Event()
 
-        async def source() -> AsyncGenerator[Event, None]:
+        async def source(sink: Sink) -> AsyncGenerator[Event, None]:
             return source_of(DELTAS, is_closed)
 
         async with Feed(source, goodbye) as feed:
@@ -89,7 +90,7 @@ def test_a_deadline_ends_the_source_and_is_told() -> None:
     async def main() -> list[Event]:
         is_closed = asyncio.Event()
 
-        async def source() -> AsyncGenerator[Event, None]:
+        async def source(sink: Sink) -> AsyncGenerator[Event, None]:
             return source_of(DELTAS, is_closed)
 
         async with Feed(source, silence, timeout_s=0.01) as feed:
@@ -114,7 +115,7 @@ def test_a_reader_that_stands_still_is_not_kept_for_ever(monkeypatch: pytest.Mon
         is_closed = asyncio.Event()
         num_made = 0
 
-        async def source() -> AsyncGenerator[Event, None]:
+        async def source(sink: Sink) -> AsyncGenerator[Event, None]:
             async def endless() -> AsyncGenerator[Event, None]:
                 nonlocal num_made
                 try:
@@ -143,7 +144,7 @@ def test_a_feed_ends_with_its_request() -> None:
     """Without waiting for the garbage collector: a request can hold megabytes."""
 
     async def main() -> None:
-        async def source() -> AsyncGenerator[Event, None]:
+        async def source(sink: Sink) -> AsyncGenerator[Event, None]:
             return source_of(DELTAS, asyncio.Event())
 
         async with Feed(source, silence) as reading:
@@ -159,3 +160,63 @@ def test_a_feed_ends_with_its_request() -> None:
         asyncio.run(main())
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("open_for", range(5))
+def test_events_keep_their_order_whichever_way_they_go(open_for: int) -> None:
+    """Written directly while the client keeps up, taken by the endpoint afterwards: none twice, none lost."""
+
+    async def main() -> tuple[list[Event], list[Event]]:
+        written: list[Event] = []
+        handed: list[Sink] = []
+        may_end = asyncio.Event()
+
+        async def source(sink: Sink) -> AsyncGenerator[Event, None]:
+            async def generate() -> AsyncGenerator[Event, None]:
+                handed.append(sink)
+                await may_end.wait()
+                yield Done(Usage(1, 3, 0), 5)
+
+            return generate()
+
+        def direct(events: Sequence[Event]) -> bool:
+            if len(written) >= open_for:
+                return False
+            written.extend(events)
+            return True
+
+        async with Feed(source, silence) as reading:
+            reading.direct = direct
+            while not handed:
+                await asyncio.sleep(0)
+            for delta in DELTAS:
+                handed[0]([delta])
+            may_end.set()
+            taken: list[Event] = []
+            while not taken or not isinstance(taken[-1], Done):
+                taken += await reading.take()
+        return written, taken
+
+    written, taken = asyncio.run(main())
+    assert written == DELTAS[:open_for]
+    assert [*written, *taken] == [*DELTAS, Done(Usage(1, 3, 0), 5)]
+
+
+def test_a_direct_write_that_fails_ends_the_request(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> list[Event]:
+        is_closed = asyncio.Event()
+
+        async def source(sink: Sink) -> AsyncGenerator[Event, None]:
+            sink([DELTAS[0]])
+            return source_of((), is_closed)
+
+        def direct(events: Sequence[Event]) -> bool:
+            raise ValueError("no rendering of this")
+
+        async with Feed(source, silence) as reading:
+            reading.direct = direct
+            taken = await reading.take()
+        return taken
+
+    assert asyncio.run(main()) == [FAULT]
+    assert "no rendering of this" in caplog.text

@@ -14,12 +14,13 @@ import multiprocessing
 import signal
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from multiprocessing.process import BaseProcess
 
 import msgspec
 
 from segue.engine.process import worker
+from segue.engine.process.mailbox import Mailbox
 from segue.engine.process.messages import (
     HEADER_BYTES,
     Answer,
@@ -39,7 +40,7 @@ from segue.engine.process.messages import (
     reports,
 )
 from segue.engine.process.suspects import Suspects
-from segue.engine.seam import Loader
+from segue.engine.seam import Loader, Sink
 from segue.errors import BY_CODE, EngineDied, EngineFault, ModelUnavailable, Unavailable
 from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
 
@@ -54,25 +55,12 @@ _DIED_RETRY_S = 1.0
 DEFAULT_STEP_TIMEOUT_S = 120.0
 
 
-class _Mailbox:
-    """One open request and its events that nobody has read yet."""
+class _Open(Mailbox):
+    """One open request."""
 
-    def __init__(self, request: CompletionRequest) -> None:
+    def __init__(self, request: CompletionRequest, sink: Sink | None) -> None:
+        super().__init__(sink)
         self.request = request
-        self._events: list[Event] = []
-        self._wakeup: asyncio.Future[None] | None = None
-
-    def put(self, event: Event) -> None:
-        self._events.append(event)
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
-
-    async def take(self) -> list[Event]:
-        if not self._events:
-            self._wakeup = asyncio.get_running_loop().create_future()
-            await self._wakeup
-        events, self._events = self._events, []
-        return events
 
 
 class Supervisor:
@@ -90,7 +78,7 @@ class Supervisor:
         self._has_loaded = False  # this worker, whether or not it is still well
         self._is_closing = False
         self._is_closed = asyncio.Event()
-        self._open: dict[str, _Mailbox] = {}
+        self._open: dict[str, _Open] = {}
         self._nothing_open = asyncio.Event()
         self._nothing_open.set()
         self._suspects = Suspects()
@@ -131,10 +119,12 @@ class Supervisor:
 
     # --- Engine -----------------------------------------------------------------------------------
 
-    async def submit(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
+    async def submit(
+        self, request: CompletionRequest, sink: Sink | None = None
+    ) -> AsyncGenerator[Event, None]:
         self._check_ready()
         order = frame(Submit(request))
-        mailbox = self._open[request.request_id] = _Mailbox(request)
+        mailbox = self._open[request.request_id] = _Open(request, sink)
         self._nothing_open.clear()
         self._write(order)
         is_over = False
@@ -272,10 +262,10 @@ class Supervisor:
     def _take(self, report: Report, ready: asyncio.Future[None]) -> None:
         match report:
             case StepEvents(events):
-                for request_id, event in events:
+                for request_id, together in _by_request(events).items():
                     mailbox = self._open.get(request_id)
                     if mailbox is not None:
-                        mailbox.put(event)
+                        mailbox.put(together)
             case Pong():
                 self._check_pulse(report)
             case Answer(call):
@@ -291,7 +281,7 @@ class Supervisor:
 
     def _end_all(self, failed: Failed) -> None:
         for mailbox in self._open.values():
-            mailbox.put(failed)
+            mailbox.put([failed])
         self._open.clear()
         self._nothing_open.set()
         for future in self._calls.values():
@@ -299,7 +289,7 @@ class Supervisor:
                 future.set_exception(EngineDied(failed.message, retry_after_s=_DIED_RETRY_S))
         self._calls.clear()
 
-    def _forget(self, mailbox: _Mailbox) -> bool:
+    def _forget(self, mailbox: _Open) -> bool:
         """Whether it was still open."""
         request_id = mailbox.request.request_id
         if self._open.get(request_id) is not mailbox:
@@ -343,6 +333,13 @@ def next_pause(last_s: float, lived_s: float, has_loaded: bool) -> float:
         return FIRST_PAUSE_S
     longest = LONGEST_PAUSE_S if has_loaded else LONGEST_LOADING_PAUSE_S
     return min(max(last_s * 2, FIRST_PAUSE_S), longest)
+
+
+def _by_request(events: Iterable[tuple[str, Event]]) -> dict[str, list[Event]]:
+    together: dict[str, list[Event]] = {}
+    for request_id, event in events:
+        together.setdefault(request_id, []).append(event)
+    return together
 
 
 async def _read_report(reader: asyncio.StreamReader) -> Report | None:
