@@ -55,12 +55,17 @@ def assembly(module: ir.Module, target: Target) -> str:
 def _optimised(text: str, target: Target) -> Any:
     parsed = llvm.parse_assembly(text)
     parsed.verify()
-    machine = _machine(target)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    # Vectors and unrolled steps are written as they should be.
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(parsed, builder)
+    builder = llvm.create_pass_builder(
+        _machine(target), llvm.create_pipeline_tuning_options(speed_level=2)
+    )
+    # Vectors and unrolled steps are written as they should be: all that is left is variables to registers.
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    for function in parsed.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
     return parsed
 
 

@@ -62,7 +62,7 @@ FLAVOURS: tuple[Flavour, ...] = (
     _flavour("avx2", _X86, _AVX2, "maddubs", 8, 2, (4, 2, 1), "haswell"),
     _flavour("dotprod", _ARM, "neon dotprod", "sdot", 4, 4, (4, 2, 1), "neoverse-n1"),
     _flavour("neon", _ARM, "neon", "smull", 4, 4, (2, 1), "cortex-a72"),
-    _flavour("generic", "", "", "generic", 8, 2, (2, 1), ""),
+    _flavour("generic", "", "", "generic", 8, 2, (1,), ""),
 )
 BY_NAME: Mapping[str, Flavour] = {flavour.name: flavour for flavour in FLAVOURS}
 

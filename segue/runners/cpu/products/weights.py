@@ -5,6 +5,7 @@ of a step are four bytes a lane: 4 bits hold two steps side by side, 2 bits four
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
@@ -67,11 +68,7 @@ class Reader:
         if self.kind.flavour.arch == "aarch64":
             table = ir.Constant(kind, list(self.form.codebook))
             return call(b, "llvm.aarch64.neon.tbl1.v16i8", kind, table, code)
-        found = self.kind.all(kind, 0)
-        for number, value in enumerate(self.form.codebook):
-            same = b.icmp_unsigned("==", code, self.kind.all(kind, number))
-            found = b.select(same, self.kind.all(kind, value), found)
-        return found
+        return b.call(_lookup(b.module, self.kind, self.form.codebook), [code])
 
     # --- scales ---
 
@@ -127,3 +124,20 @@ def _half_by_hand(b: Builder, kind: Kind, bits: Value) -> Value:
     body = b.select(is_odd, b.or_(body, every(ints, 0x7F800000)), b.bitcast(scaled, ints))
     sign = b.shl(b.and_(wide, every(ints, 0x8000)), every(ints, 16))
     return b.bitcast(b.or_(body, sign), kind.floats)
+
+
+def _lookup(module: Any, kind: Kind, codebook: tuple[int, ...]) -> Any:
+    """A function for machines without a table of bytes."""
+    name = "lookup"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(kind.bytes, [kind.bytes]), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    b = ir.IRBuilder(function.append_basic_block())
+    found = kind.all(kind.bytes, 0)
+    for number, value in enumerate(codebook):
+        same = b.icmp_unsigned("==", function.args[0], kind.all(kind.bytes, number))
+        found = b.select(same, kind.all(kind.bytes, value), found)
+    b.ret(found)
+    return function

@@ -1,7 +1,5 @@
 """What the products must be: integers exactly, floats in the order that tile.py gives, in plain numpy."""
 
-import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import gguf
@@ -9,35 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
+from segue.runners.cpu.products.called import Activations, activations, multiply, take_row
 from segue.runners.cpu.products.formats import FORMATS, GROUP, Format
-from segue.runners.cpu.products.kernels import PRODUCT, TAKE_ROW
 from segue.runners.cpu.products.matrix import Matrix
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
-_PRODUCT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)
-_TAKE_ROW = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
 
-
-@dataclass(frozen=True)
-class Activations:
-    x: Floats
-    a: NDArray[np.int8]
-    sa: Floats
-    asum: NDArray[np.int32]
-
-
-def activations(rng: np.random.Generator, rows: int, columns: int) -> Activations:
-    x = rng.standard_normal((rows, columns)).astype(np.float32)
-    if columns % GROUP:
-        return Activations(x, np.zeros(0, np.int8), np.zeros(0, np.float32), np.zeros(0, np.int32))
-    groups = x.reshape(rows, -1, GROUP)
-    sa = (np.abs(groups).max(-1) / np.float32(127)).astype(np.float32)
-    a = np.rint(groups / sa[..., None]).clip(-127, 127).astype(np.int8).reshape(rows, columns)
-    a[0, :GROUP] = 127  # what saturates if anything does
-    asum = a.reshape(rows, -1, 16).sum(-1, dtype=np.int32)
-    return Activations(x, a, sa, asum)
+def inputs_of(rng: np.random.Generator, rows: int, columns: int) -> Activations:
+    given = activations(rng.standard_normal((rows, columns)).astype(np.float32))
+    if given.a.size:
+        given.a[0, :GROUP] = 127  # what saturates if anything does
+        given.asum[0, :2] = 16 * 127
+    return given
 
 
 def tensor(
@@ -102,21 +85,15 @@ def multiplied(
     rows = given.x.shape[0]
     ldo = matrix.outputs + spare
     out = np.full((rows, ldo), np.float32(7.5))
-    call = _PRODUCT(int(matrix.descriptor[PRODUCT]))
     for piece in range(pieces):
         first, last = (matrix.tiles * i // pieces for i in (piece, piece + 1))
-        call(
-            matrix.descriptor.ctypes.data, rows, given.a.ctypes.data, given.sa.ctypes.data,
-            given.asum.ctypes.data, given.x.ctypes.data, out.ctypes.data, ldo, first, last,
-        )  # fmt: skip
+        multiply(matrix, given, out, first, last)
     return out[:, : matrix.outputs], out[:, matrix.outputs :]
 
 
 def row_of(matrix: Matrix, index: int) -> Floats:
     out = np.zeros(matrix.columns + 1, np.float32)
-    _TAKE_ROW(int(matrix.descriptor[TAKE_ROW]))(
-        matrix.descriptor.ctypes.data, index, out.ctypes.data
-    )
+    take_row(matrix, index, out)
     assert out[-1] == 0
     return out[:-1]
 

@@ -1,0 +1,54 @@
+"""The compiled products, called from Python: for tests and measurements. Other threads run meanwhile."""
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.runners.cpu.products.formats import GROUP
+from segue.runners.cpu.products.kernels import PRODUCT, TAKE_ROW
+from segue.runners.cpu.products.matrix import Matrix
+
+Floats = NDArray[np.float32]
+
+_PRODUCT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)
+_TAKE_ROW = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Rows as the products take them: see the package."""
+
+    x: Floats
+    a: NDArray[np.int8]
+    sa: Floats
+    asum: NDArray[np.int32]
+
+
+def activations(x: Floats) -> Activations:
+    rows, columns = x.shape
+    if columns % GROUP:  # only matrices of floats can take them
+        return Activations(x, np.zeros(0, np.int8), np.zeros(0, np.float32), np.zeros(0, np.int32))
+    groups = x.reshape(rows, -1, GROUP)
+    sa = (np.abs(groups).max(-1) / np.float32(127)).astype(np.float32)
+    codes = np.rint(groups / np.where(sa == 0, np.float32(1), sa)[..., None])
+    a = codes.clip(-127, 127).astype(np.int8).reshape(rows, columns)
+    return Activations(x, a, sa, a.reshape(rows, -1, 16).sum(-1, dtype=np.int32))
+
+
+def multiply(
+    matrix: Matrix, given: Activations, out: Floats, first: int = 0, last: int | None = None
+) -> None:
+    """Tiles first … last - 1 of all rows, into `out`: its rows may be longer than the outputs."""
+    call = _PRODUCT(int(matrix.descriptor[PRODUCT]))
+    call(
+        matrix.descriptor.ctypes.data, len(given.x), given.a.ctypes.data, given.sa.ctypes.data,
+        given.asum.ctypes.data, given.x.ctypes.data, out.ctypes.data, out.strides[0] // 4,
+        first, matrix.tiles if last is None else last,
+    )  # fmt: skip
+
+
+def take_row(matrix: Matrix, index: int, out: Floats) -> None:
+    call = _TAKE_ROW(int(matrix.descriptor[TAKE_ROW]))
+    call(matrix.descriptor.ctypes.data, index, out.ctypes.data)

@@ -1,0 +1,73 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from segue.errors import ModelUnavailable
+from segue.models.gguf import Tensor
+from segue.runners.cpu.products.formats import FLOATS, FORMATS
+from segue.runners.cpu.products.matrix import checked, pack
+from segue.runners.cpu.products.processor import possible, target_of
+from tests.runners.cpu.products.reference import inputs_of, multiplied, tensor
+
+TARGET = target_of(possible()[0])
+SOUND, DATA = tensor(np.random.default_rng(0), "Q4_K", 512, 40)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"type": "IQ1_S"}, "not known"),
+        ({"type": "Q5_0"}, "bytes"),
+        ({"shape": (512,)}, "a matrix was expected"),
+        ({"shape": (512, 40, 1)}, "a matrix was expected"),
+        ({"shape": (512, 0)}, "a matrix was expected"),
+        ({"shape": (512, -40)}, "a matrix was expected"),
+        ({"shape": (544, 40)}, "columns"),
+        ({"shape": (512, 41)}, "its shape needs"),
+        ({"shape": (2**40, 2**40)}, "its shape needs"),
+        ({"offset": -1}, "within the file"),
+        ({"offset": 33}, "within the file"),
+        ({"offset": 2**63 - 1}, "within the file"),
+        ({"num_bytes": 1}, "its shape needs"),
+    ],
+)
+def test_a_damaged_tensor_is_refused_before_it_is_read(
+    damage: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ModelUnavailable, match=message):
+        pack([replace(SOUND, **damage)], DATA, TARGET)  # type: ignore[arg-type]
+
+
+def test_a_file_cut_short_is_refused() -> None:
+    with pytest.raises(ModelUnavailable, match="cut off"):
+        pack([SOUND], DATA[:-1], TARGET)
+
+
+def test_types_in_one_allocation_and_unaligned_offsets() -> None:
+    rng = np.random.default_rng(1)
+    made = [tensor(rng, kind, 256, 33) for kind in [*FORMATS, *FLOATS]]
+    parts: list[np.ndarray] = [np.zeros(1, np.uint8)]
+    tensors: list[Tensor] = []
+    for own, data in made:
+        tensors.append(replace(own, offset=sum(part.size for part in parts) + own.offset))
+        parts.append(data)
+    together = pack(tensors, np.concatenate(parts), TARGET, threads=2)
+    inputs = inputs_of(rng, 2, 256)
+    for matrix, (own, data) in zip(together, made, strict=True):
+        (alone,) = pack([own], data, TARGET)
+        np.testing.assert_array_equal(multiplied(matrix, inputs)[0], multiplied(alone, inputs)[0])
+
+
+@pytest.mark.parametrize("kind", [*FORMATS, *FLOATS])
+def test_memory_stays_that_of_the_file(kind: str) -> None:
+    own, data = tensor(np.random.default_rng(2), kind, 512, 64)
+    (matrix,) = pack([own], data, TARGET)
+    assert matrix.num_bytes <= 1.04 * own.num_bytes
+
+
+def test_every_type_in_common_use_is_known() -> None:
+    names = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4"
+    for name in names.split():
+        own, data = tensor(np.random.default_rng(3), name, 256, 1)
+        assert checked(own, data.size).name == name

@@ -1,0 +1,52 @@
+import re
+
+import pytest
+
+from segue.errors import Incompatible
+from segue.runners.cpu.products import kernels, machine_code, processor
+from segue.runners.cpu.products.formats import FORMATS
+
+# What each flavour is there for, as its assembly has it.
+INSTRUCTIONS = {
+    "avx512vnni": r"vpdpbusd\s.*%zmm",
+    "avx512": r"vpmaddubsw\s.*%zmm",
+    "avxvnni": r"vpdpbusd\s.*%ymm",
+    "avx2": r"vpmaddubsw\s.*%ymm",
+    "dotprod": r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]",
+    "neon": r"smlal2?\s",
+    "generic": r".",
+}
+
+
+def test_this_machine_has_a_flavour_and_the_best_one_is_taken() -> None:
+    best, *_ = processor.possible()
+    assert processor.this_target({}).flavour is best
+    assert processor.possible()[-1].name == "generic"
+
+
+@pytest.mark.parametrize("flavour", processor.possible(), ids=lambda flavour: flavour.name)
+def test_a_flavour_can_be_forced(flavour: processor.Flavour) -> None:
+    assert processor.this_target({"SEGUE_CPU": flavour.name.upper()}).flavour is flavour
+
+
+def test_what_cannot_run_is_refused_and_what_can_is_named() -> None:
+    with pytest.raises(Incompatible, match=r"this processor can run .*generic"):
+        processor.this_target({"SEGUE_CPU": "abacus"})
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_every_flavour_compiles_to_its_instructions(name: str) -> None:
+    target = processor.target_of(processor.BY_NAME[name])
+    code = machine_code.assembly(kernels.module(FORMATS["Q4_K"], target), target)
+    assert re.search(INSTRUCTIONS[name], code)
+
+
+def test_every_flavour_is_looked_at() -> None:
+    assert set(INSTRUCTIONS) == set(processor.BY_NAME)
+
+
+def test_no_product_is_fused_or_reordered_by_the_compiler() -> None:
+    for name in processor.BY_NAME:
+        target = processor.target_of(processor.BY_NAME[name])
+        text = str(kernels.module(FORMATS["Q4_K"], target))
+        assert not re.search(r"\b(fast|reassoc|contract|nnan|nsz)\b", text)
