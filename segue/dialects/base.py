@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from segue.dialects.fields.foreign_constraints import refuse_foreign
 from segue.dialects.fields.table import Complaint, Draft, Table, complain
 from segue.dialects.rendering.tally import Tally
 from segue.errors import SegueError
@@ -137,6 +138,7 @@ class Operation:
     def parse(self, body: Any, stamp: Stamp) -> Call:
         """The call this JSON body asks for. Raises RequestError and nothing else."""
         draft = self.table.read(body, self.complaint)
+        refuse_foreign(draft, body, self.table)
         for rule in self.rules:
             rule(draft)
         return build(draft, stamp)

@@ -1,6 +1,8 @@
 """Every system's way to say what an answer must match, as rows to pick from.
 
-They share one target, so that two of them in one request exclude each other.
+They share one target, so two of them in one request exclude each other. A constraint that is sent
+must be enforced or refused, so an empty one is refused too, except where a system's clients send
+an empty text for none.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,34 +41,54 @@ class Constraining:
 def _text(kind: ConstraintKind) -> Read:
     def read(value: Any, param: str) -> Any:
         text = Text(MAX_CHARS).read(value)
-        return Constraint(kind=kind, value=text, param=param) if text else UNSET
+        if not text:
+            raise Mismatch("left out or not empty: an empty one cannot be enforced", value)
+        return Constraint(kind=kind, value=text, param=param)
 
     return read
 
 
+def _text_or_none(kind: ConstraintKind) -> Read:
+    """As `_text`, but an empty text is no constraint: llama.cpp's clients send it for none."""
+    reads = _text(kind)
+    return lambda value, param: UNSET if value == "" else reads(value, param)
+
+
 def _choice(value: Any, param: str) -> Any:
     texts = Texts(MAX_CHOICES, MAX_CHARS).read(value)
-    return Constraint(kind="choice", value=texts, param=param) if texts else UNSET
+    if not texts:
+        raise Mismatch("a list of at least one string", value)
+    return Constraint(kind="choice", value=texts, param=param)
 
 
 def _json_schema(value: Any, param: str) -> Any:
     """A schema, or its text."""
-    if type(value) is str:
-        return Constraint(kind="json_schema", value=value, param=param) if value else UNSET
-    if type(value) is not dict:
+    if type(value) is dict:
+        value = msgspec.json.encode(value).decode()
+    if type(value) is not str or not value:
         raise Mismatch("a JSON schema", value)
-    return Constraint(kind="json_schema", value=msgspec.json.encode(value).decode(), param=param)
+    return Constraint(kind="json_schema", value=value, param=param)
 
 
 def _any_json(value: Any, param: str) -> Any:
-    if type(value) is not bool:
-        raise Mismatch("true or false", value)
-    return Constraint(kind="json_object", param=param) if value else UNSET
+    if value is not True:
+        raise Mismatch("true or left out", value)
+    return Constraint(kind="json_object", param=param)
 
 
-def _structural_tag(value: Any, param: str) -> Any:
-    text = value if type(value) is str else msgspec.json.encode(value).decode()
-    return Constraint(kind="structural_tag", value=text, param=param)
+def _encoded(kind: ConstraintKind, what: str) -> Read:
+    """A constraint that is JSON itself: an object, or its text."""
+
+    def read(value: Any, param: str) -> Any:
+        text = msgspec.json.encode(value).decode() if type(value) in (dict, list) else value
+        if type(text) is not str or not text:
+            raise Mismatch(what, value)
+        return Constraint(kind=kind, value=text, param=param)
+
+    return read
+
+
+_structural_tag = _encoded("structural_tag", "a structural tag")
 
 
 # --- mistral.rs ----------------------------------------------------------------------------------
@@ -75,11 +97,7 @@ _TYPED: dict[str, Read] = {
     "regex": _text("regex"),
     "lark": _text("lark"),
     "json_schema": _json_schema,
-    "llguidance": lambda value, param: Constraint(
-        kind="llguidance",
-        value=value if type(value) is str else msgspec.json.encode(value).decode(),
-        param=param,
-    ),
+    "llguidance": _encoded("llguidance", "an llguidance grammar"),
 }
 
 
@@ -101,7 +119,8 @@ def _within(read: Read, value: Any, param: str, at: str) -> Any:
 
 
 def _text_or_typed(value: Any, param: str) -> Any:
-    return _typed(value, param) if type(value) is dict else _text("grammar")(value, param)
+    reads = _typed if type(value) is dict else _text_or_none("grammar")
+    return reads(value, param)
 
 
 # --- OpenAI's response_format --------------------------------------------------------------------
@@ -155,7 +174,7 @@ def _structured(value: Any, param: str) -> Any:
         inner = _closed(inner)
     constraint = _within(_STRUCTURED[kind], inner, param, f".{kind}")
     whitespace = "" if given.get("disable_any_whitespace") else given.get("whitespace_pattern")
-    if constraint is UNSET or whitespace is None:
+    if whitespace is None:
         return constraint
     pattern = _within(
         lambda text, _: Text(1024).read(text), whitespace, param, ".whitespace_pattern"
@@ -180,7 +199,7 @@ def _format(value: Any, param: str) -> Any:
     if value == "json":
         return Constraint(kind="json_object", param=param)
     if value == "":
-        return UNSET
+        return UNSET  # Ollama's clients send it for none
     if type(value) is not dict:
         raise Mismatch('"json" or a JSON schema', value)
     return _json_schema(value, param)
@@ -250,5 +269,5 @@ LAZY = Field(
     Only(False, "a grammar holds from the first token here"),
     "Grammars that begin to hold later are not served.",
 )
-GBNF = row("grammar", _text("gbnf"), _TEXT, "A GBNF grammar.")
+GBNF = row("grammar", _text_or_none("gbnf"), _TEXT, "A GBNF grammar; an empty text is none.")
 TYPED_GRAMMAR = row("grammar", _typed, _TYPED_SHAPE, "What the answer must match.")

@@ -136,13 +136,18 @@ every path that no other system has.
 
 In every dialect:
 
-- A field that is unknown or has no effect is named in the header `x-segue-ignored`; it is never an error.
-- `x-segue-seed` is the seed that was used. With it the same request gives the same answer.
+- A field that is unknown or has no effect is named in the header `x-segue-ignored`; it is no error, unless it is a
+  constraint.
+- `x-segue-seed` is the seed that was used. The same request with that seed gives the same answer while the server's
+  version, the model's file and the settings of its runner are the same, and `/health` says that the runner is
+  `deterministic`. Where it is not, what else the server computes at the time can change an answer.
 - `x-segue-infill` says how a gap was filled: `fim`, by the model's own tokens, or `ranked`.
 - `x-segue-infill-kept` says how much of what stands around the gap fitted into the context, in tokens kept of tokens
   given: `prefix=640/1210, suffix=128/300, extra=0/55`.
 - `x-segue-truncated` is how many tokens of the prompt were cut off, where the request allowed that.
-- A constraint that cannot be enforced is refused. Two at once are refused.
+- A constraint that cannot be enforced is refused with 400: one that is empty, one that this dialect does not know but
+  another does (`json_schema` under `/vllm`), and two at once. Only what a system's clients send for none is none:
+  `grammar: ""` of llama.cpp, `format: ""` of Ollama, `response_format: {"type": "text"}`.
 
 ## Who takes what
 """

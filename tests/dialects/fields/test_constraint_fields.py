@@ -61,8 +61,6 @@ def test_spellings(name: str, value: Any, kind: str, text: Any) -> None:
         ("grammar", ""),
         ("grammar", {"type": "none"}),
         ("response_format", {"type": "text"}),
-        ("structured_outputs", {"json_object": False}),
-        ("guided_choice", []),
         ("format", ""),
     ],
 )
@@ -92,6 +90,38 @@ def test_nothing_asked_for(name: str, value: Any) -> None:
 def test_refused(name: str, value: Any) -> None:
     with pytest.raises(Mismatch):
         read(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("json_schema", ""),
+        ("guided_json", ""),
+        ("guided_regex", ""),
+        ("guided_choice", []),
+        ("guided_grammar", ""),
+        ("grammar", {"type": "regex", "value": ""}),
+        ("grammar", {"type": "lark", "value": ""}),
+        ("grammar", {"type": "json_schema", "value": ""}),
+        ("grammar", {"type": "llguidance", "value": ""}),
+        ("response_format", {"type": "json_object", "schema": ""}),
+        ("response_format", {"type": "json_schema", "json_schema": {"schema": ""}}),
+        ("structured_outputs", {"json": ""}),
+        ("structured_outputs", {"regex": ""}),
+        ("structured_outputs", {"choice": []}),
+        ("structured_outputs", {"grammar": ""}),
+        ("structured_outputs", {"json_object": False}),
+        ("structured_outputs", {"structural_tag": ""}),
+    ],
+)
+def test_an_empty_constraint_does_not_fail_open(name: str, value: Any) -> None:
+    with pytest.raises(Mismatch):
+        read(name, value)
+
+
+def test_an_empty_grammar_of_llamacpp_is_none() -> None:
+    assert GBNF.kind.read("") is UNSET
+    assert read("grammar", "") is UNSET
 
 
 def test_options_of_structured_outputs() -> None:

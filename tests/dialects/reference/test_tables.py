@@ -6,7 +6,7 @@ from segue.dialects import DIALECTS
 from segue.dialects.base import Dialect
 from segue.dialects.llamacpp import LLAMACPP
 from segue.dialects.openai import OPENAI
-from segue.dialects.reference.tables import entries, spell, takers
+from segue.dialects.reference.tables import INTRODUCTION, entries, spell, takers
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,9 @@ def test_every_row_is_documented(dialect: Dialect) -> None:
     tables += [companion.table for companion in dialect.companions]
     for table in tables:
         assert all(entry.doc.endswith(".") and entry.type for entry in entries(table))
+
+
+def test_the_promise_about_seeds_has_its_conditions() -> None:
+    seed = INTRODUCTION.partition("`x-segue-seed`")[2].partition("\n- ")[0]
+    for condition in ("version", "file", "runner", "`deterministic`"):
+        assert condition in seed

@@ -1,0 +1,51 @@
+"""Constraints that only other dialects know: refused, since the answer would be free text otherwise."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from segue.dialects.fields.constraint_fields import CONSTRAINTS
+from segue.dialects.fields.kinds import Kind, Mismatch
+from segue.dialects.fields.table import Draft, Table
+from segue.dialects.fields.tools import ToolChoice
+from segue.errors import InvalidField
+
+
+def _constrains(kind: Kind) -> Callable[[Any], bool]:
+    """Whether a value asks for anything. {"type": "text"} does not; a malformed one does."""
+
+    def constrains(value: Any) -> bool:
+        try:
+            return kind.read(value) is not UNSET
+        except Mismatch:
+            return True
+
+    return constrains
+
+
+def _requires_call(value: Any) -> bool:
+    try:
+        return ToolChoice().read(value)[0] == "required"
+    except Mismatch:
+        return True
+
+
+# Every field by which some dialect constrains an answer, and whether a value of it does.
+_KNOWN: dict[str, Callable[[Any], bool]] = {
+    **{row.name: _constrains(row.kind) for row in CONSTRAINTS.rows},
+    "tool_choice": _requires_call,
+}
+
+
+def refuse_foreign(draft: Draft, body: Mapping[str, Any], table: Table) -> None:
+    """Raises InvalidField for a constraint among the fields that `table` does not know."""
+    own = {name for row in table.rows for name in row.spellings}
+    for name in draft.ignored:
+        if name in _KNOWN and name not in own and _KNOWN[name](body[name]):
+            raise InvalidField(f"{name} cannot be enforced here: {_instead(table)}", param=name)
+
+
+def _instead(table: Table) -> str:
+    names = [row.name for row in table.rows if row.target == "constraint"]
+    return f"use {' or '.join(names)}" if names else "this dialect has no constraints"
