@@ -64,6 +64,16 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.models",
         "segue.runners",
     ),
+    "segue.library": (
+        *_BASE,
+        "segue.config",
+        "segue.assembly",
+        "segue.engine.seam",
+        "segue.engine.process.fleet",
+        "segue.models.progress",
+        "segue.dialects",
+        "segue.library",
+    ),
     "segue.commands": (
         *_BASE,
         "segue.config",

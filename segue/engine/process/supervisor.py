@@ -39,6 +39,7 @@ from segue.engine.process.messages import (
     frame,
     reports,
 )
+from segue.engine.process.spawning import beside, start_apart
 from segue.engine.process.suspects import Suspects
 from segue.engine.seam import Loader, Sink
 from segue.errors import BY_CODE, EngineDied, EngineFault, ModelUnavailable, Unavailable
@@ -206,13 +207,13 @@ class Supervisor:
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=2**20)
         watching = asyncio.create_task(self._watch(process))
         try:
-            await asyncio.to_thread(process.start)
+            await beside(lambda: start_apart(process))
             theirs.close()
             while (report := await _read_report(reader)) is not None:
                 self._num_unanswered = 0
                 self._take(report, ready)
             if not ready.done():
-                await asyncio.to_thread(_reap, process)
+                await beside(lambda: _reap(process))
                 how = _ending(process.exitcode)
                 raise ModelUnavailable(f"loading the model {how}")
         finally:
@@ -221,7 +222,7 @@ class Supervisor:
             self._is_ready = False
             self._writer.close()
             self._bury()
-            await asyncio.to_thread(_reap, process)
+            await beside(lambda: _reap(process))
             if not self._is_closing:
                 log.error("the worker %s", _ending(process.exitcode))
 

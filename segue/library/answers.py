@@ -1,0 +1,68 @@
+"""What the library returns: plain frozen values."""
+
+import math
+from dataclasses import dataclass
+
+from segue.types import Cause, Reason, TokenScore, Usage
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One text. `tokens` are its ids; `scores` are there if logprobs were asked for."""
+
+    text: str
+    tokens: tuple[int, ...]
+    finish_reason: Reason
+    cause: Cause  # more exactly why it ended
+    scores: tuple[TokenScore, ...] = ()
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The answer to one prompt. `seed` gives it again."""
+
+    choices: tuple[Choice, ...]
+    usage: Usage
+    seed: int
+
+    @property
+    def text(self) -> str:
+        """Of the first choice."""
+        return self.choices[0].text
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return self.choices[0].tokens
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a choice as it is written."""
+
+    choice: int
+    text: str
+    tokens: tuple[int, ...]
+    scores: tuple[TokenScore, ...] = ()
+
+
+@dataclass(frozen=True)
+class Score:
+    """How likely a text is. Its first token has no score: nothing precedes it."""
+
+    tokens: tuple[TokenScore, ...]
+
+    @property
+    def logprob(self) -> float:
+        return sum(token.logprob for token in self.tokens if token.logprob is not None)
+
+    @property
+    def num_scored(self) -> int:
+        return sum(token.logprob is not None for token in self.tokens)
+
+    @property
+    def perplexity(self) -> float:
+        """Not a number where nothing was scored."""
+        return math.exp(-self.logprob / self.num_scored) if self.num_scored else math.nan

@@ -1,0 +1,73 @@
+"""One engine on an event loop of its own thread, for callers that have no loop, or another one."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncGenerator, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from segue import assembly
+from segue.config import Settings
+from segue.engine.process.fleet import Fleet
+from segue.engine.seam import Engine
+from segue.errors import BY_CODE, EngineFault, SegueError
+from segue.models.progress import silent
+from segue.types import CompletionRequest, Event, Failed
+
+T = TypeVar("T")
+_CLOSE_S = 30.0
+
+
+def raised(failed: Failed) -> SegueError:
+    leaf = BY_CODE.get(failed.code, EngineFault)
+    return leaf(failed.message, failed.param, failed.retry_after_s, failed.details)
+
+
+class EngineThread:
+    """Up once this returns. Raises what keeps the model from being loaded."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._fleet: Fleet | None = None
+        self._thread = threading.Thread(target=self._run, name="segue-engine", daemon=True)
+        self._thread.start()
+        try:
+            self.engine: Engine = self.run(self._open(settings)).result()
+        except BaseException:
+            self.close()
+            raise
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _open(self, settings: Settings) -> Engine:
+        self._fleet = assembly.build_fleet(settings, silent)
+        return await self._fleet.open(self._fleet.members[0])
+
+    def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        if not self._thread.is_alive():
+            work.close()
+            raise EngineFault("this LLM is closed")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def events(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
+        """Runs in the thread. Failed becomes its exception."""
+        async with contextlib.aclosing(self.engine.submit(request)) as events:
+            async for event in events:
+                if isinstance(event, Failed):
+                    raise raised(event)
+                yield event
+
+    def close(self) -> None:
+        """Ends the model's process. More than once is no fault."""
+        if not self._thread.is_alive():
+            return
+        if self._fleet is not None:
+            with contextlib.suppress(Exception):
+                self.run(self._fleet.close()).result(_CLOSE_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_CLOSE_S)

@@ -1,0 +1,224 @@
+"""`LLM`: a model in a worker process, asked from Python, with or without an event loop.
+
+    from segue import LLM
+
+    with LLM("model.gguf") as llm:
+        print(llm.complete("The capital of France is", max_tokens=8, temperature=0))
+
+Options have the names of the server's root dialect and are read by the same table, so a request gives here what it
+gives there, to the byte.
+"""
+
+import asyncio
+import atexit
+import itertools
+import queue
+import secrets
+import weakref
+from collections.abc import AsyncIterator, Iterator, Sequence
+from os import PathLike
+from typing import Any, Self, Unpack
+
+import msgspec
+
+from segue import config
+from segue.dialects.base import Stamp
+from segue.dialects.openai import OPENAI
+from segue.dialects.rendering.tally import Tally
+from segue.library.answers import Choice, Completion, Piece, Score
+from segue.library.engine_thread import EngineThread
+from segue.library.options import Options
+from segue.types import CompletionRequest, Delta, Done, ModelInfo, Prompt, Prompted
+
+Text = str | Sequence[int]
+"""A prompt: text, or token ids that are taken as they are."""
+
+_OPERATION = OPENAI.operations[0]
+_numbers = itertools.count()
+
+
+class LLM:
+    """A loaded model. Close it, use it in `with`, or let go of it: its process ends with it."""
+
+    def __init__(self, model: str | PathLike[str] = "default", **settings: Any) -> None:
+        """`model` as for `segue serve`; settings are its flags: threads=4, context_length=4096, runner="llama".
+
+        Raises SetupError where it cannot be loaded.
+        """
+        flags = {"models": (str(model),), **settings}
+        self._thread = EngineThread(config.load(flags))
+        self.close = weakref.finalize(self, self._thread.close)
+        # Again, and now: before multiprocessing ends the worker in its own way, which would look like a death.
+        atexit.register(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._thread.engine.info
+
+    # --- without an event loop -------------------------------------------------------------------
+
+    def complete(self, prompt: Text, **options: Unpack[Options]) -> Completion:
+        """The answer to one prompt. Raises InvalidField where an option is wrong."""
+        return self._thread.run(self._one(_request(prompt, options))).result()
+
+    def complete_batch(
+        self, prompts: Sequence[Text], **options: Unpack[Options]
+    ) -> list[Completion]:
+        """One answer a prompt, computed together; each is what the prompt gives alone."""
+        return self._thread.run(self._all(_requests(prompts, options))).result()
+
+    def stream(self, prompt: Text, **options: Unpack[Options]) -> Iterator[Piece]:
+        """The answer as it is written. Closing the iterator stops the model."""
+        pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        work = self._thread.run(self._feed(_request(prompt, options), pieces))
+        work.add_done_callback(lambda _: pieces.put(None))
+        try:
+            while (piece := pieces.get()) is not None:
+                yield piece
+            work.result()
+        finally:
+            work.cancel()
+
+    def infill(self, prefix: str, suffix: str, **options: Unpack[Options]) -> Completion:
+        """What goes between, by the model's own tokens for that or by ranking."""
+        return self._thread.run(self._one(_gap(prefix, suffix, options))).result()
+
+    def score(self, text: Text) -> Score:
+        """How likely each token of the text is after those before it."""
+        return self._thread.run(self._score(text)).result()
+
+    def score_batch(self, texts: Sequence[Text]) -> list[Score]:
+        async def scored() -> list[Score]:
+            return await asyncio.gather(*map(self._score, texts))
+
+        return self._thread.run(scored()).result()
+
+    def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
+        return self._thread.run(self._thread.engine.tokenize(text, add_special, True)).result()
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        pieces = self._thread.run(self._thread.engine.pieces(tokens)).result()
+        return b"".join(pieces).decode(errors="replace")
+
+    # --- with one --------------------------------------------------------------------------------
+
+    async def acomplete(self, prompt: Text, **options: Unpack[Options]) -> Completion:
+        """As complete; cancelling it stops the model."""
+        work = self._thread.run(self._one(_request(prompt, options)))
+        return await asyncio.wrap_future(work)
+
+    async def acomplete_batch(
+        self, prompts: Sequence[Text], **options: Unpack[Options]
+    ) -> list[Completion]:
+        work = self._thread.run(self._all(_requests(prompts, options)))
+        return await asyncio.wrap_future(work)
+
+    async def astream(self, prompt: Text, **options: Unpack[Options]) -> AsyncIterator[Piece]:
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+        relay = _Relay(loop, pieces)
+        work = self._thread.run(self._feed(_request(prompt, options), relay))
+        work.add_done_callback(lambda _: relay.put(None))
+        try:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+            await asyncio.wrap_future(work)
+        finally:
+            work.cancel()
+
+    async def ainfill(self, prefix: str, suffix: str, **options: Unpack[Options]) -> Completion:
+        work = self._thread.run(self._one(_gap(prefix, suffix, options)))
+        return await asyncio.wrap_future(work)
+
+    async def ascore(self, text: Text) -> Score:
+        return await asyncio.wrap_future(self._thread.run(self._score(text)))
+
+    # --- in the engine's thread ------------------------------------------------------------------
+
+    async def _one(self, request: CompletionRequest) -> Completion:
+        tally, seed = Tally(request), 0
+        async for event in self._thread.events(request):
+            tally.push(event)
+            if isinstance(event, Done):
+                seed = event.seed
+        return Completion(
+            choices=tuple(
+                Choice(
+                    (tally.prompts[0].text or "") * request.echo + choice.text,
+                    tuple(choice.tokens),
+                    choice.finished.reason,
+                    choice.finished.cause,
+                    tuple(choice.scores),
+                )
+                for choice in tally.choices
+            ),
+            usage=tally.usage,
+            seed=seed,
+        )
+
+    async def _all(self, requests: list[CompletionRequest]) -> list[Completion]:
+        return await asyncio.gather(*map(self._one, requests))
+
+    async def _feed(
+        self, request: CompletionRequest, pieces: "queue.SimpleQueue[Piece | None] | _Relay"
+    ) -> None:
+        async for event in self._thread.events(request):
+            if isinstance(event, Delta):
+                piece = Piece(event.choice, event.text, event.tokens, event.scores or ())
+                pieces.put(piece)
+
+    async def _score(self, text: Text) -> Score:
+        request = CompletionRequest(
+            request_id=f"llm-{next(_numbers)}",
+            model="",
+            prompts=(Prompt((text if isinstance(text, str) else tuple(text),)),),
+            max_tokens=0,
+            prompt_logprobs=0,
+        )
+        score = Score(())
+        async for event in self._thread.events(request):
+            if isinstance(event, Prompted):
+                score = Score(tuple(event.scores or ()))
+        return score
+
+
+class _Relay:
+    """Puts into a queue of another thread's loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pieces: "asyncio.Queue[Piece | None]"):
+        self._loop = loop
+        self._pieces = pieces
+
+    def put(self, piece: Piece | None) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
+
+
+# --- requests, read by the table of the root dialect ---------------------------------------------
+
+
+def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
+    wire = prompt if isinstance(prompt, str) else list(prompt)
+    body = msgspec.to_builtins({"prompt": wire, **options, **more})
+    number = f"llm-{next(_numbers)}"
+    stamp = Stamp(
+        request_id=number, public_id=number, created=0, seed=secrets.randbits(53), fingerprint=""
+    )
+    call = _OPERATION.parse(body, stamp)
+    if call.ignored:
+        raise TypeError(f"there is no option {', '.join(call.ignored)}")
+    return msgspec.structs.replace(call.request, model="")
+
+
+def _requests(prompts: Sequence[Text], options: Options) -> list[CompletionRequest]:
+    return [_request(prompt, options) for prompt in prompts]
+
+
+def _gap(prefix: str, suffix: str, options: Options) -> CompletionRequest:
+    return _request(prefix, options, suffix=suffix)

@@ -1,0 +1,172 @@
+"""The library over the fake runner: the same engine, worker and tables as the server's."""
+
+import asyncio
+import math
+import subprocess
+import sys
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from segue import LLM
+from segue.dialects.openai import OPENAI
+from segue.errors import EngineFault, InvalidField
+from segue.library.llm import Text
+from segue.library.options import Options
+from segue.runners.fake import FakeLoader
+from tests.live import Live
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def llm() -> Iterator[LLM]:
+    with LLM(runner="fake") as llm:
+        yield llm
+
+
+def test_a_completion(llm: LLM) -> None:
+    answer = llm.complete("The sea", max_tokens=8, seed=3, logprobs=2)
+    assert str(answer) == answer.text
+    assert len(answer.tokens) == len(answer.choices[0].scores) == 8
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage.prompt_tokens == 7
+    assert answer.seed == 3
+
+
+def test_it_gives_what_the_server_gives(llm: LLM) -> None:
+    with Live(FakeLoader()) as live:
+        body = {"prompt": "The sea", "max_tokens": 20, "seed": 9, "n": 3, "top_p": 0.9}
+        theirs = live.client.post("/v1/completions", json=body).json()
+    ours = llm.complete("The sea", max_tokens=20, seed=9, n=3, top_p=0.9)
+    assert [choice.text for choice in ours.choices] == [
+        choice["text"] for choice in theirs["choices"]
+    ]
+
+
+def test_a_seed_that_was_drawn_gives_the_same_again(llm: LLM) -> None:
+    first = llm.complete("x", max_tokens=12)
+    assert llm.complete("x", max_tokens=12, seed=first.seed).tokens == first.tokens
+    assert llm.complete("x", max_tokens=12).seed != first.seed
+
+
+def test_a_stream_is_the_same_answer_in_pieces(llm: LLM) -> None:
+    pieces = list(llm.stream("The sea", max_tokens=12, seed=3))
+    whole = llm.complete("The sea", max_tokens=12, seed=3)
+    assert len(pieces) > 1
+    assert "".join(piece.text for piece in pieces) == whole.text
+
+
+def test_a_stream_that_is_left_stops_the_model(llm: LLM) -> None:
+    stream = llm.stream("x", max_tokens=4000, ignore_eos=True)
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    assert llm.complete("y", max_tokens=1).tokens
+
+
+def test_a_batch_is_each_prompt_alone(llm: LLM) -> None:
+    prompts: list[Text] = ["one", "two", [104, 105]]
+    together = llm.complete_batch(prompts, max_tokens=6, seed=1)
+    assert [each.text for each in together] == [
+        llm.complete(prompt, max_tokens=6, seed=1).text for prompt in prompts
+    ]
+
+
+def test_a_gap(llm: LLM) -> None:
+    answer = llm.infill("def f(", "):\n    return 1", max_tokens=6, seed=1)
+    assert len(answer.tokens) == 6
+
+
+def test_scores(llm: LLM) -> None:
+    score = llm.score("abc")
+    assert [token.logprob is None for token in score.tokens] == [True, False, False]
+    assert score.logprob == sum(token.logprob or 0 for token in score.tokens)
+    assert score.perplexity == math.exp(-score.logprob / 2)
+    assert math.isnan(llm.score("a").perplexity)
+    assert llm.score_batch(["abc", [97, 98, 99]]) == [score, score]
+
+
+def test_constraints(llm: LLM) -> None:
+    assert llm.complete("x", guided_choice=["yes", "no"], seed=1).text in ("yes", "no")
+    number = llm.complete("x", json_schema={"type": "integer"}, max_tokens=99, seed=1).text
+    assert int(number) is not None
+
+
+def test_echo_and_tokens(llm: LLM) -> None:
+    assert llm.complete("abc", echo=True, max_tokens=1, seed=1).text.startswith("abc")
+    assert llm.detokenize(llm.tokenize("höre")) == "höre"
+    assert llm.info.runner == "fake"
+
+
+def test_with_an_event_loop(llm: LLM) -> None:
+    async def main() -> None:
+        one, several, score, gap = await asyncio.gather(
+            llm.acomplete("x", seed=1),
+            llm.acomplete_batch(["x", "y"], seed=1),
+            llm.ascore("abc"),
+            llm.ainfill("a", "b", seed=1),
+        )
+        assert one.text == several[0].text == llm.complete("x", seed=1).text
+        assert score.num_scored == 2
+        assert gap.text
+        texts = [piece.text async for piece in llm.astream("x", seed=1)]
+        assert "".join(texts) == one.text
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [({"temperature": 9}, "temperature"), ({"n": 0}, "n"), ({"stop": 3}, "stop")],
+)
+def test_a_wrong_option_is_named(llm: LLM, options: typing.Any, word: str) -> None:
+    with pytest.raises(InvalidField, match=word):
+        llm.complete("x", **options)
+
+
+def test_an_unknown_option_is_a_type_error(llm: LLM) -> None:
+    with pytest.raises(TypeError, match="temprature"):
+        llm.complete("x", temprature=1)  # type: ignore[call-arg]
+
+
+def test_every_option_is_a_field_of_the_table_under_its_first_name() -> None:
+    known = {row.name: row for row in OPENAI.operations[0].table.rows}
+    hints = typing.get_type_hints(Options)
+    assert hints.keys() <= known.keys()
+    assert all(known[name].target for name in hints)
+    sampling = {row.name for row in known.values() if row.target.startswith("sampling.")}
+    assert sampling <= hints.keys()
+
+
+def test_what_is_closed_says_so() -> None:
+    llm = LLM(runner="fake")
+    llm.close()
+    llm.close()
+    with pytest.raises(EngineFault, match="closed"):
+        llm.complete("x")
+
+
+SCRIPT = """
+from segue import LLM
+llm = LLM(runner="fake")
+print(len(llm.complete("x", max_tokens=4).tokens), llm._thread.engine._process.pid)
+"""
+
+
+def test_a_plain_script_needs_no_guard_and_leaves_no_process(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    count, pid = done.stdout.split()
+    assert count == "4"
+    assert not Path(f"/proc/{pid}").exists()
+    assert done.stderr == ""
+
+
+def test_importing_the_package_imports_little() -> None:
+    code = "import sys, segue; print(len([m for m in sys.modules if m.startswith('segue')]), 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == ["1", "False"]
