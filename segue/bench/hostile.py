@@ -113,7 +113,13 @@ def _cases() -> dict[str, dict[str, Any]]:
         "both": "start: A\nA: /(a|b)*a(a|b){20}/ & /(a|b)*b(a|b){19}/",
         "neither": "start: A\nA: /.*a.{20}/ & /.*b.{19}/ & ~/.*c.{18}/",
         "chain": "start: r0\n" + _chain(900, ": "),
+        "one long line": "start: " + "a" * 262_000,
+        "a name without a rule": "a" * 262_000,
+        "an open string": 'start: "' + '\\"' * 130_000,
+        "an open expression": "start: /" + "\\/" * 130_000,
+        "open schemas": "start: " + "%json {" * 37_000,
     }
+    llguidance = json.dumps({"grammars": [{"lark_grammar": "a" * 262_000}]})
     return {
         **{f"regex: {name}": {"guided_regex": value} for name, value in regexes.items()},
         **{f"schema: {name}": {"guided_json": value} for name, value in schemas.items()},
@@ -122,6 +128,7 @@ def _cases() -> dict[str, dict[str, Any]]:
             f"lark: {name}": {"grammar": {"type": "lark", "value": value}}
             for name, value in larks.items()
         },
+        "llguidance: a long line": {"grammar": {"type": "llguidance", "value": llguidance}},
     }
 
 

@@ -12,38 +12,47 @@ from segue.engine.constraints.grammar import GrammarError, settled
 MAX_RULES = 1000  # each may use the next, and the reader calls itself for each
 MAX_DEPTH = 500  # of a terminal, through those that it uses; what it costs grows with the square
 
+# Each takes a text of any kind in linear time: tests/test_regular_expressions.py holds them to it.
 _QUIET = re.compile(  # strings, regular expressions and comments, in which nothing is an operator
-    r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/|(?://|\#)[^\n]*'
+    r'("(?:\\.|[^"\\\n])*+(?:(")i?)?+)|(/(?:\\.|[^/\\\n])++(?:(/)[a-z]*+)?+)|(?://|\#)[^\n]*+'
 )
-_RULE = re.compile(r"^[ \t]*[!?]?_?[A-Za-z][\w-]*[^:\n]*:", re.MULTILINE)
-_TERMINAL = re.compile(r"^[ \t]*(_?[A-Z][A-Z0-9_-]*)[^:\n]*:", re.MULTILINE)
-_TERMINAL_NAME = re.compile(r"\b_?[A-Z][A-Z0-9_-]*\b")
-_NEGATION = re.compile(r"~(?!\s*\d)")  # "~ 2..3" is a repetition
-_INLINE = re.compile(r"%json\s*(?={)")
+_RULE = re.compile(r"^[ \t]*+[!?]?+(?=_?[A-Za-z])([\w-]*+)[^:\n]*+:", re.MULTILINE)
+_NAME = re.compile(r"[\w-]++")
+_NEGATION = re.compile(r"~(?!\s*+\d)")  # "~ 2..3" is a repetition
+_INLINE = re.compile(r"%json\s*+(?={)")
+_JSON_PART = re.compile(r'"(?:\\.|[^"\\])*+"?+|[{}]', re.DOTALL)
 
 
 def check(text: str, lenient: bool) -> None:
     """Raises GrammarError."""
-    outside = _QUIET.sub('""', text)
-    if len(_RULE.findall(outside)) > MAX_RULES:
+    outside = _QUIET.sub(_blank, text)
+    rules = list(_RULE.finditer(outside))
+    if len(rules) > MAX_RULES:
         raise GrammarError(f"the grammar has more than {MAX_RULES} rules")
-    _check_depth(outside)
+    _check_depth(outside, rules)
     for inline in _inline_schemas(text):
         schema.check(inline, lenient)
     if _NEGATION.search(outside):
         raise GrammarError("the operator ~ (not) is not accepted: its cost has no limit")
 
 
-def _check_depth(outside: str) -> None:
-    starts = [(found.group(1), found.end()) for found in _TERMINAL.finditer(outside)]
-    rules = [found.start() for found in _RULE.finditer(outside)] + [len(outside)]
+def _blank(found: re.Match[str]) -> str:
+    string, string_end, regex, regex_end = found.groups()
+    if (string and not string_end) or (regex and not regex_end):
+        raise GrammarError(f"{found.group()[:20]!r} is never closed on its line")
+    return '""'
+
+
+def _check_depth(outside: str, rules: list[re.Match[str]]) -> None:
     depths: dict[str, int] = {}
     own: dict[str, int] = {}
     used: dict[str, set[str]] = {}
-    for name, start in starts:
-        body = outside[start : next(end for end in rules if end >= start)]
-        own[name] = 1 + max(accumulate((c == "(") - (c == ")") for c in body), default=0)
-        used[name] = set(_TERMINAL_NAME.findall(body))
+    ends = [*(rule.start() for rule in rules), len(outside)][1:]
+    for rule, end in zip(rules, ends, strict=True):
+        name, body = rule.group(1), outside[rule.end() : end]
+        if name.isupper():  # a terminal
+            own[name] = 1 + max(accumulate((c == "(") - (c == ")") for c in body), default=0)
+            used[name] = set(_NAME.findall(body))
     for name in used:
         used[name] &= own.keys()
     for name in settled(used, lambda name, found: used[name] <= found):
@@ -53,9 +62,10 @@ def _check_depth(outside: str) -> None:
 
 
 def _inline_schemas(text: str) -> Iterator[schema.Json]:
-    for found in _INLINE.finditer(text):
-        start = found.end()
-        source = text[start : _end_of_object(text, start)]
+    end = 0
+    while (found := _INLINE.search(text, end)) is not None:
+        start, end = found.end(), _end_of_object(text, found.end())
+        source = text[start:end]
         schema.check_nesting(source)
         try:
             yield msgspec.json.decode(source)
@@ -65,7 +75,7 @@ def _inline_schemas(text: str) -> Iterator[schema.Json]:
 
 def _end_of_object(text: str, start: int) -> int:
     depth = 0
-    for found in re.compile(r'"(?:\\.|[^"\\])*"|[{}]').finditer(text, start):
+    for found in _JSON_PART.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(found.group(), 0)
         if depth == 0:
             return found.end()
