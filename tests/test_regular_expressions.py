@@ -12,8 +12,8 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from re import _constants as op  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as op
+from re import _parser as parser
 from typing import Any, NamedTuple
 
 import pytest
