@@ -45,7 +45,7 @@ class CpuRunner:
         target = target or this_target()
         kept = KeptCode(cache_dir)
         threads = min(threads or usable_cpus(), on.MAX_THREADS)
-        self._weights = Weights(path, target, threads)
+        self._weights = Weights(path, target, threads, kept)
         anatomy = self._weights.anatomy
         context = context_length or min(anatomy.train_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         self._kv = Kv(anatomy, context, kv_bytes, num_slots)

@@ -13,6 +13,7 @@ from segue.runners.cpu.anatomy import Anatomy, anatomy_of, rotations, supports, 
 from segue.runners.cpu.exact_math import cosines_and_sines
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products import matrix
+from segue.runners.cpu.products.machine_code import Kept, nothing_kept
 from segue.runners.cpu.products.matrix import Matrix
 from segue.runners.cpu.products.processor import Target
 
@@ -22,7 +23,7 @@ _DESCRIPTOR_WORDS = 16
 class Weights:
     """Addresses by name; everything they point to lives as long as this."""
 
-    def __init__(self, path: str | Path, target: Target, threads: int):
+    def __init__(self, path: str | Path, target: Target, threads: int, kept: Kept = nothing_kept):
         header = gguf.header(path)
         if obstacle := supports(header):
             raise Incompatible(f"the CPU runner cannot run {path}: {obstacle}")
@@ -30,7 +31,7 @@ class Weights:
         self._header: GgufHeader = header
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             data: NDArray[np.uint8] = np.frombuffer(view, np.uint8)
-            self._matrices = self._packed(data, target, threads)
+            self._matrices = self._packed(data, target, threads, kept)
             self._vectors = {
                 tensor.name: vector(tensor, data)
                 for tensor in header.tensors
@@ -66,6 +67,8 @@ class Weights:
         cosines, sines = cosines_and_sines(angles)
         return cosines.astype(np.float32), sines.astype(np.float32)
 
-    def _packed(self, data: NDArray[np.uint8], target: Target, threads: int) -> dict[str, Matrix]:
+    def _packed(
+        self, data: NDArray[np.uint8], target: Target, threads: int, kept: Kept
+    ) -> dict[str, Matrix]:
         tensors = [tensor for tensor in self._header.tensors if len(tensor.shape) == 2]
-        return {made.name: made for made in matrix.pack(tensors, data, target, threads)}
+        return {made.name: made for made in matrix.pack(tensors, data, target, threads, kept)}

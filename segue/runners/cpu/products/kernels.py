@@ -31,7 +31,8 @@ class Kernels:
 
 @cache
 def kernels(form: Format | FloatFormat, target: Target, kept: Kept = nothing_kept) -> Kernels:
-    found = machine_code.load(module(form, target), ["product", "take_row", "pack"], target, kept)
+    key, names = f"products-{form.name}", ["product", "take_row", "pack"]
+    found = machine_code.load(key, lambda: module(form, target), names, target, kept)
     return Kernels(**found)
 
 

@@ -51,11 +51,15 @@ def _best(threads: int, work: Callable[[int], None]) -> float:
 
 
 def _kernel(target: Target, name: str) -> Callable[..., None]:
-    module = ir.Module(f"limits.{target.flavour.name}")
-    module.triple = target.triple
     build = {"peak": _build_peak, "read": _build_read}[name]
-    build(module, Kind(target.flavour), name)
-    return _KERNEL(machine_code.load(module, [name], target)[name])
+
+    def made() -> ir.Module:
+        module = ir.Module(name)
+        module.triple = target.triple
+        build(module, Kind(target.flavour), name)
+        return module
+
+    return _KERNEL(machine_code.load(name, made, [name], target)[name])
 
 
 def _build_peak(module: ir.Module, kind: Kind, name: str) -> None:

@@ -1,10 +1,12 @@
 """LLVM IR → machine code in this process.
 
-The code is a function of the IR's text, the target and LLVM's version, so it can be kept by the hash of these.
+The code is a function of the sources, the target and LLVM's version, so it can be kept by the hash of these.
 """
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -25,19 +27,35 @@ def nothing_kept(key: str, make: Callable[[], bytes]) -> bytes:
 
 
 def load(
-    module: ir.Module, names: list[str], target: Target, kept: Kept = nothing_kept
+    key: str,
+    make: Callable[[], ir.Module],
+    names: list[str],
+    target: Target,
+    kept: Kept = nothing_kept,
 ) -> dict[str, int]:
-    """The addresses of the module's functions, compiled for the target."""
-    text = str(module)
-    said = (text, target.triple, target.cpu, target.features, llvmlite.__version__)
-    key = hashlib.sha256("\0".join(said).encode()).hexdigest()
-    code = kept(key, lambda: compile_text(text, target))
+    """The addresses of functions of the module that `make` gives, or that was kept under the key.
+
+    The key says which module it is; sources, versions and processor are added to it.
+    """
+    machine = (sources_digest(), target.triple, target.cpu, target.features)
+    whole = f"{key}-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:32]}"
+    code = kept(whole, lambda: compile_text(str(make()), target))
     empty = llvm.parse_assembly(f'target triple = "{target.triple}"')
     engine = llvm.create_mcjit_compiler(empty, _machine(target), use_lmm=_far(target))
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
     return {name: engine.get_function_address(name) for name in names}
+
+
+@cache
+def sources_digest() -> str:
+    """Of what makes the products' code."""
+    digest = hashlib.sha256(llvmlite.__version__.encode())
+    own = Path(__file__).parent
+    for path in (own.parent / "emit.py", *sorted(own.glob("*.py"))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def compile_text(text: str, target: Target) -> bytes:

@@ -6,10 +6,15 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from segue.config import user_cache_dir
 from segue.models.gguf import Tensor
+from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.products.called import Activations, activations, multiply, take_row
 from segue.runners.cpu.products.formats import FORMATS, GROUP, Format
-from segue.runners.cpu.products.matrix import Matrix
+from segue.runners.cpu.products.matrix import Matrix, pack
+from segue.runners.cpu.products.processor import Target
+
+KEPT = KeptCode(user_cache_dir())
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -21,6 +26,12 @@ def inputs_of(rng: np.random.Generator, rows: int, columns: int) -> Activations:
         given.a[0, :GROUP] = 127  # what saturates if anything does
         given.asum[0, :2] = 16 * 127
     return given
+
+
+def packed(own: Tensor, data: Bytes, target: Target, threads: int = 1) -> Matrix:
+    """With the machine code that earlier runs kept, as servers do."""
+    (matrix,) = pack([own], data, target, threads, KEPT)
+    return matrix
 
 
 def tensor(

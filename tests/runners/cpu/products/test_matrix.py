@@ -8,7 +8,7 @@ from segue.models.gguf import Tensor
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 from segue.runners.cpu.products.matrix import checked, pack
 from segue.runners.cpu.products.processor import possible, target_of
-from tests.runners.cpu.products.reference import inputs_of, multiplied, tensor
+from tests.runners.cpu.products.reference import KEPT, inputs_of, multiplied, packed, tensor
 
 TARGET = target_of(possible()[0])
 SOUND, DATA = tensor(np.random.default_rng(0), "Q4_K", 512, 40)
@@ -52,17 +52,17 @@ def test_types_in_one_allocation_and_unaligned_offsets() -> None:
     for own, data in made:
         tensors.append(replace(own, offset=sum(part.size for part in parts) + own.offset))
         parts.append(data)
-    together = pack(tensors, np.concatenate(parts), TARGET, threads=2)
+    together = pack(tensors, np.concatenate(parts), TARGET, 2, KEPT)
     inputs = inputs_of(rng, 2, 256)
     for matrix, (own, data) in zip(together, made, strict=True):
-        (alone,) = pack([own], data, TARGET)
+        alone = packed(own, data, TARGET)
         np.testing.assert_array_equal(multiplied(matrix, inputs)[0], multiplied(alone, inputs)[0])
 
 
 @pytest.mark.parametrize("kind", [*FORMATS, *FLOATS])
 def test_memory_stays_that_of_the_file(kind: str) -> None:
     own, data = tensor(np.random.default_rng(2), kind, 512, 64)
-    (matrix,) = pack([own], data, TARGET)
+    matrix = packed(own, data, TARGET)
     assert matrix.num_bytes <= 1.04 * own.num_bytes
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from segue.runners.cpu.products import processor
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
-from segue.runners.cpu.products.matrix import pack
 from tests.runners.cpu.products.reference import (
     dequantised,
     expected,
     inputs_of,
     multiplied,
+    packed,
     row_of,
     tensor,
 )
@@ -42,7 +42,7 @@ def test_bits_are_those_of_the_definition(kind: str, extreme: bool) -> None:
     inputs = inputs_of(rng, 15, own.shape[0])
     right = expected(own, data, inputs)
     for target in targets():
-        (matrix,) = pack([own], data, target, threads=2)
+        matrix = packed(own, data, target, threads=2)
         got, beside = multiplied(matrix, inputs)
         np.testing.assert_array_equal(got, right, err_msg=target.flavour.name)
         assert (beside == 7.5).all()
@@ -57,7 +57,7 @@ def test_products_are_near_those_of_the_weights(kind: str) -> None:
     if kind in FORMATS:
         taken = inputs.a.astype(np.float64) * np.repeat(inputs.sa, 32, axis=1)
     weights = dequantised(own, data).astype(np.float64)
-    got, _ = multiplied(pack([own], data, targets()[0])[0], inputs)
+    got, _ = multiplied(packed(own, data, targets()[0]), inputs)
     np.testing.assert_allclose(
         got, taken @ weights.T, atol=1e-5 * float(np.abs(taken @ weights.T).max())
     )
@@ -69,7 +69,7 @@ def test_rows_are_those_of_the_gguf_package(kind: str) -> None:
     own, data = tensor(rng, kind, columns_of(kind, 2), 37)
     weights = dequantised(own, data)
     for target in targets():
-        (matrix,) = pack([own], data, target)
+        matrix = packed(own, data, target)
         for index in (0, 15, 16, 31, 36):
             np.testing.assert_array_equal(row_of(matrix, index), weights[index])
 
@@ -91,7 +91,7 @@ def test_company_and_shares_change_nothing(
     inputs = inputs_of(rng, rows, own.shape[0])
     right = expected(own, data, inputs)
     for target in targets()[-2:]:
-        (matrix,) = pack([own], data, target)
+        matrix = packed(own, data, target)
         got, beside = multiplied(matrix, inputs, pieces)
         np.testing.assert_array_equal(got, right)
         assert (beside == 7.5).all()
