@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from segue import exact_math
 from segue.errors import InvalidField
 from segue.types import Prompt, TokenScore
 
@@ -42,13 +43,14 @@ class Scored:
 
     def as_json(self) -> dict[str, Any]:
         logprobs = self.logprobs
+        logprob = math.fsum(logprobs)
         return {
             "line": self.line,
             "num_tokens": len(self.tokens),
             "num_scored": len(logprobs),
-            "logprob": sum(logprobs),
-            "mean_logprob": sum(logprobs) / len(logprobs) if logprobs else None,
-            "perplexity": perplexity(sum(logprobs), len(logprobs)),
+            "logprob": logprob,
+            "mean_logprob": logprob / len(logprobs) if logprobs else None,
+            "perplexity": perplexity(logprob, len(logprobs)),
             "is_greedy": bool(logprobs) and all(token.rank <= 1 for token in self.tokens),
             "tokens": [token.piece.decode(errors="replace") for token in self.tokens],
             "token_ids": [token.token for token in self.tokens],
@@ -82,14 +84,14 @@ class Sum:
             return
         self.num_tokens += len(result.tokens)
         self.num_scored += len(result.logprobs)
-        self.logprob += sum(result.logprobs)
+        self.logprob += math.fsum(result.logprobs)
 
 
 def perplexity(logprob: float, num_tokens: int) -> float | None:
     if not num_tokens:
         return None
     mean = -logprob / num_tokens
-    return math.exp(mean) if mean < 700 else math.inf
+    return exact_math.exp(mean) if mean < 700 else math.inf
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Tokens with their probabilities, as llama.cpp's server lists them."""
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
+from segue import exact_math
 from segue.dialects.rendering.chat_logprobs import entry
 from segue.types import CompletionRequest, TokenScore
 
@@ -21,4 +21,4 @@ def _as_probs(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _as_prob(entry: dict[str, Any]) -> dict[str, Any]:
     logprob = entry.pop("logprob")
-    return {**entry, "prob": None if logprob is None else math.exp(logprob)}
+    return {**entry, "prob": None if logprob is None else exact_math.exp(logprob)}

@@ -84,7 +84,7 @@ class Cut:
 
     @property
     def value(self) -> float:
-        return self.logprob + sum(self.scored)
+        return self.logprob + math.fsum(self.scored)
 
 
 def find_cuts(candidate: int, drawn: Drawn, suffix: Suffix) -> list[Cut]:

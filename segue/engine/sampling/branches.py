@@ -7,8 +7,7 @@ where the model is sure of the next token they all take it and part later.
 
 from collections.abc import Collection
 
-import numpy as np
-
+from segue import exact_math
 from segue.engine.sampling.candidates import Candidates, top
 
 _PLAUSIBLE = 0.01  # of the probability
@@ -26,7 +25,7 @@ def branch_off(
     """
     weights = candidates.weights()
     best = top(candidates.logits, _MOST)
-    floor = max(_PLAUSIBLE * weights.sum(dtype=np.float64), _UNSURE if is_given else 0.0)
+    floor = max(_PLAUSIBLE * exact_math.total(weights), _UNSURE if is_given else 0.0)
     likely = best[weights[best] >= floor]
     tokens = [candidates.token(int(index)) for index in likely]
     tokens = [token for token in tokens if token not in ends] or [candidates.token(int(best[0]))]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segue import exact_math
 from segue.engine.seam import Logits
 from segue.errors import InvalidField
 
@@ -28,17 +29,18 @@ class Distribution(NamedTuple):
 
     def probabilities(self) -> NDArray[np.float64]:
         weights = self.weights.astype(np.float64)
-        return np.asarray(weights / weights.sum())
+        return np.asarray(weights / exact_math.total(weights))
 
 
 class Candidates:
     """Token ids with their logits. Starts as the whole row, which it writes to."""
 
-    __slots__ = ("_best", "_row", "ids", "logits")
+    __slots__ = ("_best", "_row", "_weights", "ids", "logits")
 
     def __init__(self, row: Logits, ids: Index | None = None) -> None:
         self._row = row
         self._best: float | None = None
+        self._weights: Weights | None = None
         self.ids = ids  # None: every token, in order
         self.logits: Logits = row if ids is None else row[ids]
 
@@ -64,21 +66,24 @@ class Candidates:
     def keep(self, index: Index) -> None:
         self.ids = index if self.ids is None else self.ids[index]
         self.logits = self.logits[index]
-        self._best = None
+        if self._weights is not None and self.logits.max(initial=-np.inf) == self._best:
+            self._weights = self._weights[index]  # the same numbers: they are relative to the best
+        else:
+            self._forget()
 
     def become(self, token: int) -> None:
         """That token alone, whether or not it was a candidate."""
         self.ids = np.array([token], np.intp)
         self.logits = np.zeros(1, np.float32)
-        self._best = None
+        self._forget()
 
     def scale(self, temperature: float) -> None:
         self.logits /= np.float32(temperature)
-        self._best = None
+        self._forget()
 
     def replace(self, logits: Logits) -> None:
         self.logits = logits
-        self._best = None
+        self._forget()
 
     def adjust(self, change: Callable[[Logits], None]) -> None:
         """Let `change` write to logits by token id: cut candidates go back to their places first."""
@@ -88,11 +93,16 @@ class Candidates:
             self._row[self.ids] = self.logits
             change(self._row)
             self.logits = self._row[self.ids]
-        self._best = None
+        self._forget()
 
     def weights(self) -> Weights:
         """Probabilities up to a factor: the likeliest weighs 1, a forbidden token 0."""
-        return np.asarray(np.exp(self.logits - np.float32(self.best)))
+        if self._weights is None:
+            self._weights = exact_math.weights(self.logits, self.best)
+        return self._weights
+
+    def _forget(self) -> None:
+        self._best = self._weights = None
 
 
 def top(values: NDArray[np.float32], count: int) -> Index:
@@ -128,7 +138,7 @@ def leading(
     """The fewest with the highest scores that together weigh `weight`, but not fewer than `at_least`."""
     for size in (*(size for size in _SIZES if size >= at_least), scores.size):
         found = top(scores, size)
-        mass = np.cumsum(weights[found], dtype=np.float64)
+        mass = exact_math.running_sums(weights[found])
         if mass[-1] >= weight or size >= scores.size:
             break
     count = int(np.searchsorted(mass, weight)) + 1
@@ -137,22 +147,21 @@ def leading(
 
 def draw(weights: Weights, point: float) -> int:
     """The index that a point in [0, 1) falls on; never one that weighs nothing."""
-    width = weights.size // _HEIGHT
-    if width < _HEIGHT:
-        return _fall(weights, point * float(weights.sum(dtype=np.float64)))[0]
-    wall = weights[: width * _HEIGHT].reshape(_HEIGHT, width)
-    rest = weights[width * _HEIGHT :]
-    columns = np.append(wall.sum(axis=0), rest.sum())
-    column, offset = _fall(columns, point * float(columns.sum(dtype=np.float64)))
-    if column == width:
-        return width * _HEIGHT + _fall(rest, offset)[0]
-    return column + width * _fall(wall[:, column], offset)[0]
+    if weights.size <= exact_math.FEW:
+        sums = exact_math.running_sums(weights)
+        return _fall(weights, sums, point * float(sums[-1]))
+    columns = exact_math.folded(weights)
+    sums = exact_math.running_sums(columns)
+    offset = point * float(sums[-1])
+    column = _fall(columns, sums, offset)
+    offset -= float(sums[column - 1] if column else 0.0)
+    own = weights[column :: columns.size]
+    return column + columns.size * _fall(own, exact_math.running_sums(own), offset)
 
 
-def _fall(weights: Weights, offset: float) -> tuple[int, float]:
-    """Where `offset` falls when the weights lie end to end, and how far into that one."""
-    mass = np.cumsum(weights, dtype=np.float64)
-    index = int(np.searchsorted(mass, offset, side="right"))
+def _fall(weights: Weights, sums: NDArray[np.float64], offset: float) -> int:
+    """Where `offset` falls when the weights lie end to end."""
+    index = int(np.searchsorted(sums, offset, side="right"))
     if index == weights.size:  # by rounding alone
         index = int(np.flatnonzero(weights)[-1])
-    return index, offset - float(mass[index - 1] if index else 0.0)
+    return index

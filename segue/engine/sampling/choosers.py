@@ -4,10 +4,12 @@ from typing import Protocol
 
 import numpy as np
 
+from segue import exact_math
 from segue.engine.sampling.candidates import Candidates, draw, top
 
 _MIROSTAT_LOOKS_AT = 100  # tokens, to estimate how fast probabilities fall with rank
 
+_LOG_2 = 0.6931471805599453
 _LARGEST_MU = 1e6  # whatever tau and eta are
 
 
@@ -44,8 +46,8 @@ class Mirostat:
             self._cut_surprising(candidates)
         weights = candidates.weights()
         index = draw(weights, point)
-        share = float(weights[index]) / float(weights.sum(dtype=np.float64))
-        error = -float(np.log2(share)) - self._tau
+        share = float(weights[index]) / exact_math.total(weights)
+        error = -exact_math.log2(share) - self._tau
         self.mu = min(max(self.mu - self._eta * error, -_LARGEST_MU), _LARGEST_MU)
         return index
 
@@ -54,21 +56,22 @@ class Mirostat:
         if falling.size < 2:
             return 1
         ranks = np.arange(1, falling.size)
-        steps = np.log((ranks + 1) / ranks)
-        exponent = float((steps * -np.diff(falling)).sum() / (steps * steps).sum())
+        steps = exact_math.logs((ranks + 1) / ranks)
+        falls = falling[:-1] - falling[1:]
+        exponent = exact_math.total(steps * falls) / exact_math.total(steps * steps)
         excess = exponent - 1
         if exponent <= 0:
             return candidates.logits.size  # all alike
         if abs(excess) < 1e-9:
-            spread = 1 / np.log(self._vocab_size)
+            spread = 1 / exact_math.log(self._vocab_size)
         else:
-            spread = excess / (1 - float(self._vocab_size) ** -excess)
-        bits = (self.mu + float(np.log2(spread))) / exponent
-        return max(int(2 ** min(bits, 30.0)), 1)
+            spread = excess / (1 - exact_math.power(self._vocab_size, -excess))
+        bits = (self.mu + exact_math.log2(spread)) / exponent
+        return max(int(exact_math.power(2.0, min(bits, 30.0))), 1)
 
     def _cut_surprising(self, candidates: Candidates) -> None:
-        total = float(candidates.weights().sum(dtype=np.float64))
-        floor = candidates.best + np.log(total) - self.mu * np.log(2)
+        total = exact_math.total(candidates.weights())
+        floor = candidates.best + exact_math.log(total) - self.mu * _LOG_2
         likely = np.flatnonzero(candidates.logits >= np.float32(floor))
         candidates.keep(likely if likely.size else top(candidates.logits, 1))
 
@@ -87,7 +90,7 @@ class AdaptiveP:
 
     def choose(self, candidates: Candidates, point: float) -> int:
         weights = candidates.weights()
-        share = weights / np.float32(weights.sum(dtype=np.float64))
+        share = weights / np.float32(exact_math.total(weights))
         aim = min(max(2 * self._target - self._sum / self._total, 0.0), 1.0)
         distance = np.abs(share - np.float32(aim)) / np.float32(0.3)
         wanted = np.float32(5.0) - 10 * distance * distance / (1 + distance)

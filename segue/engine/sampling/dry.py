@@ -4,13 +4,13 @@ For every earlier place, the length of what ends there and ends the text too is 
 makes each match one longer or ends it. A breaker ("\\n", say) is where no repetition reaches back past.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segue import exact_math
 from segue.engine.seam import Logits
 from segue.types import Sampling
 
@@ -26,7 +26,7 @@ class Dry:
         self._allowed = sampling.dry_allowed_length
         self._window = sampling.dry_window
         steep = self._base > 1.000001
-        self._longest = int(_LOG_LARGEST / math.log(self._base)) if steep else None
+        self._longest = int(_LOG_LARGEST / exact_math.log(self._base)) if steep else None
         self._tokens = np.empty(64, np.int64)  # the first `_size` of them
         self._size = 0
         self._matches: NDArray[np.int32] = np.empty(0, np.int32)  # at the places within the window
@@ -81,7 +81,7 @@ class Dry:
         over = length - self._allowed
         if self._longest is not None:
             over = min(over, self._longest)
-        return max(min(self._multiplier * self._base**over, 1e30), -1e30)
+        return max(min(self._multiplier * exact_math.power(self._base, over), 1e30), -1e30)
 
 
 class _Breaks:

@@ -3,11 +3,13 @@
 LogitBans tokens (−inf) are no candidates: they are never kept, counted or averaged over.
 """
 
+import math
 from collections.abc import Callable, Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segue import exact_math
 from segue.engine.sampling.candidates import Candidates, Weights, leading, top
 
 GREEDY_BELOW = 1e-7  # a temperature under which the likeliest token is taken
@@ -27,13 +29,13 @@ def top_k(candidates: Candidates, count: int) -> None:
 def top_p(candidates: Candidates, mass: float, min_keep: int) -> None:
     """Holtzman et al., The Curious Case of Neural Text Degeneration: the nucleus, the fewest that hold `mass`."""
     weights = candidates.weights()
-    total = float(weights.sum(dtype=np.float64))
+    total = exact_math.total(weights)
     candidates.keep(leading(weights, weights, mass * total, max(min_keep, 1)))
 
 
 def min_p(candidates: Candidates, ratio: float, min_keep: int) -> None:
     """Nguyen et al., Turning Up the Heat: those at least `ratio` times as likely as the likeliest."""
-    floor = np.float32(candidates.best + np.log(ratio))
+    floor = np.float32(candidates.best + exact_math.log(ratio))
     likely = np.flatnonzero(candidates.logits >= floor)
     candidates.keep(likely if likely.size >= min_keep else top(candidates.logits, min_keep))
 
@@ -45,7 +47,7 @@ def typical_p(candidates: Candidates, mass: float, min_keep: int) -> None:
     """
     weights = candidates.weights()
     total, entropy = _entropy(candidates, weights)
-    surprise = np.float32(np.log(total) + candidates.best) - candidates.logits
+    surprise = np.float32(exact_math.log(total) + candidates.best) - candidates.logits
     typicality = -np.abs(surprise - np.float32(entropy))
     candidates.keep(leading(typicality, weights, mass * total, max(min_keep, 1)))
 
@@ -58,14 +60,14 @@ def top_n_sigma(candidates: Candidates, count: float) -> None:
     possible = candidates.logits
     if possible.min() == -np.inf:
         possible = possible[possible > -np.inf]
-    floor = np.float32(candidates.best - count * float(possible.std(dtype=np.float64)))
+    floor = np.float32(candidates.best - count * _deviation(possible))
     candidates.keep(np.flatnonzero(candidates.logits >= floor))
 
 
 def xtc(candidates: Candidates, threshold: float, min_keep: int) -> None:
     """Exclude Top Choices (p-e-w): of all tokens likelier than `threshold` only the least likely stays."""
-    total = float(candidates.weights().sum(dtype=np.float64))
-    floor = candidates.best + np.log(threshold * total) if threshold > 0 else _LOWEST
+    total = exact_math.total(candidates.weights())
+    floor = candidates.best + exact_math.log(threshold * total) if threshold > 0 else _LOWEST
     choices = np.flatnonzero(candidates.logits >= np.float32(max(floor, _LOWEST)))
     num_possible = np.count_nonzero(candidates.logits > -np.inf)
     if choices.size < 2 or num_possible - choices.size + 1 < min_keep:
@@ -92,9 +94,10 @@ def dynamic_temperature(
     if num_possible < 2:
         return
     _, entropy = _entropy(candidates, candidates.weights())
-    unsureness = max(entropy, 0.0) / float(np.log(num_possible))
+    unsureness = max(entropy, 0.0) / exact_math.log(num_possible)
     lowest = max(middle - reach, 0.0)
-    temperature(candidates, lowest + (middle + reach - lowest) * unsureness ** max(exponent, 0.0))
+    heat = exact_math.power(unsureness, max(exponent, 0.0))
+    temperature(candidates, lowest + (middle + reach - lowest) * heat)
 
 
 def infill(
@@ -109,16 +112,16 @@ def infill(
     tokens = [candidates.token(i) for i in range(candidates.logits.size)]
     is_end = np.array([token in ends for token in tokens], bool)
     weights = candidates.weights().astype(np.float64)
-    share = weights / weights.sum()
-    ending = float(share[is_end].sum())
+    share = weights / exact_math.total(weights)
+    ending = exact_math.total(share[is_end])
     if 3 * ending * len(tokens) > 1 - ending:
         candidates.keep(np.flatnonzero(is_end))
         return
     _merge(share, [text(token) for token in tokens])
     kept = np.flatnonzero(is_end | (share >= 0.2))
-    num_texts = kept.size - int(is_end[kept].sum())
+    num_texts = kept.size - int(np.count_nonzero(is_end[kept]))
     if num_texts:
-        share[kept] /= share[kept].sum()
+        share[kept] /= exact_math.total(share[kept])
         candidates.keep(kept[is_end[kept] | (share[kept] >= 1 / (num_texts + 1))])
     elif end is not None:
         candidates.become(end)
@@ -143,5 +146,12 @@ def _merge(share: NDArray[np.float64], texts: list[bytes]) -> None:
 def _entropy(candidates: Candidates, weights: Weights) -> tuple[float, float]:
     """The sum of all weights, and the entropy in nats."""
     depth = np.maximum(candidates.logits - np.float32(candidates.best), np.float32(-100.0))
-    total = float(weights.sum(dtype=np.float64))
-    return total, float(np.log(total) - (weights * depth).sum(dtype=np.float64) / total)
+    total = exact_math.total(weights)
+    return total, exact_math.log(total) - exact_math.total(weights * depth) / total
+
+
+def _deviation(values: NDArray[np.float32]) -> float:
+    """The standard deviation of them all."""
+    wide = values.astype(np.float64)
+    wide -= exact_math.total(wide) / wide.size
+    return math.sqrt(exact_math.total(wide * wide) / wide.size)

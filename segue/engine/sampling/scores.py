@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from segue import exact_math
 from segue.engine.sampling.candidates import Distribution, top
 from segue.engine.seam import Logits
 from segue.types import Alternative, TokenScore
 
 LOWEST = -9999.0  # stands for minus infinity, which JSON cannot say
-_HEIGHT = 64  # columns of so many are added up with vector instructions
 
 Row = NDArray[np.float32]
 
@@ -96,7 +96,7 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
         np.empty((num_rows, num_top), np.int32),
         np.empty((num_rows, num_top), np.float32),
     )
-    scratch = _Scratch(width)
+    is_higher = np.empty(width, np.bool_)
     # Row by row: a row stays in the processor's cache, and sums cannot depend on batch-mates.
     for i, target in enumerate(targets):
         row = logits[i]
@@ -105,43 +105,32 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
             scores.logprobs[i] = scores.values[i] = np.nan
             scores.ranks[i] = scores.ids[i] = 0
             continue
-        norm, best = scratch.log_sum_exp(row, highest), _top(row, num_top)
+        norm = np.float32(exact_math.log_sum_exp(row, float(highest)))
+        best = _top(row, num_top)
         chosen, tops = row[target], row[best]
         scores.logprobs[i] = chosen - norm
-        scores.ranks[i] = scratch.rank(row, chosen, tops)
+        scores.ranks[i] = _rank(row, chosen, tops, is_higher)
         scores.ids[i] = best
         np.subtract(tops, norm, out=scores.values[i])
     np.maximum(scores.logprobs, LOWEST, out=scores.logprobs)
     np.maximum(scores.values, LOWEST, out=scores.values)
+    for values in (scores.logprobs, scores.values):
+        np.add(
+            values, _ZERO, out=values
+        )  # −0 becomes 0: which of the two is highest is not defined
     return scores
 
 
 _NONE = np.empty(0, np.intp)
+_ZERO = np.float32(0.0)
 
 
-class _Scratch:
-    """Room for the passes over one row, so that they stay in the processor's cache."""
-
-    def __init__(self, width: int) -> None:
-        self._weights = np.empty(width, np.float32)
-        self._is_higher = np.empty(width, np.bool_)
-        whole = width - width % _HEIGHT
-        self._columns = self._weights[:whole].reshape(_HEIGHT, -1)
-        self._rest = self._weights[whole:]
-
-    def log_sum_exp(self, row: Row, highest: np.float32) -> np.float32:
-        """Columns are added up by vector instructions in single precision, their sums in double."""
-        np.subtract(row, highest, out=self._weights)
-        np.exp(self._weights, out=self._weights)
-        total = self._columns.sum(axis=0).sum(dtype=np.float64) + self._rest.sum(dtype=np.float64)
-        return np.float32(highest + np.log(total))
-
-    def rank(self, row: Row, chosen: np.float32, tops: Row) -> int:
-        """1 is the likeliest. Whatever is likelier than one of the best is among the best itself."""
-        if tops.size and chosen >= tops[-1]:
-            return 1 + int(np.count_nonzero(tops > chosen))
-        np.greater(row, chosen, out=self._is_higher)
-        return 1 + int(np.count_nonzero(self._is_higher))
+def _rank(row: Row, chosen: np.float32, tops: Row, is_higher: NDArray[np.bool_]) -> int:
+    """1 is the likeliest. Whatever is likelier than one of the best is among the best itself."""
+    if tops.size and chosen >= tops[-1]:
+        return 1 + int(np.count_nonzero(tops > chosen))
+    np.greater(row, chosen, out=is_higher)
+    return 1 + int(np.count_nonzero(is_higher))
 
 
 def _top(row: Row, num_top: int) -> NDArray[np.intp]:
@@ -157,7 +146,8 @@ def score_drawn(drawn_from: Distribution, token: int, num_top: int) -> Scores:
     ids, weights = drawn_from
     index = token if ids is None else int(np.flatnonzero(ids == token)[0])
     best = top(weights, max(min(num_top, weights.size), 1))[:num_top]
-    logprobs = np.log(np.append(weights[best], weights[index])) - np.log(weights.sum())
+    norm = exact_math.log(exact_math.total(weights))
+    logprobs = (exact_math.logs(weights[np.append(best, index)]) - norm).astype(np.float32)
     return Scores(
         logprobs[-1:],
         np.array([1 + np.count_nonzero(weights > weights[index])], np.int32),
