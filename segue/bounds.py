@@ -10,6 +10,13 @@ MAX_URL_BYTES = 8 << 10  # as nginx; no path or query of ours comes near it
 MAX_HEAD_BYTES = 64 << 10  # large cookies of proxies fit; little is kept of a head that never ends
 MAX_HEADERS = 128  # each is an object, and every check walks over them
 HEAD_TIMEOUT_S = 30.0  # for a head to be complete: slowloris connections end
+LINGER_S = 2.0  # a refused client that is still sending gets so long to read the answer
+MAX_LINGER_BYTES = 64 << 20  # and so much to send meanwhile, which is dropped as it comes
+
+# --- bodies (server/admission/bodies.py) -----------------------------------------------------------
+
+MAX_BODIES_HELD = 16  # of the largest size at once, over all requests: 256 MB at the default
+MAX_BODIES_SHARE = 4  # of these for one key, or one address where there are no keys
 
 # --- answers (server/feed.py) ---------------------------------------------------------------------
 

@@ -198,6 +198,7 @@ class Companion:
     answer: Answer
     table: Table = NO_FIELDS  # of the body, or of the query where the method has no body
     is_native: bool = False
+    is_public: bool = False  # asked by those that have no key; its body is not read
 
 
 class Difference(NamedTuple):

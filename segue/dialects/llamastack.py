@@ -190,7 +190,7 @@ LLAMASTACK = Dialect(
         Companion("GET", "/v1/models", "The served models.", list_models),
         Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
         Companion("GET", "/v1/openai/v1/models", "The served models.", list_models, is_native=True),
-        Companion("GET", "/v1/health", "That the server runs.", health),
+        Companion("GET", "/v1/health", "That the server runs.", health, is_public=True),
         Companion("GET", "/v1/version", "The version of this server.", version),
     ),
     error=error_reply,

@@ -339,7 +339,7 @@ MISTRALRS = Dialect(
     ),
     companions=(
         Companion("GET", "/v1/models", "The served models.", models),
-        Companion("GET", "/health", "Whether the server runs.", health),
+        Companion("GET", "/health", "Whether the server runs.", health, is_public=True),
     ),
     error=error_reply,
     differences=DIFFERENCES,

@@ -19,6 +19,7 @@ from segue.errors import SegueError, UnknownPath, WrongMethod
 from segue.metrics import CONTENT_TYPE, Metrics
 from segue.server.admission.admission import Admission
 from segue.server.admission.guard import Guard
+from segue.server.admission.keys import PUBLIC_PATHS
 from segue.server.admission.limits import Limiter
 from segue.server.admission.policy import Policy
 from segue.server.endpoints import Companions, Completions
@@ -42,12 +43,12 @@ def create_app(
     metrics = Metrics()
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
-    admission = Admission(dialect_at, policy, limiter, metrics)
+    admission = Admission(dialect_at, policy, limiter, metrics, _public_paths(mounts))
     app = Starlette(
         routes=[
             *_own_pages(mounts, dialects),
             *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
-            Route("/readyz", Ready(models, limiter), methods=["GET"]),
+            Route("/readyz", Ready(models, admission), methods=["GET"]),
             *_routes(mounts, models, policy),
             # After the dialects': where one of them is at the root, its own metrics are meant.
             Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
@@ -80,6 +81,11 @@ def mounts_of(dialects: Sequence[Dialect], root: str) -> list[Mount]:
 def _ends(dialect: Dialect) -> Iterator[Operation | Companion]:
     yield from dialect.operations
     yield from dialect.companions
+
+
+def _public_paths(mounts: list[Mount]) -> frozenset[str]:
+    companions = [(prefix, end) for prefix, _, end in mounts if isinstance(end, Companion)]
+    return PUBLIC_PATHS | {prefix + end.path for prefix, end in companions if end.is_public}
 
 
 def _method(end: Operation | Companion) -> str:
@@ -142,12 +148,12 @@ def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
 class Ready:
     """Says whether a request would be let in now. Not so: wait a little, but do not restart us."""
 
-    def __init__(self, models: Models, limiter: Limiter) -> None:
+    def __init__(self, models: Models, admission: Admission) -> None:
         self._models = models
-        self._limiter = limiter
+        self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status = "full" if self._limiter.is_full else await self._model_status()
+        status = "full" if self._admission.is_full else await self._model_status()
         for message in reply_messages(Reply({"status": status}, 200 if status == "ready" else 503)):
             await send(message)
 

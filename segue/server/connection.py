@@ -1,14 +1,16 @@
 """One client's connection, with bounds on everything a client can make us keep or wait for.
 
 uvicorn's protocol puts no limit on the size of a request's head, on the time it takes to arrive, or on how long a
-reader may stand still; and it loses track of a running request when a second one is sent behind it.
+reader may stand still; it loses track of a running request when a second one is sent behind it, and the body of a
+request that asks for an upgrade; and it takes a client that has only finished sending for one that has left.
 """
 
 import asyncio
 import contextlib
 import logging
 import socket
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import httptools
 from starlette.types import Scope
@@ -18,21 +20,40 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from segue.bounds import HEAD_TIMEOUT_S, MAX_HEAD_BYTES, MAX_HEADERS, MAX_URL_BYTES
+from segue.bounds import (
+    HEAD_TIMEOUT_S,
+    LINGER_S,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    MAX_LINGER_BYTES,
+    MAX_URL_BYTES,
+)
 from segue.dialects.openai import error_reply
-from segue.errors import HeadTooLarge, MalformedHttp, RequestError, UrlTooLong
+from segue.errors import HeadTooLarge, MalformedHttp, SegueError, Unavailable, UrlTooLong
 from segue.server.admission.admission import Admission, Refusal
 from segue.server.chunk_writer import offer_chunks
 from segue.server.framing import Header, encode
+from segue.server.old_http import HTTP_1_0, without_chunks
+from segue.server.write_alarm import WriteAlarm
 
 log = logging.getLogger(__name__)
 
 DEFAULT_WRITE_TIMEOUT_S = 30.0
 
 _CLOSE: Header = (b"connection", b"close")
+_BODY_HEADERS = (b"content-length", b"transfer-encoding")
 
 # A peer that vanished without a word is found out after idle + 3 × interval seconds.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.005, 1.0  # for the reset that a probe brings from a peer that left
+
+
+class _Outlet(NamedTuple):
+    """The transport as a request's cycle uses it, with an end of our own."""
+
+    write: Callable[[bytes], None]
+    is_closing: Callable[[], bool]
+    close: Callable[[], None]
 
 
 class Connection(HttpToolsProtocol):
@@ -48,13 +69,20 @@ class Connection(HttpToolsProtocol):
         self._admission = admission
         self._write_timeout_s = write_timeout_s
         self._max_connections = max_connections
-        self._head_alarm: asyncio.TimerHandle | None = None
-        self._write_alarm: asyncio.TimerHandle | None = None
+        self._write_alarm = WriteAlarm(
+            self.loop.call_later, self._num_unread, write_timeout_s, self._drop_stalled_reader
+        )
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._num_head_bytes = 0
+        self._num_headers = 0
         self._num_framing_bytes = 0  # bytes received that are not part of a body
         self._num_body_bytes = 0
+        self._num_dropped_bytes = 0
+        self._is_head_complete = False
+        self._is_repeating = False  # the parser is given a head that we know
         self._is_deaf = False  # whatever else arrives is dropped, and the connection closes soon
-        self._wrong: RequestError | None = None
+        self._is_lingering = False
+        self._wrong: SegueError | None = None
         self._has_refused = False  # a request of what is being read now
 
     # --- the connection ---------------------------------------------------------------------------
@@ -65,43 +93,86 @@ class Connection(HttpToolsProtocol):
         if len(self.connections) > self._max_connections:
             transport.abort()
             return
-        self._head_alarm = self.loop.call_later(HEAD_TIMEOUT_S, self._give_up_on_head)
+        self._set_alarm("head", HEAD_TIMEOUT_S, self._close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_alarms()
+        for alarm in list(self._alarms):
+            self._clear_alarm(alarm)
+        self._write_alarm.stop()
         # uvicorn leaves it running where the client reset the connection, and it holds on to all of this.
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf or self.transport.is_closing():
+            self._num_dropped_bytes += len(data)
+            if self._is_lingering and self._num_dropped_bytes > MAX_LINGER_BYTES:
+                self._close()
             return
         self._num_framing_bytes += len(data)
         self._has_refused = False
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            return  # nothing here can be upgraded; the request is served as it is
+            self._parse(data)
         except httptools.HttpParserError:
             self._stumble(self._wrong or MalformedHttp("This is not an HTTP/1.1 request."))
             return
         if self._num_framing_bytes > MAX_HEAD_BYTES + self._num_body_bytes:
             self._stumble(_too_large())
 
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as pause:
+            self._ignore_upgrade()
+            if rest := data[pause.args[0] :]:
+                self._parse(rest)
+
+    def _ignore_upgrade(self) -> None:
+        """The parser takes what follows an upgrade for another protocol; here it is the request's body."""
+        lines = [b"%b: %b\r\n" % each for each in self.headers if each[0] in _BODY_HEADERS]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._is_repeating = True
+        self.parser.feed_data(b"".join((b"POST / HTTP/1.1\r\n", *lines, b"\r\n")))
+        self._is_repeating = False
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Whether to keep the connection. A client that sends no more may still wait for its answer, or have left:
+        one that left answers any byte with a reset. HTTP/1.0 has no byte to spare for that, so it counts as gone."""
+        cycle = self.cycle
+        is_waiting = cycle is not None and not (cycle.response_complete or cycle.more_body)
+        if self._is_lingering or not is_waiting or cycle.scope["http_version"] == HTTP_1_0:
+            return False
+        cycle.keep_alive = False
+        self._is_deaf = True
+        if not cycle.response_started:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        elif cycle.chunked_encoding:
+            self.transport.write(b"0")  # a leading zero of the next chunk's length
+        self._look_for_peer(_FIRST_LOOK_S)
+        return True
+
+    def _look_for_peer(self, delay_s: float) -> None:
+        sock = self.transport.get_extra_info("socket")
+        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
+            return
+        next_s = min(delay_s * 2, _LAST_LOOK_S)
+        self._set_alarm("peer", delay_s, lambda: self._look_for_peer(next_s))
+
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._write_alarm is None:
-            self._write_alarm = self.loop.call_later(self._write_timeout_s, self._drop_slow_reader)
+        self._write_alarm.start()
 
     def resume_writing(self) -> None:
-        if self._write_alarm is not None:
-            self._write_alarm.cancel()
-            self._write_alarm = None
+        self._write_alarm.stop()
         super().resume_writing()
 
     # --- what the parser tells --------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        if self._is_repeating:
+            return
         if self._has_refused or (self.cycle is not None and not self.cycle.response_complete):
             # Sent behind a request that still runs. We answer one at a time, then close: also where
             # the first was refused, or one read of a thousand requests would hold up everybody.
@@ -111,25 +182,34 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         super().on_message_begin()
         self._num_head_bytes = self._num_framing_bytes = self._num_body_bytes = 0
-        if self._head_alarm is None:
-            self._head_alarm = self.loop.call_later(HEAD_TIMEOUT_S, self._give_up_on_head)
+        self._num_headers = 0
+        self._is_head_complete = False
+        if "head" not in self._alarms:
+            self._set_alarm("head", HEAD_TIMEOUT_S, self._close)
 
     def on_url(self, url: bytes) -> None:
+        if self._is_repeating:
+            return
         super().on_url(url)
         if len(self.url) > MAX_URL_BYTES:
             raise self._stop(UrlTooLong(f"The URL must be at most {MAX_URL_BYTES} bytes."))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers come here too, after the body."""
-        super().on_header(name, value)
+        """Trailers come here too, after the body. They count, and have no effect."""
+        if self._is_repeating:
+            return
         self._num_head_bytes += len(name) + len(value) + 4
-        if self._num_head_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
+        self._num_headers += 1
+        if self._num_head_bytes > MAX_HEAD_BYTES or self._num_headers > MAX_HEADERS:
             raise self._stop(_too_large())
+        if not self._is_head_complete:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if self._head_alarm is not None:
-            self._head_alarm.cancel()
-            self._head_alarm = None
+        if self._is_repeating:
+            return
+        self._clear_alarm("head")
+        self._is_head_complete = True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -137,15 +217,23 @@ class Connection(HttpToolsProtocol):
         self._num_body_bytes += len(body)
         super().on_body(body)
 
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():  # its body has not been read yet: see _ignore_upgrade
+            super().on_message_complete()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """A crowd is refused here, at a third of the price. Whoever does not read his answers gets no more of them."""
+        outlet = _Outlet(self.transport.write, self.transport.is_closing, self._end)
+        cycle.transport = cast("asyncio.Transport", outlet)
         scope = cast("Scope", cycle.scope)
         refusal = None if self.flow.write_paused else self._admission.refusal(scope)
-        if refusal is None:
+        if refusal is not None:
+            self._refuse(cycle, refusal)
+        else:
+            if scope["http_version"] == HTTP_1_0:
+                app = without_chunks(app, cycle)
             offer_chunks(cycle)
             super()._start_asgi_task(cycle, app)
-        else:
-            self._refuse(cycle, refusal)
 
     def _refuse(self, cycle: RequestResponseCycle, refusal: Refusal) -> None:
         """The rest of the body is passed over as it comes, as it is behind every answer that was early."""
@@ -154,22 +242,30 @@ class Connection(HttpToolsProtocol):
         if is_last and _CLOSE not in headers:
             headers.append(_CLOSE)
         lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+        if cycle.scope["method"] == "HEAD":
+            body = b""
         self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
         self._has_refused = True
         cycle.response_started = cycle.response_complete = True
         cycle.keep_alive = not is_last
         if is_last:
-            self.transport.close()
+            self._end()
         self.on_response_complete()
 
     # --- endings ----------------------------------------------------------------------------------
 
-    def _stop(self, wrong: RequestError) -> RequestError:
+    def stop_reading(self) -> None:
+        """The server stops: a request whose body has not come by now is not waited for."""
+        cycle = self.cycle
+        if cycle is not None and cycle.more_body and not cycle.response_complete:
+            self._stumble(Unavailable("The server is shutting down.", retry_after_s=1.0))
+
+    def _stop(self, wrong: SegueError) -> SegueError:
         """Raised in a callback, it ends the parsing; data_received then tells the client."""
         self._wrong = wrong
         return wrong
 
-    def _stumble(self, wrong: RequestError) -> None:
+    def _stumble(self, wrong: SegueError) -> None:
         """What follows cannot be read. A running answer is finished; otherwise the client is told."""
         self._is_deaf = True
         cycle = self.cycle
@@ -182,31 +278,51 @@ class Connection(HttpToolsProtocol):
         if cycle is not None:
             cycle.disconnected = True
             cycle.message_event.set()
-        self.transport.close()
+        self._end()
 
-    def _write_error(self, wrong: RequestError) -> None:
+    def _write_error(self, wrong: SegueError) -> None:
         body = encode(error_reply(wrong).body)
         self.transport.write(
             b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
             % (STATUS_LINE[wrong.status], len(body), body)
         )
 
-    def _give_up_on_head(self) -> None:
-        self._head_alarm = None
+    def _end(self) -> None:
+        """Close behind what is written. A client that is still sending gets a moment to read it: closing
+        at once would answer its next byte with a reset, and its system would throw our answer away."""
+        cycle = self.cycle
+        if not self._is_deaf and (cycle is None or not cycle.more_body):
+            self.transport.close()
+        elif not (self._is_lingering or self.transport.is_closing()):
+            self._is_deaf = self._is_lingering = True
+            self.flow.resume_reading()
+            with contextlib.suppress(OSError, RuntimeError, NotImplementedError):
+                self.transport.write_eof()
+            self._set_alarm("linger", LINGER_S, self._close)
+
+    def _close(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
 
-    def _drop_slow_reader(self) -> None:
+    def _num_unread(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    def _drop_stalled_reader(self) -> None:
         """abort, not close: close would wait until the reader has taken what is buffered."""
-        self._write_alarm = None
-        log.info("a client stopped reading for %.0f s: dropped", self._write_timeout_s)
+        log.info("a client read nothing for %.0f s: dropped", self._write_timeout_s)
         self.transport.abort()
 
-    def _stop_alarms(self) -> None:
-        for alarm in (self._head_alarm, self._write_alarm):
-            if alarm is not None:
-                alarm.cancel()
-        self._head_alarm = self._write_alarm = None
+    def _set_alarm(self, name: str, delay_s: float, ring: Callable[[], None]) -> None:
+        def alarm() -> None:
+            self._alarms.pop(name, None)
+            ring()
+
+        self._clear_alarm(name)
+        self._alarms[name] = self.loop.call_later(delay_s, alarm)
+
+    def _clear_alarm(self, name: str) -> None:
+        if alarm := self._alarms.pop(name, None):
+            alarm.cancel()
 
 
 def _too_large() -> HeadTooLarge:

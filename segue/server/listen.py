@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -129,14 +129,20 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Beside uvicorn's own wait for open requests, which would otherwise outlast its patience.
-        stopping = asyncio.ensure_future(self._on_stop(self._drain_s))
+        stopping = asyncio.ensure_future(self._drain(self._drain_s))
         hurrying = asyncio.ensure_future(self._stop_now())
         await super().shutdown(sockets)
         await stopping
         hurrying.cancel()
 
+    async def _drain(self, seconds: float) -> None:
+        """Let what runs finish, then end what has not even been sent in full."""
+        await self._on_stop(seconds)
+        for connection in list(self.server_state.connections):
+            cast("Connection", connection).stop_reading()
+
     async def _stop_now(self) -> None:
         await self._hurry.wait()
-        await self._on_stop(0.0)
+        await self._drain(0.0)
         await asyncio.sleep(HURRY_S)
         self.force_exit = True

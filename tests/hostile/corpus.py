@@ -5,15 +5,19 @@
     raw              or the body as text: a string, or a list of [text, times]
     latin1           or as bytes, a character each
     bytes            or everything that is sent, head included, in the form of raw
+    then             what is sent behind that in a packet of its own
     path, headers    /v1/completions and none where not given
     expect           refused: 4xx · served: 200 · answered: anything below 500 · closed: 4xx or the connection's end
-    max_seconds      1 where not given
+    status           exactly this one, where it matters
+    answers          how many answers there may be, where one request could pass for two
+    max_seconds      1 where not given, ten times that on a busy machine
 
 $PORT stands for a port of this machine where somebody listens whom no request may reach.
 """
 
 import contextlib
 import json
+import re
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +25,7 @@ from typing import Any
 
 HEAD = b"POST %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: %d\r\n"
 JSON = {"content-type": "application/json"}
+_STATUS_LINE = re.compile(rb"HTTP/1\.1 [0-9]{3} ")
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,9 @@ class Case:
     raw: Any = None
     latin1: str | None = None
     bytes: Any = None
+    then: str = ""
+    status: int | None = None
+    answers: int | None = None
     path: str = "/v1/completions"
     headers: dict[str, str] = field(default_factory=dict)
     max_seconds: float = 1.0
@@ -51,8 +59,13 @@ class Case:
         lines = [f"{name}: {value}\r\n".encode() for name, value in (JSON | self.headers).items()]
         return head + b"".join(lines) + b"\r\n" + body
 
-    def accepts(self, status: int) -> bool:
-        """0 is a connection that ended without an answer."""
+    def accepts(self, received: bytes) -> bool:
+        """Nothing is a connection that ended without an answer."""
+        status = status_of(received)
+        if self.status not in (None, status):
+            return False
+        if self.answers not in (None, len(_STATUS_LINE.findall(received))):
+            return False
         return {
             "refused": 400 <= status < 500,
             "served": status == 200,
@@ -75,22 +88,37 @@ def _expanded(value: Any) -> Any:
     return value
 
 
-def send(address: tuple[str, int], request: bytes, timeout_s: float = 20.0) -> int:
-    """The status of the answer, once all of it has come; 0 where there is none."""
+def status_of(received: bytes) -> int:
+    """0 where there is no answer."""
+    return int(received.split(b" ", 2)[1]) if received.startswith(b"HTTP/1.1 ") else 0
+
+
+def send(
+    address: tuple[str, int],
+    request: bytes,
+    then: bytes = b"",
+    to_the_end: bool = False,
+    timeout_s: float = 120.0,
+) -> bytes:
+    """The answer, once all of it has come. To the end: and all that comes until we have sent our farewell."""
     received = b""
     with socket.create_connection(address, timeout=timeout_s) as client:
         with contextlib.suppress(
             ConnectionError
         ):  # refused before all was sent: there is an answer
-            client.sendall(request)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for part in filter(None, (request, then)):
+                client.sendall(part)
         try:
             while data := client.recv(1 << 16):
                 received += data
                 if _is_whole(received):
-                    break
+                    if not to_the_end:
+                        break
+                    client.shutdown(socket.SHUT_WR)
         except ConnectionError:  # what was sent and not read resets the connection
             pass
-    return int(received.split(b" ", 2)[1]) if received.startswith(b"HTTP/1.1 ") else 0
+    return received
 
 
 def _is_whole(received: bytes) -> bool:

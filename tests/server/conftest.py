@@ -20,11 +20,14 @@ class Live(Served):
         script: Script,
         dialects: Sequence[Dialect] = (OPENAI,),
         write_timeout_s: float = 30.0,
+        drain_s: float = 0.0,
         **policy: Any,
     ):
         self.models = OneModel()
         self.follow(script)
-        super().__init__(self.models, dialects, write_timeout_s=write_timeout_s, **policy)
+        super().__init__(
+            self.models, dialects, write_timeout_s=write_timeout_s, drain_s=drain_s, **policy
+        )
 
     def follow(self, script: Script) -> None:
         """A new engine with this script, as if the server had just started."""

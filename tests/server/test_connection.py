@@ -1,19 +1,24 @@
 """Raw bytes at the socket: whatever comes, the answer is a 4xx or the end, soon, and the server goes on."""
 
 import gc
+import io
 import socket
 import struct
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from http.client import HTTPResponse
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from segue.server import connection
-from segue.types import Delta, Event, Prompted
+from segue.server.admission.cors import Hosts
+from segue.server.admission.keys import Keyring, parse_key
+from segue.types import CompletionRequest, Delta, Event, Prompted
 from tests.fakes import Pause, speak
 from tests.server.conftest import Launch, Live
 
@@ -160,7 +165,6 @@ def reset(client: socket.socket) -> None:
 
 GOODBYES: dict[str, Callable[[socket.socket], None]] = {
     "fin": lambda client: client.close(),
-    "half": lambda client: client.shutdown(socket.SHUT_WR),
     "rst": reset,
 }
 
@@ -185,6 +189,48 @@ def test_a_client_that_leaves_frees_its_request(
     GOODBYES[goodbye](client)
     assert live.engine.closed.wait(5)
     client.close()
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_that_has_only_finished_sending_gets_its_answer(
+    launch: Launch, has_begun: bool, streamed: bool
+) -> None:
+    """shutdown(SHUT_WR) after the request, which is no farewell."""
+    pause = Pause()
+
+    def script(request: CompletionRequest) -> Iterator[Event | Pause | Exception]:
+        first, *rest = speak("one", " two")(request)
+        yield from ([first, pause, *rest] if has_begun else [pause, first, *rest])
+
+    live = launch(script)
+    body = b'{"prompt":"a","stream":%b}' % (b"true" if streamed else b"false")
+    with socket.create_connection((live.host, live.port), timeout=10) as client:
+        head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
+        client.sendall(head % len(body) + body)
+        assert live.engine.started.wait(10)
+        client.shutdown(socket.SHUT_WR)
+        # The connection has noticed: it makes sure that somebody is there.
+        received = client.recv(65536) if not (streamed and has_begun) else b""
+        live.release(pause)
+        answer = HTTPResponse(cast("socket.socket", Replay(received, client)))
+        answer.begin()
+        text = answer.read()
+    assert answer.status == 200
+    assert b"one" in text
+    assert text.endswith(b"[DONE]\n\n" if streamed else b"}")
+
+
+class Replay:
+    """A socket whose first bytes have been read already, as http.client wants one."""
+
+    def __init__(self, received: bytes, client: socket.socket) -> None:
+        self._received, self._client = received, client
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        while data := self._client.recv(65536):
+            self._received += data
+        return io.BytesIO(self._received)
 
 
 def test_a_reset_after_the_answer_leaves_nothing(launch: Launch) -> None:
@@ -219,6 +265,83 @@ def test_a_client_that_stops_reading_is_dropped(launch: Launch) -> None:
         assert live.engine.closed.wait(10)
         live.engine.script = speak("other")
         assert live.complete().status_code == 200
+
+
+UPGRADE = (
+    b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAAAAIAAAAB\r\n"
+)
+SMUGGLED = b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("body", [b'{"prompt":"ab"}', SMUGGLED])
+def test_an_upgrade_is_ignored_and_its_body_read(live: Live, body: bytes, is_chunked: bool) -> None:
+    """However the body comes, it is this request's body and never another request."""
+    length = b"transfer-encoding: chunked" if is_chunked else b"content-length: %d" % len(body)
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n" + UPGRADE + length + b"\r\n\r\n"
+    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if is_chunked else body
+    for cut in (0, 1, len(sent) // 2, len(sent)):
+        with socket.create_connection((live.host, live.port), timeout=10) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for part in (head + sent[:cut], sent[cut:]):
+                client.sendall(part)
+            received = client.recv(65536)
+            # The connection is in step: a second request is understood.
+            client.sendall(GET)
+            while b"alive" not in received:
+                received += client.recv(65536)
+        assert status(received) == (400 if body == SMUGGLED else 200)
+        assert received.count(b"HTTP/1.1 ") == 2
+        assert b"not_found" not in received
+
+
+def test_trailers_are_not_headers(launch: Launch) -> None:
+    """Neither a key nor a Host is taken from behind the body."""
+    live = launch(keys=Keyring([parse_key("ada:secret")]), hosts=Hosts("127.0.0.1"))
+    chunks = b"e\r\n" + b'{"prompt":"a"}' + b"\r\n0\r\n"
+    head = b"POST /v1/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n"
+    key, host = b"x-api-key: secret\r\n", b"host: localhost\r\n"
+    assert status(exchange(live, head + host + key + b"\r\n" + chunks + b"\r\n")) == 200
+    assert status(exchange(live, head + host + b"\r\n" + chunks + key + b"\r\n")) == 401
+    assert status(exchange(live, head + key + b"\r\n" + chunks + host + b"\r\n")) == 400
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_http_1_0_gets_no_chunks(live: Live, streamed: bool) -> None:
+    """Its answer ends with the connection."""
+    body = b'{"prompt":"a","stream":%b}' % (b"true" if streamed else b"false")
+    head = b"POST /v1/completions HTTP/1.0\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with socket.create_connection((live.host, live.port), timeout=10) as client:
+        client.sendall(head + body)
+        answer = client.makefile("rb").read()
+    assert status(answer) == 200
+    head, _, text = answer.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
+    assert text.startswith(b"data: {" if streamed else b"{")
+    assert text.endswith(b"data: [DONE]\n\n" if streamed else b"}")
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_refusal_can_be_read_by_a_client_that_is_still_sending(
+    launch: Launch, is_chunked: bool
+) -> None:
+    """It sends all of a large body before it reads, as most do: no reset throws the answer away."""
+    live = launch(max_body_bytes=1000)
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n"
+    if is_chunked:
+        sent = (
+            head
+            + b"transfer-encoding: chunked\r\n\r\n"
+            + (b"4000\r\n" + b" " * 16384 + b"\r\n") * 512
+        )
+    else:
+        sent = head + b"content-length: 8388608\r\n\r\n" + b" " * (8 << 20)
+    with socket.create_connection((live.host, live.port), timeout=10) as client:
+        client.sendall(sent)
+        answer = client.makefile("rb").read()
+    assert status(answer) == 413
+    assert b'"code":"body_too_large"' in answer
 
 
 PIECES = [

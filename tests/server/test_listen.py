@@ -9,7 +9,7 @@ import pytest
 from segue.errors import SetupError
 from segue.server.listen import address, bind
 from segue.types import Delta, Failed, Prompted
-from tests.fakes import Pause
+from tests.fakes import Pause, speak
 from tests.server.conftest import Live
 from tests.serving import serving
 
@@ -47,6 +47,18 @@ def test_stopping_ends_open_streams_with_an_event() -> None:
     live.stop()
     assert "shutting down" in rest[0]
     assert rest[1] == "data: [DONE]"
+
+
+def test_a_body_that_never_comes_is_not_waited_for() -> None:
+    """Once the engines are closed there is nothing to wait for; the client is told."""
+    live = Live(speak("a"), drain_s=600.0)
+    with socket.create_connection((live.host, live.port), timeout=10) as client:
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n{")
+        assert live.client.get("/livez").status_code == 200  # so the head has been read
+        live.ask_to_stop()
+        answer = client.makefile("rb").read()
+    live.stop()
+    assert answer.startswith(b"HTTP/1.1 503 ")
 
 
 def test_a_clean_stop_is_no_death() -> None:

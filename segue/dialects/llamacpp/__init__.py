@@ -83,8 +83,14 @@ LLAMACPP = Dialect(
         Companion(
             "POST", "/detokenize", "Token ids to text.", pages.detokenize, pages.DETOKENIZE_FIELDS
         ),
-        Companion("GET", "/health", "Whether completions would be answered now.", pages.health),
-        Companion("GET", "/v1/health", "The same.", pages.health),
+        Companion(
+            "GET",
+            "/health",
+            "Whether completions would be answered now.",
+            pages.health,
+            is_public=True,
+        ),
+        Companion("GET", "/v1/health", "The same.", pages.health, is_public=True),
         Companion("GET", "/v1/models", "The served models.", pages.models),
         Companion("GET", "/models", "The same.", pages.models),
         Companion("GET", "/metrics", "Figures for Prometheus.", pages.metrics),

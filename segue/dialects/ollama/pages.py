@@ -144,7 +144,7 @@ async def show_model(service: Service, values: Mapping[str, Any]) -> Reply:
 
 
 PAGES = (
-    Companion("GET", "/", "That the server runs.", running),
+    Companion("GET", "/", "That the server runs.", running, is_public=True),
     Companion(
         "GET",
         "/api/version",

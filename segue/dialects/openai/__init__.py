@@ -358,7 +358,9 @@ OPENAI = Dialect(
     companions=(
         Companion("GET", "/v1/models", "The served models.", list_models),
         Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
-        Companion("GET", "/health", "Whether completions would be answered now.", health),
+        Companion(
+            "GET", "/health", "Whether completions would be answered now.", health, is_public=True
+        ),
         Companion("GET", "/version", "The version of this server.", version),
         *TOKEN_COMPANIONS,
     ),

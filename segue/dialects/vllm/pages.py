@@ -89,9 +89,11 @@ async def version(service: Service, _: Mapping[str, Any]) -> Reply:
 PAGES = (
     *TOKENIZER,
     Companion("GET", "/v1/models", "The served models.", list_models),
-    Companion("GET", "/health", "Empty, with 503 if completions would fail.", health),
-    Companion("GET", "/ping", "The same.", health),
-    Companion("POST", "/ping", "The same.", health),
+    Companion(
+        "GET", "/health", "Empty, with 503 if completions would fail.", health, is_public=True
+    ),
+    Companion("GET", "/ping", "The same.", health, is_public=True),
+    Companion("POST", "/ping", "The same.", health, is_public=True),
     Companion("GET", "/load", "How many sequences run or wait.", load),
     Companion("GET", "/version", "The version of vLLM whose contract this is.", version),
 )

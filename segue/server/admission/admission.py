@@ -44,13 +44,24 @@ class Refusal(NamedTuple):
     body: bytes
 
 
+_STATE = "segue.incoming_request"
+
+
 class IncomingRequest:
-    """One request at the admission."""
+    """One request at the admission. `is_examined` once it may come in."""
 
     def __init__(self, scope: Scope) -> None:
+        scope[_STATE] = self
+        self.is_examined = False
         self.record = RequestRecord(scope)
         self.headers: list[Header] = [(b"x-request-id", self.record.public_id.encode()), *HYGIENE]
         self.rates: Callable[[], list[Header]] = list  # as they are when the answer begins
+
+    @staticmethod
+    def of(scope: Scope) -> "IncomingRequest":
+        """The one that the connection examined, or a new one where there is no connection of ours."""
+        incoming: IncomingRequest | None = scope.get(_STATE)
+        return incoming or IncomingRequest(scope)
 
     def carried(self, headers: list[Header]) -> list[Header]:
         """What an answer with these headers has besides."""
@@ -65,32 +76,42 @@ class Admission:
         policy: Policy,
         limiter: Limiter,
         metrics: Metrics,
+        public_paths: frozenset[str] = PUBLIC_PATHS,
     ) -> None:
         self.dialect_at = dialect_at
+        self.public_paths = public_paths
         self.policy = policy
         self.limiter = limiter
         self.bodies = Bodies(policy.max_body_bytes, policy.body_timeout_s)
         self._metrics = metrics
 
     def examine(self, scope: Scope, incoming: IncomingRequest) -> None:
-        """Raises SegueError."""
+        """Once a request. Raises SegueError."""
+        if incoming.is_examined:
+            return
         policy, record = self.policy, incoming.record
         if policy.hosts is not None:
             policy.hosts.check(scope)
         incoming.headers += policy.origins.check(scope)
-        if is_preflight(scope):
-            return
-        if policy.keys is not None and scope["path"] not in PUBLIC_PATHS:
-            record.tenant = policy.keys.check(scope)
-        if scope["method"] in METHODS_WITH_BODY:
-            incoming.rates = lambda: self.limiter.headers(record.tenant)
-            self.bodies.check(scope, self.dialect_at(scope["path"]))
-            self.limiter.check(record.tenant)
+        if not is_preflight(scope) and scope["path"] not in self.public_paths:
+            if policy.keys is not None:
+                record.tenant = policy.keys.check(scope)
+            if scope["method"] in METHODS_WITH_BODY:
+                incoming.rates = lambda: self.limiter.headers(record.tenant)
+                self.bodies.check(scope, self.dialect_at(scope["path"]))
+                self.limiter.check(record.tenant)
+        incoming.is_examined = True
+
+    @property
+    def is_full(self) -> bool:
+        return self.limiter.is_full or self.bodies.is_full
+
+    def reads_body(self, scope: Scope) -> bool:
+        """Not of public paths: whoever may not come in must not fill the memory for bodies."""
+        return scope["method"] in METHODS_WITH_BODY and scope["path"] not in self.public_paths
 
     def refusal(self, scope: Scope) -> Refusal | None:
-        """What to answer at once; None: it may come in. Only of requests that would take a place."""
-        if scope["method"] not in METHODS_WITH_BODY:
-            return None
+        """What to answer at once; None: it may come in."""
         incoming = IncomingRequest(scope)
         try:
             self.examine(scope, incoming)

@@ -1,17 +1,29 @@
 """Request bodies: JSON, not compressed, not too large, not too slow, and not too many at once."""
 
 import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from starlette.types import Message, Receive, Scope
 
+from segue.bounds import MAX_BODIES_HELD, MAX_BODIES_SHARE
 from segue.dialects.base import Dialect
-from segue.errors import BodyTooLarge, BodyTooSlow, Unavailable, UnsupportedMedia
-from segue.server.admission.request_record import header_values
+from segue.errors import BodyTooLarge, BodyTooSlow, Overloaded, Unavailable, UnsupportedMedia
+from segue.server.admission.request_record import RequestRecord, header_values
 from segue.server.feed import Disconnected
 
 DEFAULT_MAX_BODY_BYTES = 16 << 20
 DEFAULT_BODY_TIMEOUT_S = 60.0
-_MANY = 16  # bodies of the largest size that may be held at once
+
+
+@dataclass
+class _Body:
+    """One body while it is held: for whom, and how much of it has come."""
+
+    holder: str
+    size: int = 0
 
 
 class Bodies:
@@ -19,6 +31,7 @@ class Bodies:
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._num_held = 0  # bytes, over all requests
+        self._held: Counter[str] = Counter()  # the same by whose they are
 
     def check(self, scope: Scope, dialect: Dialect) -> None:
         """What the head alone tells, so that nothing need be read."""
@@ -36,10 +49,22 @@ class Bodies:
         if not is_json and (dialect.json_only or header_values(scope, b"origin")):
             raise UnsupportedMedia("The body must be sent with content-type: application/json.")
 
-    async def read(self, receive: Receive) -> bytes:
-        """The whole body. Whoever reads one gives it back with `release`."""
+    @asynccontextmanager
+    async def read(self, receive: Receive, holder: str) -> AsyncGenerator[bytes, None]:
+        """The whole body; its bytes count for `holder` until the block is left."""
+        body = _Body(holder)
+        try:
+            yield await self._receive_all(receive, body)
+        finally:
+            self._release(body)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another body of the largest size might be refused."""
+        return self._num_held > (MAX_BODIES_HELD - 1) * self._max_bytes
+
+    async def _receive_all(self, receive: Receive, body: "_Body") -> bytes:
         parts: list[bytes] = []
-        size = 0
         try:
             async with asyncio.timeout(self._timeout_s):
                 more = True
@@ -47,32 +72,39 @@ class Bodies:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Disconnected
-                    part = message.get("body", b"")
+                    parts.append(message.get("body", b""))
                     more = message.get("more_body", False)
-                    parts.append(part)
-                    size += len(part)
-                    self._hold(len(part))
-                    if size > self._max_bytes:
-                        raise self._too_large()
+                    self._hold(body, len(parts[-1]))
         except TimeoutError:
-            self.release(size)
             late = f"The body did not arrive within {self._timeout_s:g} seconds."
             raise BodyTooSlow(late) from None
-        except BaseException:
-            self.release(size)
-            raise
         return b"".join(parts)
 
-    def release(self, size: int) -> None:
-        self._num_held -= size
-
-    def _hold(self, size: int) -> None:
+    def _hold(self, body: "_Body", size: int) -> None:
+        body.size += size
         self._num_held += size
-        if self._num_held > _MANY * self._max_bytes:
+        self._held[body.holder] += size
+        if body.size > self._max_bytes:
+            raise self._too_large()
+        if self._held[body.holder] > MAX_BODIES_SHARE * self._max_bytes:
+            raise Overloaded("Too many large requests at once; wait for one.", retry_after_s=1.0)
+        if self._num_held > MAX_BODIES_HELD * self._max_bytes:
             raise Unavailable("Too many large requests at once.", retry_after_s=1.0)
+
+    def _release(self, body: "_Body") -> None:
+        self._num_held -= body.size
+        self._held[body.holder] -= body.size
+        if not self._held[body.holder]:
+            del self._held[body.holder]
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(f"The body must be at most {self._max_bytes} bytes.")
+
+
+def holder(scope: Scope, record: RequestRecord) -> str:
+    """For whom a body is held: a key, or without keys an address."""
+    client = scope.get("client")
+    return f"key {record.tenant}" if record.tenant else f"address {client[0] if client else ''}"
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -6,8 +6,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from segue.dialects.base import Dialect, Reply
 from segue.errors import EngineFault, SegueError
-from segue.server.admission.admission import METHODS_WITH_BODY, Admission, IncomingRequest
-from segue.server.admission.bodies import replayed
+from segue.server.admission.admission import Admission, IncomingRequest
+from segue.server.admission.bodies import holder, replayed
 from segue.server.admission.cors import is_preflight, preflight_headers
 from segue.server.feed import Disconnected
 from segue.server.framing import Header, error_headers, reply_messages
@@ -23,7 +23,7 @@ class Guard:
         self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        incoming = IncomingRequest(scope)
+        incoming = IncomingRequest.of(scope)
         answer = _Answer(send, incoming)
         dialect_at = self._admission.dialect_at
         try:
@@ -47,14 +47,10 @@ class Guard:
         self._admission.examine(scope, incoming)
         if is_preflight(scope):
             return await answer.send_empty(preflight_headers())
-        if scope["method"] not in METHODS_WITH_BODY:
+        if not self._admission.reads_body(scope):
             return await self._app(scope, receive, answer)
-        bodies = self._admission.bodies
-        body = await bodies.read(receive)
-        try:
+        async with self._admission.bodies.read(receive, holder(scope, incoming.record)) as body:
             await self._admit(scope, replayed(body, receive), answer, incoming, body)
-        finally:
-            bodies.release(len(body))
 
     async def _admit(
         self,

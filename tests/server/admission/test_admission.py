@@ -102,10 +102,19 @@ def test_the_answer_is_the_applications(path: str, head: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "/health"), ("GET", "/v1/models"), ("OPTIONS", "/v1/completions")]
 )
-def test_what_takes_no_place_is_not_looked_at(method: str, path: str) -> None:
+def test_what_takes_no_place_is_let_in_when_the_queue_is_full(method: str, path: str) -> None:
     app = full_app()
     app.state.admission.limiter.admit("ada")
-    assert app.state.admission.refusal(scope_of(path, [(b"x-api-key", b"wrong")], method)) is None
+    assert app.state.admission.refusal(scope_of(path, [], method)) is None
+
+
+def test_a_request_is_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the connection, and not by the guard again: what comes after the head cannot change what was found."""
+    app = full_app()
+    scope = scope_of("/openapi.json", [], "GET")
+    assert app.state.admission.refusal(scope) is None
+    monkeypatch.setattr(Keyring, "check", lambda *_: pytest.fail("examined twice"))
+    assert asyncio.run(asked(app, scope)).status == 200
 
 
 def test_who_may_come_in_is_let_in() -> None:

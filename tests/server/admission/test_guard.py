@@ -10,6 +10,8 @@ import pytest
 
 from segue.dialects.base import Companion, Reply, Service
 from segue.dialects.openai import OPENAI
+from segue.dialects.vllm import VLLM
+from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.types import Prompted
 from tests.fakes import Pause, speak
@@ -130,16 +132,60 @@ def test_rate_headers_on_answers_and_refusals(launch: Launch) -> None:
     assert served.headers["x-ratelimit-remaining-tokens"] == "996"
 
 
-def test_too_many_large_bodies_at_once_are_turned_away(launch: Launch) -> None:
-    live = launch(max_body_bytes=100)
-    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n" + b" " * 99
+def stalled(live: Live, stack: contextlib.ExitStack, path: str, key: str = "") -> None:
+    """A request all but the last byte of whose body has been sent."""
+    lines = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\nx-api-key: {key}\r\n\r\n"
+    connection = socket.create_connection((live.host, live.port), timeout=10)
+    stack.enter_context(connection).sendall(lines.encode() + b" " * 99)
+
+
+KEYS = [parse_key(f"{name}:secret-of-{name}") for name in "abcdef"]
+
+
+def test_one_keys_large_bodies_are_its_own_trouble(launch: Launch) -> None:
+    """Each key has a share of what is held for bodies; all of them together have the whole, and readiness says so."""
+    live = launch(max_body_bytes=100, keys=Keyring(KEYS))
+
+    def status(name: str) -> int:
+        live.client.headers["x-api-key"] = f"secret-of-{name}"
+        return live.complete(user="enough to be one too many").status_code
+
     with contextlib.ExitStack() as stack:
-        for _ in range(16):
-            connection = socket.create_connection((live.host, live.port), timeout=10)
-            stack.enter_context(connection).sendall(head)
-        # Once all 16 have been read, 16 bytes are left of what is held for everybody.
-        assert wait_for(lambda: live.complete(user="one too many").status_code == 503)
+        for _ in range(4):
+            stalled(live, stack, "/v1/completions", "secret-of-a")
+        assert wait_for(lambda: status("a") == 429)
+        assert status("b") == 200
+        assert live.client.get("/readyz").json() == {"status": "ready"}
+        for key in "bcd" * 4:
+            stalled(live, stack, "/v1/completions", f"secret-of-{key}")
+        assert wait_for(lambda: live.client.get("/readyz").json() == {"status": "full"})
+        assert status("e") == 503
+    assert wait_for(lambda: status("a") == 200)
+    assert wait_for(lambda: live.client.get("/readyz").status_code == 200)
+
+
+def test_without_keys_an_address_has_a_share_of_the_bodies(launch: Launch) -> None:
+    live = launch(max_body_bytes=100)
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            stalled(live, stack, "/v1/completions")
+        assert wait_for(lambda: live.complete(user="one too many").status_code == 429)
     assert wait_for(lambda: live.complete().status_code == 200)
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/health", "/vllm/ping"])
+def test_public_paths_read_no_body(launch: Launch, path: str) -> None:
+    """A stranger's bodies take nothing from those who have a key."""
+    live = launch(max_body_bytes=100, keys=Keyring(KEYS), dialects=(OPENAI, VLLM))
+    live.client.headers["x-api-key"] = "secret-of-a"
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stalled(live, stack, path)
+        assert live.complete(user="there is room for all of this").status_code == 200
+        assert live.client.get("/readyz").json() == {"status": "ready"}
+        with socket.create_connection((live.host, live.port), timeout=10) as client:
+            client.sendall(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n".encode())
+            assert int(client.recv(65536).split()[1]) in (200, 405)  # though no body has come
 
 
 def wait_for(condition: Callable[[], bool]) -> bool:

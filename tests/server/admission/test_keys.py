@@ -25,6 +25,18 @@ ADA = parse_key("ada:s3cret-of-ada")
 BOB = parse_key("bob:s3cret-of-bob")
 
 
+PUBLIC_UNDER_PREFIXES = {
+    "/openai/health",
+    "/llamacpp/health",
+    "/llamacpp/v1/health",
+    "/llamastack/v1/health",
+    "/mistralrs/health",
+    "/ollama/",
+    "/vllm/health",
+    "/vllm/ping",
+}
+
+
 def who(ring: Keyring, *headers: tuple[bytes, bytes]) -> str:
     return ring.check({"type": "http", "headers": list(headers)})
 
@@ -145,10 +157,21 @@ def test_every_route_but_the_public_ones_asks_for_a_key() -> None:
     client = TestClient(app, raise_server_exceptions=False)
     paths = [route.path for route in app.routes if isinstance(route, Route)]
     assert len(paths) > 5
+    assert app.state.admission.public_paths == PUBLIC_PATHS | PUBLIC_UNDER_PREFIXES
     for path in [*paths, "/", "/nothing", "/health/", "/%2Fhealth", "/health/../v1/models"]:
         for method in ("GET", "POST", "DELETE", "PATCH", "OPTIONS"):
             status = client.request(method, path.replace("{", "x").replace("}", "x")).status_code
-            assert (status == 401) is (path not in PUBLIC_PATHS), f"{method} {path} gave {status}"
+            is_public = path in PUBLIC_PATHS | PUBLIC_UNDER_PREFIXES
+            assert (status == 401) is not is_public, f"{method} {path} gave {status}"
+
+
+def test_health_under_a_prefix_is_public() -> None:
+    """As it is in the systems of those prefixes."""
+    models = OneModel()
+    models.load(ScriptedEngine(speak("a")))
+    app = create_app(models, DIALECTS, policy=Policy(keys=Keyring([ADA])))
+    client = TestClient(app, raise_server_exceptions=False)
+    assert {client.get(path).status_code for path in PUBLIC_UNDER_PREFIXES} == {200}
 
 
 def test_401_is_told_in_the_dialects_shape(launch: Launch) -> None:

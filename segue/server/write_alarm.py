@@ -1,0 +1,44 @@
+"""Notices a reader that takes nothing. One that reads slowly, but reads, is left alone."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+
+class _Later(Protocol):
+    def __call__(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle: ...
+
+
+class WriteAlarm:
+    """While started, calls `on_stalled` once `num_waiting` bytes have not become fewer for `patience_s`."""
+
+    def __init__(
+        self,
+        call_later: _Later,
+        num_waiting: Callable[[], int],
+        patience_s: float,
+        on_stalled: Callable[[], None],
+    ) -> None:
+        self._call_later = call_later
+        self._num_waiting = num_waiting
+        self._patience_s = patience_s
+        self._on_stalled = on_stalled
+        self._num_before = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        if self._timer is None:
+            self._num_before = self._num_waiting()
+            self._timer = self._call_later(self._patience_s, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._num_waiting() < self._num_before:
+            self.start()
+        else:
+            self._on_stalled()
