@@ -47,6 +47,9 @@ class Output(Protocol):
     @property
     def outputs(self) -> Sequence[Completion]: ...
 
+    @property
+    def finished(self) -> bool: ...
+
 
 # Why vLLM ended a text by itself, where no token says so.
 _CAUSES: dict[str, Cause] = {"length": "max_tokens", "stop": "eos"}

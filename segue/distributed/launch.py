@@ -3,12 +3,12 @@
 import dataclasses
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from segue.distributed.checkpoint import Weights, read_weights
-from segue.distributed.events import Output
+from segue.distributed.follow import Llm
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.parent_watch import tie
 from segue.engine.seam import Capabilities, Vocab
@@ -73,19 +73,6 @@ class Gauges:
             self.steps += 1
         if iteration is not None:
             self.preemptions += iteration.num_preempted_reqs
-
-
-class Llm(Protocol):
-    """What is used of vLLM's AsyncLLM."""
-
-    @property
-    def errored(self) -> bool: ...
-
-    def generate(
-        self, prompt: Any, sampling_params: Any, request_id: str
-    ) -> AsyncGenerator[Output, None]: ...
-
-    def shutdown(self, timeout: float | None = None) -> None: ...
 
 
 class Launched(NamedTuple):

@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
+from segue.distributed.events import Output
+from segue.distributed.follow import follow
 from segue.distributed.launch import Launched
 from segue.distributed.vllm_requests import VllmRequest, VllmRequests
 from segue.engine.process.mailbox import Mailbox
@@ -162,13 +164,14 @@ class VllmEngine:
         """One candidate from its first token to its last. The others of a prompt wait until it has been read."""
         if candidate.leader is not None:
             await heard[candidate.prompt_index].wait()
-        async with contextlib.aclosing(orders.generate(order, candidate)) as outputs:
-            async for output in outputs:
-                if events := order.story.take(candidate, output, time.monotonic()):
-                    box.put(events)
-                heard[candidate.prompt_index].set()
-                if candidate.cause is not None:
-                    return
+
+        def take(output: Output) -> bool:
+            if events := order.story.take(candidate, output, time.monotonic()):
+                box.put(events)
+            heard[candidate.prompt_index].set()
+            return candidate.cause is not None
+
+        await follow(orders.launched.llm, orders.ask(order, candidate), take)
 
     def _fail(self, orders: VllmRequests, box: _Open, error: Exception) -> None:
         known = orders.launched.error(error)

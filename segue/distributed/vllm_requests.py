@@ -1,9 +1,9 @@
 """A request made ready for vLLM: its job, prepared as for our own engine, and what each candidate asks for."""
 
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from segue.distributed.events import Output, RequestEvents
+from segue.distributed.events import RequestEvents
+from segue.distributed.follow import Ask
 from segue.distributed.grammars import lark
 from segue.distributed.launch import Launched
 from segue.distributed.mapping import Asked, check, parameters
@@ -48,8 +48,8 @@ class VllmRequests:
         check(request, reach)
         return VllmRequest(job, RequestEvents(job, vocab, grammar), text)
 
-    def generate(self, order: VllmRequest, candidate: Candidate) -> AsyncGenerator[Output, None]:
-        """What vLLM makes of one candidate; closing it aborts."""
+    def ask(self, order: VllmRequest, candidate: Candidate) -> Ask:
+        """What to ask vLLM for one candidate."""
         job, request, launched = order.job, order.job.request, self.launched
         asked = Asked(
             seed=job.seed,
@@ -60,10 +60,10 @@ class VllmRequests:
         )
         values = parameters(request, job.rules, asked)
         grammar = None if request.max_tokens == 0 else order.grammar
-        return launched.llm.generate(
+        return Ask(
+            f"{request.request_id}-{candidate.prompt_index}-{candidate.candidate}",
             launched.prompt(candidate.tokens, request.cache_salt),
             launched.parameters(values, grammar),
-            f"{request.request_id}-{candidate.prompt_index}-{candidate.candidate}",
         )
 
 

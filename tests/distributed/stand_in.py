@@ -1,13 +1,12 @@
 """In place of vLLM's AsyncLLM where vLLM is not installed: it draws the likeliest tokens of the fake runner."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from segue.distributed.events import Output
 from segue.distributed.launch import Gauges, Launched
 from segue.engine.seam import Span
 from segue.errors import EngineDied, EngineFault, SegueError
@@ -39,12 +38,37 @@ class Completion:
     finish_reason: str | None = None
 
 
+class Collector:
+    """As vLLM's: the last output, or those that were not taken yet in one."""
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.put: Callable[[Any], None] = self._keep
+        self._kept: Any = None
+
+    def _keep(self, output: Any) -> None:
+        assert self._kept is None
+        self._kept = output
+
+    def get_nowait(self) -> Any:
+        kept, self._kept = self._kept, None
+        if isinstance(kept, Exception):
+            raise kept
+        return kept
+
+    def close(self) -> None: ...
+
+
 @dataclass
-class StepEvents:
+class StandInOutput:
     prompt_logprobs: Flat | None
     outputs: list[Completion]
     num_cached_tokens: int | None = 0
     metrics: None = None
+
+    @property
+    def finished(self) -> bool:
+        return self.outputs[0].finish_reason is not None
 
 
 class StandIn:
@@ -54,7 +78,7 @@ class StandIn:
         self.script = script
         self.stride = stride  # tokens an output holds at the most
         self.limits = default_capabilities(context_length=context_length)
-        self.open: set[str] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self.asked: list[dict[str, Any]] = []
         self.errored = False
         self.is_shut_down = False
@@ -72,24 +96,42 @@ class StandIn:
             _error,
         )
 
-    async def generate(
-        self, prompt: Sequence[int], sampling_params: dict[str, Any], request_id: str
-    ) -> AsyncGenerator[Output, None]:
-        assert request_id not in self.open
-        self.open.add(request_id)
-        self.asked.append(sampling_params)
+    @property
+    def open(self) -> set[str]:
+        return set(self._tasks)
+
+    async def add_request(
+        self, request_id: str, prompt: Sequence[int], params: dict[str, Any]
+    ) -> "Collector":
+        assert request_id not in self._tasks
+        self.asked.append(params)
+        collector = Collector(request_id)
+        self._tasks[request_id] = asyncio.create_task(self._run(collector, list(prompt), params))
+        await asyncio.sleep(0)  # as vLLM, which may have outputs before this returns
+        return collector
+
+    async def _run(self, collector: "Collector", tokens: list[int], params: dict[str, Any]) -> None:
         try:
-            async for told in self._generate(list(prompt), sampling_params):
-                yield told
-        finally:
-            self.open.discard(request_id)
+            async for output in self._generate(tokens, params):
+                if output.finished:
+                    self._tasks.pop(collector.request_id, None)
+                collector.put(output)
+        except Exception as error:
+            self._tasks.pop(collector.request_id, None)
+            collector.put(error)
+
+    async def abort(self, request_id: str, internal: bool = False) -> None:
+        assert internal
+        task = self._tasks.pop(request_id, None)
+        if task is not None:
+            task.cancel()
 
     def shutdown(self, timeout: float | None = None) -> None:
         self.is_shut_down = True
 
     async def _generate(
         self, tokens: list[int], params: dict[str, Any]
-    ) -> AsyncGenerator[StepEvents, None]:
+    ) -> AsyncGenerator[StandInOutput, None]:
         runner = FakeRunner(self.limits, self.script)
         rows = _logprobs(runner.decode([Span(0, tokens, 0, len(tokens))]))
         scored = _prompt(rows, tokens, params["prompt_logprobs"])
@@ -111,7 +153,7 @@ class StandIn:
                     completion.finish_reason = "length"
                 tokens.append(token)
                 rows = _logprobs(runner.decode([Span(0, [token], len(tokens) - 1, 1)]))
-            yield StepEvents(scored, [completion])
+            yield StandInOutput(scored, [completion])
             scored = None
 
     def _draw(self, row: Any, params: dict[str, Any]) -> int:

@@ -1,0 +1,77 @@
+"""One request of vLLM's, followed without a task switch per token.
+
+vLLM's own `generate` wakes a coroutine for every output of every request. Its output handler, which reads a whole step
+at once, puts each output into a collector first: `take` stands in for that collector's queue, so all the outputs of a
+step are handled in one pass where they arrive.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from segue.distributed.events import Output
+
+
+class Collector(Protocol):
+    """What is used of vLLM's RequestOutputCollector."""
+
+    request_id: str
+    put: Callable[[Any], None]
+
+    def get_nowait(self) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+class Llm(Protocol):
+    """What is used of vLLM's AsyncLLM."""
+
+    @property
+    def errored(self) -> bool: ...
+
+    async def add_request(self, request_id: str, prompt: Any, params: Any) -> Any: ...
+
+    async def abort(self, request_id: str, internal: bool = False) -> None: ...
+
+    def shutdown(self, timeout: float | None = None) -> None: ...
+
+
+class Ask:
+    """What vLLM is asked for."""
+
+    def __init__(self, request_id: str, prompt: Any, parameters: Any) -> None:
+        self.request_id = request_id
+        self.prompt = prompt
+        self.parameters = parameters
+
+
+async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
+    """Hand each output to `take` until it says that it has enough, or vLLM is done. Raises what either raises.
+
+    However it ends, cancelled too, vLLM does nothing more for this request.
+    """
+    collector: Collector = await llm.add_request(ask.request_id, ask.prompt, ask.parameters)
+    is_done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def put(output: Any) -> None:
+        if is_done.done():
+            return
+        try:
+            if isinstance(output, Exception):
+                raise output
+            if take(output) or output.finished:
+                is_done.set_result(output.finished)
+        except Exception as error:
+            is_done.set_exception(error)
+
+    has_ended = False
+    try:
+        early = collector.get_nowait()  # what came before the hook was there
+        collector.put = put
+        if early is not None:
+            put(early)
+        has_ended = await is_done
+    finally:
+        if not has_ended and not llm.errored:
+            await llm.abort(collector.request_id, internal=True)
+        collector.close()
