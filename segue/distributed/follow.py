@@ -6,6 +6,7 @@ step are handled in one pass where they arrive.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -50,7 +51,7 @@ async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
 
     However it ends, cancelled too, vLLM does nothing more for this request.
     """
-    collector: Collector = await llm.add_request(ask.request_id, ask.prompt, ask.parameters)
+    collector = await _added(llm, ask)
     is_done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def put(output: Any) -> None:
@@ -75,3 +76,15 @@ async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
         if not has_ended and not llm.errored:
             await llm.abort(collector.request_id, internal=True)
         collector.close()
+
+
+async def _added(llm: Llm, ask: Ask) -> Collector:
+    """Cancelled while vLLM takes it in, the request must still be found and aborted."""
+    adding = asyncio.ensure_future(llm.add_request(ask.request_id, ask.prompt, ask.parameters))
+    try:
+        collector: Collector = await asyncio.shield(adding)
+    except asyncio.CancelledError:
+        with contextlib.suppress(Exception):
+            await llm.abort((await adding).request_id, internal=True)
+        raise
+    return collector
