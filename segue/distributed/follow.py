@@ -67,9 +67,8 @@ async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
 
     has_ended = False
     try:
-        early = collector.get_nowait()  # what came before the hook was there
         collector.put = put
-        if early is not None:
+        while (early := collector.get_nowait()) is not None:  # what came before the hook was there
             put(early)
         has_ended = await is_done
     finally:

@@ -39,19 +39,18 @@ class Completion:
 
 
 class Collector:
-    """As vLLM's: the last output, or those that were not taken yet in one."""
+    """As vLLM's, but that outputs which nobody has taken yet are not merged."""
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.put: Callable[[Any], None] = self._keep
-        self._kept: Any = None
+        self._outputs: list[Any] = []
 
     def _keep(self, output: Any) -> None:
-        assert self._kept is None
-        self._kept = output
+        self._outputs.append(output)
 
     def get_nowait(self) -> Any:
-        kept, self._kept = self._kept, None
+        kept = self._outputs.pop(0) if self._outputs else None
         if isinstance(kept, Exception):
             raise kept
         return kept
