@@ -124,12 +124,16 @@ class FakeRunner:
         source = self._slots[src]
         if length > len(source.tokens):
             raise RuntimeError(f"fake runner: slot {src} holds {len(source.tokens)} tokens")
+        if not self._capabilities.can_trim and length != len(source.tokens):
+            raise RuntimeError("fake runner: only whole slots can be forked")
         copy = _Slot(source.tokens[:length], source.states[:length], source.cells[:length])
         for cell in copy.cells:
             self._references[cell] += 1
         self._slots[dst] = copy
 
     def trim(self, slot: int, length: int) -> None:
+        if not self._capabilities.can_trim and length:
+            raise RuntimeError("fake runner: slots cannot be trimmed")
         held = self._slots[slot]
         for cell in held.cells[length:]:
             self._drop_cell(cell)

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import defaultdict
+from dataclasses import replace
 
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.prepare import prepare
@@ -72,9 +73,12 @@ class Bench:
         runner: Runner | None = None,
         vocab: Vocab | None = None,
         chunk_rows: int = 64,
+        can_trim: bool = True,
         **limits: int,
     ) -> None:
-        self.runner = runner or FakeRunner(default_capabilities(**limits))
+        self.runner = runner or FakeRunner(
+            replace(default_capabilities(**limits), can_trim=can_trim)
+        )
         self.vocab = vocab or FakeVocab()
         ticks = itertools.count()
         self.scheduler = Scheduler(self.runner, self.vocab, chunk_rows, lambda: float(next(ticks)))

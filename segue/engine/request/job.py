@@ -134,6 +134,7 @@ class Job:
                     Guide(self._grammar) if self._grammar else None,
                 )
             )
+        made[0].num_followers = len(made) - 1
         return made
 
     def _num_wanted(self, index: int, num_prompt: int) -> int:

@@ -52,6 +52,7 @@ class Sequence:
         self.scores: Scores | None = None if num_top is None else empty(num_top)
         self.watched = watched  # tokens whose chances to be the next one are noted at every place
         self.chances: list[list[float]] = []
+        self.num_followers = 0  # candidates that share its prompt
         self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
         self.drafter = Drafter()
         self.slot: int | None = None
@@ -112,8 +113,9 @@ class Sequence:
         )
 
     @property
-    def is_waiting_for_leader(self) -> bool:
-        return self.leader is not None and not self.leader.has_read_prompt
+    def is_at_fork(self) -> bool:
+        """Whether its slot holds all that its followers share: each computes the last prompt token itself."""
+        return self.slot is not None and self.computed == self.num_prompt - 1
 
     @property
     def prompt_s(self) -> float:

@@ -78,6 +78,8 @@ class Committer:
             if sequence.leader is None:
                 self._counts.prompt_tokens += sequence.num_prompt
                 events += job.prompted(sequence, now)
+        else:
+            self._memory.outgrow(sequence)
         if sequence.max_tokens > 0:
             events += self._generate(job, sequence, span, rows, now)
         else:

@@ -89,6 +89,11 @@ class Memory:
         if sequence.scores is not None and sequence.score_from == 1:
             self._cache.keep_scores(slot, sequence.scores)
 
+    def outgrow(self, sequence: Sequence) -> None:
+        """It goes on to draw tokens. A slot that cannot be trimmed is then no prefix for others any more."""
+        if sequence.slot is not None and not self._limits.can_trim:
+            self._cache.remove(sequence.slot)
+
     def retire(self, sequence: Sequence, keep: bool = True) -> None:
         """It runs no more: its slot becomes a cached prefix, or free."""
         slot, sequence.slot = sequence.slot, None

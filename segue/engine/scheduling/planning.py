@@ -96,6 +96,8 @@ class Planner:
             self._chunk_rows - batch.num_prompt_rows, self._limits.max_rows - batch.num_rows
         )
         count = min(sequence.num_pending, budget)
+        if self._stops_at_fork(sequence) and count == sequence.num_pending > 1:
+            count -= 1
         while count > 0 and sequence.slot is not None:
             if self._memory.make_room(batch.num_cells + self._cells(sequence, count)):
                 batch.num_prompt_rows += count
@@ -106,6 +108,11 @@ class Planner:
             if self._running[-1] is sequence and batch.spans:
                 return  # others go on; it waits a step for cells
             self._preempt_youngest(batch)
+
+    def _stops_at_fork(self, sequence: Sequence) -> bool:
+        """Slots that can only be forked whole are, for the other candidates, before the last prompt token."""
+        is_shared = sequence.num_followers > 0 and sequence.salt is not None
+        return is_shared and not sequence.has_read_prompt and not self._limits.can_trim
 
     def _num_logits(self, sequence: Sequence, count: int) -> int:
         if sequence.is_scoring:
@@ -142,7 +149,7 @@ class Planner:
         while self._waiting and looked_at < _MAX_LOOKAHEAD and self._has_budget(batch):
             looked_at += 1
             sequence = self._waiting.popleft()
-            if sequence.is_waiting_for_leader:
+            if self._waits_for_leader(batch, sequence):
                 passed.append(sequence)
                 continue
             match = self._memory.match(sequence)
@@ -157,6 +164,14 @@ class Planner:
             self._note_start(sequence)
             self._prompt_chunk(batch, sequence)
         self._waiting.extendleft(reversed(passed))
+
+    def _waits_for_leader(self, batch: Batch, sequence: Sequence) -> bool:
+        """Until its prompt is computed, or can be forked: in the step that reads its last token."""
+        leader = sequence.leader
+        if leader is None or leader.has_read_prompt:
+            return False
+        is_forkable = self._stops_at_fork(leader) and leader.is_at_fork
+        return not (is_forkable and leader in batch.sequences)
 
     def _note_start(self, sequence: Sequence) -> None:
         if not sequence.has_read_prompt and sequence.leader is None:

@@ -86,11 +86,13 @@ class PrefixCache:
 
     def _usable(self, slot: int, length: int, num_top: int | None, whole: bool) -> Match | None:
         entry = self._entries[slot]
-        if whole and entry.length > length:
+        if whole and entry.length != length:
             return None
         if num_top is None:
             return Match(slot, length)
         if entry.scores is None or entry.scores.num_top < num_top:
+            return None
+        if whole and len(entry.scores) + 1 < length:
             return None
         length = min(length, len(entry.scores) + 1)
         return Match(slot, length, entry.scores.first(length - 1).narrowed(num_top))

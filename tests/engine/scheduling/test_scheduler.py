@@ -192,10 +192,11 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     )
 
 
+@pytest.mark.parametrize("can_trim", [True, False])
 @settings(max_examples=60, deadline=None)
-@given(st.lists(requests(), min_size=1, max_size=5), st.data())
+@given(asked=st.lists(requests(), min_size=1, max_size=5), data=st.data())
 def test_same_request_same_answer_under_any_load(
-    asked: list[CompletionRequest], data: st.DataObject
+    asked: list[CompletionRequest], data: st.DataObject, can_trim: bool
 ) -> None:
     """Tiny memory forces eviction and preemption; arrivals and cancels are random; all must finish alike."""
     alone = {r.request_id: Bench(context_length=100).run(r)[0].essence for r in asked}
@@ -205,6 +206,7 @@ def test_same_request_same_answer_under_any_load(
         num_cells=data.draw(st.integers(110, 300)),
         context_length=100,
         free_rows=data.draw(st.sampled_from([1, 8])),
+        can_trim=can_trim,
     )
     cancelled = set()
     for request in asked:
@@ -221,6 +223,24 @@ def test_same_request_same_answer_under_any_load(
     for request in asked:
         if request.request_id not in cancelled:
             assert crowd.stories[request.request_id].essence == alone[request.request_id]
+
+
+def test_a_slot_that_cannot_be_trimmed_is_no_prefix_once_it_has_grown() -> None:
+    """Recurrent models: a prompt that extends a running one, which has drawn tokens since."""
+    bench = Bench(can_trim=False)
+    bench.submit(ask("hello", max_tokens=20))
+    for _ in range(4):
+        bench.step()
+    [longer] = bench.run(ask("hello there", max_tokens=4))
+    assert longer.essence == Bench().run(ask("hello there", max_tokens=4))[0].essence
+
+
+def test_candidates_share_a_prompt_that_cannot_be_trimmed() -> None:
+    bench = Bench(can_trim=False, chunk_rows=512)
+    [story] = bench.run(ask("p" * 1000, n=4, max_tokens=1))
+    assert isinstance(bench.runner, FakeRunner)
+    assert bench.runner.num_rows == 1000 + 3, "the last token is computed by each"
+    assert story.essence == Bench().run(ask("p" * 1000, n=4, max_tokens=1))[0].essence
 
 
 def test_drafts_save_steps_and_change_nothing() -> None:
