@@ -40,24 +40,43 @@ log = logging.getLogger("segue")
 _Made = TypeVar("_Made")
 
 
+# With --runner auto: the first of these that can run a model.
+AUTO_ORDER = ("openvino", "llama")
+_WORDS = {"cpu": "the kernels for CPUs", "openvino": "OpenVINO", "llama": "llama.cpp"}
+
+
 def choose_loader(settings: Settings, path: Path, name: str, report: Report) -> Loader:
     """The runner asked for, or the best one for this model on this machine, made ready for it."""
-    if settings.runner == "llama":
-        log.info("%s runs on llama.cpp, as asked for", name)
-        return _llama(settings, path, name)
-    if settings.runner == "cpu":
-        if obstacle := cpu_obstacle(path):
-            raise Incompatible(f"--runner cpu cannot run {name}: {obstacle}")
-        log.info("%s runs on the kernels for CPUs", name)
-        return _cpu(settings, path, name, report)
-    obstacle = _openvino_obstacle(path)
-    if obstacle is None:
-        log.info("%s runs on OpenVINO", name)
-        return _openvino(settings, path, name, report)
-    if settings.runner == "openvino":
-        raise Incompatible(f"--runner openvino cannot run {name}: {obstacle}")
-    log.info("%s runs on llama.cpp; OpenVINO cannot run it: %s", name, obstacle)
-    return _llama(settings, path, name)
+    runner, why = choose_runner(settings, path, name)
+    log.info("%s runs on %s%s", name, _WORDS[runner], why)
+    match runner:
+        case "cpu":
+            return _cpu(settings, path, name, report)
+        case "openvino":
+            return _openvino(settings, path, name, report)
+        case _:
+            return _llama(settings, path, name)
+
+
+def choose_runner(settings: Settings, path: Path, name: str) -> tuple[str, str]:
+    """Which runner would serve this file, and why not an earlier one. Raises Incompatible."""
+    if settings.runner != "auto":
+        if obstacle := runner_obstacle(settings.runner, path):
+            raise Incompatible(f"--runner {settings.runner} cannot run {name}: {obstacle}")
+        return settings.runner, ", as asked for"
+    reasons: list[str] = []
+    for runner in AUTO_ORDER:
+        obstacle = runner_obstacle(runner, path)
+        if obstacle is None:
+            return runner, "".join(reasons)
+        reasons.append(f"; {_WORDS[runner]} cannot run it: {obstacle}")
+    raise Incompatible(f"nothing here can run {name}{''.join(reasons)}")
+
+
+def runner_obstacle(runner: str, path: Path) -> str | None:
+    """Why this runner cannot run this file here, or None if it can."""
+    obstacles = {"cpu": cpu_obstacle, "openvino": _openvino_obstacle}
+    return obstacles[runner](path) if runner in obstacles else None
 
 
 def _openvino_obstacle(path: Path) -> str | None:

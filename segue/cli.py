@@ -1,4 +1,4 @@
-"""The command line: serve · complete · score · dialects. It reads settings, and leaves the building to assembly."""
+"""The command line: `serve`, and the list of all others. It reads settings, and leaves the building to assembly."""
 
 import asyncio
 import gc
@@ -10,14 +10,20 @@ import click
 from rich.console import Console
 
 from segue import __version__, assembly, config, logs
+from segue.bench.load.command import bench
+from segue.commands.banner import banner
 from segue.commands.complete import complete
 from segue.commands.dialects import dialects
+from segue.commands.doctor import doctor
+from segue.commands.models import models
 from segue.commands.options import with_settings
 from segue.commands.score import score
+from segue.commands.shell import completion
+from segue.commands.verify import verify
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet
 from segue.errors import SegueError, SetupError
-from segue.models.progress import shown
+from segue.models.progress import Report, shown, silent
 from segue.server import listen
 from segue.server.app import create_app
 
@@ -28,9 +34,8 @@ def cli() -> None:
     """A text-completions server: one engine, six dialects."""
 
 
-cli.add_command(complete)
-cli.add_command(dialects)
-cli.add_command(score)
+for command in (complete, verify, score, models, bench, doctor, dialects, completion):
+    cli.add_command(command)
 
 
 def main() -> None:
@@ -54,7 +59,9 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     if settings.dialect not in {dialect.name for dialect in DIALECTS}:
         known = ", ".join(dialect.name for dialect in DIALECTS)
         raise SetupError(f"there is no dialect {settings.dialect!r}; there are: {known}")
-    logs.set_up(settings.log_level.upper(), in_background=True)
+    logs.set_up(
+        settings.log_level.upper(), in_background=True, as_json=settings.log_format == "json"
+    )
     policy = assembly.build_policy(settings)
     listener = listen.bind(settings.host, settings.port)
     with shown(Console(stderr=True)) as report:
@@ -66,15 +73,19 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
             drain_s=settings.drain_timeout_s,
             write_timeout_s=settings.write_timeout_s,
         )
-        listen.run(_serve(server, listener, fleet, settings))
+        listen.run(_serve(server, listener, fleet, settings, report))
 
 
 async def _serve(
-    server: listen.Server, listener: Any, fleet: Fleet, settings: config.Settings
+    server: listen.Server,
+    listener: Any,
+    fleet: Fleet,
+    settings: config.Settings,
+    report: Report = silent,
 ) -> None:
     """Accept connections at once (health says 503), load, then say so in one line."""
     serving = asyncio.create_task(server.serve([listener]))
-    loading = asyncio.create_task(_load(fleet, settings, listen.address(listener)))
+    loading = asyncio.create_task(_load(fleet, settings, listen.address(listener), report))
     await asyncio.wait([serving, loading], return_when=asyncio.FIRST_COMPLETED)
     if loading.done() and loading.exception() is not None:
         server.should_exit = True
@@ -86,9 +97,11 @@ async def _serve(
         raise error
 
 
-async def _load(fleet: Fleet, settings: config.Settings, address: str) -> None:
+async def _load(fleet: Fleet, settings: config.Settings, address: str, report: Report) -> None:
     first, *others = fleet.members
+    report(f"Loading {first}", 0, 0)
     engine = await fleet.open(first)
+    report(f"Loading {first}", 1, 1)
     if settings.preload:
         for name in others:
             await fleet.open(name)
@@ -96,3 +109,4 @@ async def _load(fleet: Fleet, settings: config.Settings, address: str) -> None:
     gc.freeze()  # what is there to stay is not looked through while streams wait
     info = engine.info
     click.echo(f"segue is ready: {address}  model {info.name}  runner {info.runner}", err=True)
+    click.echo(banner(info, settings, address), err=True)

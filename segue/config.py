@@ -213,6 +213,9 @@ class Settings:
     log_level: Literal["debug", "info", "warning", "error"] = field(
         default="info", metadata=_said("the least grave messages logged")
     )
+    log_format: Literal["text", "json"] = field(
+        default="text", metadata=_said("how log lines are written: for people, or an object a line")
+    )
     cache_dir: Path = field(
         default_factory=user_cache_dir,
         metadata=_said(

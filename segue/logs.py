@@ -6,11 +6,13 @@ if whoever reads our stderr stands still, lines are dropped, not requests.
 
 import atexit
 import contextlib
+import json
 import logging
 import queue
 import re
 import sys
 import threading
+from datetime import UTC, datetime
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 # C0, DEL and C1 steer terminals; the others break lines or turn the reading direction.
@@ -19,10 +21,10 @@ _MAX_WAITING = 10_000
 _LAST_WORDS_S = 1.0
 
 
-def set_up(level: int | str, in_background: bool = False) -> None:
+def set_up(level: int | str, in_background: bool = False, as_json: bool = False) -> None:
     """In the background unless the process may end at any line, which should then be out."""
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Formatter(_FORMAT, "%H:%M:%S"))
+    handler.setFormatter(JsonFormatter() if as_json else Formatter(_FORMAT, "%H:%M:%S"))
     if in_background:
         handler = Background(handler)
         atexit.register(handler.close)
@@ -42,6 +44,22 @@ class Formatter(logging.Formatter):
         """Indented, so that no line of it can pass for a record."""
         lines = super().formatException(info).split("\n")  # type: ignore[arg-type]
         return "\n".join("    " + escape(line) for line in lines)
+
+
+class JsonFormatter(logging.Formatter):
+    """An object a line, for programs that collect logs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {
+            "time": moment,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)  # ASCII: nothing in it steers a terminal
 
 
 class Background(logging.Handler):

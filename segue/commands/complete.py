@@ -1,7 +1,11 @@
 """`segue complete`: one prompt, its completion on standard output as it is written."""
 
 import asyncio
+import json
+import os
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -9,62 +13,132 @@ import click
 from rich.console import Console
 
 from segue import config
+from segue.commands import receipts
+from segue.commands.asking import Chunk, ask_engine, ask_server, parsed
+from segue.commands.folding import Folding
 from segue.commands.options import with_engine
-from segue.commands.running import error_of, running
+from segue.commands.running import running
 from segue.config import Settings
-from segue.types import CompletionRequest, Delta, Failed, Prompt, Prompted, Sampling
 
 _PROBABILITY = click.FloatRange(0, 1)
+# Of a terminal's 256 colours, from sure to surprising; the first is none.
+_SHADES = (None, 230, 229, 223, 222, 216, 215, 209, 203)
 
 
 @click.command()
 @click.argument("prompt", default="-")
+@click.option("--suffix", help="text that follows: the answer fills the gap")
 @click.option("--max-tokens", type=click.IntRange(-1), default=128, help="-1: as many as fit")
 @click.option("--temperature", type=click.FloatRange(0, 2), default=1.0, help="0 is greedy")
-@click.option("--top-p", type=_PROBABILITY, default=1.0, help="nucleus sampling")
-@click.option("--top-k", type=click.IntRange(0), default=0, help="0 is off")
-@click.option("--min-p", type=_PROBABILITY, default=0.0, help="0 is off")
+@click.option("--top-p", type=_PROBABILITY, help="nucleus sampling")
+@click.option("--top-k", type=click.IntRange(0), help="0 is off")
+@click.option("--min-p", type=_PROBABILITY, help="0 is off")
 @click.option("--seed", type=int, help="the same seed gives the same text")
 @click.option("--stop", multiple=True, help="text that ends it; may be given several times")
+@click.option("-n", type=click.IntRange(1), help="so many choices, one after the other")
+@click.option("--json-schema", help="what the answer must match: a schema, or @FILE")
+@click.option("--regex", "guided_regex", help="the same, as a regular expression")
+@click.option("--grammar", help="the same, as GBNF or Lark, or @FILE")
+@click.option("--logprobs", is_flag=True, help="tint each token by its probability, in a terminal")
 @click.option("--echo", is_flag=True, help="print the prompt too")
+@click.option("--json", "as_json", is_flag=True, help="print the whole answer as JSON")
+@click.option("--stats", is_flag=True, help="tell speed, cached tokens and seed at the end")
+@click.option("--save", type=click.Path(path_type=Path), help="keep a receipt for segue verify")
+@click.option("--url", help="ask this server instead; its key is read from SEGUE_API_KEY")
 @with_engine
 def complete(
     prompt: str,
-    max_tokens: int,
     stop: tuple[str, ...],
     echo: bool,
+    logprobs: bool,
+    as_json: bool,
+    stats: bool,
+    save: Path | None,
+    url: str | None,
     config_file: Path | None,
-    temperature: float,
-    top_p: float,
-    top_k: int,
-    min_p: float,
-    seed: int | None,
+    models: str | None,
     **flags: Any,
 ) -> None:
     """Complete PROMPT; without one, or with -, what standard input holds."""
-    text = sys.stdin.read() if prompt == "-" else prompt
-    request = CompletionRequest(
-        request_id="complete",
-        model="",
-        prompts=(Prompt((text,)),),
-        max_tokens=None if max_tokens < 0 else max_tokens,
-        stop=tuple(filter(None, stop)),
-        echo=echo,
-        sampling=Sampling(
-            temperature=temperature, top_p=top_p, top_k=top_k, min_p=min_p, seed=seed
-        ),
-    )
-    asyncio.run(_write(request, config.load(flags, file=config_file)))
+    settings = {row: flags.pop(row) for row in list(flags) if row in _SETTINGS}
+    given = {name: _text(value) for name, value in flags.items() if value is not None}
+    body: Chunk = {
+        "prompt": sys.stdin.read() if prompt == "-" else prompt,
+        **({"model": models} if url and models else {}),
+        **given,
+        **({"stop": list(filter(None, stop))} if any(stop) else {}),
+        **({"echo": True} if echo else {}),
+        **({"logprobs": 0} if logprobs else {}),
+        **receipts.REPORTS,
+    }
+    parsed(body)  # what is wrong is told before a model is loaded
+    source = _remote(url, body) if url else _local(body, settings, models, config_file)
+    answer = asyncio.run(_write(source, is_quiet=as_json, is_tinted=logprobs))
+    if as_json:
+        click.echo(json.dumps(answer.as_json(), ensure_ascii=False))
+    if stats:
+        click.echo(answer.stats(), err=True)
+    if save:
+        text = json.dumps(receipts.make(body, answer), ensure_ascii=False, indent=1)
+        save.write_text(text + "\n", encoding="utf-8")
 
 
-async def _write(request: CompletionRequest, settings: Settings) -> None:
+_SETTINGS = {row.name for row in config.TABLE}
+
+
+def _text(value: Any) -> Any:
+    """What the flag says, or what is in the file it names."""
+    if isinstance(value, str) and value.startswith("@"):
+        try:
+            return Path(value[1:]).read_text(encoding="utf-8")
+        except OSError as error:
+            raise click.BadParameter(f"{value[1:]}: {error.strerror}") from None
+    return value
+
+
+async def _remote(url: str, body: Chunk) -> AsyncGenerator[Chunk, None]:
+    for chunk in ask_server(url, body, os.environ.get("SEGUE_API_KEY", "")):
+        yield chunk
+
+
+async def _local(
+    body: Chunk, flags: dict[str, Any], models: str | None, config_file: Path | None
+) -> AsyncGenerator[Chunk, None]:
+    settings: Settings = config.load({**flags, "models": models}, file=config_file)
     async with running(settings, Console(stderr=True)) as engine:
-        async for event in engine.submit(request):
-            match event:
-                case Prompted(text=str(text)) if request.echo:
-                    click.echo(text, nl=False)
-                case Delta():
-                    click.echo(event.text, nl=False)
-                case Failed():
-                    raise error_of(event)
-    click.echo()
+        async for chunk in ask_engine(engine, body):
+            yield chunk
+
+
+async def _write(
+    source: AsyncGenerator[Chunk, None], *, is_quiet: bool, is_tinted: bool
+) -> Folding:
+    """The first choice as it comes, the others after it."""
+    answer = Folding()
+    async with aclosing(source) as chunks:
+        async for chunk in chunks:
+            answer.push(chunk)
+            for choice in chunk.get("choices", ()):
+                if choice["index"] == 0 and not is_quiet:
+                    click.echo(_tinted(choice) if is_tinted else choice["text"], nl=False)
+    if not is_quiet:
+        click.echo()
+        for text in answer.texts[1:]:
+            click.echo(f"---\n{text}")
+    return answer
+
+
+def _tinted(choice: Chunk) -> str:
+    """Its tokens in colours. Where they are not the text itself, as with half characters, the text alone."""
+    scored = choice.get("logprobs") or {}
+    names = scored.get("tokens") or []
+    if not names or "".join(names) != choice["text"]:
+        return str(choice["text"])
+    pairs = zip(names, scored["token_logprobs"], strict=True)
+    return "".join(_shaded(name, logprob) for name, logprob in pairs)
+
+
+def _shaded(name: str, logprob: float | None) -> str:
+    bits = 0.0 if logprob is None else -logprob / 0.6931
+    colour = _SHADES[max(0, min(len(_SHADES) - 1, round(bits - 0.2)))]
+    return name if colour is None else click.style(name, bg=colour, fg="black")

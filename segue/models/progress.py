@@ -30,7 +30,9 @@ def shown(console: Console) -> Iterator[Report]:
         def report(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total or None)
-            bars.update(tasks[what], completed=done, total=total or None)
+            # What is complete leaves the screen: a server goes on for days.
+            is_whole = bool(total) and done >= total
+            bars.update(tasks[what], completed=done, total=total or None, visible=not is_whole)
 
         yield report
 

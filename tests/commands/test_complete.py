@@ -1,8 +1,15 @@
+import json
+import re
+from pathlib import Path
+
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from segue.cli import cli
-from segue.errors import InvalidField, PromptTooLong
+from segue.errors import InvalidField, PromptTooLong, RequestError, Unavailable
+from segue.runners.fake import FakeLoader
+from tests.live import Live
 
 
 def complete(*arguments: str, text: str = "") -> Result:
@@ -31,3 +38,69 @@ def test_a_stop_text_ends_it() -> None:
 @pytest.mark.parametrize(("text", "error"), [("", InvalidField), ("x" * 5000, PromptTooLong)])
 def test_a_prompt_that_cannot_be_read_is_an_error(text: str, error: type[Exception]) -> None:
     assert isinstance(complete(text=text).exception, error)
+
+
+def test_a_gap_a_schema_a_regex_and_a_grammar() -> None:
+    seeded = ("x", "--seed", "1", "--max-tokens", "40")
+    assert complete(*seeded, "--suffix", " end").exit_code == 0
+    assert json.loads(complete(*seeded, "--json-schema", '{"type": "integer"}').stdout) is not None
+    assert re.fullmatch("[ab]{4}\n", complete(*seeded, "--regex", "[ab]{4}").stdout)
+    assert complete(*seeded, "--grammar", 'root ::= "yes"').stdout == "yes\n"
+
+
+def test_a_schema_can_be_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text('{"const": 7}')
+    assert complete("x", "--json-schema", f"@{file}").stdout == "7\n"
+    assert "No such file" in complete("x", "--json-schema", "@/nothing.json").output
+
+
+def test_several_choices_stand_below_each_other() -> None:
+    result = complete("x", "-n", "3", "--seed", "1", "--max-tokens", "5")
+    assert result.stdout.count("---\n") == 2
+
+
+def test_tokens_are_tinted_in_a_terminal_only() -> None:
+    arguments = [
+        "complete",
+        "--runner",
+        "fake",
+        "x",
+        "--seed",
+        "1",
+        "--max-tokens",
+        "9",
+        "--logprobs",
+    ]
+    plain = CliRunner().invoke(cli, arguments).stdout
+    tinted = CliRunner().invoke(cli, arguments, color=True).stdout
+    assert "\x1b[" not in plain
+    assert "\x1b[48;5;" in tinted
+    assert click.unstyle(tinted) == plain
+
+
+def test_the_answer_as_json_and_its_stats() -> None:
+    result = complete("x", "--seed", "5", "--max-tokens", "4", "--json", "--stats")
+    answer = json.loads(result.stdout)
+    assert len(answer["choices"][0]["tokens"]) == 4
+    assert answer["seed"] == 5
+    assert answer["usage"]["completion_tokens"] == 4
+    assert "4 tokens" in result.stderr
+    assert "seed 5" in result.stderr
+
+
+def test_a_server_gives_what_is_computed_here() -> None:
+    arguments = ["abc", "--seed", "3", "--max-tokens", "12", "--json"]
+    here = json.loads(complete(*arguments).stdout)
+    with Live(FakeLoader()) as live:
+        there = json.loads(complete(*arguments, "--url", live.url).stdout)
+        also = json.loads(complete(*arguments, "--url", live.url + "/vllm/v1").stdout)
+    assert here["choices"] == there["choices"] == also["choices"]
+
+
+def test_a_server_that_refuses_or_is_not_there_is_one_sentence() -> None:
+    with Live(FakeLoader()) as live:
+        refused = complete("x" * 5000, "--url", live.url)
+        assert isinstance(refused.exception, RequestError)
+        assert "400" in refused.exception.message
+    assert isinstance(complete("x", "--url", live.url).exception, Unavailable)

@@ -7,12 +7,16 @@ import threading
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
+from segue.engine.seam import Loader
+
 _starting = threading.Lock()
 
 
-def start_apart(process: BaseProcess) -> None:
+def start_apart(process: BaseProcess, loader: Loader) -> None:
     """Without the program's own main file, which spawn would run again in the new process: the worker needs nothing
     of it, and a script that begins with `LLM(...)` would start another engine there."""
+    if type(loader).__module__ == "__main__":
+        return process.start()  # it cannot be found without
     with _starting:
         main = vars(sys.modules["__main__"])
         hidden: dict[str, object] = {

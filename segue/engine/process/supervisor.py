@@ -207,7 +207,7 @@ class Supervisor:
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=2**20)
         watching = asyncio.create_task(self._watch(process))
         try:
-            await beside(lambda: start_apart(process))
+            await beside(lambda: start_apart(process, self._loader))
             theirs.close()
             while (report := await _read_report(reader)) is not None:
                 self._num_unanswered = 0

@@ -1,0 +1,126 @@
+"""`segue bench URL`: load for a server, in its dialect, and what it made of it; beside another one if asked."""
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import click
+
+from segue.bench.faithfulness import passage
+from segue.bench.load.drive import Outcome, Target, closed_loop, open_loop
+from segue.bench.load.report import Figures, figures, svg, table
+from segue.bench.load.requests import SPEECHES, Body, prompt
+from segue.cpus import usable_cpus
+
+WARM_UP = 2
+
+
+@click.command()
+@click.argument("url", default="http://127.0.0.1:8080")
+@click.option("--dialect", type=click.Choice(list(SPEECHES)), default="openai", show_default=True)
+@click.option("--clients", default="1,4,16", show_default=True, help="closed loop: so many at once")
+@click.option("--requests", type=click.IntRange(1), help="in each load; four a client unless told")
+@click.option("--rate", help="open loop instead: requests a second, such as 1,2,4")
+@click.option("--seconds", type=click.FloatRange(0.1), default=30.0, help="of each open load")
+@click.option("--prompt-words", type=click.IntRange(1), default=64, show_default=True)
+@click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True)
+@click.option("--against", help='another server to measure in turns: its URL, or "llama.cpp"')
+@click.option("--against-dialect", type=click.Choice(list(SPEECHES)), default="openai")
+@click.option("--model", default="default", help="the file --against llama.cpp serves")
+@click.option(
+    "--svg", "svg_file", type=click.Path(path_type=Path), help="a plot of tokens a second"
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="every figure")
+def bench(
+    url: str,
+    dialect: str,
+    clients: str,
+    requests: int | None,
+    rate: str | None,
+    seconds: float,
+    prompt_words: int,
+    max_tokens: int,
+    against: str | None,
+    against_dialect: str,
+    model: str,
+    svg_file: Path | None,
+    json_file: Path | None,
+) -> None:
+    """Send load to the server at URL and print what came of it. Its key is read from SEGUE_API_KEY."""
+    loads = _numbers(rate or clients)
+    words = passage().split()
+    with _peer(against, model) as other:
+        key = os.environ.get("SEGUE_API_KEY", "")
+        targets = {"segue" if against else _host(url): Target(url, SPEECHES[dialect], key)}
+        if other and against:
+            targets[against] = Target(other, SPEECHES[against_dialect])
+
+        def made(target: Target, seed: int) -> Callable[[int], Body]:
+            return lambda number: target.speech.body(
+                prompt(words, prompt_words, seed + number), max_tokens, seed + number
+            )
+
+        async def one(target: Target, load: float, seed: int) -> list[Outcome]:
+            body = made(target, seed)
+            if rate:
+                return await open_loop(target, body, load, seconds)
+            return await closed_loop(target, body, int(load), requests or 4 * int(load))
+
+        rows = asyncio.run(_measure(targets, loads, bool(rate), one))
+    click.echo(table(rows))
+    unit = "requests a second" if rate else "clients"
+    if svg_file:
+        svg_file.write_text(svg(rows, unit), encoding="utf-8")
+    if json_file:
+        content = {"unit": unit, "figures": [row.as_json() for row in rows]}
+        json_file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _host(url: str) -> str:
+    return url.partition("//")[2].rstrip("/") or url
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} must be numbers with commas between them") from None
+    if not all(number > 0 for number in numbers):
+        raise click.BadParameter("loads must be above 0")
+    return numbers
+
+
+async def _measure(
+    targets: dict[str, Target],
+    loads: list[float],
+    is_open: bool,
+    one: Callable[[Target, float, int], Awaitable[list[Outcome]]],
+) -> list[Figures]:
+    """Every load on one server, then on the other, so that both see the same machine."""
+    rows = []
+    for name, target in targets.items():
+        warm = await closed_loop(target, partial(target.speech.body, "Hello", 4), 1, WARM_UP)
+        if problem := next((each.problem for each in warm if each.problem), ""):
+            raise click.ClickException(f"{name} does not answer: {problem}")
+    for place, load in enumerate(loads):
+        for name, target in targets.items():
+            outcomes = await one(target, load, 1000 * (place + 1))
+            words = f"{load:g}/s" if is_open else f"{load:g} client{'s' if load > 1 else ''}"
+            rows.append(figures(name, words, load, outcomes))
+    return rows
+
+
+@contextlib.contextmanager
+def _peer(against: str | None, model: str) -> Iterator[str | None]:
+    """The address of the other server; llama.cpp's own is started for the time."""
+    if against != "llama.cpp":
+        yield against
+        return
+    from segue.bench.peers import SLOTS, model_path, peer
+
+    with peer(model_path(model), usable_cpus(), **SLOTS) as address:
+        yield address

@@ -1,0 +1,76 @@
+"""What a load generator sends in each dialect, and where an answer tells how many tokens it has."""
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Speech:
+    """`body` takes prompt, tokens and seed; `count` the objects of an answer."""
+
+    path: str
+    body: Callable[[str, int, int], Body]
+    count: Callable[[list[Body]], int]
+
+
+def _openai(prompt: str, tokens: int, seed: int) -> Body:
+    return {
+        "model": "default",
+        "prompt": prompt,
+        "max_tokens": tokens,
+        "temperature": 0.8,
+        "seed": seed,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "ignore_eos": True,
+    }
+
+
+def _llamacpp(prompt: str, tokens: int, seed: int) -> Body:
+    fields = {"prompt": prompt, "n_predict": tokens, "temperature": 0.8, "seed": seed}
+    return {**fields, "stream": True, "ignore_eos": True}
+
+
+def _ollama(prompt: str, tokens: int, seed: int) -> Body:
+    options = {"num_predict": tokens, "temperature": 0.8, "seed": seed}
+    return {"model": "default", "prompt": prompt, "raw": True, "options": options}
+
+
+def _usage(parts: list[Body]) -> int:
+    for part in reversed(parts):
+        if part.get("usage"):
+            return int(part["usage"]["completion_tokens"])
+    return sum(bool(choice.get("text")) for part in parts for choice in part.get("choices", ()))
+
+
+def _predicted(parts: list[Body]) -> int:
+    last = parts[-1] if parts else {}
+    return int(last.get("tokens_predicted") or sum(bool(part.get("content")) for part in parts))
+
+
+def _evaluated(parts: list[Body]) -> int:
+    return int((parts[-1] if parts else {}).get("eval_count", 0))
+
+
+SPEECHES: Mapping[str, Speech] = {
+    "openai": Speech("/v1/completions", _openai, _usage),
+    "llamacpp": Speech("/completion", _llamacpp, _predicted),
+    "ollama": Speech("/api/generate", _ollama, _evaluated),
+}
+
+
+def prompt(words: list[str], length: int, seed: int) -> str:
+    """A piece of the text behind a number of its own, so that no cache helps."""
+    start = random.Random(seed).randrange(max(1, len(words) - length))
+    return f"{seed} {' '.join(words[start : start + length])}"
+
+
+def objects(content: bytes) -> list[Body]:
+    """The JSON objects of a stream, whichever way it is framed."""
+    lines = (line.removeprefix(b"data: ") for line in content.splitlines())
+    return [json.loads(line) for line in lines if line.startswith(b"{")]

@@ -1,0 +1,97 @@
+"""One completion, asked of an engine here or of a server anywhere: both answer in chunks of the root dialect."""
+
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import msgspec
+
+from segue import __version__
+from segue.commands.running import error_of
+from segue.dialects.base import Call, Stamp
+from segue.dialects.openai import OPENAI
+from segue.dialects.rendering.text_completion import TextCompletion
+from segue.engine.seam import Engine
+from segue.errors import RequestError, Unavailable
+from segue.types import Failed
+
+Chunk = dict[str, Any]
+OPERATION = OPENAI.operations[0]
+TIMEOUT_S = 600.0
+
+
+def parsed(body: Chunk, fingerprint: str = f"segue-{__version__}") -> Call:
+    """Raises InvalidField. A seed is drawn if there is none."""
+    stamp = Stamp(
+        request_id="command",
+        public_id="command",
+        created=int(time.time()),
+        seed=secrets.randbits(53),
+        fingerprint=fingerprint,
+    )
+    return OPERATION.parse(body, stamp)
+
+
+async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
+    """The chunks a server would send, and as the first of them the seed."""
+    call = parsed(body, getattr(engine.info, "fingerprint", "") or f"segue-{__version__}")
+    renderer = TextCompletion(call)
+    yield {"seed": call.request.sampling.seed}
+    request = msgspec.structs.replace(call.request, model="")
+    async with aclosing(engine.submit(request)) as events:
+        async for event in events:
+            if isinstance(event, Failed):
+                raise error_of(event)
+            for chunk in renderer.push(event):
+                yield msgspec.to_builtins(chunk)
+
+
+def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
+    """The same from a server. `url` is its address, with or without /v1. Raises Unavailable or RequestError."""
+    headers = {"content-type": "application/json", "user-agent": f"segue/{__version__}"}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    request = Request(completions_url(url), json.dumps(body).encode(), headers)
+    try:
+        with urlopen(request, timeout=TIMEOUT_S) as answer:
+            yield {"seed": _whole(answer.headers.get("x-segue-seed")) or body.get("seed")}
+            for line in answer:
+                if line.startswith(b"data: {"):
+                    yield _checked(json.loads(line[6:]))
+    except HTTPError as error:
+        raise RequestError(f"{error.code} of {url}: {_message(error.read())}") from None
+    except (URLError, HTTPException, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise Unavailable(f"{url} cannot be reached: {reason}") from None
+
+
+def completions_url(url: str) -> str:
+    base = url.rstrip("/")
+    if urlsplit(base).path.endswith("/completions"):
+        return base
+    return f"{base}/completions" if base.endswith("/v1") else f"{base}/v1/completions"
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None
+
+
+def _checked(chunk: Chunk) -> Chunk:
+    if error := chunk.get("error"):
+        raise Unavailable(str(error.get("message", error) if isinstance(error, dict) else error))
+    return chunk
+
+
+def _message(content: bytes) -> str:
+    try:
+        error = json.loads(content)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, KeyError, TypeError):
+        return content[:300].decode(errors="replace")

@@ -1,0 +1,31 @@
+"""What `segue serve` says of itself once it is ready."""
+
+from segue.config import Settings
+from segue.cpus import usable_cpus
+from segue.types import ModelInfo
+
+
+def banner(info: ModelInfo, settings: Settings, address: str) -> str:
+    """Lines for people, behind the one line that programs wait for."""
+    has_keys = bool(settings.api_keys or settings.api_key_file)
+    promise = (
+        "the same request gives the same bytes, whatever else runs"
+        if info.deterministic
+        else "not promised by this runner"
+    )
+    threads = settings.threads or usable_cpus()
+    rows = {
+        "page": f"{address}/",
+        "completions": f"{address}/v1/completions",
+        "model": f"{info.name} ({info.architecture}, {info.quantization}, {_size(info.size_bytes)})",
+        "runner": f"{info.runner}, {threads} thread{'s' if threads > 1 else ''}",
+        "memory": f"{info.kv_tokens:,} tokens of KV, contexts up to {info.context_length:,}",
+        "same bytes": promise,
+        "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
+    }
+    width = max(map(len, rows))
+    return "\n".join(f"  {name:{width}}  {words}" for name, words in rows.items())
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"

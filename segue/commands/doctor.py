@@ -1,0 +1,130 @@
+"""`segue doctor`: whether this machine can serve, what would be slow, and why."""
+
+import importlib.util
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from segue import __version__, config, machine
+from segue.commands.options import with_settings
+from segue.config import Settings
+from segue.cpus import usable_cpus
+
+LEAST_MEMORY = 1 << 30
+LEAST_DISK = 400 << 20  # the embedded model while it is unpacked
+NEEDED = ("numpy", "llguidance", "msgspec", "starlette", "uvicorn", "gguf")
+KERNELS = ("numba", "llvmlite")
+STYLES = {"ok": "green", "slow": "yellow", "fails": "bold red"}
+
+
+class Finding(NamedTuple):
+    what: str
+    state: Literal["ok", "slow", "fails"]  # `fails`: serving would not work
+    words: str
+
+
+@click.command()
+@with_settings
+def doctor(config_file: Path | None, **flags: Any) -> None:
+    """Look at this machine with the settings of `segue serve`. Exits with 1 where serving would fail."""
+    settings = config.load(flags, file=config_file)
+    findings = list(examine(settings))
+    table = Table("", "", "", box=None, show_header=False)
+    for what, state, words in findings:
+        table.add_row(what, f"[{STYLES[state]}]{state}[/]", words)
+    Console(soft_wrap=False).print(table)
+    if any(finding.state == "fails" for finding in findings):
+        sys.exit(1)
+
+
+def examine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
+    """`root` is where the system's own files are."""
+    yield _python()
+    yield from _processor(settings, root)
+    yield _memory(root)
+    yield _huge_pages(root)
+    yield from _cache(settings)
+    yield _port(settings)
+    yield _keys(settings)
+
+
+def _python() -> Finding:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    words = f"Segue {__version__}, Python {platform.python_version()}, {platform.system()}"
+    if missing:
+        return Finding("software", "fails", f"{words}; not installed: {', '.join(missing)}")
+    kernels = [name for name in KERNELS if importlib.util.find_spec(name) is None]
+    if kernels:
+        words += f"; without {', '.join(kernels)} our own kernels cannot be compiled"
+        return Finding("software", "slow", words)
+    return Finding("software", "ok", words)
+
+
+def _processor(settings: Settings, root: Path) -> Iterator[Finding]:
+    cpus = usable_cpus(root)
+    yield Finding("processor", "ok", f"{machine.processor(root)} ({platform.machine()})")
+    threads = settings.threads or cpus
+    if threads > cpus:
+        words = f"{threads} threads on {cpus} processors take turns: --threads {cpus}"
+        yield Finding("threads", "slow", words)
+    else:
+        yield Finding("threads", "ok", f"{threads} of {cpus} usable processors")
+    has = machine.instructions(root)
+    vectors = {"amx_int8", "avx512f", "avx_vnni", "avx2", "asimddp", "i8mm", "sve", "sme"}
+    if has and not vectors & set(has):
+        words = f"only {', '.join(has)}: products run on narrow vectors"
+        yield Finding("instructions", "slow", words)
+    else:
+        yield Finding("instructions", "ok", ", ".join(has) or "the system does not say")
+
+
+def _memory(root: Path) -> Finding:
+    total, available = machine.memory(root).total, machine.memory(root).available
+    words = f"{available / 1e9:.1f} of {total / 1e9:.1f} GB available"
+    if total and available < LEAST_MEMORY:
+        return Finding("memory", "fails", f"{words}: even the embedded model needs 1 GB")
+    return Finding("memory", "ok", words if total else "the system does not say")
+
+
+def _huge_pages(root: Path) -> Finding:
+    setting = machine.huge_pages(root)
+    if setting == "never":
+        words = "off: weights lie in small pages, which costs about a tenth of the speed"
+        return Finding("huge pages", "slow", words)
+    return Finding("huge pages", "ok", setting or "not a matter here")
+
+
+def _cache(settings: Settings) -> Iterator[Finding]:
+    folder = settings.cache_dir
+    if not machine.is_writable(folder):
+        words = f"{folder} cannot be written: set SEGUE_CACHE to another folder"
+        yield Finding("cache", "fails", words)
+        return
+    free = machine.free_bytes(folder)
+    words = f"{folder}, {free / 1e9:.1f} GB free"
+    if free < LEAST_DISK and not any((folder / "models").glob("*.gguf")):
+        yield Finding("cache", "fails", f"{words}: too little for the embedded model")
+    else:
+        yield Finding("cache", "ok", words)
+
+
+def _port(settings: Settings) -> Finding:
+    where = f"{settings.host}:{settings.port}"
+    if problem := machine.port_problem(settings.host, settings.port):
+        return Finding("address", "fails", f"{where}: {problem}; --port 0 takes a free one")
+    return Finding("address", "ok", f"{where} is free")
+
+
+def _keys(settings: Settings) -> Finding:
+    if settings.api_keys or settings.api_key_file:
+        return Finding("keys", "ok", "asked for")
+    if settings.host not in ("127.0.0.1", "::1", "localhost"):
+        words = f"none: anybody who reaches {settings.host} could use this server; --api-key"
+        return Finding("keys", "slow", words)
+    return Finding("keys", "ok", "none needed: only this machine can reach it")

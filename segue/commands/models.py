@@ -1,0 +1,125 @@
+"""`segue models`: what is here, what a model is, and what would run it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from segue import assembly, config
+from segue.commands.options import with_engine
+from segue.errors import ModelUnavailable, SetupError
+from segue.models import names, sources
+from segue.models.inventory import Kept, kept_models, portrait, remove
+from segue.models.progress import shown
+
+RUNNERS = ("cpu", "openvino", "llama")
+
+
+@click.group()
+def models() -> None:
+    """List, fetch, look at and remove models."""
+
+
+def _cache_dir() -> Path:
+    return config.load({}).cache_dir
+
+
+@models.command("list")
+def list_models() -> None:
+    """The models that are on this machine."""
+    table = Table("name", "size", "architecture", "quantisation", "gaps", box=None)
+    total = 0
+    for kept in kept_models(_cache_dir()):
+        total += kept.num_bytes
+        try:
+            about = portrait(kept.path)
+            words = about.architecture, about.quantization, "own tokens" if about.has_fim else ""
+        except ModelUnavailable as error:
+            words = "damaged", error.message[:60], ""
+        table.add_row(kept.name, _size(kept.num_bytes), *words)
+    if not table.rows:
+        click.echo("There are none yet: segue models pull")
+        return
+    Console(soft_wrap=True).print(table, markup=False)
+    click.echo(f"{_size(total)} in all")
+
+
+@models.command()
+@click.argument("model", default="default")
+def pull(model: str) -> None:
+    """Fetch MODEL: OWNER/REPO[:QUANT], hf:OWNER/REPO/FILE.gguf, or nothing for the embedded one."""
+    with shown(Console(stderr=True)) as report:
+        path = sources.fetch(names.parse(model), _cache_dir(), report)
+    click.echo(f"{path}  {_size(path.stat().st_size)}")
+
+
+@models.command()
+@click.argument("model", default="default")
+@with_engine
+def show(model: str, config_file: Path | None, **flags: Any) -> None:
+    """What MODEL is, and which runner would serve it here and why."""
+    settings = config.load({**flags, "models": model}, file=config_file)
+    path = _present(model, settings.cache_dir)
+    about = portrait(path)
+    rows = {
+        "file": str(path),
+        "size": f"{_size(about.num_bytes)}, {about.num_params / 1e6:.0f} M parameters, {about.quantization}",
+        "architecture": about.architecture,
+        "context": f"{about.context_length} tokens",
+        "vocabulary": f"{about.vocab_size} tokens",
+        "gaps": "by tokens of its own" if about.has_fim else "by ranking",
+        "chat template": "yes" if about.has_template else "none",
+    }
+    for runner in RUNNERS:
+        obstacle = assembly.runner_obstacle(runner, path)
+        rows[f"runner {runner}"] = "can run it" if obstacle is None else f"cannot: {obstacle}"
+    try:
+        chosen, why = assembly.choose_runner(settings, path, model)
+        rows["served by"] = chosen + why
+    except SetupError as error:
+        rows["served by"] = error.message
+    width = max(map(len, rows))
+    for name, words in rows.items():
+        click.echo(f"{name:{width}}  {words}")
+
+
+@models.command()
+@click.argument("model")
+@click.option("--yes", is_flag=True, help="do not ask")
+def rm(model: str, yes: bool) -> None:
+    """Remove MODEL, as `segue models list` names it, from this machine."""
+    cache_dir = _cache_dir()
+    kept = _kept(model, cache_dir)
+    if not yes:
+        click.confirm(f"Remove {kept.path} ({_size(kept.num_bytes)})?", abort=True)
+    click.echo(f"{_size(remove(kept, cache_dir))} are free again")
+
+
+def _kept(model: str, cache_dir: Path) -> Kept:
+    here = list(kept_models(cache_dir))
+    for kept in here:
+        if model == kept.name:
+            return kept
+    known = ", ".join(kept.name for kept in here) or "none"
+    raise ModelUnavailable(f"there is no model {model} on this machine; there are: {known}")
+
+
+def _present(model: str, cache_dir: Path) -> Path:
+    """The file, without fetching anything."""
+    for kept in kept_models(cache_dir):
+        if model in (kept.name, str(kept.path)):
+            return kept.path
+    ref = names.parse(model)
+    if ref.source == "path":
+        return sources.fetch(ref, cache_dir)
+    if ref.source == "hub":
+        for kept in kept_models(cache_dir):
+            if kept.name.startswith(f"hf:{ref.repo}/") and ref.quant.lower() in kept.name.lower():
+                return kept.path
+    raise ModelUnavailable(f"{model} is not on this machine: segue models pull {model}")
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"

@@ -1,0 +1,94 @@
+"""A receipt: a request, its answer and what computed it, in one file that anybody can check."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from segue.commands.folding import Folding
+from segue.errors import SetupError
+
+FORMAT = "segue-receipt-1"
+# What a server is asked for besides, so that answers can be compared token by token.
+REPORTS = {"stream": True, "return_token_ids": True, "stream_options": {"include_usage": True}}
+
+
+class Difference(NamedTuple):
+    """Where two answers part. `token` counts from 0; None where only the end differs."""
+
+    choice: int
+    token: int
+    was: str
+    now: str
+
+
+def make(body: dict[str, Any], answer: Folding) -> dict[str, Any]:
+    request = {name: value for name, value in body.items() if name not in REPORTS}
+    return {
+        "format": FORMAT,
+        "request": {**request, "seed": answer.seed},
+        "answer": {
+            "choices": [
+                {
+                    "text": said.text,
+                    "tokens": said.tokens,
+                    "finish_reason": said.finish_reason,
+                }
+                for _, said in sorted(answer.choices.items())
+            ]
+        },
+        "system_fingerprint": answer.fingerprint,
+    }
+
+
+def read(file: Path) -> dict[str, Any]:
+    """Raises SetupError where the file is no receipt."""
+    try:
+        receipt = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SetupError(f"cannot read {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise SetupError(f"{file} is not JSON: {error}") from None
+    match receipt:
+        case {
+            "format": "segue-receipt-1",
+            "request": {"prompt": _, "seed": int()},
+            "answer": {"choices": [*choices]},
+        } if all(type(each) is dict and type(each.get("text")) is str for each in choices):
+            return dict(receipt)
+    raise SetupError(f"{file} is no receipt of segue complete --save or of the page")
+
+
+def first_difference(receipt: dict[str, Any], answer: Folding) -> Difference | None:
+    """None where every byte and token is the same."""
+    kept = receipt["answer"]["choices"]
+    for index in range(max(len(kept), len(answer.choices))):
+        was: dict[str, Any] = kept[index] if index < len(kept) else {"text": "", "tokens": []}
+        said = answer.choices.get(index)
+        now_text, now_tokens = (said.text, said.tokens) if said else ("", [])
+        was_tokens = was.get("tokens") or []
+        if was["text"] == now_text and (not was_tokens or was_tokens == now_tokens):
+            continue
+        pairs = zip(was_tokens, now_tokens, strict=False)
+        shorter = min(len(was_tokens), len(now_tokens))
+        at = next((place for place, (a, b) in enumerate(pairs) if a != b), shorter)
+        same = _common(was["text"], now_text)
+        return Difference(index, at, was["text"][same : same + 40], now_text[same : same + 40])
+    return None
+
+
+def _common(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def why(was: str | None, now: str | None) -> str:
+    """What may explain a difference."""
+    if was == now:
+        return (
+            f"The fingerprint is the same ({now}), so it should not have: the model may be served without the promise "
+            "of same bytes (segue doctor says), or this is a fault worth reporting."
+        )
+    return (
+        f"It was computed by {was or 'something without a fingerprint'} and now by {now or 'something without one'}: "
+        "another model file, other kernels or another version of the sampler draw other tokens."
+    )

@@ -1,0 +1,56 @@
+"""`segue verify`: whether a request gives the same bytes here as it gave wherever its receipt was made."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from segue import config
+from segue.commands import receipts
+from segue.commands.asking import Chunk, ask_engine, ask_server
+from segue.commands.folding import Folding
+from segue.commands.options import with_engine
+from segue.commands.running import running
+
+
+@click.command()
+@click.argument("receipt", type=click.Path(path_type=Path))
+@click.option("--url", help="ask this server; without it, the model runs here")
+@with_engine
+def verify(receipt: Path, url: str | None, config_file: Path | None, **flags: Any) -> None:
+    """Ask again what RECEIPT asked, and compare every byte. Exits with 1 where they differ."""
+    kept = receipts.read(receipt)
+    body: Chunk = {**kept["request"], **receipts.REPORTS}
+    settings = config.load(flags, file=config_file)
+    answer = _fold_server(url, body) if url else asyncio.run(_fold_engine(body, settings))
+    was, now = kept.get("system_fingerprint"), answer.fingerprint
+    difference = receipts.first_difference(kept, answer)
+    if difference is None:
+        size = sum(len(text.encode()) for text in answer.texts)
+        tokens = sum(len(said.tokens) for said in answer.choices.values())
+        click.echo(f"same bytes: {size} bytes, {tokens} tokens; computed by {now}")
+        return
+    of_choice = f" of choice {difference.choice + 1}" if len(answer.choices) > 1 else ""
+    click.echo(f"different from token {difference.token + 1}{of_choice} on:")
+    click.echo(f"  it was  {difference.was!r}\n  it is   {difference.now!r}")
+    click.echo(receipts.why(was, now))
+    sys.exit(1)
+
+
+def _fold_server(url: str, body: Chunk) -> Folding:
+    answer = Folding()
+    for chunk in ask_server(url, body, os.environ.get("SEGUE_API_KEY", "")):
+        answer.push(chunk)
+    return answer
+
+
+async def _fold_engine(body: Chunk, settings: config.Settings) -> Folding:
+    answer = Folding()
+    async with running(settings, Console(stderr=True)) as engine:
+        async for chunk in ask_engine(engine, body):
+            answer.push(chunk)
+    return answer

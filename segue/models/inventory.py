@@ -1,0 +1,119 @@
+"""Which models this machine has: our own cache and that of Hugging Face."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from segue.errors import ModelUnavailable
+from segue.models.embedded import SMOLLM2
+from segue.models.gguf import GgufHeader, header
+
+_TEMPLATE = "tokenizer.chat_template"
+# How vocabularies write the token that begins a gap's prefix.
+_FIM_NAMES = (
+    b"<|fim_prefix|>",
+    b"<fim_prefix>",
+    b"<fim-prefix>",
+    b"<|fim_begin|>",
+    b"\xe2\x96\x81<PRE>",
+    "<｜fim▁begin｜>".encode(),
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A model file that is here. `name` is what `segue serve` would be told."""
+
+    name: str
+    path: Path
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """What a file says of its model."""
+
+    architecture: str
+    num_params: int
+    quantization: str
+    context_length: int
+    num_bytes: int
+    vocab_size: int
+    has_fim: bool
+    has_template: bool
+
+
+def kept_models(cache_dir: Path) -> Iterator[Kept]:
+    embedded = cache_dir / "models" / SMOLLM2.file_name
+    if embedded.is_file():
+        yield Kept("default", embedded, embedded.stat().st_size)
+    yield from _of_hub()
+
+
+def _of_hub() -> Iterator[Kept]:
+    from huggingface_hub import CacheNotFound, scan_cache_dir
+
+    try:
+        repos = scan_cache_dir().repos
+    except CacheNotFound:
+        return
+    for repo in sorted(repos, key=lambda each: each.repo_id):
+        for revision in repo.revisions:
+            for file in sorted(revision.files, key=lambda each: each.file_name):
+                if file.file_name.lower().endswith(".gguf"):
+                    inside = file.file_path.relative_to(revision.snapshot_path).as_posix()
+                    name = f"hf:{repo.repo_id}/{inside}"
+                    yield Kept(name, file.file_path, file.size_on_disk)
+
+
+def portrait(path: Path) -> Portrait:
+    """Raises ModelUnavailable where the file is damaged."""
+    read = header(path)
+    return Portrait(
+        architecture=read.architecture,
+        num_params=read.num_params,
+        quantization=read.quantization,
+        context_length=read.train_context,
+        num_bytes=read.num_bytes,
+        vocab_size=read.n_vocab,
+        has_fim=_has_fim(path, read),
+        has_template=_TEMPLATE in read.metadata,
+    )
+
+
+def _has_fim(path: Path, read: GgufHeader) -> bool:
+    """Whether its vocabulary, which lies before the tensors, names the tokens."""
+    end = min((tensor.offset for tensor in read.tensors), default=0)
+    with path.open("rb") as file:
+        start = file.read(end)
+    return any(name in start for name in _FIM_NAMES)
+
+
+def remove(kept: Kept, cache_dir: Path) -> int:
+    """How many bytes are free then. What was converted from models of the cache goes with them."""
+    if not kept.path.is_relative_to(cache_dir):
+        return _remove_from_hub(kept)
+    freed = kept.path.stat().st_size
+    kept.path.unlink()
+    for folder in (cache_dir / "openvino").glob("*"):
+        freed += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        shutil.rmtree(folder, ignore_errors=True)
+    return freed
+
+
+def _remove_from_hub(kept: Kept) -> int:
+    from huggingface_hub import scan_cache_dir
+
+    cache = scan_cache_dir()
+    for repo in cache.repos:
+        hashes = [
+            revision.commit_hash
+            for revision in repo.revisions
+            if kept.path.is_relative_to(revision.snapshot_path)
+        ]
+        if hashes:
+            plan = cache.delete_revisions(*hashes)
+            plan.execute()
+            return plan.expected_freed_size
+    raise ModelUnavailable(f"{kept.name} is not in the cache of Hugging Face any more")

@@ -1,0 +1,72 @@
+"""The load generator against a real server with the fake runner."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from segue.bench.load.drive import Outcome, _dechunked
+from segue.bench.load.report import figures, svg, table
+from segue.cli import cli
+from segue.runners.fake import FakeLoader
+from tests.live import Live
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    with Live(FakeLoader()) as live:
+        yield live
+
+
+def bench(*arguments: str) -> Result:
+    return CliRunner().invoke(
+        cli, ["bench", *arguments, "--max-tokens", "6", "--prompt-words", "4"]
+    )
+
+
+@pytest.mark.parametrize("dialect", ["openai", "llamacpp", "ollama"])
+def test_every_dialect_is_measured(live: Live, tmp_path: Path, dialect: str) -> None:
+    file = tmp_path / "figures.json"
+    result = bench(live.url, "--dialect", dialect, "--clients", "1,2", "--json", str(file))
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())["figures"]
+    assert [row["load"] for row in rows] == ["1 client", "2 clients"]
+    assert all(row["failed"] == 0 and row["tokens_per_second"] > 0 for row in rows)
+    assert rows[1]["requests"] == 8
+
+
+def test_an_open_loop_and_a_plot_beside_another_server(live: Live, tmp_path: Path) -> None:
+    plot = tmp_path / "plot.svg"
+    result = bench(
+        *(live.url, "--rate", "30,60", "--seconds", "0.3"),
+        *("--against", live.url, "--against-dialect", "llamacpp", "--svg", str(plot)),
+    )
+    assert result.exit_code == 0, result.output
+    assert "30/s" in result.output
+    assert "segue /" in result.output
+    lines = ElementTree.fromstring(plot.read_text()).findall("{http://www.w3.org/2000/svg}polyline")
+    assert len(lines) == 2
+
+
+def test_a_server_that_is_not_there_or_refuses_is_told(live: Live) -> None:
+    assert "does not answer" in bench("http://127.0.0.1:9").output
+    assert "404" in bench(live.url + "/nothing").output
+    assert "must be numbers" in bench(live.url, "--clients", "x").output
+
+
+def test_figures_are_those_of_the_answers() -> None:
+    outcomes = [Outcome(0.0, 0.5, 2.5, 5), Outcome(1.0, 0.1, 4.0, 5), Outcome(1.0, 0, 1, 0, "no")]
+    row = figures("it", "2 clients", 2, outcomes)
+    assert row.tokens_per_second == 10 / 5
+    assert row.failed == 1
+    assert row.first_p50 == 500
+    assert outcomes[0].gap_s == 0.5
+    assert "it" in table([row])
+    assert "&lt;" in svg([figures("<b>", "1", 1, outcomes)], "clients")
+
+
+def test_chunks_are_joined() -> None:
+    assert _dechunked(b"3\r\nabc\r\n2;x=1\r\nde\r\n0\r\n\r\n") == b"abcde"

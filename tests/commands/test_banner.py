@@ -1,0 +1,12 @@
+"""What a server says of itself at its start."""
+
+from segue.commands.banner import banner
+from segue.config import Settings
+from tests.fakes import INFO
+
+
+def test_it_says_what_a_person_wants_to_know() -> None:
+    words = banner(INFO, Settings(threads=2), "http://127.0.0.1:8080")
+    for wanted in ("http://127.0.0.1:8080/", "tiny", "2 threads", "2,048", "same bytes", "none"):
+        assert wanted in words
+    assert "asked for" in banner(INFO, Settings(api_keys=("a:b",)), "http://x")

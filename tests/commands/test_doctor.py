@@ -1,0 +1,75 @@
+"""What the doctor finds, on machines made of files."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from segue.cli import cli
+from segue.commands.doctor import examine
+from segue.config import Settings
+
+GOOD = {
+    "proc/cpuinfo": "model name\t: A Fine CPU\nflags\t\t: fpu avx2 fma f16c\n",
+    "proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 9000000 kB\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+}
+
+
+def states(tmp_path: Path, files: dict[str, str], **settings: Any) -> dict[str, tuple[str, str]]:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    usual = {"port": 0, "cache_dir": tmp_path / "cache"}
+    found = examine(Settings(**{**usual, **settings}), tmp_path)
+    return {what: (state, words) for what, state, words in found}
+
+
+def test_a_good_machine(tmp_path: Path) -> None:
+    found = states(tmp_path, GOOD)
+    assert {state for state, _ in found.values()} == {"ok"}
+    assert "A Fine CPU" in found["processor"][1]
+    assert "avx2" in found["instructions"][1]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "what", "state"),
+    [
+        ("proc/meminfo", "MemTotal: 900000 kB\nMemAvailable: 90000 kB\n", "memory", "fails"),
+        ("proc/cpuinfo", "flags\t: fpu f16c\n", "instructions", "slow"),
+        ("sys/kernel/mm/transparent_hugepage/enabled", "always [never]\n", "huge pages", "slow"),
+        ("sys/fs/cgroup/memory.max", "1000000\n", "memory", "fails"),
+    ],
+)
+def test_what_is_wrong_is_found(
+    tmp_path: Path, file: str, content: str, what: str, state: str
+) -> None:
+    assert states(tmp_path, GOOD | {file: content})[what][0] == state
+
+
+def test_settings_that_would_not_work(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert states(tmp_path, GOOD, port=port)["address"][0] == "fails"
+    assert states(tmp_path, GOOD, host="0.0.0.0")["keys"][0] == "slow"
+    assert states(tmp_path, GOOD, threads=10_000)["threads"][0] == "slow"
+    assert states(tmp_path, GOOD, cache_dir=Path("/proc/nowhere"))["cache"][0] == "fails"
+
+
+def test_the_command_fails_where_serving_would() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = CliRunner().invoke(cli, ["doctor", "--port", str(taken.getsockname()[1])])
+    assert result.exit_code == 1
+    assert CliRunner().invoke(cli, ["doctor", "--port", "0"]).exit_code == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_get_their_completion(shell: str) -> None:
+    result = CliRunner().invoke(cli, ["completion", shell])
+    assert "_SEGUE_COMPLETE" in result.output

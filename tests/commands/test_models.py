@@ -1,0 +1,59 @@
+"""The models of a machine, in a cache of the test's own."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from segue.cli import cli
+from segue.errors import ModelUnavailable
+from segue.models.embedded import SMOLLM2
+
+
+@pytest.fixture
+def cache(tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SEGUE_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    (tmp_path / "models").mkdir()
+    shutil.copy(tiny_gguf, tmp_path / "models" / SMOLLM2.file_name)
+    return tmp_path
+
+
+def models(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["models", *arguments])
+
+
+def test_what_is_here_is_listed(cache: Path) -> None:
+    result = models("list")
+    assert "default" in result.output
+    assert "llama" in result.output
+    assert "own tokens" in result.output
+    assert "in all" in result.output
+
+
+def test_a_model_and_its_runners_are_shown(cache: Path, tiny_gguf: Path) -> None:
+    for name in ("default", str(tiny_gguf)):
+        result = models("show", name, "--runner", "llama")
+        assert result.exit_code == 0, result.exception
+        assert "architecture" in result.output
+        assert "by tokens of its own" in result.output
+        assert "llama, as asked for" in result.output
+
+
+def test_showing_fetches_nothing(cache: Path) -> None:
+    assert isinstance(models("show", "owner/repo").exception, ModelUnavailable)
+
+
+def test_removing_asks_first(cache: Path) -> None:
+    kept = cache / "models" / SMOLLM2.file_name
+    assert CliRunner().invoke(cli, ["models", "rm", "default"], input="n\n").exit_code == 1
+    assert kept.exists()
+    assert models("rm", "default", "--yes").exit_code == 0
+    assert not kept.exists()
+    assert isinstance(models("rm", "default", "--yes").exception, ModelUnavailable)
+    assert "none yet" in models("list").output
+
+
+def test_pulling_a_path_says_where_it_is(cache: Path, tiny_gguf: Path) -> None:
+    assert str(tiny_gguf) in models("pull", str(tiny_gguf)).output

@@ -1,0 +1,75 @@
+"""Receipts: the same bytes, or which token differs first."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from segue.cli import cli
+from segue.errors import SetupError
+from segue.runners.fake import FakeLoader
+from tests.live import Live
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--runner", "fake"])
+
+
+@pytest.fixture
+def receipt(tmp_path: Path) -> Path:
+    file = tmp_path / "receipt.json"
+    assert (
+        run(
+            "complete", "The sea", "--max-tokens", "20", "--seed", "3", "--save", str(file)
+        ).exit_code
+        == 0
+    )
+    return file
+
+
+def test_a_receipt_holds_request_answer_and_fingerprint(receipt: Path) -> None:
+    kept = json.loads(receipt.read_text())
+    assert kept["request"]["prompt"] == "The sea"
+    assert isinstance(kept["request"]["seed"], int)
+    assert "stream" not in kept["request"]
+    assert len(kept["answer"]["choices"][0]["tokens"]) == 20
+    assert kept["system_fingerprint"]
+
+
+def test_the_same_bytes_here_and_on_a_server(receipt: Path) -> None:
+    result = run("verify", str(receipt))
+    assert result.exit_code == 0, result.output
+    assert "same bytes" in result.output
+    assert "20 tokens" in result.output
+    with Live(FakeLoader()) as live:
+        assert run("verify", str(receipt), "--url", live.url).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "word"), [("other-kernels", "other-kernels"), (None, "should not have")]
+)
+def test_the_first_token_that_differs_is_told_and_why(
+    receipt: Path, fingerprint: str | None, word: str
+) -> None:
+    kept = json.loads(receipt.read_text())
+    choice = kept["answer"]["choices"][0]
+    choice["tokens"][7] += 1
+    choice["text"] = choice["text"][:7] + "§" + choice["text"][8:]
+    if fingerprint:
+        kept["system_fingerprint"] = fingerprint
+    receipt.write_text(json.dumps(kept))
+    result = run("verify", str(receipt))
+    assert result.exit_code == 1
+    assert "from token 8 on" in result.output
+    assert word in result.output
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"format": "segue-receipt-1"}', '{"format": "other"}']
+)
+def test_what_is_no_receipt_is_said_to_be_none(tmp_path: Path, content: Any) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(content)
+    assert isinstance(run("verify", str(file)).exception, SetupError)
