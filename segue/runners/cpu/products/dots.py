@@ -87,16 +87,24 @@ def _vnni(
     starts: Sequence[Value],
 ) -> list[list[Value]]:
     name = f"llvm.x86.avx512.vpdpbusd.{kind.flavour.lanes * 32}"
-    acc = [[start] * kind.flavour.vectors for start in starts]
+    chains = (
+        2 if len(rows) == 1 else 1
+    )  # an instruction waits for the one before: several chains for a single row
+    zero = kind.all(kind.ints, 0)
+    acc = [[[start] * kind.flavour.vectors for start in starts]]
+    acc += [[[zero] * kind.flavour.vectors for _ in rows] for _ in range(chains - 1)]
     for step in steps:
         vectors = codes.step(step)
         if codes.is_signed:
             vectors = [b.xor(vector, kind.all(kind.bytes, -128)) for vector in vectors]
+        own = acc[step % chains]
         for m, row in enumerate(rows):
             four = b.bitcast(_four(b, kind, row, step), kind.ints)
             for v, vector in enumerate(vectors):
-                acc[m][v] = call(b, name, kind.ints, acc[m][v], b.bitcast(vector, kind.ints), four)
-    return acc
+                own[m][v] = call(b, name, kind.ints, own[m][v], b.bitcast(vector, kind.ints), four)
+    if chains == 1:
+        return acc[0]
+    return [[b.add(x, y) for x, y in zip(*both, strict=True)] for both in zip(*acc, strict=True)]
 
 
 # --- x86: VPMADDUBSW, which saturates at 16 bits: as many steps are summed there as surely fit ---
@@ -181,10 +189,57 @@ def _sdot(
 
 
 def _lane(b: Builder, kind: Kind, vector: Value, lane: int) -> Value:
-    chosen = ir.Constant(ir.VectorType(i32, 4), [lane] * 4)
-    return b.bitcast(
-        b.shuffle_vector(vector, ir.Constant(kind.ints, ir.Undefined), chosen), kind.bytes
-    )
+    return b.bitcast(_chosen(b, vector, vector, [lane] * 4), kind.bytes)
+
+
+def _chosen(b: Builder, x: Value, y: Value, places: list[int]) -> Value:
+    """Lanes of x, then of y, by number."""
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(i32, len(places)), places))
+
+
+def _smmla(
+    b: Builder,
+    kind: Kind,
+    codes: Codes,
+    steps: Sequence[int],
+    rows: Sequence[Value],
+    starts: Sequence[Value],
+) -> list[list[Value]]:
+    """Two rows by two outputs by eight columns at once; a single row takes dot products."""
+    if len(rows) % 2:
+        return _sdot(b, kind, codes, steps, rows, starts)
+    name, vectors = "llvm.aarch64.neon.smmla.v4i32.v16i8", range(kind.flavour.vectors)
+    zero = kind.all(kind.ints, 0)
+    acc = [[[zero, zero] for _ in vectors] for _ in range(len(rows) // 2)]
+    for step in steps[::2]:
+        first, second = ([b.bitcast(v, kind.ints) for v in codes.step(s)] for s in (step, step + 1))
+        for pair in range(len(rows) // 2):
+            eights = [
+                load(b, ahead(b, row, STEP * step), ir.VectorType(i32, 2), 1)
+                for row in rows[2 * pair : 2 * pair + 2]
+            ]
+            inputs = b.bitcast(_chosen(b, eights[0], eights[1], [0, 1, 2, 3]), kind.bytes)
+            for v in vectors:
+                for side, places in enumerate(([0, 4, 1, 5], [2, 6, 3, 7])):
+                    outputs = b.bitcast(_chosen(b, first[v], second[v], places), kind.bytes)
+                    acc[pair][v][side] = call(
+                        b, name, kind.ints, acc[pair][v][side], inputs, outputs
+                    )
+    return [
+        [
+            b.add(
+                _chosen(
+                    b,
+                    acc[m // 2][v][0],
+                    acc[m // 2][v][1],
+                    [0, 1, 4, 5] if m % 2 == 0 else [2, 3, 6, 7],
+                ),
+                start,
+            )
+            for v in vectors
+        ]
+        for m, start in enumerate(starts)
+    ]
 
 
 def _smull(
@@ -229,8 +284,7 @@ def _smull(
 
 
 def _half(b: Builder, vector: Value, kind: Any, start: int) -> Value:
-    chosen = ir.Constant(ir.VectorType(i32, kind.count), list(range(start, start + kind.count)))
-    return b.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), chosen)
+    return _chosen(b, vector, vector, list(range(start, start + kind.count)))
 
 
 # --- any machine ---
@@ -262,6 +316,7 @@ _DOTS: dict[str, Callable[..., list[list[Value]]]] = {
     "vnni": _vnni,
     "maddubs": _maddubs,
     "sdot": _sdot,
+    "smmla": _smmla,
     "smull": _smull,
     "generic": _generic,
 }

@@ -60,6 +60,7 @@ FLAVOURS: tuple[Flavour, ...] = (
     _flavour("avx512", _X86, _AVX512, "maddubs", 16, 2, (8, 4, 2, 1), "skylake-avx512"),
     _flavour("avxvnni", _X86, f"{_AVX2} avxvnni", "vnni", 8, 2, (4, 2, 1), "alderlake"),
     _flavour("avx2", _X86, _AVX2, "maddubs", 8, 2, (4, 2, 1), "haswell"),
+    _flavour("i8mm", _ARM, "neon dotprod i8mm", "smmla", 4, 4, (4, 2, 1), "neoverse-v1"),
     _flavour("dotprod", _ARM, "neon dotprod", "sdot", 4, 4, (4, 2, 1), "neoverse-n1"),
     _flavour("neon", _ARM, "neon", "smull", 4, 4, (2, 1), "cortex-a72"),
     _flavour("generic", "", "", "generic", 8, 2, (1,), ""),
@@ -93,10 +94,10 @@ def instructions() -> frozenset[str]:
 
 
 def _arm_instructions() -> Iterable[str]:
-    # LLVM does not report these; Linux does. Every Apple processor that runs macOS has dot products.
+    """Dot products and matrix products, which LLVM does not report."""
     names = {"asimddp": "dotprod", "i8mm": "i8mm"}
     if platform.system() == "Darwin":
-        return ["dotprod"]
+        return ["dotprod"]  # every Apple processor that runs macOS has them
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -12,6 +12,7 @@ INSTRUCTIONS = {
     "avx512": r"vpmaddubsw\s.*%zmm",
     "avxvnni": r"vpdpbusd\s.*%ymm",
     "avx2": r"vpmaddubsw\s.*%ymm",
+    "i8mm": r"smmla\s",
     "dotprod": r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]",
     "neon": r"smlal2?\s",
     "generic": r".",

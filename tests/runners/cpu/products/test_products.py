@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.runners.cpu.products import processor
+from segue.runners.cpu.products import kernels, processor
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
+from segue.runners.cpu.products.matrix import pack
+from tests.runners.cpu.products import emulated
 from tests.runners.cpu.products.reference import (
     dequantised,
     expected,
@@ -28,6 +30,11 @@ def targets() -> list[processor.Target]:
     others = [processor.target_of(flavour) for flavour in processor.possible()]
     own = processor.this_target({})
     return others if own.cpu in {target.cpu for target in others} else [*others, own]
+
+
+def foreign() -> list[processor.Flavour]:
+    """Flavours whose instructions this machine lacks."""
+    return [flavour for flavour in processor.FLAVOURS if flavour not in processor.possible()]
 
 
 def columns_of(kind: str, blocks: int) -> int:
@@ -95,3 +102,23 @@ def test_company_and_shares_change_nothing(
         got, beside = multiplied(matrix, inputs, pieces)
         np.testing.assert_array_equal(got, right)
         assert (beside == 7.5).all()
+
+
+# Types that differ in what they ask of an instruction: a zero, signed bytes, a codebook, halves with own scales.
+ASKING = ["Q4_0", "Q8_0", "IQ4_NL", "Q5_K", "Q6_K"]
+
+
+@pytest.mark.parametrize("flavour", foreign(), ids=lambda flavour: flavour.name)
+@pytest.mark.parametrize("kind", ASKING)
+def test_flavours_of_other_processors_give_the_same_bits(
+    kind: str, flavour: processor.Flavour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their code, with the instructions that are not to be had here spelled out."""
+    monkeypatch.setattr(kernels, "module", emulated.module)
+    rng = np.random.default_rng(4)
+    own, data = tensor(rng, kind, columns_of(kind, 2), 41)
+    inputs = inputs_of(rng, 7, own.shape[0])
+    (matrix,) = pack([own], data, emulated.target_of(flavour))
+    got, _ = multiplied(matrix, inputs)
+    np.testing.assert_array_equal(got, expected(own, data, inputs))
+    np.testing.assert_array_equal(row_of(matrix, 40), dequantised(own, data)[40])
