@@ -1,12 +1,16 @@
-"""Several models by name: started on first use or before, unloaded when nobody used them for a while."""
+"""Several models by name: started on first use or before, unloaded when nobody used them for a while.
+
+A load belongs to the fleet: whoever asked for it may leave, and the next one waits for the same load.
+"""
 
 import asyncio
 import contextlib
+import copy
 import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from segue.engine.seam import Engine
 from segue.errors import SetupError, UnknownModel
@@ -26,9 +30,9 @@ class Member:
     aliases: tuple[str, ...]
     start: Callable[[], Awaitable[Engine]]
     engine: Engine | None = None
-    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    loading: asyncio.Task[None] | None = None
     used_at: float = 0.0
-    failure: SetupError | None = None  # why it could not be started the last time
+    failure: Exception | None = None  # why it could not be started the last time
     retry_at: float = 0.0
     pause_s: float = 0.0
     keep_s: float | None = None  # a client's wish, until the next unload
@@ -58,32 +62,43 @@ class Fleet:
 
     async def open(self, name: str) -> Engine:
         member = self._find(name)
-        async with member.starting:
-            if member.engine is None:
-                member.engine = await self._start(member)
-            member.used_at = time.monotonic()
+        while (engine := member.engine) is None:
+            await self._load(member)
+        member.used_at = time.monotonic()
         self._watch()
-        return member.engine
-
-    async def _start(self, member: Member) -> Engine:
-        """A model that cannot be loaded is not tried again with every request for it."""
-        if member.failure is not None and time.monotonic() < member.retry_at:
-            raise member.failure
-        try:
-            engine = await member.start()
-        except SetupError as error:
-            member.pause_s = min(max(member.pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
-            member.failure, member.retry_at = error, time.monotonic() + member.pause_s
-            raise
-        member.failure, member.pause_s = None, 0.0
         return engine
+
+    async def _load(self, member: Member) -> None:
+        """Wait for its load, begun now if there is none. What goes wrong is raised to everyone who waits."""
+        # A model that cannot be loaded is not tried again with every request for it.
+        is_due = member.failure is None or time.monotonic() >= member.retry_at
+        if member.loading is None and is_due:
+            member.loading = asyncio.create_task(self._start(member))
+        if member.loading is not None:
+            await asyncio.shield(member.loading)
+        if member.failure is not None:
+            # Each raises its own: an exception that is raised again keeps the traceback of every time.
+            raise copy.copy(member.failure)
+
+    async def _start(self, member: Member) -> None:
+        try:
+            member.engine = await member.start()
+        except Exception as error:
+            if isinstance(error, SetupError):
+                member.pause_s = min(max(member.pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+            member.retry_at = time.monotonic() + member.pause_s
+            member.failure = error.with_traceback(None)
+        else:
+            member.failure, member.pause_s, member.used_at = None, 0.0, time.monotonic()
+        finally:
+            member.loading = None
 
     def loaded(self, name: str) -> Engine | None:
         return self._find(name).engine
 
     def is_loading(self, name: str) -> bool:
         member = self._find(name)
-        return member.engine is None and member.starting.locked()
+        return member.loading is not None
 
     def keep(self, name: str, seconds: float) -> None:
         member = self._find(name)
@@ -104,6 +119,10 @@ class Fleet:
             self._unloading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._unloading
+        loads = [member.loading for member in self._members if member.loading is not None]
+        for load in loads:
+            load.cancel()
+        await asyncio.gather(*loads, return_exceptions=True)
         engines = [m.engine for m in self._members if m.engine is not None]
         await asyncio.gather(*(engine.close(drain_s) for engine in engines))
 

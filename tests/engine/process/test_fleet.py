@@ -1,14 +1,16 @@
 import asyncio
 import math
+import traceback
 
 import pytest
 
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine
-from segue.errors import UnknownModel
+from segue.errors import ModelUnavailable, UnknownModel
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Failed, Prompt
+from tests.fakes import ScriptedEngine
 
 
 def member(name: str, *aliases: str) -> tuple[Member, list[str]]:
@@ -110,5 +112,82 @@ def test_a_running_request_is_never_unloaded_under() -> None:
             assert not isinstance(event, Failed)
         await until_unloaded(fleet, "one")
         await fleet.close()
+
+    asyncio.run(main())
+
+
+class Loads:
+    """Starts that end when told to, counted."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+        self.num_begun = 0
+        self.num_running = 0
+        self.most_at_once = 0
+
+    async def start(self) -> Engine:
+        self.num_begun += 1
+        self.num_running += 1
+        self.most_at_once = max(self.most_at_once, self.num_running)
+        try:
+            await self.may_end.wait()
+        finally:
+            self.num_running -= 1
+        return ScriptedEngine(lambda _: [])
+
+
+def test_a_load_belongs_to_the_fleet_not_to_whoever_came_first() -> None:
+    async def main() -> None:
+        loads = Loads()
+        fleet = Fleet([Member("one", (), loads.start)])
+        for _ in range(5):  # five clients that do not wait for it
+            impatient = asyncio.create_task(fleet.open("one"))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            impatient.cancel()
+            await asyncio.wait([impatient])
+            assert fleet.is_loading("one")
+        patient = asyncio.create_task(fleet.open("one"))
+        await asyncio.sleep(0)
+        loads.may_end.set()
+        assert await patient is fleet.loaded("one")
+        assert (loads.num_begun, loads.most_at_once) == (1, 1)
+        await fleet.close()
+
+    asyncio.run(main())
+
+
+def test_closing_ends_a_load() -> None:
+    async def main() -> None:
+        loads = Loads()
+        fleet = Fleet([Member("one", (), loads.start)])
+        opening = asyncio.create_task(fleet.open("one"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await fleet.close()
+        assert loads.num_running == 0
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    asyncio.run(main())
+
+
+def test_an_error_of_loading_does_not_grow_with_those_who_ask() -> None:
+    async def main() -> None:
+        num_tries = 0
+
+        async def start() -> Engine:
+            nonlocal num_tries
+            num_tries += 1
+            raise ModelUnavailable("no such file")
+
+        fleet = Fleet([Member("one", (), start)])
+        lengths = set()
+        for _ in range(20):
+            with pytest.raises(ModelUnavailable, match="no such file") as raised:
+                await fleet.open("one")
+            lengths.add(len(traceback.extract_tb(raised.value.__traceback__)))
+        assert num_tries == 1, "not tried again with every request"
+        assert max(lengths) < 10
 
     asyncio.run(main())
