@@ -53,6 +53,7 @@ ROWS = (
     Row("cancelled", "counter", "Requests whose client left.", lambda s: s.cancelled),
     Row("failed", "counter", "Requests that failed.", lambda s: s.failed),
     Row("restarts", "counter", "Times the model's process began again.", lambda s: s.restarts),
+    Row("stats_age_seconds", "gauge", "Since the figures above were true.", lambda s: s.age_s),
 )
 
 

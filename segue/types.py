@@ -363,3 +363,4 @@ class Stats(Struct, frozen=True, kw_only=True):
     prompt_s: float = 0.0  # spent on prompts and on answers, summed over sequences
     decode_s: float = 0.0
     restarts: int = 0
+    age_s: float = 0.0  # since these figures were true; more than a moment only during long steps

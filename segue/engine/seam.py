@@ -38,7 +38,8 @@ class Engine(Protocol):
     async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
         """The bytes of each token; joined, they are the text. Unknown ids raise InvalidField."""
 
-    async def stats(self) -> Stats: ...
+    async def stats(self) -> Stats:
+        """The last known figures, with their age. Never waits. Raises Unavailable while it is not up."""
 
     async def close(self, drain_s: float = 0.0) -> None:
         """Let running requests finish for at most `drain_s`, end the rest with an error, then stop."""

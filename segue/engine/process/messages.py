@@ -31,15 +31,11 @@ class GetPieces(Struct, frozen=True, tag=True, array_like=True):
     tokens: list[int]
 
 
-class GetStats(Struct, frozen=True, tag=True, array_like=True):
-    call: int
-
-
 class Ping(Struct, frozen=True, tag=True, array_like=True):
     """Answered with a Pong, whatever the worker is busy with."""
 
 
-WorkerMessage = Submit | Cancel | Tokenize | GetPieces | GetStats | Ping
+WorkerMessage = Submit | Cancel | Tokenize | GetPieces | Ping
 
 # --- worker → parent ------------------------------------------------------------------------------
 
@@ -54,9 +50,10 @@ class LoadFailed(Struct, frozen=True, tag=True, array_like=True):
 
 
 class StepEvents(Struct, frozen=True, tag=True, array_like=True):
-    """All events of one step, each with the id of its request."""
+    """All events of one step, each with the id of its request, and the figures where they are due."""
 
     events: list[tuple[str, Event]]
+    stats: Stats | None = None
 
 
 class Answer(Struct, frozen=True, tag=True, array_like=True):
@@ -65,7 +62,6 @@ class Answer(Struct, frozen=True, tag=True, array_like=True):
     call: int
     tokens: list[int] | None = None
     pieces: list[bytes] | None = None
-    stats: Stats | None = None
     error: tuple[str, str, str | None] | None = None  # code, message, param
 
 

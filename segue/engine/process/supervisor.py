@@ -26,7 +26,6 @@ from segue.engine.process.messages import (
     Answer,
     Cancel,
     GetPieces,
-    GetStats,
     LoadFailed,
     Ping,
     Pong,
@@ -40,6 +39,7 @@ from segue.engine.process.messages import (
     reports,
 )
 from segue.engine.process.spawning import beside, start_apart
+from segue.engine.process.stats_report import LastStats
 from segue.engine.process.suspects import Suspects
 from segue.engine.seam import Loader, Sink
 from segue.errors import BY_CODE, EngineDied, EngineFault, ModelUnavailable, Unavailable
@@ -51,7 +51,6 @@ FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 4.0  # between workers that load well and die of what they are asked
 LONGEST_LOADING_PAUSE_S = 60.0  # between workers that do not get so far
 _STEADY_S = 30.0  # a worker that lived this long is not part of a crash loop
-_STATS_PATIENCE_S = 1.0  # figures are told between steps; a long one must not make us look dead
 _DIED_RETRY_S = 1.0
 DEFAULT_STEP_TIMEOUT_S = 120.0
 
@@ -84,7 +83,7 @@ class Supervisor:
         self._nothing_open.set()
         self._suspects = Suspects()
         self._num_unanswered = 0  # pings since the worker last said anything
-        self._stats = Stats()
+        self._last_stats = LastStats(time.monotonic)
         self._calls: dict[int, asyncio.Future[Answer]] = {}
         self._call_ids = itertools.count()
         self._num_restarts = 0
@@ -151,14 +150,12 @@ class Supervisor:
         return answer.pieces or []
 
     async def stats(self) -> Stats:
-        """As of now, or the last known during a step that takes long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STATS_PATIENCE_S):
-                answer = await self._call(GetStats)
-            if answer.stats is None:
-                raise EngineFault("the worker answered without figures")
-            self._stats = answer.stats
-        return msgspec.structs.replace(self._stats, restarts=self._num_restarts)
+        """What the worker told last, with its age: nobody waits for a step that takes long."""
+        self._check_ready()
+        last = self._last_stats
+        return msgspec.structs.replace(
+            last.stats, restarts=self._num_restarts, age_s=round(last.age_s, 3)
+        )
 
     async def close(self, drain_s: float = 0.0) -> None:
         """May be called again while it drains, to end it sooner."""
@@ -262,12 +259,15 @@ class Supervisor:
 
     def _take(self, report: Report, ready: asyncio.Future[None]) -> None:
         match report:
-            case StepEvents(events):
+            case StepEvents(events, stats):
+                self._last_stats.take(stats)
                 for request_id, together in _by_request(events).items():
                     mailbox = self._open.get(request_id)
                     if mailbox is not None:
                         mailbox.put(together)
-            case Pong():
+            case Pong(step_s):
+                if step_s == 0:
+                    self._last_stats.confirm()
                 self._check_pulse(report)
             case Answer(call):
                 future = self._calls.pop(call, None)

@@ -23,7 +23,6 @@ from segue.engine.process.messages import (
     Answer,
     Cancel,
     GetPieces,
-    GetStats,
     LoadFailed,
     Ping,
     Pong,
@@ -38,13 +37,14 @@ from segue.engine.process.messages import (
     receive,
 )
 from segue.engine.process.pulse import Pulse
+from segue.engine.process.stats_report import StatsReport
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
 from segue.errors import EngineFault, InvalidField, SegueError
 from segue.logs import set_up
-from segue.types import Failed
+from segue.types import Event, Failed
 
 log = logging.getLogger("segue.worker")
 
@@ -139,8 +139,9 @@ class Worker:
         self._pulses = pulses
         self._outbox = outbox
         self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, time.perf_counter)
+        self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived
-        self._inbox: SimpleQueue[Job | Cancel | GetStats] = SimpleQueue()
+        self._inbox: SimpleQueue[Job | Cancel] = SimpleQueue()
         self._compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
         self._to_compile: SimpleQueue[Submit] = SimpleQueue()
         self._compiling: set[str] = set()  # requests; only the inbox thread changes it
@@ -162,8 +163,6 @@ class Worker:
                     self._outbox.send(self._answered(order))
                 case Cancel():
                     self._compiling.discard(order.request_id)
-                    self._inbox.put(order)
-                case GetStats():
                     self._inbox.put(order)
 
     def _admit(self, order: Submit) -> None:
@@ -244,12 +243,16 @@ class Worker:
             pulse.beat()
             self._take_orders()
             batch = scheduler.next_batch()
+            self._tell([])  # who runs now, before a step that may take long
             if batch is None:
                 self._rest()
                 continue
-            told = scheduler.commit(batch, runner.decode(batch.spans))
-            if told:
-                self._outbox.send(StepEvents(told))
+            self._tell(scheduler.commit(batch, runner.decode(batch.spans)))
+
+    def _tell(self, events: list[tuple[str, Event]]) -> None:
+        stats = self._stats_report.due(self._scheduler.stats)
+        if events or stats is not None:
+            self._outbox.send(StepEvents(events, stats))
 
     def _rest(self) -> None:
         """Until there is an order, or while every sequence waits for its constraint, a moment."""
@@ -269,11 +272,9 @@ class Worker:
                 return
             self._carry_out(order)
 
-    def _carry_out(self, order: Job | Cancel | GetStats) -> None:
+    def _carry_out(self, order: Job | Cancel) -> None:
         match order:
             case Cancel():
                 self._scheduler.cancel(order.request_id)
-            case GetStats():
-                self._outbox.send(Answer(order.call, stats=self._scheduler.stats))
             case _:
                 self._scheduler.add(order)

@@ -74,7 +74,9 @@ def test_closing_the_generator_cancels() -> None:
                 if isinstance(event, Delta):
                     break
             await events.aclose()
-            stats = await supervisor.stats()  # orders are carried out in turn, so this is after it
+            async with asyncio.timeout(20):
+                while not (stats := await supervisor.stats()).cancelled:
+                    await asyncio.sleep(0.001)
             assert (stats.running, stats.cancelled) == (0, 1)
 
     asyncio.run(main())

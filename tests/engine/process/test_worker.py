@@ -2,7 +2,6 @@ import asyncio
 import threading
 import time
 from queue import SimpleQueue
-from typing import cast
 
 import pytest
 
@@ -11,7 +10,6 @@ from segue.engine.process.messages import Cancel, Report, Submit
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.process.worker import Arrivals, Outbox, Pulses, Worker
-from segue.engine.request.job import Job
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Constraint
 from tests.engine.harness import Bench, RequestEvents, ask
@@ -56,9 +54,7 @@ class Inside:
     def next_order(self) -> str:
         """The id of the next request or cancellation that reaches the step thread."""
         order = self.worker._inbox.get(timeout=30)
-        return (
-            order.request_id if isinstance(order, Cancel) else cast(Job, order).request.request_id
-        )
+        return order.request_id if isinstance(order, Cancel) else order.request.request_id
 
 
 def test_others_pass_a_request_that_is_being_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
