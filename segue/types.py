@@ -320,7 +320,10 @@ Event = Progress | Prompted | Searching | Delta | Finished | Done | Failed
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
-    """What a loaded model is. `deterministic`: same request, same bytes, whatever runs beside it."""
+    """What a loaded model is. `deterministic`: same request, same bytes, whatever runs beside it.
+
+    `fingerprint`: what answers depend on; servers that share it answer with the same bytes, unless it says otherwise.
+    """
 
     name: str
     architecture: str
@@ -332,6 +335,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     quantization: str
     has_fim: bool
     deterministic: bool
+    fingerprint: str
     kv_tokens: int
     train_context: int = 0
     chat_template: str | None = None

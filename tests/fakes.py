@@ -31,6 +31,7 @@ INFO = ModelInfo(
     quantization="F32",
     has_fim=False,
     deterministic=True,
+    fingerprint="fp_0123456789abcdef",
     kv_tokens=2048,
 )
 

@@ -12,7 +12,7 @@ MAX_LINES = 400
 MAX_FUNCTION_LINES = 60
 
 # Room (longest match) → what of ours it may import; a name stands for everything under it.
-_BASE = ("segue.types", "segue.errors", "segue.bounds", "segue.exact_math")
+_BASE = ("segue.types", "segue.errors", "segue.bounds", "segue.exact_math", "segue.fingerprint")
 _BELOW_REQUEST = ("segue.engine.sampling", "segue.engine.constraints", "segue.engine.infill")
 _REQUEST = (*_BASE, "segue.engine.seam", "segue.engine.tokens", *_BELOW_REQUEST)
 LAW: dict[str, tuple[str, ...]] = {
@@ -20,6 +20,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.errors": (),
     "segue.bounds": (),
     "segue.exact_math": (),
+    "segue.fingerprint": (),
     "segue.logs": (),
     "segue.cpus": (),
     "segue.config": ("segue.errors", "segue.cpus"),

@@ -21,6 +21,7 @@ from segue.errors import (
     SegueError,
     SetupError,
 )
+from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
 _CUTS = "segue.distributed.filter_processors:"
@@ -188,6 +189,7 @@ def _info(
         quantization=model_config.quantization or str(model_config.dtype).removeprefix("torch."),
         has_fim=vocab.fim is not None,
         deterministic=False,
+        fingerprint=unpromised("vllm"),
         kv_tokens=limits.num_cells,
         train_context=getattr(hf, "max_position_embeddings", 0) or 0,
         chat_template=template if isinstance(template, str) else None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from segue.engine.seam import Capabilities, FimTokens, Loaded, Logits, Span
+from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
 EOS = 256
@@ -209,6 +210,7 @@ class FakeLoader:
             quantization="none",
             has_fim=True,
             deterministic=True,
+            fingerprint=unpromised("fake"),
             kv_tokens=self.num_cells,
             eos_token=_NAMES[EOS].decode(),
         )

@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from segue import __version__
 from segue.dialects.base import (
     Call,
     Companion,
@@ -27,6 +26,7 @@ from segue.dialects.base import (
 from segue.dialects.rendering.tally import Tally
 from segue.engine.seam import Models, Sink
 from segue.errors import BY_CODE, EngineFault, InvalidField, MalformedBody, SegueError
+from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import RequestRecord
 from segue.server.chunk_writer import ChunkWriter, chunk_writer
@@ -138,7 +138,7 @@ class Completions:
                     raise _raised(event)
                 tally.push(event)
         headers += _found(tally.prompts)
-        await _send(send, Reply(self.operation.renderer(call).fold(tally)), headers)
+        await _send(send, Reply(self._renderer(call).fold(tally)), headers)
 
     async def _stream(
         self,
@@ -149,7 +149,6 @@ class Completions:
         writer: ChunkWriter | None,
     ) -> None:
         frame = FRAMES[self.operation.framing]
-        renderer = self.operation.renderer(call)
         events = await feed.take(HEADERS_AFTER_S)
         for event in events:
             if isinstance(event, Failed):
@@ -157,6 +156,13 @@ class Completions:
         prompts = [event for event in events if isinstance(event, Prompted)]
         headers += _found(prompts) if prompts else self._foreseen(call)
         await _start(send, frame, headers)
+        while (
+            not events
+        ):  # the model is being loaded: what every object tells of it is not known yet
+            for body in frame.note(_so_far(events)):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            events = await feed.take(PING_S)
+        renderer = self._renderer(call)
 
         def direct(events: Sequence[Event]) -> bool:
             """Write what these say without waking a task, if the client keeps up."""
@@ -179,6 +185,13 @@ class Completions:
                 return
             feed.direct = direct
             events = await feed.take(PING_S)
+
+    def _renderer(self, call: Call) -> Renderer:
+        engine = self.models.loaded(call.request.model)
+        if engine is None:
+            return self.operation.renderer(call)
+        stamp = msgspec.structs.replace(call.stamp, fingerprint=engine.info.fingerprint)
+        return self.operation.renderer(msgspec.structs.replace(call, stamp=stamp))
 
     def _foreseen(self, call: Call) -> list[Header]:
         """What is sure of a prompt that is still being read."""
@@ -253,7 +266,7 @@ def _stamp(record: RequestRecord) -> Stamp:
         created=int(arrived),
         arrived=arrived,
         seed=secrets.randbits(53),  # a JSON number in every language
-        fingerprint=f"segue-{__version__}",
+        fingerprint=unpromised("nothing"),  # until the model is known
         now=time.time,
     )
 

@@ -12,7 +12,7 @@ HEAD: dict[str, Any] = {
     "object": "text_completion",
     "created": NUMBER,
     "model": MODEL,
-    "system_fingerprint": Like(r"segue-.+"),
+    "system_fingerprint": Like(r"fp_.+"),
 }
 
 

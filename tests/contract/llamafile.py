@@ -11,7 +11,7 @@ HEAD: dict[str, Any] = {
     "object": "text_completion",
     "created": NUMBER,
     "model": "LLaMA_CPP",
-    "system_fingerprint": Like(r"segue-.+"),
+    "system_fingerprint": Like(r"fp_.+"),
 }
 ASK = {"model": "LLaMA_CPP", "prompt": "x"}
 

@@ -12,7 +12,7 @@ HEAD: dict[str, Any] = {
     "created": NUMBER,
     "model": MODEL,
 }
-FINGERPRINT = {"system_fingerprint": Like(r"segue-.+")}
+FINGERPRINT = {"system_fingerprint": Like(r"fp_.+")}
 
 
 def choice(

@@ -33,6 +33,7 @@ def test_health_follows_the_default_model(live: Live) -> None:
         "model": "tiny",
         "runner": INFO.runner,
         "deterministic": True,
+        "system_fingerprint": INFO.fingerprint,
     }
     live.engine.is_restarting = True
     restarting = live.client.get("/health")

@@ -64,6 +64,12 @@ def test_stream_is_compact_events_and_done(live: Live) -> None:
     assert [chunk["choices"][0]["finish_reason"] for chunk in parsed] == [None, None, "stop"]
 
 
+def test_every_object_shows_the_models_fingerprint(live: Live) -> None:
+    assert live.complete().json()["system_fingerprint"] == INFO.fingerprint
+    chunks = events_of(live.complete(stream=True).text)[:-1]
+    assert {json.loads(chunk)["system_fingerprint"] for chunk in chunks} == {INFO.fingerprint}
+
+
 def test_stream_usage_only_when_asked(live: Live) -> None:
     answer = live.complete(stream=True, stream_options={"include_usage": True})
     *chunks, _ = map(json.loads, events_of(answer.text)[:-1])

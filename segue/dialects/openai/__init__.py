@@ -343,7 +343,11 @@ async def health(service: Service, _: Mapping[str, Any]) -> Reply:
     if card.info is None:
         return Reply(status)
     await service.stats(card.name)  # raises while the model's process is being restarted
-    about = {"runner": card.info.runner, "deterministic": card.info.deterministic}
+    about = {
+        "runner": card.info.runner,
+        "deterministic": card.info.deterministic,
+        "system_fingerprint": card.info.fingerprint,
+    }
     return Reply({**status, **about})
 
 

@@ -5,8 +5,10 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from segue import fingerprint
 from segue.engine.seam import Loaded
 from segue.models import gguf
+from segue.models.digests import FileDigest
 from segue.models.progress import Report
 from segue.runners.cpu.anatomy import supports
 from segue.runners.cpu.kept_code import KeptCode
@@ -53,6 +55,7 @@ class CpuLoader:
         from segue.runners.cpu.runner import CpuRunner
 
         vocab = LlamaVocab(self.path)  # first, as it fails sooner
+        digest = FileDigest(self.path, self.cache_dir)
         target = this_target({VARIABLE: self.flavour})
         runner = CpuRunner(
             self.path,
@@ -71,4 +74,5 @@ class CpuLoader:
             target.flavour.name,
             limits.num_cells,
         )
-        return Loaded(runner, vocab, model_info(self.name, "cpu", vocab, limits))
+        shown = fingerprint.promised(fingerprint.sources("runners/cpu"), digest.wait())
+        return Loaded(runner, vocab, model_info(self.name, "cpu", vocab, limits, shown))

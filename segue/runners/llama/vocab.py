@@ -8,6 +8,7 @@ from gguf import LlamaFileType
 
 from segue.engine.seam import Capabilities, FimTokens
 from segue.errors import Incompatible
+from segue.fingerprint import unpromised
 from segue.runners.llama import c_api
 from segue.types import ModelInfo
 
@@ -162,8 +163,14 @@ def _known(token: int) -> int | None:
     return None if token == c_api.NO_TOKEN else token
 
 
-def model_info(name: str, runner: str, vocab: LlamaVocab, capabilities: Capabilities) -> ModelInfo:
-    """What is served, for any runner that takes its vocabulary from llama.cpp."""
+def model_info(
+    name: str,
+    runner: str,
+    vocab: LlamaVocab,
+    capabilities: Capabilities,
+    fingerprint: str | None = None,
+) -> ModelInfo:
+    """What is served, for any runner that takes its vocabulary from llama.cpp. Without a fingerprint answers vary."""
     return ModelInfo(
         name=name,
         architecture=vocab.metadata("general.architecture") or "unknown",
@@ -175,6 +182,7 @@ def model_info(name: str, runner: str, vocab: LlamaVocab, capabilities: Capabili
         quantization=_quantization(vocab),
         has_fim=vocab.fim is not None,
         deterministic=capabilities.deterministic,
+        fingerprint=fingerprint or unpromised(runner),
         kv_tokens=capabilities.num_cells,
         train_context=int(vocab.metadata("{arch}.context_length") or 0),
         chat_template=vocab.chat_template,

@@ -1,0 +1,58 @@
+"""The SHA-256 of a model's file: read beside whatever else loading does, and kept until the file changes.
+
+<cache>/digests/<SHA-256 of the path>    size, time of change, digest
+"""
+
+import contextlib
+import hashlib
+import os
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+
+
+class FileDigest:
+    """Begins at once, in a thread of its own; hashing lets other threads run."""
+
+    def __init__(self, path: Path | str, cache_dir: Path | str):
+        self._path = Path(path).resolve()
+        name = hashlib.sha256(os.fsencode(self._path)).hexdigest()
+        self._kept = Path(cache_dir) / "digests" / name[:32]
+        self._found: Future[str] = Future()
+        threading.Thread(target=self._find, name="digest", daemon=True).start()
+
+    def wait(self) -> str:
+        """Raises OSError where the file cannot be read."""
+        return self._found.result()
+
+    def _find(self) -> None:
+        try:
+            before = self._state()
+            found = self._read(before) or self._hash()
+            if self._state() == before:
+                self._keep(before, found)
+            self._found.set_result(found)
+        except BaseException as error:
+            self._found.set_exception(error)
+
+    def _state(self) -> str:
+        status = self._path.stat()
+        return f"{status.st_size} {status.st_mtime_ns}"
+
+    def _hash(self) -> str:
+        with self._path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def _read(self, state: str) -> str | None:
+        with contextlib.suppress(OSError, ValueError):
+            known, digest = self._kept.read_text().rsplit(" ", 1)
+            if known == state and len(bytes.fromhex(digest)) == 32:
+                return digest
+        return None
+
+    def _keep(self, state: str, digest: str) -> None:
+        with contextlib.suppress(OSError):  # of a full or read-only folder: it is found again
+            self._kept.parent.mkdir(parents=True, exist_ok=True)
+            making = self._kept.with_name(f"{self._kept.name}.{os.getpid()}")
+            making.write_text(f"{state} {digest}")
+            making.replace(self._kept)

@@ -1,0 +1,58 @@
+"""The digest of a file, kept until the file changes."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from segue.models.digests import FileDigest
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"weights")
+    return path
+
+
+def test_it_is_that_of_the_file(model: Path, tmp_path: Path) -> None:
+    assert FileDigest(model, tmp_path).wait() == sha256(b"weights")
+
+
+def test_an_unchanged_file_is_not_read_again(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FileDigest(model, tmp_path).wait()
+    monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read again"))
+    assert FileDigest(model, tmp_path).wait() == sha256(b"weights")
+
+
+def test_a_changed_file_is(model: Path, tmp_path: Path) -> None:
+    FileDigest(model, tmp_path).wait()
+    before = model.stat()
+    model.write_bytes(b"WEIGHTS")  # of the same size
+    os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert FileDigest(model, tmp_path).wait() == sha256(b"WEIGHTS")
+
+
+@pytest.mark.parametrize("damage", [b"", b"7 1 abc", b"\xff\xfe", b"nonsense"])
+def test_a_damaged_note_is_made_again(model: Path, tmp_path: Path, damage: bytes) -> None:
+    FileDigest(model, tmp_path).wait()
+    [note] = (tmp_path / "digests").iterdir()
+    note.write_bytes(damage)
+    assert FileDigest(model, tmp_path).wait() == sha256(b"weights")
+    assert note.read_text().endswith(sha256(b"weights"))
+
+
+def test_where_nothing_can_be_kept_it_is_found_all_the_same(model: Path) -> None:
+    assert FileDigest(model, model / "no folder").wait() == sha256(b"weights")
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FileDigest(tmp_path / "missing.gguf", tmp_path).wait()
