@@ -146,17 +146,32 @@ def _add_vocabulary(writer: gguf.GGUFWriter, controls: list[str], add_bos: bool)
 
 
 class _Weights:
-    """Random matrices that keep the size of what passes through them."""
+    """Random matrices that keep the size of what passes through them.
+
+    Made of integers and IEEE operations, so that the file is the same on every machine and with every numpy.
+    """
 
     def __init__(self, seed: int):
-        self._random = np.random.default_rng(seed)
+        self._state = np.uint64(seed) << np.uint64(32)
 
     def matrix(self, rows: int, columns: int, gain: float = 1.0) -> Array:
-        values = self._random.standard_normal((rows, columns)) * (gain / math.sqrt(columns))
-        return values.astype(np.float32)
+        values = self._numbers(rows * columns) * (gain / math.sqrt(columns))
+        return values.astype(np.float32).reshape(rows, columns)
 
     def vector(self, mean: float, size: int) -> Array:
-        return (mean + 0.1 * self._random.standard_normal(size)).astype(np.float32)
+        return (mean + 0.1 * self._numbers(size)).astype(np.float32)
+
+    def _numbers(self, count: int) -> NDArray[np.float64]:
+        """About normal, of variance 1: sums of four 16-bit numbers out of Steele et al.'s SplitMix64."""
+        z = self._state + np.arange(1, count + 1, dtype=np.uint64)
+        self._state += np.uint64(count)
+        z *= np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+        z ^= z >> np.uint64(31)
+        parts = z.view(np.uint16).reshape(count, 4).astype(np.float64)
+        sums = parts[:, 0] + parts[:, 1] + parts[:, 2] + parts[:, 3]
+        return (sums - 2 * 65535) / (65536 / math.sqrt(3))
 
 
 def _tensors(architecture: str, num_controls: int, tied: bool, seed: int) -> dict[str, Array]:
