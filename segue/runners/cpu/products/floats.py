@@ -23,7 +23,7 @@ from segue.runners.cpu.emit import (
     splat,
     store,
 )
-from segue.runners.cpu.products.dots import Kind
+from segue.runners.cpu.products.dots.vectors import Kind
 from segue.runners.cpu.products.formats import FloatFormat
 from segue.runners.cpu.products.tile import write
 from segue.runners.cpu.products.weights import half

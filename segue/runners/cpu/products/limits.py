@@ -9,9 +9,10 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from segue.runners.cpu.emit import ahead, at, cell, i64, load, loop, store
+from segue.runners.cpu.emit import ahead, at, cell, i32, i64, load, loop, store
 from segue.runners.cpu.products import machine_code
-from segue.runners.cpu.products.dots import Codes, Kind, sums
+from segue.runners.cpu.products.dots.table import sums
+from segue.runners.cpu.products.dots.vectors import Codes, Kind, Part
 from segue.runners.cpu.products.formats import STEP
 from segue.runners.cpu.products.processor import Target
 
@@ -72,8 +73,14 @@ def _build_peak(module: ir.Module, kind: Kind, name: str) -> None:
     acc = [[cell(b, kind.all(kind.ints, 0)) for _ in vectors] for _ in range(_ROWS)]
     with loop(b, repeats):
         rows = [ahead(b, scratch, 2048 + 64 * m) for m in range(_ROWS)]
-        starts = [kind.all(kind.ints, 0)] * _ROWS
-        found = sums(b, kind, Codes(lambda _: codes, 15, False), range(_STEPS), rows, starts)
+        part = Part(
+            kind,
+            Codes(lambda _: codes, 15, False, 0),
+            range(_STEPS),
+            rows,
+            [ir.Constant(i32, 0)] * _ROWS,
+        )
+        found = sums(b, part)
         for m in range(_ROWS):
             for v in vectors:
                 b.store(b.add(b.load(acc[m][v]), found[m][v]), acc[m][v])

@@ -53,7 +53,7 @@ def sources_digest() -> str:
     """Of what makes the products' code."""
     digest = hashlib.sha256(llvmlite.__version__.encode())
     own = Path(__file__).parent
-    for path in (own.parent / "emit.py", *sorted(own.glob("*.py"))):
+    for path in (own.parent / "emit.py", *sorted(own.rglob("*.py"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

@@ -24,7 +24,7 @@ from segue.runners.cpu.emit import (
     splat,
     store,
 )
-from segue.runners.cpu.products.dots import Kind
+from segue.runners.cpu.products.dots.vectors import Kind
 from segue.runners.cpu.products.formats import GROUP, STEP, Format
 from segue.runners.cpu.products.weights import Reader
 

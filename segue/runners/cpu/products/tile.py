@@ -31,8 +31,9 @@ from segue.runners.cpu.emit import (
     splat,
     store,
 )
-from segue.runners.cpu.products.dots import Kind, added, sums
-from segue.runners.cpu.products.formats import GROUP, Format
+from segue.runners.cpu.products.dots.table import begin, end, sums
+from segue.runners.cpu.products.dots.vectors import Kind, Part
+from segue.runners.cpu.products.formats import GROUP, STEP, Format
 from segue.runners.cpu.products.weights import Reader
 
 PARTS = 2  # integer sums of activations are kept for each half of a group
@@ -73,6 +74,7 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
         for _ in range(rows)
     ]
     width = kind.flavour.width
+    begin(b, kind, rows, form.parts)
     with loop(b, blocks) as block:
         start = at(b, weights, block.index, form.kept_bytes * width)
         head = [_head(b, reader, start, v) for v in range(kind.flavour.vectors)]
@@ -96,6 +98,7 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
                 for m in range(rows)
             ]
             _group(b, reader, place, head, shared, acc)
+    end(b, kind, rows)
     for m in range(rows):
         write(b, kind, acc[m], b.add(out, b.mul(ldo, number(m))), valid)
     b.ret_void()
@@ -124,19 +127,13 @@ def _group(
     b: Builder, reader: Reader, group: Value, head: Any, shared: list[Row], acc: list[list[Value]]
 ) -> None:
     kind, form = reader.kind, reader.form
-    zero = form.zero + added(kind.flavour.dot, form.is_signed)
-    steps = 8 // form.parts
     codes = reader.codes(b, group)
+    each = GROUP // STEP // form.parts
     dots = []
     for part in range(form.parts):
-        starts = [
-            splat(b, b.mul(row.sums[part], ir.Constant(i32, -zero)), kind.ints)
-            if zero
-            else kind.all(kind.ints, 0)
-            for row in shared
-        ]
-        span = range(part * steps, (part + 1) * steps)
-        dots.append(sums(b, kind, codes, span, [row.address for row in shared], starts))
+        steps = range(part * each, (part + 1) * each)
+        totals = [row.sums[part] for row in shared]
+        dots.append(sums(b, Part(kind, codes, steps, [row.address for row in shared], totals)))
     scales = [_scales(b, reader, group, head[v], v) for v in range(kind.flavour.vectors)]
     for m, row in enumerate(shared):
         for v, scale in enumerate(scales):

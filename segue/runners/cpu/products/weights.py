@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, ahead, call, f16, i8, i16, load
-from segue.runners.cpu.products.dots import Codes, Kind
+from segue.runners.cpu.products.dots.vectors import Codes, Kind
 from segue.runners.cpu.products.formats import STEP, Format
 
 
@@ -26,7 +26,12 @@ class Reader:
         return self.kind.flavour.width
 
     def codes(self, b: Builder, group: Value) -> Codes:
-        return Codes(lambda step: self.step(b, group, step), self.form.top, self.form.is_signed)
+        return Codes(
+            lambda step: self.step(b, group, step),
+            self.form.top,
+            self.form.is_signed,
+            self.form.zero,
+        )
 
     # --- codes ---
 

@@ -117,7 +117,7 @@ def test_flavours_of_other_processors_give_the_same_bits(
     monkeypatch.setattr(kernels, "module", emulated.module)
     rng = np.random.default_rng(4)
     own, data = tensor(rng, kind, columns_of(kind, 2), 41)
-    inputs = inputs_of(rng, 7, own.shape[0])
+    inputs = inputs_of(rng, 2 * flavour.rows[0] - 1, own.shape[0])
     (matrix,) = pack([own], data, emulated.target_of(flavour))
     got, _ = multiplied(matrix, inputs)
     np.testing.assert_array_equal(got, expected(own, data, inputs))

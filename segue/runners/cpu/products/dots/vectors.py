@@ -1,0 +1,77 @@
+"""What a dot product works on: the vectors of a flavour, a group's codes, and the rows that meet them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from segue.runners.cpu.emit import Builder, Value, ahead, i8, i16, i32, load, splat
+from segue.runners.cpu.products.formats import STEP
+from segue.runners.cpu.products.processor import Flavour
+
+ACTIVATION = 127  # the greatest magnitude
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The vectors of a flavour."""
+
+    flavour: Flavour
+
+    @property
+    def bytes(self) -> Any:
+        return ir.VectorType(i8, self.flavour.lanes * 4)
+
+    @property
+    def shorts(self) -> Any:
+        return ir.VectorType(i16, self.flavour.lanes * 2)
+
+    @property
+    def ints(self) -> Any:
+        return ir.VectorType(i32, self.flavour.lanes)
+
+    @property
+    def floats(self) -> Any:
+        return ir.VectorType(ir.FloatType(), self.flavour.lanes)
+
+    def all(self, kind: Any, value: float) -> Value:
+        return ir.Constant(kind, [value] * kind.count)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """A group's weights: `step(k)` gives the vectors of its k-th four columns, expanded to bytes."""
+
+    step: Callable[[int], list[Value]]
+    top: int  # the greatest magnitude
+    is_signed: bool  # numbers of 8 bits with a sign; else unsigned ones of less
+    zero: int  # the code that means 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """Steps of a group, and the rows whose dot products with them are wanted."""
+
+    kind: Kind
+    codes: Codes
+    steps: Sequence[int]
+    rows: Sequence[Value]  # addresses of each row's group
+    totals: Sequence[Value]  # the integer sum of each row's part
+
+    def starts(self, b: Builder, added: int = 0) -> list[list[Value]]:
+        """What each sum begins with, so that zeroes and what was added to the codes are taken back."""
+        zero = self.codes.zero + added
+        found = []
+        for total in self.totals:
+            start = self.kind.all(self.kind.ints, 0)
+            if zero:
+                start = splat(b, b.mul(total, ir.Constant(i32, -zero)), self.kind.ints)
+            found.append([start] * self.kind.flavour.vectors)
+        return found
+
+
+def four(b: Builder, kind: Kind, row: Value, step: int) -> Value:
+    """Four activations in every lane."""
+    word = load(b, ahead(b, row, STEP * step), i32, 1)
+    return b.bitcast(splat(b, word, kind.ints), kind.bytes)
