@@ -44,6 +44,7 @@ def _made(target: Target) -> bytes:
             "PYTHONPATH": os.pathsep.join(paths),
             "NUMBA_CPU_NAME": target.cpu,
             "NUMBA_CPU_FEATURES": target.features,
+            "NUMBA_OPT": "0",  # all of it is optimised once, at the end
             WIDE_REGISTERS: wide,
         }
         done = subprocess.run(
@@ -68,6 +69,11 @@ def _compile(out: str, triple: str, cpu: str, features: str) -> None:
     machine = llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"
     )
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    # Vectors are written as they should be.
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(whole, builder)
     Path(out).write_bytes(machine.emit_object(whole))
 
 

@@ -109,6 +109,15 @@ class CpuRunner:
         """End the threads; the memory goes with the runner."""
         self._team.close()
 
+    @property
+    def program(self) -> NDArray[np.int64]:
+        return self._program
+
+    def run_instead(self, instructions: NDArray[np.int64]) -> None:
+        """Replace the program, by at most as many instructions: to measure some of them alone."""
+        self._program[: len(instructions)] = instructions
+        self._space.board[on.NUM_PHASES] = len(instructions)
+
     # --- a step's input ---
 
     def _fill(self, spans: Sequence[Span]) -> tuple[int, int]:
