@@ -19,24 +19,30 @@ class Kv:
 
     def __init__(self, anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int):
         self.num_blocks = _num_blocks(anatomy, context, kv_bytes)
-        shape = (anatomy.layers, self.num_blocks, block_bytes(anatomy) // 2)
-        self._keys: NDArray[np.uint16] = zeros(shape, np.uint16)  # f16
-        self._values: NDArray[np.uint16] = zeros(shape, np.uint16)
+        # A block of all layers is one piece, so that memory grows with the tokens held.
+        shape = (self.num_blocks, anatomy.layers, 2, block_bytes(anatomy) // 2)
+        self._blocks: NDArray[np.uint16] = zeros(shape, np.uint16, huge=True)  # f16
         self.tables = BlockTables(num_slots, self.num_blocks, BLOCK)
         # The tables once more, as compiled code reads them.
         self._rows: NDArray[np.int64] = zeros((num_slots, -(-context // BLOCK)), np.int64)
 
     @property
     def keys(self) -> int:
-        return address(self._keys)
+        """The address of layer 0's keys in block 0."""
+        return address(self._blocks)
 
     @property
     def values(self) -> int:
-        return address(self._values)
+        return self.keys + int(self._blocks.strides[2])
 
     @property
     def layer_bytes(self) -> int:
-        return int(self._keys.strides[0])
+        return int(self._blocks.strides[1])
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one block to the next."""
+        return int(self._blocks.strides[0])
 
     def table(self, slot: int) -> int:
         """The address of a slot's block numbers."""
@@ -62,8 +68,7 @@ class Kv:
             self._rows[slot, start : len(blocks)] = blocks[start:]
 
     def _copy(self, copy: Copy) -> None:
-        for array in (self._keys, self._values):
-            array[:, copy.dst] = array[:, copy.src]
+        self._blocks[copy.dst] = self._blocks[copy.src]
 
 
 def _num_blocks(anatomy: Anatomy, context: int, kv_bytes: int | None) -> int:

@@ -1,5 +1,6 @@
 """Memory that compiled code reads and writes: aligned to pages, zero, and taken from the system when it is touched."""
 
+import contextlib
 import math
 import mmap
 from pathlib import Path
@@ -8,11 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Shared memory, which is what mmap gives unasked, takes no huge pages.
+_PRIVATE: dict[str, Any] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
 
-def zeros(shape: tuple[int, ...] | int, kind: Any) -> NDArray[Any]:
+
+def zeros(shape: tuple[int, ...] | int, kind: Any, huge: bool = False) -> NDArray[Any]:
+    """`huge`: in huge pages where the system gives them."""
     count = math.prod(shape) if isinstance(shape, tuple) else shape
-    size = max(1, count) * np.dtype(kind).itemsize
-    return np.frombuffer(mmap.mmap(-1, size), kind, count).reshape(shape)
+    pages = mmap.mmap(-1, max(1, count) * np.dtype(kind).itemsize, **_PRIVATE)
+    if huge and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, kind, count).reshape(shape)
 
 
 def address(array: NDArray[Any]) -> int:

@@ -175,6 +175,7 @@ class CpuRunner:
             keys=kv.keys,
             values=kv.values,
             layer_bytes=kv.layer_bytes,
+            block_bytes=kv.stride,
             cosines=address(self._turns[0]),
             sines=address(self._turns[1]),
         )

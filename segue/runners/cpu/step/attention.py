@@ -21,16 +21,19 @@ from segue.runners.cpu.emit import (
     Value,
     ahead,
     at,
+    call,
     cell,
     f16,
     f32,
     floats,
     fma,
     greater,
+    i8,
     i32,
     load,
     loop,
     number,
+    pointer,
     splat,
     store,
     tree,
@@ -205,6 +208,15 @@ def _half(b: Builder, value: Value, kind: Any) -> Value:
     return b.fptrunc(value, kind)
 
 
+@define(VOID, INT, INT)
+def fetch_ahead(b: Builder, x: Value, count: Value) -> None:
+    """Ask for so many lines of memory that are read soon."""
+    one, most = ir.Constant(i32, 1), ir.Constant(i32, 3)
+    with loop(b, count) as each:
+        place = pointer(b, at(b, x, each.index, 64), i8)
+        call(b, "llvm.prefetch.p0i8", ir.VoidType(), place, ir.Constant(i32, 0), most, one)
+
+
 @define(VOID, INT, INT, INT)
 def put_key(b: Builder, x: Value, out: Value, count: Value) -> None:
     """One token's column of a block of keys."""
@@ -313,6 +325,11 @@ def attend(
         acc = total if start == 0 else part
         for position in range(start, end, BLOCK):
             block = word(table + 8 * (position // BLOCK)) * block_bytes
+            if position + BLOCK < end:
+                following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
+                fetch_ahead(keys + following, size)
+            else:
+                fetch_ahead(values + word(table + 8 * (start // BLOCK)) * block_bytes, size)
             _score_rows(q, rows, keys + block, scores + 4 * (position - start), size)
         for row in range(rows):
             _weigh(row, _seen(context, row, group, start, SEGMENT), start, scratch, size)
@@ -320,6 +337,9 @@ def attend(
         for position in range(start, end, BLOCK):
             block = word(table + 8 * (position // BLOCK)) * block_bytes
             p = scores + 4 * (position - start)
+            if position + BLOCK < end:
+                following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
+                fetch_ahead(values + following, size)
             _mix_rows(p, rows, group, context, position, values + block, acc, size)
         if start:
             for row in range(rows):

@@ -5,7 +5,14 @@ from typing import Any
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.attention import BLOCK, TILE_ROWS, attend, put_key, put_value
+from segue.runners.cpu.step.attention import (
+    BLOCK,
+    TILE_ROWS,
+    attend,
+    fetch_ahead,
+    put_key,
+    put_value,
+)
 from segue.runners.cpu.step.lanes import add_into, quantise, rms_norm, rotate, scale
 
 # Words of an instruction of either phase.
@@ -52,6 +59,10 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
     size, shared = word(row + 8 * SIZE), word(row + 8 * SHARED)
     base = word(row + 8 * INPUT) + m * word(row + 8 * INPUT_ROW)
     position = word(word(board + 8 * on.POSITIONS) + 8 * m)
+    table = word(word(board + 8 * on.TABLES) + 8 * m)
+    block = word(table + 8 * (position // BLOCK)) * word(row + 8 * BLOCK_BYTES)
+    block += head * size * BLOCK * 2
+    fetch_ahead(word(row + 8 * KEYS) + block, size)
     queries = word(board + 8 * on.QUERIES)
     queries += (head * word(board + 8 * on.ROWS) + m) * shared * size * 4
     for i in range(shared):
@@ -68,9 +79,6 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
     if word(row + 8 * V_BIAS):
         add_into(value, word(row + 8 * V_BIAS) + head * size * 4, size)
     _turn(row, key, word(row + 8 * K_NORM), position)
-    table = word(word(board + 8 * on.TABLES) + 8 * m)
-    block = word(table + 8 * (position // BLOCK)) * word(row + 8 * BLOCK_BYTES)
-    block += head * size * BLOCK * 2
     place = position % BLOCK
     put_key(key, word(row + 8 * KEYS) + block + place * 2, size)
     put_value(value, word(row + 8 * VALUES) + block + place * size * 2, size)

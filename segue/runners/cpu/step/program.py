@@ -26,7 +26,8 @@ class Places:
     logits_row: int  # floats
     keys: int
     values: int
-    layer_bytes: int  # of keys; as many of values
+    layer_bytes: int  # from one layer's keys or values to the next
+    block_bytes: int  # from one block to the next
     cosines: int
     sines: int
 
@@ -95,7 +96,7 @@ def _heads(weights: Weights, places: Places, layer: int) -> Row:
     return [
         places.keys + layer * places.layer_bytes,
         places.values + layer * places.layer_bytes,
-        block_bytes(anatomy),
+        places.block_bytes,
         places.projected,
         4 * projected_floats(anatomy),
         0,
