@@ -18,7 +18,6 @@ from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import Target
 
 ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 2}  # name → integers it takes
-WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"
 
 
 def step_key(target: Target) -> str:
@@ -39,13 +38,12 @@ def _made(target: Target) -> bytes:
         command += [target.triple, target.cpu, target.features]
         root = str(Path(__file__).parents[3])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        wide = "1" if target.flavour.lanes >= 16 else "0"
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(paths),
             "NUMBA_CPU_NAME": target.cpu,
             "NUMBA_CPU_FEATURES": target.features,
             "NUMBA_OPT": "0",  # all of it is optimised once, at the end
-            WIDE_REGISTERS: wide,
+            **_said(target),
         }
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
@@ -54,6 +52,14 @@ def _made(target: Target) -> bytes:
             lines = done.stderr.strip().splitlines() or ["it says nothing"]
             raise Incompatible(f"the kernels cannot be compiled on this machine: {lines[-1]}")
         return out.read_bytes()
+
+
+def _said(target: Target) -> dict[str, str]:
+    """What the kernels' modules ask of the processor when they are loaded."""
+    return {
+        "SEGUE_WIDE_REGISTERS": str(int(target.flavour.lanes >= 16)),
+        "SEGUE_HALVES_BY_HAND": str(int(not target.flavour.arch)),
+    }
 
 
 def _compile(out: str, triple: str, cpu: str, features: str) -> None:

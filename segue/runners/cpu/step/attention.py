@@ -13,8 +13,6 @@ import numpy as np
 from llvmlite import ir
 
 from segue.runners.cpu.emit import (
-    FLOATS,
-    HALVES,
     INTS,
     LANES,
     Builder,
@@ -23,7 +21,6 @@ from segue.runners.cpu.emit import (
     at,
     call,
     cell,
-    f16,
     f32,
     floats,
     fma,
@@ -40,6 +37,7 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define, inlined
 from segue.runners.cpu.step.atomics import real, word
+from segue.runners.cpu.step.halves import lane, narrowed, put_halves, widened
 from segue.runners.cpu.step.lanes import clear, exp, maximum, scale, vectors
 
 BLOCK = 32  # tokens
@@ -47,14 +45,10 @@ SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
 TILE_ROWS = 16  # query heads worked on together: their scores of a segment stay in the first cache
 
-_LARGEST_HALF = 65504.0
+WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
 _NOTHING = -1e30  # below every score
 # How many vectors of 16 a tile may keep in registers: 32 registers of 512 bits, or 16 to 32 smaller ones.
-_VECTORS = 8 if os.environ.get("SEGUE_WIDE_REGISTERS") == "1" else 4
-
-
-def _widened(b: Builder, address: Value) -> Value:
-    return b.fpext(load(b, address, HALVES, 2), FLOATS)
+_VECTORS = 8 if os.environ.get(WIDE_REGISTERS) == "1" else 4
 
 
 def _scores_of(rows: int) -> Callable[..., Any]:
@@ -71,7 +65,7 @@ def _scores_of(rows: int) -> Callable[..., Any]:
             base = ahead(b, keys, 32 * start)
             with loop(b, dimensions) as each:
                 place = at(b, base, each.index, 2 * BLOCK)
-                key = [_widened(b, ahead(b, place, 32 * j)) for j in range(width)]
+                key = [widened(b, ahead(b, place, 32 * j)) for j in range(width)]
                 for row in range(rows):
                     query = splat(b, load(b, at(b, queries[row], each.index, 4), f32))
                     for j in range(width):
@@ -104,7 +98,7 @@ def _mix_of(rows: int, width: int) -> Callable[..., Any]:
         ]
         with loop(b, tokens) as each:
             place = b.add(values, b.mul(each.index, value_bytes))
-            value = [_widened(b, ahead(b, place, 32 * j)) for j in range(width)]
+            value = [widened(b, ahead(b, place, 32 * j)) for j in range(width)]
             for row in range(rows):
                 share = splat(b, load(b, at(b, ahead(b, p, 4 * SEGMENT * row), each.index, 4), f32))
                 for j in range(width):
@@ -196,18 +190,6 @@ def _put_real(b: Builder, address: Value, value: Value) -> None:
     store(b, value, address)
 
 
-def _half(b: Builder, value: Value, kind: Any) -> Value:
-    """Rounded to f16 within its finite range, so that a share of 0 of it is 0."""
-    low, high = -_LARGEST_HALF, _LARGEST_HALF
-    if kind is f16:
-        low, high = ir.Constant(f32, low), ir.Constant(f32, high)
-    else:
-        low, high = floats(low), floats(high)
-    value = greater(b, value, low)
-    value = b.select(b.fcmp_ordered("<", value, high), value, high)
-    return b.fptrunc(value, kind)
-
-
 @define(VOID, INT, INT)
 def fetch_ahead(b: Builder, x: Value, count: Value) -> None:
     """Ask for so many lines of memory that are read soon."""
@@ -220,17 +202,18 @@ def fetch_ahead(b: Builder, x: Value, count: Value) -> None:
 @define(VOID, INT, INT, INT)
 def put_key(b: Builder, x: Value, out: Value, count: Value) -> None:
     """One token's column of a block of keys."""
-    with loop(b, count) as each:
-        value = load(b, at(b, x, each.index, 4), f32)
-        store(b, _half(b, value, f16), at(b, out, each.index, 2 * BLOCK), 2)
+    with loop(b, vectors(b, count)) as each:
+        column = narrowed(b, load(b, at(b, x, each.index, 64)))
+        place = at(b, out, each.index, 2 * BLOCK * LANES)
+        for i in range(LANES):
+            store(b, lane(b, column, i), ahead(b, place, 2 * BLOCK * i), 2)
 
 
 @define(VOID, INT, INT, INT)
 def put_value(b: Builder, x: Value, out: Value, count: Value) -> None:
     """One token's row of a block of values."""
     with loop(b, vectors(b, count)) as each:
-        value = load(b, at(b, x, each.index, 64))
-        store(b, _half(b, value, HALVES), at(b, out, each.index, 32), 2)
+        put_halves(b, load(b, at(b, x, each.index, 64)), at(b, out, each.index, 32))
 
 
 # --- a tile of rows ---
