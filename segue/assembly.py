@@ -41,7 +41,7 @@ _Made = TypeVar("_Made")
 
 
 # With --runner auto: the first of these that can run a model.
-AUTO_ORDER = ("openvino", "llama")
+AUTO_ORDER = ("cpu", "llama")
 _WORDS = {"cpu": "the kernels for CPUs", "openvino": "OpenVINO", "llama": "llama.cpp"}
 
 

@@ -172,7 +172,8 @@ class Settings:
         ),
     )
     runner: Literal["auto", "cpu", "openvino", "llama", "fake"] = field(
-        default="auto", metadata=_said("what computes; auto: OpenVINO where it can, else llama.cpp")
+        default="auto",
+        metadata=_said("what computes; auto: our CPU kernels where they can, else llama.cpp"),
     )
     threads: Count | None = field(
         default=None, metadata=_said("compute threads; auto: every processor it may use")

@@ -1,0 +1,49 @@
+"""Runners for the tests here: compiled once a machine, since the code is kept in the user's cache."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import gguf
+import pytest
+
+from segue import config
+from segue.runners.cpu.products.processor import Target
+from segue.runners.cpu.runner import CpuRunner
+from tests.tiny_gguf import write_tiny_gguf
+
+
+def load(path: Path, *, target: Target | None = None, **options: int) -> CpuRunner:
+    settings = {"num_slots": 6, "threads": 2, "max_rows": 256, "kv_bytes": 512 << 10} | options
+    return CpuRunner(path, cache_dir=config.load({}).cache_dir, target=target, **settings)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test on a machine waits for the compiler, which takes its time where others compute too."""
+    for item in items:
+        if "runners/cpu" in item.nodeid:
+            item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="session")
+def q8_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kind = gguf.GGMLQuantizationType.Q8_0
+    return write_tiny_gguf(tmp_path_factory.mktemp("q8") / "tiny.gguf", tensor_type=kind)
+
+
+@pytest.fixture(scope="session")
+def shared_runner(q8_gguf: Path) -> Iterator[CpuRunner]:
+    runner = load(q8_gguf)
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def runner(shared_runner: CpuRunner) -> Iterator[CpuRunner]:
+    yield shared_runner
+    empty(shared_runner)
+
+
+def empty(runner: CpuRunner) -> None:
+    for slot in range(runner.capabilities.num_slots):
+        runner.free(slot)
+    assert runner.cells_free == runner.capabilities.num_cells
