@@ -42,10 +42,8 @@ def reference(embedded_gguf: Path) -> Reference:
     return logprobs
 
 
-@pytest.fixture(scope="module", params=["llama", "openvino"])
+@pytest.fixture(scope="module", params=["llama", "cpu"])
 def client(request: pytest.FixtureRequest, embedded_gguf: Path) -> Iterator[httpx2.Client]:
-    if request.param == "openvino":
-        pytest.importorskip("openvino", reason="the extra `openvino` is not installed")
     with (
         serving(str(embedded_gguf), "--runner", request.param) as served,
         httpx2.Client(base_url=served.url, timeout=120) as client,

@@ -1,6 +1,6 @@
 """How far each runner's next-token distributions are from the model itself, computed in float32.
 
-    python -m segue.bench.faithfulness MODEL.gguf [--runner openvino] [--runner llama]
+    python -m segue.bench.faithfulness MODEL.gguf [--runner cpu] [--runner llama]
 
 Mean Kullback-Leibler divergence over a fixed text of more than a thousand tokens. The last line is JSON.
 """
@@ -19,8 +19,9 @@ from segue.config import user_cache_dir
 from segue.engine.seam import Loader, Runner, Span
 from segue.errors import Incompatible
 from segue.models import gguf
+from segue.runners.cpu.anatomy import supports
+from segue.runners.cpu.loader import CpuLoader
 from segue.runners.llama.runner import LlamaLoader, LlamaVocab
-from segue.runners.openvino_shape import supports
 
 Array = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ class Result(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help="a GGUF file")
-    parser.add_argument("--runner", action="append", choices=["openvino", "llama"])
+    parser.add_argument("--runner", action="append", choices=["cpu", "llama"])
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--cache-dir", default=str(user_cache_dir()))
     options = parser.parse_args()
@@ -53,7 +54,7 @@ def main() -> None:
     print(f"{len(tokens)} tokens; loss of the reference {_loss(truth, tokens):.4f}")
     print(f"{'':10} {'mean KL':>9} {'worst KL':>9} {'same top':>9} {'loss':>8} {'seconds':>8}")
     results = {}
-    for name in options.runner or ["openvino", "llama"]:
+    for name in options.runner or ["cpu", "llama"]:
         loader = _loader(name, options)
         results[name] = result = measure(loader, tokens, truth)
         print(
@@ -88,9 +89,7 @@ def measure(loader: Loader, tokens: list[int], truth: Array) -> Result:
 def _loader(name: str, options: argparse.Namespace) -> Loader:
     if name == "llama":
         return LlamaLoader(options.model, name, threads=options.threads, max_rows=CHUNK)
-    from segue.runners.openvino import OpenVinoLoader
-
-    return OpenVinoLoader(
+    return CpuLoader(
         options.model, name, threads=options.threads, max_rows=CHUNK, cache_dir=options.cache_dir
     )
 

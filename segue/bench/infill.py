@@ -46,7 +46,7 @@ class Filled(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help="a GGUF file")
-    parser.add_argument("--runner", default="openvino", choices=["openvino", "llama"])
+    parser.add_argument("--runner", default="cpu", choices=["cpu", "llama"])
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--candidates", type=int, default=8)

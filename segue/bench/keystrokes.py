@@ -30,7 +30,7 @@ ORDERS = ("psm", "auto", "spm")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help="a GGUF file")
-    parser.add_argument("--runner", default="openvino", choices=["openvino", "llama"])
+    parser.add_argument("--runner", default="cpu", choices=["cpu", "llama"])
     parser.add_argument("--keystrokes", type=int, default=200)
     parser.add_argument("--steps", type=int, default=4, help="that pass before the next keystroke")
     options = parser.parse_args()

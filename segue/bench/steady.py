@@ -8,9 +8,7 @@ Short prompts and long answers, so that both do the same work: steps of one row 
 import argparse
 import asyncio
 import json
-import os
 import statistics
-import sys
 import time
 from pathlib import Path
 
@@ -19,8 +17,7 @@ from segue.bench.harness.served import Served, served
 from segue.bench.peers import model_path, post
 from segue.cpus import usable_cpus
 from segue.engine.seam import Runner, Span
-from segue.runners.huge_pages import prefer_huge_pages
-from segue.runners.openvino import OpenVinoLoader
+from segue.runners.cpu.loader import CpuLoader
 
 NUM_PROMPT, NUM_OUTPUT = 8, 128
 
@@ -31,10 +28,8 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    if prefer_huge_pages():  # the bare runner must have what the server's has
-        os.execv(sys.executable, [sys.executable, "-m", "segue.bench.steady", *sys.argv[1:]])
     path = model_path(options.model)
-    loader = OpenVinoLoader(
+    loader = CpuLoader(
         path,
         Path(path).stem,
         threads=usable_cpus(),
@@ -43,7 +38,7 @@ def main() -> None:
     )
     runner = loader().runner
     bare, over_http = [], []
-    with served(path, "--runner", "openvino") as server:
+    with served(path, "--runner", "cpu") as server:
         for turn in range(options.rounds + 1):  # the first warms up
             bare.append(_bare(runner, options.clients))
             over_http.append(asyncio.run(_over_http(server, options.clients, turn)))

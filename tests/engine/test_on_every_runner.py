@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from segue import config
 from segue.engine.seam import Loaded
+from segue.runners.cpu.loader import CpuLoader
 from segue.runners.fake import FakeLoader
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import CompletionRequest, Prompt, Sampling
@@ -15,10 +17,8 @@ STORY = "then the other rain and the tea"
 GREEDY = Sampling(temperature=0.0)
 
 
-@pytest.fixture(scope="module", params=["fake", "llama", "openvino"])
-def loaded(
-    request: pytest.FixtureRequest, tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Loaded]:
+@pytest.fixture(scope="module", params=["fake", "llama", "cpu"])
+def loaded(request: pytest.FixtureRequest, tiny_gguf: Path) -> Iterator[Loaded]:
     if request.param == "fake":
         yield FakeLoader(context_length=256)()
         return
@@ -27,12 +27,9 @@ def loaded(
             str(tiny_gguf), "tiny", context_length=256, num_slots=32, threads=2, kv_precision="f32"
         )()
     else:
-        pytest.importorskip("openvino")
-        from segue.runners.openvino import OpenVinoLoader
-
-        folder = str(tmp_path_factory.mktemp("converted"))
-        loaded = OpenVinoLoader(
-            str(tiny_gguf), "tiny", context_length=256, num_slots=32, threads=2, cache_dir=folder
+        cache = str(config.load({}).cache_dir)
+        loaded = CpuLoader(
+            str(tiny_gguf), "tiny", context_length=256, num_slots=32, threads=2, cache_dir=cache
         )()
     yield loaded
     loaded.runner.close()

@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 
 from segue.models import gguf
 from segue.models.requantise import floats
-from segue.runners.openvino_shape import PAIRS_NEIGHBOURS, rotations, shape_of
+from segue.runners.cpu.anatomy import anatomy_of, rotations
 
 Array = NDArray[np.float32]
 
 
 class Reference:
-    """Of the architectures that the OpenVINO runner knows; see openvino_shape.supports."""
+    """Of the architectures that the CPU runner knows; see anatomy.supports."""
 
     def __init__(self, path: str | Path):
         header = gguf.header(path)
         self._source = np.memmap(path, np.uint8, "r")
         self._tensors = {tensor.name: tensor for tensor in header.tensors}
-        self._shape = shape_of(header)
+        self._shape = anatomy_of(header)
         factors = "rope_freqs.weight"
         known = self._weight(factors) if factors in self._tensors else None
         self._speeds = rotations(header, known)
@@ -40,20 +40,20 @@ class Reference:
     def _attention(self, prefix: str, hidden: Array) -> Array:
         shape, length = self._shape, len(hidden)
         x = self._norm(hidden, f"{prefix}attn_norm.weight")
-        counts = {"q": shape.heads, "k": shape.kv_heads, "v": shape.kv_heads}
+        counts = {"q": shape.heads, "k": shape.key_heads, "v": shape.key_heads}
         heads = {
-            name: self._product(x, f"{prefix}attn_{name}").reshape(length, count, shape.head_dim)
+            name: self._product(x, f"{prefix}attn_{name}").reshape(length, count, shape.head_size)
             for name, count in counts.items()
         }
         for name in "qk":
             if f"{prefix}attn_{name}_norm.weight" in self._tensors:
                 heads[name] = self._norm(heads[name], f"{prefix}attn_{name}_norm.weight")
             heads[name] = self._turned(heads[name])
-        mixed = np.empty((length, shape.heads, shape.head_dim), np.float32)
+        mixed = np.empty((length, shape.heads, shape.head_size), np.float32)
         future = np.triu(np.full((length, length), -np.inf, np.float32), 1)
         for head in range(shape.heads):
-            shared = head * shape.kv_heads // shape.heads
-            scores = heads["q"][:, head] @ heads["k"][:, shared].T / math.sqrt(shape.head_dim)
+            shared = head * shape.key_heads // shape.heads
+            scores = heads["q"][:, head] @ heads["k"][:, shared].T / math.sqrt(shape.head_size)
             weights = np.exp(scores + future - scores.max(-1, keepdims=True))
             mixed[:, head] = weights / weights.sum(-1, keepdims=True) @ heads["v"][:, shared]
         return self._product(mixed.reshape(length, -1), f"{prefix}attn_output")
@@ -69,7 +69,7 @@ class Reference:
         angles = np.arange(len(x))[:, None, None] * self._speeds.astype(np.float64)
         cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
         half = x.shape[-1] // 2
-        if PAIRS_NEIGHBOURS[self._shape.architecture]:
+        if self._shape.family.turns == "neighbours":
             first, second = (..., slice(0, None, 2)), (..., slice(1, None, 2))
         else:
             first, second = (..., slice(0, half)), (..., slice(half, None))

@@ -6,6 +6,7 @@ from segue.config import user_cache_dir
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loader
+from segue.runners.cpu.loader import CpuLoader
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import CompletionRequest, Event
 
@@ -46,6 +47,4 @@ def loader_of(runner: str, path: str) -> Loader:
     rows = CHUNK + 64
     if runner == "llama":
         return LlamaLoader(path, "bench", max_rows=rows)
-    from segue.runners.openvino import OpenVinoLoader
-
-    return OpenVinoLoader(path, "bench", max_rows=rows, cache_dir=str(user_cache_dir()))
+    return CpuLoader(path, "bench", max_rows=rows, cache_dir=str(user_cache_dir()))

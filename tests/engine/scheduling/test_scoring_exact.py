@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from segue import config
 from segue.engine.seam import Loaded
+from segue.runners.cpu.loader import CpuLoader
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import CompletionRequest, Sampling, TokenScore
 from tests.engine.harness import Bench, RequestEvents, ask
@@ -26,18 +28,15 @@ def load_llama(path: Path) -> Loaded:
     )()
 
 
-def load_openvino(path: Path) -> Loaded:
-    pytest.importorskip("openvino", reason="the extra `openvino` is not installed")
-    from segue.runners.openvino import OpenVinoLoader
-
-    return OpenVinoLoader(
+def load_cpu(path: Path) -> Loaded:
+    return CpuLoader(
         str(path),
         "tiny",
         kv_bytes=1 << 22,
         num_slots=8,
         threads=1,
         max_rows=64,
-        cache_dir=str(path.parent),
+        cache_dir=str(config.load({}).cache_dir),
     )()
 
 
@@ -53,7 +52,7 @@ class Kind:
 KINDS = {
     "llama": Kind(load_llama, gguf.GGMLQuantizationType.F32, 1e-4),
     # It rounds activations to 8 bits.
-    "openvino": Kind(load_openvino, gguf.GGMLQuantizationType.Q8_0, 0.25),
+    "cpu": Kind(load_cpu, gguf.GGMLQuantizationType.Q8_0, 0.25),
 }
 
 
