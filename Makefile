@@ -25,7 +25,7 @@ endif
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test soak lm-eval vllm-test clean
+.PHONY: help serve test build soak lm-eval vllm-test clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test: $(VENV)/.dev ## lint, types and tests, as in CI
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(ARGS)
+
+build: $(VENV)/.dev ## a wheel and a source archive, in dist/
+	$(BIN)/python -m hatchling build
 
 soak: $(VENV)/.runtime ## ten minutes of mixed load, disconnects, bad input and kills: make soak ARGS="--minutes 60"
 	$(BIN)/python -m segue.bench.soak $(ARGS)

@@ -1,0 +1,163 @@
+"""Files for operators, checked for form: none of these systems runs here."""
+
+import configparser
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from segue import config
+from segue.metrics import Metrics
+from segue.types import Stats
+
+DEPLOY = Path(__file__).parent.parent / "deploy"
+FLAGS = {row.flag for row in config.TABLE} | {"--config"}
+VARIABLES = {row.variable for row in config.TABLE}
+
+PROBE = {
+    "type": "object",
+    "required": ["httpGet"],
+    "properties": {
+        "httpGet": {
+            "type": "object",
+            "required": ["path", "port"],
+            "properties": {"path": {"enum": ["/livez", "/readyz"]}, "port": {"const": "http"}},
+        }
+    },
+}
+CONTAINER = {
+    "type": "object",
+    "required": [
+        "name",
+        "image",
+        "args",
+        "ports",
+        "readinessProbe",
+        "livenessProbe",
+        "startupProbe",
+    ],
+    "properties": {
+        "image": {"type": "string"},
+        "args": {"type": "array", "items": {"type": "string"}},
+        "readinessProbe": PROBE,
+        "livenessProbe": PROBE,
+        "startupProbe": PROBE,
+        "securityContext": {
+            "properties": {"allowPrivilegeEscalation": {"const": False}},
+            "required": ["allowPrivilegeEscalation"],
+        },
+    },
+}
+COMPOSE = {
+    "type": "object",
+    "required": ["services"],
+    "additionalProperties": False,
+    "properties": {
+        "services": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "required": ["build", "command", "ports", "volumes"],
+                "properties": {
+                    "command": {"type": "array", "items": {"type": "string"}},
+                    "ports": {"type": "array", "items": {"pattern": r"^\d+:\d+$"}},
+                },
+            },
+        },
+        "volumes": {"type": "object"},
+        "secrets": {"type": "object"},
+    },
+}
+
+
+def flags_of(words: list[str]) -> set[str]:
+    return {word for word in words if word.startswith("--")}
+
+
+def documents(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
+
+
+def test_kubernetes() -> None:
+    objects = {each["kind"]: each for each in documents("kubernetes.yaml")}
+    assert objects.keys() == {"Deployment", "PersistentVolumeClaim", "Service"}
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    jsonschema.validate(container, CONTAINER)
+    assert flags_of(container["args"]) <= FLAGS
+    drain = float(container["args"][container["args"].index("--drain-timeout") + 1])
+    pause = float(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert pod["terminationGracePeriodSeconds"] > drain + pause
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+    claim = objects["PersistentVolumeClaim"]["metadata"]["name"]
+    assert claim in json.dumps(pod["volumes"])
+    labels = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert objects["Service"]["spec"]["selector"] == labels
+
+
+def test_compose() -> None:
+    [content] = documents("compose.yaml")
+    jsonschema.validate(content, COMPOSE)
+    service = content["services"]["segue"]
+    assert flags_of(service["command"]) <= FLAGS
+    assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    assert float(service["stop_grace_period"].rstrip("s")) > config.Settings().drain_timeout_s
+
+
+def test_the_dockerfile_is_of_good_form() -> None:
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    steps = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
+    names = [name for name, _ in steps]
+    known = "FROM WORKDIR COPY RUN USER ENV VOLUME EXPOSE HEALTHCHECK STOPSIGNAL ENTRYPOINT CMD"
+    assert set(names) <= set(known.split())
+    last = dict(steps[len(names) - 1 - names[::-1].index("FROM") :])
+    assert last["USER"].isdigit()
+    assert int(last["USER"]) > 0
+    assert last["FROM"].split(":")[1] != "latest"
+    assert last["VOLUME"] == "/cache"
+    assert "/livez" in last["HEALTHCHECK"]
+    assert isinstance(json.loads(last["ENTRYPOINT"]), list)
+    assert isinstance(json.loads(last["HEALTHCHECK"].split("CMD", 1)[1]), list)
+    assert json.loads(last["CMD"]) == ["serve"]
+    assert set(re.findall(r"SEGUE_\w+", last["ENV"])) <= VARIABLES
+    for step in (words for name, words in steps if name == "COPY" and "--from" not in words):
+        for source in step.split()[:-1]:
+            assert (DEPLOY.parent / source).exists()
+
+
+def test_systemd() -> None:
+    unit = configparser.ConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(DEPLOY / "segue.service")
+    service = unit["Service"]
+    assert flags_of(service["ExecStart"].split()) <= FLAGS
+    assert service["Environment"].split("=")[0] in VARIABLES
+    assert float(service["TimeoutStopSec"]) > config.Settings().drain_timeout_s
+    assert service["NoNewPrivileges"] == "yes"
+
+
+@pytest.fixture(scope="module")
+def told() -> str:
+    metrics = Metrics()
+    metrics.observe(200, 0.1, 0.2)
+    text = metrics.exposition({"m": Stats()})
+    return text if isinstance(text, str) else text.decode()
+
+
+def test_every_figure_of_the_dashboard_is_told_by_the_server(told: str) -> None:
+    board = json.loads((DEPLOY / "grafana.json").read_text())
+    names = {
+        name
+        for panel in board["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"segue_\w+", target["expr"])
+    }
+    assert len(names) > 10
+    assert {name for name in names if f"{name}{{" not in told and f"{name} " not in told} == set()
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]]
+    assert len(places) == len(set(places))
