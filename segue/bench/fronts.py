@@ -1,0 +1,196 @@
+"""Segue on vLLM's engine beside `vllm serve`: same model, same arguments, same requests, in turns within one run.
+
+    python -m segue.bench.fronts FOLDER [--clients 1 32 128 256] [--rounds 2] [--option dtype=bfloat16]
+
+Both servers stand side by side, each with its share of the memory, and one is measured at a time. The load comes from
+several processes, so that no client's interpreter is what is measured. Every stream has its own prompt of random
+tokens and runs to its last token. Figures are the best of the rounds; first tokens are the median of one round.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from http.client import HTTPConnection
+
+from segue.bench.harness.served import served
+from segue.bench.harness.wire import Wire, request, run
+
+START_S = 600.0
+_USAGE = re.compile(rb'"completion_tokens":\s*(\d+)')
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one process sends: so many clients, each with so many streams one after another."""
+
+    host: str
+    port: int
+    path: str
+    model: str
+    clients: int
+    streams_each: int
+    num_prompt: int
+    num_output: int
+    seed: int
+    num_ids: int = 10_000  # prompts are drawn from these
+
+
+@dataclass(frozen=True)
+class Result:
+    tokens: int
+    first_s: list[float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 32, 128, 256])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--streams-each", type=int, default=2)
+    parser.add_argument("--num-prompt", type=int, default=256)
+    parser.add_argument("--num-output", type=int, default=128)
+    parser.add_argument("--client-processes", type=int, default=4)
+    parser.add_argument("--option", action="append", default=[], help="an engine argument of vLLM")
+    options = parser.parse_args()
+    flags = [word for option in options.option for word in ("--vllm-option", option)]
+    with (
+        _vllm(options.folder, options.option) as port,
+        served(options.folder, "--engine", "vllm", *flags) as ours,
+        ProcessPoolExecutor(options.client_processes) as pool,
+    ):
+        fronts = {
+            "vllm serve": ("127.0.0.1", port, "/v1/completions"),
+            "segue": (ours.host, ours.port, "/vllm/v1/completions"),
+        }
+        _compare(fronts, options, pool)
+
+
+def _compare(
+    fronts: dict[str, tuple[str, int, str]], options: argparse.Namespace, pool: ProcessPoolExecutor
+) -> None:
+    speeds: dict[tuple[str, int], float] = {}
+    waits: dict[tuple[str, int], float] = {}
+    for turn in range(options.rounds + 1):  # the first one warms both up
+        for clients in options.clients:
+            for name, (host, port, path) in fronts.items():
+                load = Load(
+                    host,
+                    port,
+                    path,
+                    options.folder if name == "vllm serve" else "default",
+                    clients,
+                    options.streams_each,
+                    options.num_prompt,
+                    options.num_output,
+                    seed=turn,
+                )
+                speed, first_s = _measure(load, pool, options.client_processes)
+                if turn:
+                    key = name, clients
+                    speeds[key] = max(speed, speeds.get(key, 0.0))
+                    waits[key] = min(first_s, waits.get(key, first_s))
+    print("clients   vllm serve      segue   ratio   first token p50, ms")
+    rows = {}
+    for clients in options.clients:
+        theirs, ours = (speeds[name, clients] for name in fronts)
+        waited, waited_ours = (waits[name, clients] * 1000 for name in fronts)
+        first = f"{waited:8.0f} / {waited_ours:.0f}"
+        print(f"{clients:7}{theirs:13,.0f}{ours:11,.0f}{ours / theirs:8.2f}{first}")
+        rows[clients] = [round(theirs), round(ours), round(waited, 1), round(waited_ours, 1)]
+    print(json.dumps(rows))
+
+
+def _measure(load: Load, pool: ProcessPoolExecutor, processes: int) -> tuple[float, float]:
+    """Tokens per second of all clients, and the median time to a first token."""
+    counts = [load.clients // processes + (i < load.clients % processes) for i in range(processes)]
+    begun = time.perf_counter()
+    running = [
+        pool.submit(drive, Load(**{**vars(load), "clients": n, "seed": load.seed * 1000 + i}))
+        for i, n in enumerate(counts)
+        if n
+    ]
+    results = [each.result() for each in running]
+    elapsed = time.perf_counter() - begun
+    tokens = sum(result.tokens for result in results)
+    return tokens / elapsed, statistics.median(s for result in results for s in result.first_s)
+
+
+def drive(load: Load) -> Result:
+    """One process's share of the load."""
+    return run(_drive(load))
+
+
+async def _drive(load: Load) -> Result:
+    results = await asyncio.gather(*(_client(load, index) for index in range(load.clients)))
+    return Result(sum(r.tokens for r in results), [s for r in results for s in r.first_s])
+
+
+async def _client(load: Load, index: int) -> Result:
+    wire = await Wire.open(load.host, load.port)
+    tokens, first_s = 0, []
+    for number in range(load.streams_each):
+        draw = random.Random(f"{load.seed} {index} {number}")
+        body = {
+            "model": load.model,
+            "prompt": [draw.randrange(10, load.num_ids) for _ in range(load.num_prompt)],
+            "max_tokens": load.num_output,
+            "temperature": 0.8,
+            "ignore_eos": True,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        begun, last = time.perf_counter(), b""
+        is_first = True
+        async for num_events, piece in wire.events(request(body, load.path)):
+            if is_first and num_events:
+                first_s.append(time.perf_counter() - begun)
+                is_first = False
+            last = (last + piece)[-2000:]
+        tokens += int(_USAGE.findall(last)[-1])
+    wire.close()
+    return Result(tokens, first_s)
+
+
+@contextlib.contextmanager
+def _vllm(folder: str, options: list[str]) -> Iterator[int]:
+    """The port of `vllm serve` with these engine arguments."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    flags = []
+    for name, _, value in (option.partition("=") for option in options):
+        word = "--" + name.replace("_", "-")
+        flags += [word] if value == "true" else [word, value]
+    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", folder, *flags]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + START_S
+            while not _is_up(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit("vllm serve did not start")
+                time.sleep(0.5)
+            yield port
+        finally:
+            process.terminate()
+
+
+def _is_up(port: int) -> bool:
+    with contextlib.suppress(OSError), contextlib.closing(HTTPConnection("127.0.0.1", port)) as c:
+        c.request("GET", "/health")
+        return c.getresponse().status == 200
+    return False
+
+
+if __name__ == "__main__":
+    main()
