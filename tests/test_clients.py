@@ -206,6 +206,31 @@ def test_litellm(server: Served, provider: str, path: str, reason: str) -> None:
     assert "".join(chunk.choices[0].text or "" for chunk in chunks).strip() == SAID.strip()
 
 
+@pytest.mark.filterwarnings("ignore:Items? '.* on TypedDict class:UserWarning")
+@pytest.mark.parametrize(
+    ("provider", "path"),
+    [
+        ("text-completion-openai", "/v1"),
+        ("text-completion-openai", "/llamacpp/v1"),
+        ("text-completion-openai", "/llamastack/v1"),
+        ("text-completion-openai", "/ollama/v1"),
+        ("hosted_vllm", "/vllm/v1"),
+    ],
+)
+def test_litellm_recognises_context_overflow(server: Served, provider: str, path: str) -> None:
+    """Its own mapping of what OpenAI's client raised; asked by itself, it leaves connections open."""
+    litellm = pytest.importorskip("litellm")
+    with (
+        openai.OpenAI(base_url=f"{server.url}{path}", api_key=OUR_KEY) as client,
+        pytest.raises(openai.BadRequestError) as refused,
+    ):
+        client.completions.create(model=MODEL, prompt="x" * 5000, max_tokens=9)
+    with pytest.raises(litellm.ContextWindowExceededError):
+        litellm.exception_type(
+            model=MODEL, original_exception=refused.value, custom_llm_provider=provider
+        )
+
+
 # --- langchain -----------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from segue.dialects.fields.prompt_kinds import OnePrompt
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.rendering.logprobs import token_text
 from segue.dialects.rendering.text_completion import TextCompletion
-from segue.errors import SegueError, UnsupportedMedia
+from segue.errors import PromptTooLong, SegueError, UnsupportedMedia
 from segue.types import CUT_FIRST, Finished, Usage
 
 # --- fields --------------------------------------------------------------------------------------
@@ -96,7 +96,8 @@ class Completion(TextCompletion):
 def error_reply(error: SegueError) -> Reply:
     """Its errors are a line of text."""
     status = 501 if isinstance(error, UnsupportedMedia) else error.status
-    return Reply(f"{error.message}\r\n", status)
+    name = "out_of_context: " if isinstance(error, PromptTooLong) else ""
+    return Reply(f"{name}{error.message}\r\n", status)
 
 
 # --- companions ----------------------------------------------------------------------------------

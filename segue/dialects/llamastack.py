@@ -12,6 +12,7 @@ from segue.dialects.base import Card, Companion, Dialect, Difference, Operation,
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, Text
 from segue.dialects.fields.table import Field
 from segue.dialects.rendering.chat_logprobs import ChatLogprobs
+from segue.dialects.rendering.context_overflow import as_openai
 from segue.dialects.rendering.text_completion import Scribe, TextCompletion
 from segue.errors import SegueError
 from segue.types import Finished, Prompted
@@ -103,12 +104,12 @@ class Completion(TextCompletion):
 
 def error_reply(error: SegueError) -> Reply:
     title = HTTPStatus(error.status).phrase
-    return Reply({"status": error.status, "title": title, "detail": error.message}, error.status)
+    return Reply({"status": error.status, "title": title, "detail": as_openai(error)}, error.status)
 
 
 def stream_error(error: SegueError) -> Reply:
     """Its clients look for the key `error` in a stream, and for nothing else."""
-    return Reply({"error": {"message": error.message, "code": f"{error.status}"}}, error.status)
+    return Reply({"error": {"message": as_openai(error), "code": f"{error.status}"}}, error.status)
 
 
 # --- companions ----------------------------------------------------------------------------------

@@ -240,13 +240,21 @@ def _rate(count: int, seconds: float) -> float:
 UNPROCESSABLE = (InvalidField, PromptTooLong)
 
 
+def _message(error: SegueError) -> str:
+    if not isinstance(error, PromptTooLong):
+        return error.message
+    limit = error.details.get("n_ctx", "the context length")
+    hint = "perhaps consider using `truncate_sequence`?"
+    return f"Prompt sequence length is greater than {limit}, {hint} ({error.message})"
+
+
 def error_reply(error: SegueError) -> Reply:
     status = 422 if isinstance(error, UNPROCESSABLE) else error.status
-    return Reply({"message": error.message}, status)
+    return Reply({"message": _message(error)}, status)
 
 
 def stream_error(error: SegueError) -> Reply:
-    detail = {"message": error.message, "type": "server_error", "param": None, "code": None}
+    detail = {"message": _message(error), "type": "server_error", "param": None, "code": None}
     return Reply({"error": detail})
 
 

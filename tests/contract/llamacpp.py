@@ -293,7 +293,7 @@ COMPLETIONS = [
         answer={
             "error": {
                 "code": 400,
-                "message": Like(".*5000 tokens.*"),
+                "message": Like("the request exceeds the available context size: .*5000 tokens.*"),
                 "type": "exceed_context_size_error",
                 "n_prompt_tokens": 5000,
                 "n_ctx": 4096,

@@ -173,7 +173,7 @@ def test_engine_refusal_is_a_status(launch: Launch, is_stream: bool) -> None:
     assert answer.status_code == 400
     assert answer.json() == {
         "error": {
-            "message": "too long",
+            "message": "This model's maximum context length is exceeded: too long.",
             "type": "invalid_request_error",
             "param": "prompt",
             "code": "context_length_exceeded",

@@ -17,6 +17,7 @@ from segue.dialects.llamacpp.infill import INFILL_FIELDS, lay_out_gap
 from segue.dialects.llamacpp.native import Native
 from segue.dialects.llamacpp.text import Completion
 from segue.dialects.openai import check_candidates
+from segue.dialects.rendering.context_overflow import as_llamacpp, figures_of
 from segue.errors import PromptTooLong, SegueError
 
 ERROR_TYPES = {
@@ -34,7 +35,12 @@ def error_reply(error: SegueError) -> Reply:
     )
     if isinstance(error, PromptTooLong):
         kind = "exceed_context_size_error"
-    detail = {"code": error.status, "message": error.message, "type": kind, **error.details}
+    detail = {
+        "code": error.status,
+        "message": as_llamacpp(error),
+        "type": kind,
+        **figures_of(error),
+    }
     return Reply({"error": detail}, error.status)
 
 

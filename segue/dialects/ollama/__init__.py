@@ -5,6 +5,7 @@ from segue.dialects.ollama import text
 from segue.dialects.ollama.fields import GENERATE, GENERATE_RULES, TEXT, TEXT_RULES
 from segue.dialects.ollama.generate import Generation, word_prompt
 from segue.dialects.ollama.pages import PAGES
+from segue.dialects.rendering.context_overflow import as_llamacpp
 from segue.errors import Overloaded, SegueError, UnknownPath, WrongMethod
 
 
@@ -14,7 +15,7 @@ def error_reply(error: SegueError) -> Reply:
     if isinstance(error, WrongMethod):
         return Reply("405 method not allowed", 405)
     status = 503 if isinstance(error, Overloaded) else error.status
-    return Reply({"error": error.message}, status)
+    return Reply({"error": as_llamacpp(error)}, status)
 
 
 DIFFERENCES = (

@@ -3,6 +3,7 @@
 from typing import Any
 
 from segue.dialects.base import Reply
+from segue.dialects.rendering.context_overflow import as_llamacpp
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.text_completion import TextCompletion
 from segue.errors import SegueError
@@ -47,5 +48,5 @@ _TYPES = {400: "invalid_request_error", 404: "not_found_error"}
 
 def error_reply(error: SegueError) -> Reply:
     kind = _TYPES.get(error.status, "api_error")
-    detail = {"message": error.message, "type": kind, "param": None, "code": None}
+    detail = {"message": as_llamacpp(error), "type": kind, "param": None, "code": None}
     return Reply({"error": detail}, error.status)

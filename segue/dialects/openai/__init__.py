@@ -26,6 +26,7 @@ from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import TOKEN_ROWS, mark_special, truncate
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.dialects.openai.tokens import TOKEN_COMPANIONS
+from segue.dialects.rendering.context_overflow import as_openai
 from segue.dialects.rendering.text_completion import TextCompletion
 from segue.errors import SegueError
 from segue.types import Truncation
@@ -308,7 +309,7 @@ ERROR_TYPES = {
 def error_reply(error: SegueError) -> Reply:
     fallback = "invalid_request_error" if error.status < 500 else "server_error"
     detail = {
-        "message": error.message,
+        "message": as_openai(error),
         "type": ERROR_TYPES.get(error.status, fallback),
         "param": error.param,
         "code": error.code,

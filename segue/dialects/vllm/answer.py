@@ -3,6 +3,7 @@
 from typing import Any
 
 from segue.dialects.base import Reply
+from segue.dialects.rendering.context_overflow import as_openai
 from segue.dialects.rendering.logprobs import LegacyLogprobs
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.text_completion import Scribe, TextCompletion
@@ -114,6 +115,8 @@ def error_reply(error: SegueError) -> Reply:
     fallback = "BadRequestError" if status < 500 else "InternalServerError"
     named = _TYPES.get(kind) or _TYPES_BY_STATUS.get(status, fallback)
     param = "input_tokens" if kind is PromptTooLong else error.param
-    message = f"{error.message} (parameter={param})" if kind is InvalidField else error.message
+    message = as_openai(error)
+    if kind is InvalidField:
+        message = f"{message} (parameter={param})"
     detail = {"message": message, "type": named, "param": param, "code": status}
     return Reply({"error": detail}, status)

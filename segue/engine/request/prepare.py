@@ -202,5 +202,10 @@ def _check_length(request: CompletionRequest, index: int, length: int, context: 
             f"{which} has {length} tokens, but the model's context holds {context}"
             + ("" if request.max_tokens == 0 else ", at least one of them for the answer"),
             "prompt",
-            details={"n_prompt_tokens": length, "n_ctx": context},
+            details={
+                "n_prompt_tokens": length,
+                "n_ctx": context,
+                "n_answer": 1 if request.max_tokens is None else request.max_tokens,
+                **({"prompt": index} if len(request.prompts) > 1 else {}),
+            },
         )

@@ -36,7 +36,7 @@ def test_length() -> None:
     assert len(tokens_of(ask("x" * 19))[0]) == 19
     with pytest.raises(PromptTooLong, match="prompt 1 has 20 tokens") as raised:
         tokens_of(ask("x", "x" * 20))
-    assert raised.value.details == {"n_prompt_tokens": 20, "n_ctx": 20}
+    assert raised.value.details == {"n_prompt_tokens": 20, "n_ctx": 20, "n_answer": 16, "prompt": 1}
     assert len(tokens_of(ask("x" * 20, max_tokens=0))[0]) == 20
     with pytest.raises(InvalidField, match="empty"):
         tokens_of(ask(""))
