@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from segue import __version__
@@ -43,16 +43,17 @@ def create_app(
     metrics = Metrics()
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
-    admission = Admission(dialect_at, policy, limiter, metrics, _public_paths(mounts))
+    routes = [
+        *_own_pages(mounts, dialects),
+        *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
+        *_routes(mounts, models, policy),
+        # After the dialects': where one of them is at the root, its own metrics are meant.
+        Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
+    ]
+    public_paths, check_path = _public_paths(mounts), _path_check(routes)
+    admission = Admission(dialect_at, policy, limiter, metrics, public_paths, check_path)
     app = Starlette(
-        routes=[
-            *_own_pages(mounts, dialects),
-            *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
-            Route("/readyz", Ready(models, admission), methods=["GET"]),
-            *_routes(mounts, models, policy),
-            # After the dialects': where one of them is at the root, its own metrics are meant.
-            Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
-        ],
+        routes=[Route("/readyz", Ready(models, admission), methods=["GET"]), *routes],
         middleware=[Middleware(Guard, admission=admission)],
         exception_handlers={HTTPException: _refuse(dialect_at)},
     )
@@ -105,10 +106,34 @@ def _routes(mounts: list[Mount], models: Models, policy: Policy) -> list[Route]:
     return routes
 
 
+def _path_check(routes: Sequence[Route]) -> Callable[[Scope], None]:
+    """Raises UnknownPath where no route answers, whatever the method."""
+    plain = {route.path for route in routes if not route.param_convertors}
+    patterns = [route for route in routes if route.param_convertors]
+
+    def check(scope: Scope) -> None:
+        is_served = scope["path"] in plain or any(
+            route.matches(scope)[0] is not Match.NONE for route in patterns
+        )
+        if not is_served:
+            raise _unknown(scope)
+
+    return check
+
+
+def _unknown(scope: Scope) -> UnknownPath:
+    return UnknownPath(f"There is nothing at {scope['method']} {scope['path'][:200]!a}.")
+
+
 def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
     """Whose errors a path speaks, served or not: the longest start that is a dialect's own."""
     home = mounts[0][1]
     starts = {f"/{dialect.name}/": dialect for _, dialect, _ in mounts}
+    starts |= {
+        start: replace(dialect, error=dialect.root_error or dialect.error)
+        for _, dialect, _ in mounts
+        for start in dialect.root_paths
+    }
     starts |= {end.path.partition("{")[0]: dialect for prefix, dialect, end in mounts if not prefix}
     longest_first = sorted(starts.items(), key=lambda start: -len(start[0]))
 
@@ -194,7 +219,7 @@ def _refuse(dialect_at: Callable[[str], Dialect]) -> Handler:
         if allow:
             wrong: SegueError = WrongMethod(f"{method} is not allowed here: use {allow['Allow']}.")
         else:
-            wrong = UnknownPath(f"There is nothing at {method} {path[:200]!a}.")
+            wrong = _unknown(request.scope)
         return _response(dialect_at(path).error(wrong), allow)
 
     return refuse

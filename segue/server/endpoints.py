@@ -25,7 +25,7 @@ from segue.dialects.base import (
 )
 from segue.dialects.rendering.tally import Tally
 from segue.engine.seam import Models, Sink
-from segue.errors import BY_CODE, EngineFault, InvalidField, MalformedBody, SegueError
+from segue.errors import BY_CODE, EngineFault, InvalidField, MalformedBody, SegueError, UnknownPath
 from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import RequestRecord
@@ -232,6 +232,8 @@ class Companions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             values = dict(scope["path_params"])
+            if "" in values.values():
+                raise UnknownPath(f"There is nothing at {scope['path']!a}.")  # "/v1/models/"
             if self.companion.table.rows:
                 values |= self.companion.table.read(await self._given(scope, receive)).values
             await _send(send, await self.companion.answer(self.service, values))

@@ -18,6 +18,12 @@ def error_reply(error: SegueError) -> Reply:
     return Reply({"error": as_llamacpp(error)}, status)
 
 
+def root_error_reply(error: SegueError) -> Reply:
+    """As `error_reply`, but always JSON: Ollama's clients ask the root for paths that only Ollama has."""
+    is_unknown = isinstance(error, UnknownPath)
+    return Reply({"error": error.message}, 404) if is_unknown else error_reply(error)
+
+
 DIFFERENCES = (
     Difference(
         "/v1/completions never wraps the prompt in a chat template; /api/generate does, unless raw is true.",
@@ -102,5 +108,7 @@ OLLAMA = Dialect(
     companions=PAGES,
     error=error_reply,
     json_only=False,
+    root_paths=("/api/",),
+    root_error=root_error_reply,
     differences=DIFFERENCES,
 )

@@ -76,10 +76,13 @@ class Admission:
         policy: Policy,
         limiter: Limiter,
         metrics: Metrics,
-        public_paths: frozenset[str] = PUBLIC_PATHS,
+        public_paths: frozenset[str],
+        check_path: Callable[[Scope], None],
     ) -> None:
+        """`check_path` raises UnknownPath: the body of a request that nothing answers is not looked at."""
         self.dialect_at = dialect_at
         self.public_paths = public_paths
+        self._check_path = check_path
         self.policy = policy
         self.limiter = limiter
         self.bodies = Bodies(policy.max_body_bytes, policy.body_timeout_s)
@@ -98,6 +101,7 @@ class Admission:
                 record.tenant = policy.keys.check(scope)
             if scope["method"] in METHODS_WITH_BODY:
                 incoming.rates = lambda: self.limiter.headers(record.tenant)
+                self._check_path(scope)
                 self.bodies.check(scope, self.dialect_at(scope["path"]))
                 self.limiter.check(record.tenant)
         incoming.is_examined = True
