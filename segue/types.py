@@ -341,6 +341,10 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     chat_template: str | None = None
     bos_token: str = ""
     eos_token: str = ""
+    end_tokens: tuple[int, ...] = ()  # those that end an answer
+    file: str = (
+        ""  # the model's file, by its name alone: paths of this machine are nobody's business
+    )
 
 
 class Stats(Struct, frozen=True, kw_only=True):
@@ -364,6 +368,9 @@ class Stats(Struct, frozen=True, kw_only=True):
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    drafts: int = 0  # times that draft tokens were computed
+    stepped: int = 0  # sequences in a step, summed over steps
+    longest: int = 0  # tokens of the longest sequence, prompt and answer
     prompt_s: float = 0.0  # spent on prompts and on answers, summed over sequences
     decode_s: float = 0.0
     restarts: int = 0

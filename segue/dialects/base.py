@@ -45,6 +45,13 @@ class Call(Struct, frozen=True, kw_only=True):
     shape: Mapping[str, Any] = {}  # how the answer is to look: the rows whose target is shape.*
     ignored: tuple[str, ...] = ()  # fields that were sent and have no effect
     given: Mapping[str, str] = {}  # by target, the wire name it was given under
+    named: str = ""  # the served name or alias the request used
+    info: ModelInfo | None = None  # the model that answers, once it is known
+
+    @property
+    def model(self) -> str:
+        """What the answer calls its model: the name the request used."""
+        return self.named or self.request.model
 
 
 _TARGETS = {
@@ -126,6 +133,7 @@ class Operation:
     stream_error: ErrorShape | None = None  # the event of a broken stream, where that differs too
     adapt: Adapt | None = None
     exact_model: bool = False  # 404 for a name that is not served, even if there is one model only
+    plain_name: Callable[[str], str] = str  # the served name that a model's name in a request means
     is_native: bool = False  # a path no other system has: served without the prefix as well
     complaint: Complaint = complain
 
@@ -155,6 +163,8 @@ class Card(Struct, frozen=True):
     status: Literal["ok", "loading", "idle"]
     info: ModelInfo | None
     expires_s: float | None = None  # until it is unloaded, if nobody uses it; None: never
+    aliases: tuple[str, ...] = ()  # the model's other names
+    is_alias: bool = False  # the model has a card under its own name too
 
 
 class Service(Protocol):

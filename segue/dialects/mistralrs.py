@@ -142,7 +142,7 @@ class Completion:
         self._head: dict[str, Any] = {
             "id": call.stamp.public_id,
             "created": call.stamp.created,
-            "model": call.request.model,
+            "model": call.model,
             "system_fingerprint": "local",
             "object": "text_completion",
         }

@@ -195,6 +195,8 @@ def _info(
         chat_template=template if isinstance(template, str) else None,
         bos_token=_spelled(vocab, vocab.bos),
         eos_token=_spelled(vocab, vocab.eos),
+        end_tokens=tuple(sorted(vocab.end_tokens)),
+        file=str(model_config.model).rstrip("/").rpartition("/")[2],
     )
 
 

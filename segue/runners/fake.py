@@ -213,5 +213,7 @@ class FakeLoader:
             fingerprint=unpromised("fake"),
             kv_tokens=self.num_cells,
             eos_token=_NAMES[EOS].decode(),
+            end_tokens=(EOS,),
+            file=f"{self.name}.gguf",
         )
         return Loaded(runner, FakeVocab(), info)

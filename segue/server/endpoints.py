@@ -98,14 +98,16 @@ class Completions:
         body, stamp = await _body(receive), _stamp(record)
         call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
         self.policy.caps.check(call)
-        record.model = self.models.resolve(call.request.model, self.operation.exact_model)
+        asked = self.operation.plain_name(call.request.model)
+        record.model = self.models.resolve(asked, self.operation.exact_model)
         changes: dict[str, Any] = {"model": record.model}
         if record.tenant:
             changes |= {"tenant": record.tenant, "cache_salt": _own_salt(call, record.tenant)}
         if self.policy.fim_only and call.request.infill is not None:
             changes["infill"] = _fim_only(call.request.infill)
         request = msgspec.structs.replace(call.request, **changes)
-        call = msgspec.structs.replace(call, request=request)
+        named = call.request.model if asked in self.models.names else record.model
+        call = msgspec.structs.replace(call, request=request, named=named)
         if call.keep_s is None or self.policy.client_keep_alive:
             return call
         name = call.given.get("keep_s", "keep_alive")
@@ -187,11 +189,14 @@ class Completions:
             events = await feed.take(PING_S)
 
     def _renderer(self, call: Call) -> Renderer:
+        """Knows the model that answers, unless that is gone by now."""
         engine = self.models.loaded(call.request.model)
         if engine is None:
             return self.operation.renderer(call)
         stamp = msgspec.structs.replace(call.stamp, fingerprint=engine.info.fingerprint)
-        return self.operation.renderer(msgspec.structs.replace(call, stamp=stamp))
+        return self.operation.renderer(
+            msgspec.structs.replace(call, stamp=stamp, info=engine.info)
+        )
 
     def _foreseen(self, call: Call) -> list[Header]:
         """What is sure of a prompt that is still being read."""

@@ -58,11 +58,18 @@ class ModelService:
         return self._card(name)
 
     def _card(self, name: str) -> Card:
-        engine = self._models.loaded(name)
-        if engine is not None:
-            return Card(name, self._started, "ok", engine.info, self._models.expires_s(name))
-        is_loading = self._models.is_loading(name)
-        return Card(name, self._started, "loading" if is_loading else "idle", None)
+        own = self._models.resolve(name)
+        names = [each for each in self._models.names if self._models.resolve(each) == own]
+        engine, is_loading = self._models.loaded(name), self._models.is_loading(name)
+        return Card(
+            name,
+            self._started,
+            "ok" if engine else "loading" if is_loading else "idle",
+            engine.info if engine else None,
+            self._models.expires_s(name) if engine else None,
+            aliases=tuple(each for each in names if each != name),
+            is_alias=name != own,
+        )
 
     async def tokenize(
         self, model: str, text: str, *, add_special: bool, parse_special: bool

@@ -12,7 +12,7 @@ HEAD: dict[str, Any] = {
     "object": "text_completion",
     "created": NUMBER,
     "model": MODEL,
-    "system_fingerprint": Like(r"fp_.+"),
+    "system_fingerprint": Like(r"b0-fp_.+"),
 }
 
 
@@ -28,6 +28,9 @@ def timings(predicted: int) -> dict[str, Any]:
         "predicted_per_token_ms": NUMBER,
         "predicted_per_second": NUMBER,
     }
+
+
+READING = {**timings(0), "predicted_ms": 0.0}
 
 
 def ended(prompt: int, completion: int) -> dict[str, Any]:
@@ -152,7 +155,13 @@ COMPLETIONS = [
         chunks=[
             chunk(
                 choice("", reason=None),
+                prompt_progress={"total": 1, "cache": 0, "processed": 0, "time_ms": 0.0},
+                timings={**READING, "prompt_n": 0, "prompt_ms": 0.0},
+            ),
+            chunk(
+                choice("", reason=None),
                 prompt_progress={"total": 1, "cache": 0, "processed": 1, "time_ms": NUMBER},
+                timings=READING,
             ),
             chunk(choice(" ", reason=None), timings=timings(1)),
             chunk(choice(""), **ended(1, 1)),
@@ -443,7 +452,14 @@ NATIVES = [
             piece(
                 "",
                 0,
+                prompt_progress={"total": 1, "cache": 0, "processed": 0, "time_ms": 0.0},
+                timings={**READING, "prompt_n": 0, "prompt_ms": 0.0},
+            ),
+            piece(
+                "",
+                0,
                 prompt_progress={"total": 1, "cache": 0, "processed": 1, "time_ms": NUMBER},
+                timings=READING,
             ),
             piece(" ", 1, timings=timings(1)),
             {**native(" "), "content": ""},
@@ -623,7 +639,7 @@ PAGES = [
             "total_slots": 256,
             "model_alias": MODEL,
             "model_ftype": "none",
-            "model_path": MODEL,
+            "model_path": f"{MODEL}.gguf",
             "modalities": {"vision": False, "audio": False},
             "endpoint_slots": True,
             "endpoint_props": False,

@@ -195,7 +195,7 @@ CASES = [
     ),
     refused({"logprobs": 5}, "logprobs must be true or false, not 5", "A logprobs 5 → 400"),
     refused({"max_tokens": 0}, "max_tokens .*", "A max_tokens ≥ 1"),
-    refused({"prompt": "x" * 5000}, ".*5000 tokens.*", "seed 003: 400"),
+    refused({"prompt": "x" * 5000}, ".*5000 in the prompt.*", "seed 003: 400"),
     refused({"model": None}, "model is required", "seed 003: required"),
     Case(
         "error",

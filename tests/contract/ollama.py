@@ -92,7 +92,7 @@ CASES = [
             "stream": False,
             "options": {"num_predict": 1},
         },
-        answer=last("b", 2, 1, context=[*b"yxb"]),
+        answer={**last("b", 2, 1, context=[*b"yxb"]), "model": f"{MODEL}:latest"},
         source="A system, template",
     ),
     Case(

@@ -154,7 +154,13 @@ CASES = [
         chunks=[
             chunk(
                 choice("", reason=None),
+                prompt_progress={"total": 1, "cache": 0, "processed": 0, "time_ms": 0.0},
+                timings=ANY,
+            ),
+            chunk(
+                choice("", reason=None),
                 prompt_progress={"total": 1, "cache": 0, "processed": 1, "time_ms": NUMBER},
+                timings=ANY,
             ),
             chunk(choice(" ", reason=None), timings=ANY),
             chunk(choice(""), timings=ANY),

@@ -375,7 +375,7 @@ CASES = [
         PATH,
         {"prompt": "x" * 5000},
         status=400,
-        answer=error(Like(r".*5000 tokens.*"), "input_tokens", 400),
+        answer=error(Like(r".*5000 in the prompt.*"), "input_tokens", 400),
         source="A prompt longer than context",
     ),
     Case("error", PATH, b"{", status=400, answer=error(ANY, None, 400), source="A body not JSON"),

@@ -19,5 +19,5 @@ def test_errors_are_those_of_its_document(error: SegueError, status: int, title:
 
 def test_every_error_has_both_shapes() -> None:
     for leaf in BY_CODE.values():
-        assert LLAMASTACK.error(leaf("why")).body["detail"] == "why"
-        assert stream_error(leaf("why")).body["error"]["message"] == "why"
+        assert "why" in LLAMASTACK.error(leaf("why")).body["detail"]
+        assert "why" in stream_error(leaf("why")).body["error"]["message"]

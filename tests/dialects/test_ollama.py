@@ -73,7 +73,8 @@ def test_keep_alive(keep_alive: Any, seconds: float | None) -> None:
 def test_prompts() -> None:
     assert generate(prompt="").request.prompts == ()
     assert generate(prompt="", suffix="b").request.prompts == (Prompt(("",)),)
-    assert generate(model="m:latest").request.model == "m"
+    assert generate(model="m:latest").request.model == "m:latest"
+    assert OLLAMA.operations[0].plain_name("m:latest") == "m"
 
 
 def test_errors() -> None:
@@ -83,7 +84,7 @@ def test_errors() -> None:
     assert missing.body["error"]["type"] == "not_found_error"
     for leaf in BY_CODE.values():
         reply = OLLAMA.error(leaf("why"))
-        assert isinstance(reply.body, str) or reply.body == {"error": "why"}
+        assert isinstance(reply.body, str) or reply.body["error"].endswith("why")
 
 
 def test_sizes_are_short() -> None:

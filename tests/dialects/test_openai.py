@@ -218,11 +218,8 @@ def test_error_shape(leaf: type[RequestError]) -> None:
     reply = error_reply(leaf("what happened", "field"))
     assert reply.status == leaf.status
     error = reply.body["error"]
-    assert (error["message"], error["param"], error["code"]) == (
-        "what happened",
-        "field",
-        leaf.code,
-    )
+    assert "what happened" in error["message"]
+    assert (error["param"], error["code"]) == ("field", leaf.code)
 
 
 def test_error_types() -> None:

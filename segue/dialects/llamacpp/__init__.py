@@ -5,6 +5,7 @@ from dataclasses import replace
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.dialects.fields.infill_fields import describe_gap
 from segue.dialects.llamacpp import pages
+from segue.dialects.llamacpp.chat import TEMPLATE_FIELDS, apply_template
 from segue.dialects.llamacpp.differences import DIFFERENCES
 from segue.dialects.llamacpp.fields import (
     NATIVE_FIELDS,
@@ -115,6 +116,22 @@ LLAMACPP = Dialect(
             pages.SLOTS_FIELDS,
             is_native=True,
         ),
+        Companion(
+            "POST",
+            "/apply-template",
+            "Messages as the prompt that the model's chat template makes of them.",
+            apply_template,
+            TEMPLATE_FIELDS,
+            is_native=True,
+        ),
+        Companion(
+            "POST",
+            "/slots/{slot}",
+            "Answers 501: slots are not saved.",
+            pages.save_slot,
+            is_native=True,
+        ),
+        Companion("POST", "/props", "Answers 501: settings stay.", pages.set_props, is_native=True),
     ),
     error=error_reply,
     json_only=False,

@@ -104,6 +104,23 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server gives choice j the seed plus j, so that choices of neighbouring seeds repeat.",
     ),
     Difference(
+        "Slots cannot be saved, restored or erased: 501.",
+        "Cached prefixes belong to all slots here, and the server keeps and drops them itself.",
+    ),
+    Difference(
+        "`model_path` is the file's name alone.",
+        "Where files lie on the server is nobody's business.",
+    ),
+    Difference(
+        "A page of an origin that is not allowed gets 403 to its preflight; with `*`, credentials are not "
+        "allowed, and the headers that may be sent are those that were asked for.",
+        "The server lets every page use every cookie, and `*` does not cover credentials in browsers.",
+    ),
+    Difference(
+        "`model` in answers is the name the request used, if that is a served name or alias.",
+        "The server answers with its first alias, whatever was asked for.",
+    ),
+    Difference(
         "`id_slot` chooses nothing, and answers say -1.",
         "Cached prefixes belong to all slots here, so that any may serve any request.",
     ),

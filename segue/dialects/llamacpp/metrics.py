@@ -62,6 +62,24 @@ METRICS = (
     ),
     Metric("n_decode_total", "counter", "Steps of the model.", lambda stats: stats.steps),
     Metric(
+        "n_tokens_max",
+        "counter",
+        "Tokens of the longest sequence, prompt and answer.",
+        lambda stats: stats.longest,
+    ),
+    Metric(
+        "n_busy_slots_per_decode",
+        "gauge",
+        "Sequences in a step of the model, on average.",
+        lambda stats: stats.stepped / stats.steps if stats.steps else 0.0,
+    ),
+    Metric(
+        "spec_decode_num_drafts_total",
+        "counter",
+        "Times that tokens were guessed ahead.",
+        lambda stats: stats.drafts,
+    ),
+    Metric(
         "spec_decode_num_draft_tokens_total",
         "counter",
         "Tokens guessed ahead.",

@@ -7,7 +7,7 @@ from segue.dialects.llamacpp.probabilities import entries
 from segue.dialects.llamacpp.settings import generation_settings
 from segue.dialects.rendering.tally import Choice, Tally
 from segue.dialects.rendering.text_completion import render_progress
-from segue.dialects.rendering.timings import timings, timings_so_far
+from segue.dialects.rendering.timings import timings, timings_of_reading, timings_so_far
 from segue.types import Cause, Delta, Event, Finished, Progress, Prompted, Split, TokenScore
 
 STOP_TYPES: dict[Cause, str] = {
@@ -39,7 +39,10 @@ class Native:
             case Progress():
                 index = event.prompt * self._request.n
                 piece = self._blank(index, event.num_tokens)
-                return [{**piece, "prompt_progress": render_progress(event)}]
+                piece["prompt_progress"] = render_progress(event)
+                if self._call.shape["timings_per_token"]:
+                    piece["timings"] = timings_of_reading(event)
+                return [piece]
             case _:
                 return []
 
@@ -82,10 +85,10 @@ class Native:
             "tokens": choice.tokens if is_telling and self._call.shape["return_tokens"] else [],
             "id_slot": -1,
             "stop": True,
-            "model": self._request.model,
+            "model": self._call.model,
             "tokens_predicted": finished.num_tokens,
             "tokens_evaluated": len(prompt.tokens),
-            "generation_settings": generation_settings(self._request, self._call.stream),
+            "generation_settings": generation_settings(self._call),
             "prompt": prompt.text or "",
             "has_new_line": "\n" in choice.text,
             "truncated": finished.cause == "context" or prompt.num_dropped > 0,

@@ -10,7 +10,7 @@ from segue.dialects.fields.prompt_kinds import MixedText
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.llamacpp.metrics import METRICS, exposition
 from segue.dialects.llamacpp.settings import generation_settings
-from segue.errors import Unavailable
+from segue.errors import Unavailable, Unsupported
 from segue.types import ModelInfo
 
 # --- tokens --------------------------------------------------------------------------------------
@@ -105,17 +105,17 @@ class Props:
     async def __call__(self, service: Service, _: Mapping[str, Any]) -> Reply:
         info = _ready(service)
         stats = await service.stats(info.name)
-        request = self.operation.parse({"prompt": [0]}, _PROBE).request
+        call = self.operation.parse({"prompt": [0]}, _PROBE)
         return Reply(
             {
                 "default_generation_settings": {
-                    "params": generation_settings(request, stream=False),
+                    "params": generation_settings(call),
                     "n_ctx": info.context_length,
                 },
                 "total_slots": stats.slots_total,
                 "model_alias": info.name,
                 "model_ftype": info.quantization,
-                "model_path": info.name,
+                "model_path": info.file,
                 "modalities": {"vision": False, "audio": False},
                 "endpoint_slots": True,
                 "endpoint_props": False,
@@ -157,14 +157,28 @@ async def slots(service: Service, values: Mapping[str, Any]) -> Reply:
     )
 
 
+async def save_slot(service: Service, _: Mapping[str, Any]) -> Reply:
+    raise Unsupported(
+        "Slots are neither saved, restored nor erased here: what is cached belongs to all requests and is "
+        "kept and dropped by the server."
+    )
+
+
+async def set_props(service: Service, _: Mapping[str, Any]) -> Reply:
+    raise Unsupported("The settings of this server cannot be changed while it runs.")
+
+
 async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
     stats = await service.stats(_ready(service).name)
-    plain = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
-    return Reply(exposition(METRICS, stats), headers=(plain,))
+    headers = (
+        ("content-type", "text/plain; version=0.0.4; charset=utf-8"),
+        ("process-start-time-unix", f"{service.card('').created}"),
+    )
+    return Reply(exposition(METRICS, stats), headers=headers)
 
 
 async def models(service: Service, _: Mapping[str, Any]) -> Reply:
-    cards = service.cards()
+    cards = [card for card in service.cards() if not card.is_alias]
     return Reply(
         {
             "models": [_listed(card) for card in cards],
@@ -177,7 +191,7 @@ async def models(service: Service, _: Mapping[str, Any]) -> Reply:
 def _described(card: Card) -> dict[str, Any]:
     return {
         "id": card.name,
-        "aliases": [],
+        "aliases": card.aliases,
         "tags": [],
         "object": "model",
         "created": card.created,

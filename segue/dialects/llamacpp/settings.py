@@ -3,25 +3,27 @@
 import math
 from typing import Any
 
+from segue.dialects.base import Call
 from segue.dialects.llamacpp.fields import NATIVE_FIELDS
-from segue.types import CompletionRequest, Sampling
+from segue.types import CompletionRequest, ModelInfo, Sampling
 
 # What its answers call a step of sampling, where that is another name than ours.
 STEP_NAMES = {"typical_p": "typ_p"}
 
 
-def generation_settings(request: CompletionRequest, stream: bool) -> dict[str, Any]:
+def generation_settings(call: Call) -> dict[str, Any]:
+    request = call.request
     num_predict = -1 if request.max_tokens is None else request.max_tokens
     return {
         **_sampling(request.sampling),
-        "logit_bias": _biases(request.sampling),
+        "logit_bias": _biases(request.sampling, call.info),
         "stop": request.stop,
         "n_predict": num_predict,
         "max_tokens": num_predict,
         "n_probs": request.logprobs or 0,
         "post_sampling_probs": request.post_sampling_probs,
         "grammar": _grammar(request),
-        "stream": stream,
+        "stream": call.stream,
     }
 
 
@@ -39,9 +41,11 @@ def _grammar(request: CompletionRequest) -> str:
     return given.value if given and isinstance(given.value, str) else ""
 
 
-def _biases(sampling: Sampling) -> list[dict[str, Any]]:
-    """JSON has no infinity: a banned token has null."""
-    biases = sampling.logit_bias.items()
+def _biases(sampling: Sampling, info: ModelInfo | None) -> list[dict[str, Any]]:
+    """With ignore_eos, the model's end tokens are banned. JSON has no infinity: a banned token has null."""
+    ends = info.end_tokens if info and sampling.ignore_eos else ()
+    biases = {**sampling.logit_bias, **dict.fromkeys(ends, -math.inf)}
     return [
-        {"token": token, "bias": bias if math.isfinite(bias) else None} for token, bias in biases
+        {"token": token, "bias": bias if math.isfinite(bias) else None}
+        for token, bias in biases.items()
     ]

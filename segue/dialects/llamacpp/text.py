@@ -11,6 +11,7 @@ from segue.dialects.rendering.text_completion import render_progress, render_usa
 from segue.dialects.rendering.timings import (
     all_timings,
     timings,
+    timings_of_reading,
     timings_so_far,
 )
 from segue.types import (
@@ -23,6 +24,11 @@ from segue.types import (
     TokenScore,
     Usage,
 )
+
+
+def fingerprint(call: Call) -> str:
+    """In the form of its builds, `b` and a number first: clients look for that letter."""
+    return f"b0-{call.stamp.fingerprint}"
 
 
 class Logprobs:
@@ -45,8 +51,8 @@ class Completion:
         self._num_tokens: Counter[int] = Counter()  # shown of each choice
         self._head: dict[str, Any] = {
             "created": call.stamp.created,
-            "model": call.request.model,
-            "system_fingerprint": call.stamp.fingerprint,
+            "model": call.model,
+            "system_fingerprint": fingerprint(call),
             "object": "text_completion",
             "id": f"cmpl-{call.stamp.public_id}",
         }
@@ -57,7 +63,8 @@ class Completion:
                 return [self._render_delta(event)]
             case Progress():
                 blank = _choice(event.prompt * self._request.n, "", None)
-                return [self._chunk(blank, prompt_progress=render_progress(event))]
+                told = {"timings": timings_of_reading(event)} if self._tells_timings else {}
+                return [self._chunk(blank, prompt_progress=render_progress(event), **told)]
             case Prompted():
                 return self._open(event)
             case Finished():

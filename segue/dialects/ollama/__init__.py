@@ -2,7 +2,13 @@
 
 from segue.dialects.base import Dialect, Difference, Operation, Reply
 from segue.dialects.ollama import text
-from segue.dialects.ollama.fields import GENERATE, GENERATE_RULES, TEXT, TEXT_RULES
+from segue.dialects.ollama.fields import (
+    GENERATE,
+    GENERATE_RULES,
+    TEXT,
+    TEXT_RULES,
+    plain_name,
+)
 from segue.dialects.ollama.generate import Generation, word_prompt
 from segue.dialects.ollama.pages import PAGES
 from segue.dialects.rendering.context_overflow import as_llamacpp
@@ -93,6 +99,7 @@ OLLAMA = Dialect(
             framing="ndjson",
             adapt=word_prompt,
             exact_model=True,
+            plain_name=plain_name,
             is_native=True,
         ),
         Operation(
@@ -103,6 +110,7 @@ OLLAMA = Dialect(
             TEXT_RULES,
             error=text.error_reply,
             exact_model=True,
+            plain_name=plain_name,
         ),
     ),
     companions=PAGES,

@@ -32,15 +32,9 @@ DEFAULT_WINDOW = 64
 DEFAULT_KEPT = 4
 
 
-@dataclass(frozen=True)
-class ModelName:
+def plain_name(name: str) -> str:
     """A name without a tag means the tag `latest`, and the other way round."""
-
-    def read(self, value: Any) -> str:
-        return Text(256).read(value).removesuffix(":latest")
-
-    def schema(self) -> dict[str, Any]:
-        return Text(256).schema()
+    return name.removesuffix(":latest")
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ class LoadablePrompt:
         return Text(MAX_CHARS).schema()
 
 
-MODEL = Field("model", ModelName(), "The name of a served model.", "model", required=True)
+MODEL = Field("model", Text(256), "The name of a served model.", "model", required=True)
 PROMPT = Field(
     "prompt",
     LoadablePrompt(),

@@ -74,7 +74,7 @@ class Generation:
         self, text: str, is_last: bool, scores: tuple[TokenScore, ...] | None
     ) -> dict[str, Any]:
         line = {
-            "model": self._call.request.model,
+            "model": self._call.model,
             "created_at": timestamp(self._call.stamp.now()),
             "response": text,
             "done": is_last,

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from segue.dialects.base import Card, Companion, Reply, Service
-from segue.dialects.fields.kinds import Boolean
+from segue.dialects.fields.kinds import Boolean, Text
 from segue.dialects.fields.table import Field, Table
-from segue.dialects.ollama.fields import ModelName
+from segue.dialects.ollama.fields import plain_name
 from segue.dialects.ollama.generate import timestamp
 from segue.types import ModelInfo
 
@@ -90,14 +90,14 @@ def _expiry(service: Service, card: Card) -> str:
 
 SHOW_FIELDS = Table(
     (
-        Field("model", ModelName(), "The name.", "model", aliases=("name",), required=True),
+        Field("model", Text(256), "The name.", "model", aliases=("name",), required=True),
         Field("verbose", Boolean(), "Accepted; there is no more to tell."),
     )
 )
 
 
 async def show(service: Service, values: Mapping[str, Any]) -> Reply:
-    card = service.card(values["model"])
+    card = service.card(plain_name(values["model"]))
     return Reply(
         {
             "modelfile": f"FROM {card.name}\n",

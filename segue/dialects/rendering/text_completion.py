@@ -6,7 +6,12 @@ from typing import Any, Protocol
 from segue.dialects.base import Call
 from segue.dialects.rendering.logprobs import LegacyLogprobs, by_id, by_text, echoed, prompt_scores
 from segue.dialects.rendering.tally import Choice, Meter, Tally
-from segue.dialects.rendering.timings import all_timings, timings, timings_so_far
+from segue.dialects.rendering.timings import (
+    all_timings,
+    timings,
+    timings_of_reading,
+    timings_so_far,
+)
 from segue.types import Delta, Done, Event, Finished, Progress, Prompted, TokenScore, Usage
 
 
@@ -57,7 +62,7 @@ class TextCompletion:
             "id": f"cmpl-{self._call.stamp.public_id}",
             "object": "text_completion",
             "created": self._call.stamp.created,
-            "model": self._request.model,
+            "model": self._call.model,
             "system_fingerprint": self._call.stamp.fingerprint,
         }
 
@@ -94,8 +99,11 @@ class TextCompletion:
                 end = self._chunk({**self._blank(event.choice), **self._ending(event)})
                 return [{**end, **self._timings(event)}]
             case Progress():
-                blank = self._blank(event.prompt * self._request.n)
-                return [{**self._chunk(blank), "prompt_progress": render_progress(event)}]
+                chunk = self._chunk(self._blank(event.prompt * self._request.n))
+                chunk["prompt_progress"] = render_progress(event)
+                if self._timed:
+                    chunk["timings"] = timings_of_reading(event)
+                return [chunk]
             case Done() if self._include_usage:
                 return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
             case _:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from segue.dialects.rendering.tally import Tally
-from segue.types import Delta, Finished, Prompted
+from segue.types import Delta, Finished, Progress, Prompted
 
 
 def timings(prompts: list[Prompted], choices: list[Finished]) -> dict[str, Any]:
@@ -42,6 +42,18 @@ def timings_so_far(prompt: Prompted, num_tokens: int, delta: Delta) -> dict[str,
         decode_s=delta.decode_s,
     )
     return timings([prompt], [so_far])
+
+
+def timings_of_reading(progress: Progress) -> dict[str, Any]:
+    """While a prompt is read nothing is generated yet."""
+    num_read = progress.num_read - progress.num_cached
+    return {
+        "cache_n": progress.num_cached,
+        "prompt_n": num_read,
+        **_rates("prompt", progress.prompt_s, num_read),
+        "predicted_n": 0,
+        **_rates("predicted", 0.0, 0),
+    }
 
 
 def all_timings(tally: Tally) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Completion(TextCompletion):
             "id": f"cmpl-{chosen or stamp.public_id}",
             "object": "text_completion",
             "created": stamp.created,
-            "model": self._request.model,
+            "model": self._call.model,
         }
 
     def _blank(self, index: int) -> dict[str, Any]:

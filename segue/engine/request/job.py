@@ -79,6 +79,7 @@ class Job:
             self.sequences.extend(self._candidates(index, prompt, capabilities.vocab_size))
         self._num_open = len(self.sequences)
         self._held: dict[Sequence, list[Event]] = {}
+        self._begun: set[int] = set()  # prompts whose progress has been told
         self._usage = Usage(sum(map(len, prompts)), 0, 0)
 
     @property
@@ -149,18 +150,16 @@ class Job:
     # --- the story -------------------------------------------------------------------------------
 
     def read(self, leader: Sequence, now: float) -> list[Event]:
-        """So much of the prompt has been computed."""
+        """So much of the prompt has been computed. The first time, what there was before is told too."""
         if not self.request.report_progress or leader.leader is not None:
             return []
-        return [
-            Progress(
-                leader.prompt_index,
-                min(leader.computed, leader.num_prompt),
-                leader.num_prompt,
-                leader.num_cached,
-                now - (leader.prompt_started_s or now),
-            )
-        ]
+        started_s = leader.prompt_started_s or now
+        steps = [(min(leader.computed, leader.num_prompt), now - started_s)]
+        if leader.prompt_index not in self._begun:
+            self._begun.add(leader.prompt_index)
+            steps.insert(0, (leader.num_cached, 0.0))
+        about = (leader.num_prompt, leader.num_cached)
+        return [Progress(leader.prompt_index, num, *about, seconds) for num, seconds in steps]
 
     def prompted(self, leader: Sequence, now: float) -> list[Event]:
         """The prompt has been read. With max_tokens 0 that is all there was to do."""

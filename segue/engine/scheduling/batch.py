@@ -35,5 +35,8 @@ class Counts:
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    drafts: int = 0
+    stepped: int = 0
+    longest: int = 0
     prompt_s: float = 0.0
     decode_s: float = 0.0

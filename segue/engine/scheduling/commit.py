@@ -39,6 +39,7 @@ class Committer:
         now = self._clock()
         self._counts.steps += 1
         self._counts.prefilled_tokens += batch.num_prompt_rows
+        self._counts.stepped += len(batch.sequences)
         row = 0
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
             rows = logits[row : row + span.num_logits]
@@ -46,6 +47,7 @@ class Committer:
             job = self._jobs.get(sequence.request_id)
             if job is not None:
                 told += self._advance_safely(job, sequence, span, rows, now)
+            self._counts.longest = max(self._counts.longest, len(sequence.tokens))
         return told
 
     def _advance_safely(
@@ -123,6 +125,7 @@ class Committer:
             if num_accepted < len(draft):
                 self._runner.trim(sequence.slot, sequence.computed)
             sequence.drafter.learn(len(draft), num_accepted)
+            self._counts.drafts += 1
             self._counts.draft_tokens += len(draft)
             self._counts.draft_accepted += num_accepted
         return events

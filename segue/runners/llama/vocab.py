@@ -30,6 +30,7 @@ class LlamaVocab:
     """Implements seam.Vocab."""
 
     def __init__(self, path: str | Path):
+        self.file = Path(path).name
         self._api = c_api.load()
         self._model = c_api.open_model(str(path), vocab_only=True)
         self._vocab = self._api.llama_model_get_vocab(self._model)
@@ -188,6 +189,8 @@ def model_info(
         chat_template=vocab.chat_template,
         bos_token="" if vocab.bos is None else vocab.piece(vocab.bos).decode(errors="replace"),
         eos_token="" if vocab.eos is None else vocab.piece(vocab.eos).decode(errors="replace"),
+        end_tokens=tuple(sorted(vocab.end_tokens)),
+        file=vocab.file,
     )
 
 

@@ -13,7 +13,6 @@ from segue.errors import SegueError
 from segue.metrics import Metrics
 from segue.server.admission.bodies import Bodies
 from segue.server.admission.cors import is_preflight
-from segue.server.admission.keys import PUBLIC_PATHS
 from segue.server.admission.limits import Limiter
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import CLIENT_LEFT, RequestRecord

@@ -14,11 +14,7 @@ from segue.server.admission.request_record import header_values
 from segue.server.framing import Header
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_PREFLIGHT_HEADERS = (
-    (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
-    (b"access-control-allow-headers", b"*, authorization"),
-    (b"access-control-max-age", b"600"),
-)
+_WEB_SCHEMES = ("http", "https")
 
 
 def is_loopback(host: str) -> bool:
@@ -55,7 +51,11 @@ def _without_port(host: str) -> str:
 
 
 class Origins:
-    """Pages of which other origins may use this server: none, unless told (`*` is all)."""
+    """Pages of which other origins may use this server: none, unless told.
+
+    `*` is every origin, `localhost` every page of this machine on any port, and a scheme with its
+    colon (`vscode-webview:`, `app:`) every origin of that scheme. Anything else is one origin.
+    """
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         self._allowed = frozenset(origin.encode() for origin in allowed)
@@ -65,13 +65,26 @@ class Origins:
         origins = header_values(scope, b"origin")
         if not origins or (len(origins) == 1 and self._is_own(origins[0], scope)):
             return []
-        for name in (b"*", origins[0]):
-            if len(origins) == 1 and name in self._allowed:
-                expose = (b"access-control-expose-headers", b"*")
-                return [(b"access-control-allow-origin", name), expose, (b"vary", b"origin")]
+        if len(origins) == 1 and (name := self._allows(origins[0])):
+            return [
+                (b"access-control-allow-origin", name),
+                # Browsers do not take these two together, and everybody's cookies are not wanted.
+                *([] if name == b"*" else [(b"access-control-allow-credentials", b"true")]),
+                (b"access-control-expose-headers", b"*"),
+                (b"vary", b"origin"),
+            ]
         if scope["method"] not in _SAFE_METHODS or is_preflight(scope):
             raise Forbidden("Pages of that origin may not use this server; see --cors-origin.")
         return []
+
+    def _allows(self, origin: bytes) -> bytes:
+        """What the answer says of an origin that is let in; nothing of others."""
+        if b"*" in self._allowed:
+            return b"*"
+        scheme, _, host = origin.decode("latin-1").partition("://")
+        is_local = scheme in _WEB_SCHEMES and is_loopback(_without_port(host))
+        known = {origin, f"{scheme}:".encode(), *([b"localhost"] if is_local else [])}
+        return origin if known & self._allowed else b""
 
     def _is_own(self, origin: bytes, scope: Scope) -> bool:
         """Whether the page was served from here. The scheme may be a proxy's."""
@@ -83,5 +96,11 @@ def is_preflight(scope: Scope) -> bool:
     return scope["method"] == "OPTIONS" and bool(asks) and bool(header_values(scope, b"origin"))
 
 
-def preflight_headers() -> tuple[Header, ...]:
-    return _PREFLIGHT_HEADERS
+def preflight_headers(scope: Scope) -> tuple[Header, ...]:
+    """Every header that is asked for may be sent: with credentials, a browser takes `*` as a name."""
+    asked = b", ".join(header_values(scope, b"access-control-request-headers"))
+    return (
+        (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
+        (b"access-control-allow-headers", asked or b"*"),
+        (b"access-control-max-age", b"600"),
+    )

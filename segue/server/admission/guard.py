@@ -46,7 +46,7 @@ class Guard:
     ) -> None:
         self._admission.examine(scope, incoming)
         if is_preflight(scope):
-            return await answer.send_empty(preflight_headers())
+            return await answer.send_empty(preflight_headers(scope))
         if not self._admission.reads_body(scope):
             return await self._app(scope, receive, answer)
         async with self._admission.bodies.read(receive, holder(scope, incoming.record)) as body:
@@ -93,5 +93,5 @@ class _Answer:
             await self(message)
 
     async def send_empty(self, headers: tuple[Header, ...]) -> None:
-        for message in reply_messages(Reply("", 204), headers):
+        for message in reply_messages(Reply("", 200), headers):
             await self(message)

@@ -304,6 +304,7 @@ def test_progress_is_told_on_request() -> None:
     assert not any(isinstance(event, Progress) for event in quiet.events)
     steps = [event for event in told.events if isinstance(event, Progress)]
     assert [step.num_read for step in steps][-1] == 25
+    assert (steps[0].num_read, steps[0].prompt_s) == (0, 0.0), "it begins with nothing read"
     assert sorted(step.num_read for step in steps) == [step.num_read for step in steps]
     assert len(steps) >= 3
     assert all((step.prompt, step.num_tokens, step.num_cached) == (0, 25, 0) for step in steps)

@@ -95,14 +95,14 @@ def test_an_origin_that_was_let_in(launch: Launch) -> None:
     live = launch(origins=Origins(["https://app.example"]))
     headers = {"origin": "https://app.example"}
     asked = live.client.options("/v1/completions", headers=headers | PREFLIGHT)
-    assert asked.status_code == 204
-    assert "authorization" in asked.headers["access-control-allow-headers"]
+    assert asked.status_code == 200
+    assert asked.headers["access-control-allow-headers"] == "*"
     posted = live.client.post("/v1/completions", json={"prompt": "a"}, headers=headers)
     assert posted.status_code == 200
     for answer in (asked, posted):
         assert answer.headers["access-control-allow-origin"] == "https://app.example"
         assert answer.headers["vary"] == "origin"
-        assert "access-control-allow-credentials" not in answer.headers
+        assert answer.headers["access-control-allow-credentials"] == "true"
     assert live.client.post("/v1/completions", json={}, headers=EVIL).status_code == 403
 
 
@@ -111,6 +111,48 @@ def test_a_star_lets_every_origin_in(launch: Launch) -> None:
     posted = live.client.post("/v1/completions", json={"prompt": "a"}, headers=EVIL)
     assert posted.status_code == 200
     assert posted.headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in posted.headers
+
+
+LOCAL = ["http://localhost", "https://localhost:8443", "http://127.0.0.1:3000", "http://[::1]:80"]
+NOT_LOCAL = ["http://localhost.evil.example", "http://notlocalhost", "app://localhost", "null"]
+
+
+@pytest.mark.parametrize("origin", LOCAL)
+def test_localhost_is_every_page_of_this_machine(launch: Launch, origin: str) -> None:
+    live = launch(origins=Origins(["localhost"]))
+    wanted = {"access-control-request-headers": "authorization, content-type"}
+    asked = live.client.options("/v1/completions", headers={"origin": origin} | PREFLIGHT | wanted)
+    assert (asked.status_code, asked.content) == (200, b"")
+    assert asked.headers["access-control-allow-origin"] == origin
+    assert asked.headers["access-control-allow-credentials"] == "true"
+    assert asked.headers["access-control-allow-headers"] == "authorization, content-type"
+    assert asked.headers["access-control-allow-methods"] == "GET, POST, DELETE, OPTIONS"
+
+
+@pytest.mark.parametrize("origin", NOT_LOCAL)
+def test_localhost_is_nobody_else(origin: str) -> None:
+    with pytest.raises(Forbidden):
+        Origins(["localhost"]).check(scope((b"origin", origin.encode()), method="POST"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_allowed"),
+    [
+        ("vscode-webview://1a2b3c", True),
+        ("app://obsidian.md", True),
+        ("https://app", False),
+        ("apps://x", False),
+    ],
+)
+def test_a_scheme_by_its_name(origin: str, is_allowed: bool) -> None:
+    origins = Origins(["vscode-webview:", "app:"])
+    asked = scope((b"origin", origin.encode()), method="POST")
+    if is_allowed:
+        assert (b"access-control-allow-origin", origin.encode()) in origins.check(asked)
+    else:
+        with pytest.raises(Forbidden):
+            origins.check(asked)
 
 
 def test_an_origin_stated_twice_is_nobodys() -> None:

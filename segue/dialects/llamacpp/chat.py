@@ -1,0 +1,76 @@
+"""`/apply-template`: the prompt that the model's own chat template makes of messages."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from segue.dialects.base import Reply, Service
+from segue.dialects.fields.kinds import Boolean, Mismatch, Text
+from segue.dialects.fields.table import Field, Table
+from segue.dialects.templates import chat_template
+from segue.errors import Unavailable, Unsupported
+
+MAX_MESSAGES = 4096
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Roles with their texts. A text may also be a list of {"type": "text", "text": ...}."""
+
+    def read(self, value: Any) -> tuple[dict[str, str], ...]:
+        if type(value) is not list or not 0 < len(value) <= MAX_MESSAGES:
+            raise Mismatch(f"a list of 1 to {MAX_MESSAGES} messages", value)
+        return tuple(_message(message, f"[{i}]") for i, message in enumerate(value))
+
+    def schema(self) -> dict[str, Any]:
+        text = {"type": "string"}
+        properties = {"role": text, "content": {"anyOf": [text, {"type": "array"}]}}
+        message = {"type": "object", "properties": properties, "required": ["role", "content"]}
+        return {"type": "array", "items": message, "minItems": 1, "maxItems": MAX_MESSAGES}
+
+
+def _message(message: Any, at: str) -> dict[str, str]:
+    if type(message) is not dict or type(message.get("role")) is not str:
+        raise Mismatch("an object with role and content", message, at)
+    content = message.get("content")
+    parts = [{"type": "text", "text": content}] if type(content) is str else content
+    if type(parts) is not list or not all(map(_is_text, parts)):
+        raise Mismatch("a text, or a list of parts of type text", content, f"{at}.content")
+    return {"role": message["role"], "content": "".join(part["text"] for part in parts)}
+
+
+def _is_text(part: Any) -> bool:
+    return type(part) is dict and part.get("type") == "text" and type(part.get("text")) is str
+
+
+TEMPLATE_FIELDS = Table(
+    (
+        Field("messages", Messages(), "The conversation.", "messages", required=True),
+        Field(
+            "add_generation_prompt",
+            Boolean(),
+            "End with what comes before the model's answer.",
+            "add_generation_prompt",
+            default=True,
+        ),
+        Field("model", Text(256), "A served name or alias.", "model", default=""),
+    )
+)
+
+
+async def apply_template(service: Service, values: Mapping[str, Any]) -> Reply:
+    info = service.card(values["model"]).info
+    if info is None:
+        raise Unavailable("Loading model")
+    if info.chat_template is None:
+        raise Unsupported("This model has no chat template.")
+    # A template is a program: it may take a second, which others shall not wait for.
+    prompt = await asyncio.to_thread(
+        chat_template.render,
+        info,
+        values["messages"],
+        service.now,
+        values["add_generation_prompt"],
+    )
+    return Reply({"prompt": prompt})

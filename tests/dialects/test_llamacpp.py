@@ -1,0 +1,147 @@
+"""What llama.cpp's clients and its own tests look for in shapes."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.dialects.base import Call, Card, Companion, Reply, Service, Stamp
+from segue.dialects.fields.kinds import Mismatch
+from segue.dialects.llamacpp import COMPLETION, LLAMACPP
+from segue.dialects.llamacpp.chat import Messages
+from segue.dialects.llamacpp.metrics import METRICS, exposition
+from segue.dialects.llamacpp.settings import generation_settings
+from segue.dialects.llamacpp.text import Completion
+from segue.dialects.rendering.tally import Tally
+from segue.errors import Unsupported
+from segue.types import ModelInfo, Stats
+from tests.fakes import INFO
+
+STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="0123abcd")
+CHATTY = msgspec.structs.replace(
+    INFO,
+    end_tokens=(5, 9),
+    file="tiny.gguf",
+    chat_template="{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}",
+)
+
+
+class OneCard:
+    """A service with one model and two more names for it."""
+
+    version = "1"
+
+    def __init__(self, info: ModelInfo = CHATTY) -> None:
+        self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
+
+    def now(self) -> float:
+        return 0.0
+
+    def card(self, model: str) -> Card:
+        return self._card
+
+    def cards(self) -> list[Card]:
+        return [self._card, *(Card(n, 77, "ok", CHATTY, is_alias=True) for n in ("fim", "code"))]
+
+    async def tokenize(self, *_: Any, **__: Any) -> list[int]:
+        return []
+
+    async def pieces(self, *_: Any) -> list[bytes]:
+        return []
+
+    async def stats(self, model: str) -> Stats:
+        return Stats(steps=4, stepped=10, longest=123, drafts=3, slots_total=8)
+
+
+def ask(method: str, path: str, service: Service | None = None, **body: Any) -> Reply:
+    page: Companion = next(
+        each for each in LLAMACPP.companions if (each.method, each.path) == (method, path)
+    )
+    values = page.table.read(body).values if page.table.rows else {}
+
+    async def answered() -> Reply:
+        return await page.answer(service or OneCard(), values)
+
+    return asyncio.run(answered())
+
+
+def call_of(**body: Any) -> Call:
+    call = COMPLETION.parse({"prompt": "p", **body}, STAMP)
+    return msgspec.structs.replace(call, info=CHATTY)
+
+
+def test_ignore_eos_shows_in_logit_bias() -> None:
+    banned = [{"token": 5, "bias": None}, {"token": 9, "bias": None}]
+    assert generation_settings(call_of(ignore_eos=True))["logit_bias"] == banned
+    assert generation_settings(call_of())["logit_bias"] == []
+    both = generation_settings(call_of(ignore_eos=True, logit_bias=[[3, 1.5]]))["logit_bias"]
+    assert both == [{"token": 3, "bias": 1.5}, *banned]
+
+
+def test_system_fingerprint_begins_with_b() -> None:
+    (operation, *_) = LLAMACPP.operations
+    call = operation.parse({"prompt": "p"}, STAMP)
+    whole = Completion(call).fold(Tally(call.request))
+    assert whole["system_fingerprint"] == "b0-0123abcd"
+
+
+def test_metrics_have_the_names_its_tests_look_for() -> None:
+    reply = ask("GET", "/metrics")
+    assert ("process-start-time-unix", "77") in reply.headers
+    lines = reply.body.splitlines()
+    assert "llamacpp:n_tokens_max 123" in lines
+    assert "llamacpp:n_busy_slots_per_decode 2.5" in lines
+    assert "llamacpp:spec_decode_num_drafts_total 3" in lines
+    assert "# TYPE llamacpp:n_tokens_max counter" in lines
+    assert "# TYPE llamacpp:n_busy_slots_per_decode gauge" in lines
+    assert "llamacpp:n_busy_slots_per_decode 0" in exposition(METRICS, Stats())
+
+
+def test_the_model_is_listed_once_with_its_aliases() -> None:
+    listed = ask("GET", "/models").body
+    assert [(each["id"], each["aliases"]) for each in listed["data"]] == [("tiny", ("fim", "code"))]
+    assert [each["name"] for each in listed["models"]] == ["tiny"]
+
+
+def test_model_path_is_a_path() -> None:
+    assert ask("GET", "/props").body["model_path"] == "tiny.gguf"
+
+
+@pytest.mark.parametrize("path", ["/slots/{slot}", "/props"])
+def test_what_cannot_be_changed_says_so(path: str) -> None:
+    with pytest.raises(Unsupported) as refused:
+        ask("POST", path)
+    assert LLAMACPP.error(refused.value).status == 501
+    assert LLAMACPP.error(refused.value).body["error"]["type"] == "not_supported_error"
+
+
+def test_templates_are_applied() -> None:
+    messages = [
+        {"role": "system", "content": "be short"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+    ]
+    told = ask("POST", "/apply-template", messages=messages).body
+    assert told == {"prompt": "<system>be short<user>hi<assistant>"}
+    told = ask("POST", "/apply-template", messages=messages, add_generation_prompt=False).body
+    assert told["prompt"].endswith("hi")
+    with pytest.raises(Unsupported):
+        ask("POST", "/apply-template", OneCard(INFO), messages=messages)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "hi",
+        [],
+        ["hi"],
+        [{"content": "hi"}],
+        [{"role": "user"}],
+        [{"role": "user", "content": 5}],
+        [{"role": "user", "content": [{"type": "image_url"}]}],
+    ],
+)
+def test_messages_that_are_none(wrong: Any) -> None:
+    with pytest.raises(Mismatch):
+        Messages().read(wrong)
