@@ -140,7 +140,9 @@ class Settings:
     )
     cors_origins: tuple[str, ...] = field(
         default=(),
-        metadata=_said("an origin that may use this server: URL, SCHEME:, localhost or *", flag="--cors-origin"),
+        metadata=_said(
+            "an origin that may use this server: URL, SCHEME:, localhost or *", flag="--cors-origin"
+        ),
     )
     max_n: Count = field(default=128, metadata=_said("the largest n of a request"))
     max_best_of: Count = field(default=128, metadata=_said("the largest best_of of a request"))

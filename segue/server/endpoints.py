@@ -194,9 +194,7 @@ class Completions:
         if engine is None:
             return self.operation.renderer(call)
         stamp = msgspec.structs.replace(call.stamp, fingerprint=engine.info.fingerprint)
-        return self.operation.renderer(
-            msgspec.structs.replace(call, stamp=stamp, info=engine.info)
-        )
+        return self.operation.renderer(msgspec.structs.replace(call, stamp=stamp, info=engine.info))
 
     def _foreseen(self, call: Call) -> list[Header]:
         """What is sure of a prompt that is still being read."""
