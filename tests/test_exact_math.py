@@ -177,8 +177,13 @@ BANNED = {
     *("dot", "vdot", "inner", "matmul", "einsum", "tensordot", "convolve", "logaddexp", "softmax"),
     *("norm", "reduce", "reduceat"),
 }
-ROOMS = ("segue.engine.", "segue.commands.scored", "segue.dialects.llamacpp.probabilities")
-OF_FLOATS = ("segue.engine.sampling", "segue.engine.infill", "segue.commands")
+ROOMS = (
+    "segue.engine.",
+    "segue.library.",
+    "segue.commands.scored",
+    "segue.dialects.llamacpp.probabilities",
+)
+OF_FLOATS = ("segue.engine.sampling", "segue.engine.infill", "segue.commands", "segue.library")
 # Sums of integers, whose order does not matter.
 ALLOWED = {"np.bitwise_count(allowed).sum"}
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from segue import exact_math
 from segue.types import Cause, Reason, TokenScore, Usage
 
 
@@ -56,13 +57,13 @@ class Score:
 
     @property
     def logprob(self) -> float:
-        return sum(token.logprob for token in self.tokens if token.logprob is not None)
+        return math.fsum(token.logprob for token in self.tokens if token.logprob is not None)
 
     @property
     def num_scored(self) -> int:
-        return sum(token.logprob is not None for token in self.tokens)
+        return len([token for token in self.tokens if token.logprob is not None])
 
     @property
     def perplexity(self) -> float:
         """Not a number where nothing was scored."""
-        return math.exp(-self.logprob / self.num_scored) if self.num_scored else math.nan
+        return exact_math.exp(-self.logprob / self.num_scored) if self.num_scored else math.nan

@@ -89,13 +89,13 @@ class LLM:
         """What goes between, by the model's own tokens for that or by ranking."""
         return self._thread.run(self._one(_gap(prefix, suffix, options))).result()
 
-    def score(self, text: Text) -> Score:
-        """How likely each token of the text is after those before it."""
-        return self._thread.run(self._score(text)).result()
+    def score(self, text: Text, num_top: int = 0) -> Score:
+        """How likely each token of the text is after those before it, with so many alternatives."""
+        return self._thread.run(self._score(text, num_top)).result()
 
-    def score_batch(self, texts: Sequence[Text]) -> list[Score]:
+    def score_batch(self, texts: Sequence[Text], num_top: int = 0) -> list[Score]:
         async def scored() -> list[Score]:
-            return await asyncio.gather(*map(self._score, texts))
+            return await asyncio.gather(*(self._score(text, num_top) for text in texts))
 
         return self._thread.run(scored()).result()
 
@@ -136,8 +136,8 @@ class LLM:
         work = self._thread.run(self._one(_gap(prefix, suffix, options)))
         return await asyncio.wrap_future(work)
 
-    async def ascore(self, text: Text) -> Score:
-        return await asyncio.wrap_future(self._thread.run(self._score(text)))
+    async def ascore(self, text: Text, num_top: int = 0) -> Score:
+        return await asyncio.wrap_future(self._thread.run(self._score(text, num_top)))
 
     # --- in the engine's thread ------------------------------------------------------------------
 
@@ -173,13 +173,13 @@ class LLM:
                 piece = Piece(event.choice, event.text, event.tokens, event.scores or ())
                 pieces.put(piece)
 
-    async def _score(self, text: Text) -> Score:
+    async def _score(self, text: Text, num_top: int) -> Score:
         request = CompletionRequest(
             request_id=f"llm-{next(_numbers)}",
             model="",
             prompts=(Prompt((text if isinstance(text, str) else tuple(text),)),),
             max_tokens=0,
-            prompt_logprobs=0,
+            prompt_logprobs=num_top,
         )
         score = Score(())
         async for event in self._thread.events(request):
