@@ -66,38 +66,28 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
     function.attributes.add("noinline")
     b = ir.IRBuilder(function.append_basic_block())
     weights, blocks, a, lda, sa, asum, out, ldo, valid = function.args
-    lds = b.lshr(lda, number(3))  # K / 32 floats
-    ldu = b.lshr(lda, number(2))  # K / 16 integers
-    reader = Reader(kind, form)
+    inputs = ((a, lda), (sa, b.lshr(lda, number(3))), (asum, b.lshr(lda, number(2))))
+    reader, width = Reader(kind, form), kind.flavour.width
     acc = [
         [cell(b, kind.all(kind.floats, 0.0)) for _ in range(kind.flavour.vectors)]
         for _ in range(rows)
     ]
-    width = kind.flavour.width
     begin(b, kind, rows, form.parts)
     with loop(b, blocks) as block:
         start = at(b, weights, block.index, form.kept_bytes * width)
         head = [_head(b, reader, start, v) for v in range(kind.flavour.vectors)]
-        first = b.mul(block.index, number(form.groups))
-        with loop(b, number(form.groups)) as each:
-            index = b.add(first, each.index)
-            place = at(
-                b, ahead(b, start, form.head_bytes * width), each.index, form.group_bytes * width
-            )
-            shared = [
-                _row(
-                    b,
-                    kind,
-                    form,
-                    [
-                        b.add(base, b.mul(stride, number(m)))
-                        for base, stride in ((a, lda), (sa, lds), (asum, ldu))
-                    ],
-                    index,
-                )
-                for m in range(rows)
-            ]
+        groups = ahead(b, start, form.head_bytes * width)
+
+        def group(inside: Value, place: Value) -> None:
+            index = b.add(b.mul(block.index, number(form.groups)), inside)
+            shared = [_row(b, kind, form, inputs, m, index) for m in range(rows)]
             _group(b, reader, place, head, shared, acc)
+
+        if form.groups == 1:
+            group(number(0), groups)
+        else:
+            with loop(b, number(form.groups)) as each:
+                group(each.index, at(b, groups, each.index, form.group_bytes * width))
     end(b, kind, rows)
     for m in range(rows):
         write(b, kind, acc[m], b.add(out, b.mul(ldo, number(m))), valid)
@@ -114,8 +104,8 @@ def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Valu
     return scale, b.fneg(minimum) if reader.form.scales else minimum
 
 
-def _row(b: Builder, kind: Kind, form: Format, bases: list[Value], index: Value) -> Row:
-    a, sa, asum = bases
+def _row(b: Builder, kind: Kind, form: Format, inputs: Any, m: int, index: Value) -> Row:
+    a, sa, asum = (b.add(base, b.mul(stride, number(m))) for base, stride in inputs)
     place = at(b, asum, index, PARTS * SMALL)
     halves = [load(b, ahead(b, place, SMALL * part), i32) for part in range(PARTS)]
     whole = tuple(halves) if form.parts == PARTS else (b.add(*halves),)
