@@ -12,7 +12,14 @@ MAX_LINES = 400
 MAX_FUNCTION_LINES = 60
 
 # Room (longest match) → what of ours it may import; a name stands for everything under it.
-_BASE = ("segue.types", "segue.errors", "segue.bounds", "segue.exact_math", "segue.fingerprint")
+_BASE = (
+    "segue.types",
+    "segue.errors",
+    "segue.bounds",
+    "segue.exact_math",
+    "segue.fingerprint",
+    "segue.detokenizer",
+)
 _BELOW_REQUEST = ("segue.engine.sampling", "segue.engine.constraints", "segue.engine.infill")
 _REQUEST = (*_BASE, "segue.engine.seam", "segue.engine.tokens", *_BELOW_REQUEST)
 LAW: dict[str, tuple[str, ...]] = {
@@ -21,6 +28,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.bounds": (),
     "segue.exact_math": (),
     "segue.fingerprint": (),
+    "segue.detokenizer": (),
     "segue.logs": (),
     "segue.cpus": (),
     "segue.config": ("segue.errors", "segue.cpus"),

@@ -1,9 +1,9 @@
 """Log-probabilities in the legacy completions layout, and prompt scores as vLLM writes them."""
 
-import codecs
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from segue.detokenizer import Detokenizer
 from segue.types import Alternative, Prompted, TokenScore
 
 LOWEST = -9999.0  # JSON has no -inf, and clients add these up
@@ -46,7 +46,7 @@ class LegacyLogprobs:
         self._num_top = num_top
         self._name = name
         self._offset = offset
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._detokenizer = Detokenizer()
 
     def push(self, scores: Iterable[TokenScore]) -> dict[str, list[Any]]:
         tokens: list[str] = []
@@ -56,8 +56,9 @@ class LegacyLogprobs:
         for score in scores:
             called = self._name(score.token, score.piece)
             tokens.append(called)
-            offsets.append(max(self._offset, 0))
-            self._offset += len(self._decoder.decode(score.piece))
+            text = self._detokenizer.push(score.piece)
+            offsets.append(max(self._offset + self._detokenizer.num_before, 0))
+            self._offset += len(text)
             if score.logprob is None:
                 logprobs.append(None)
                 tops.append(None)

@@ -6,7 +6,7 @@ the text.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -129,9 +129,22 @@ class Witness:
         return bool(self._matcher.is_accepting())
 
 
-def wait_for(guides: Iterable[Guide], timeout_s: float) -> None:
-    """Until all are ready, but no longer than that."""
-    pending = [guide for guide in guides if not guide.is_ready]
-    deadline = time.monotonic() + timeout_s
-    for guide in pending:
-        guide.wait(max(0.0, deadline - time.monotonic()))
+class MaskWait:
+    """How long one step may wait for masks, over all its sequences: many slow constraints cost no more than one."""
+
+    def __init__(self, most_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most_s = most_s
+        self._clock = clock
+        self._left_s = 0.0
+
+    def begin_step(self) -> None:
+        self._left_s = self._most_s
+
+    def wait(self, guide: Guide) -> bool:
+        """Whether its mask is there, now or within what is left."""
+        if guide.is_ready:
+            return guide.wait(0.0)
+        begun = self._clock()
+        is_ready = guide.wait(self._left_s)
+        self._left_s = max(0.0, self._left_s - (self._clock() - begun))
+        return is_ready

@@ -11,10 +11,36 @@ _LONGEST = 8
 _LONGEST_PAUSE = 64  # steps
 
 
+_MOST_INDEXED = 256  # tokens of a prompt per step: a long one must not hold up everybody's step
+
+
+class GramIndex:
+    """A few tokens → where the one after them stands, the latest place."""
+
+    def __init__(self, start: int) -> None:
+        self._follows: dict[tuple[int, ...], int] = {}
+        self._next = max(start, 1)
+
+    def extend(self, tokens: list[int], end: int, most: int) -> None:
+        """Up to place `end`, but no more than so many places in one go."""
+        end = min(end, self._next + most)
+        for place in range(self._next, end):
+            for length in (_GRAM, *_HUNCHES):
+                if place >= length:
+                    self._follows[tuple(tokens[place - length : place])] = place
+        self._next = max(self._next, end)
+
+    def find(self, gram: tuple[int, ...]) -> int | None:
+        return self._follows.get(gram)
+
+
 class Drafter:
-    def __init__(self) -> None:
-        self._follows: dict[tuple[int, ...], int] = {}  # a few tokens → where the next one stands
-        self._num_indexed = 0
+    """Candidates of one prompt share its index. All but the last token is indexed: that is the question."""
+
+    def __init__(self, num_prompt: int = 0, mate: "Drafter | None" = None) -> None:
+        self._num_prompt = num_prompt
+        self._prompt: GramIndex = GramIndex(0) if mate is None else mate._prompt
+        self._output = GramIndex(num_prompt)
         self._length = 4
         self._num_misses = 0
         self._pause = 0
@@ -22,7 +48,8 @@ class Drafter:
 
     def draft(self, tokens: list[int], limit: int, num_idle: int = 0) -> list[int]:
         """Up to `limit` tokens that may come after `tokens`. `num_idle` rows are computed in any case."""
-        self._index(tokens)
+        self._prompt.extend(tokens, min(self._num_prompt, len(tokens)), _MOST_INDEXED)
+        self._output.extend(tokens, len(tokens), len(tokens))
         guess = self._after(tokens, _GRAM, min(limit, self._length)) if not self._pause else []
         self._pause = max(0, self._pause - 1)
         self._is_hunch = not guess
@@ -45,13 +72,8 @@ class Drafter:
             self._pause = min(2**self._num_misses, _LONGEST_PAUSE)
 
     def _after(self, tokens: list[int], length: int, limit: int) -> list[int]:
-        start = self._follows.get(tuple(tokens[-length:]))
+        gram = tuple(tokens[-length:])
+        start = self._output.find(gram)
+        if start is None:
+            start = self._prompt.find(gram)
         return [] if start is None else tokens[start : start + max(limit, 0)]
-
-    def _index(self, tokens: list[int]) -> None:
-        """All but the last token, which is the question, not the answer. The latest place counts."""
-        for end in range(max(self._num_indexed, 1), len(tokens)):
-            for length in (_GRAM, *_HUNCHES):
-                if end >= length:
-                    self._follows[tuple(tokens[end - length : end])] = end
-        self._num_indexed = max(self._num_indexed, len(tokens))

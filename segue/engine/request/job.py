@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from segue.detokenizer import decode
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.constraints.guide import Guide
-from segue.engine.request.detokenizer import decode
 from segue.engine.request.output import Output, Shown
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.sampler import Sampler
@@ -95,6 +95,11 @@ class Job:
     def num_candidates(self) -> int:
         """Drawn for each prompt."""
         return self.request.num_candidates
+
+    @property
+    def private_salt(self) -> str | None:
+        """Of cached prefixes that only this request can use; they go with it."""
+        return None
 
     def take_more(self) -> list[Sequence]:
         """Sequences that follow from what the finished ones have shown."""
@@ -264,7 +269,8 @@ class Job:
         has_bos = vocab.adds_bos and tokens[0] == vocab.bos
         text = decode([vocab.piece(token) for token in tokens[has_bos:]])
         written = "".join(part for part in parts if isinstance(part, str))
-        return written if text == " " + written else text
+        is_spaced = isinstance(parts[0], str) and text == " " + written
+        return written if is_spaced else text
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text: unless asked for, the token that ends it and control tokens nothing."""

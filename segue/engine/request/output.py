@@ -6,7 +6,7 @@ a stop string swallowed whole is not reported. So the answer is the same however
 
 from typing import NamedTuple
 
-from segue.engine.request.detokenizer import Detokenizer
+from segue.detokenizer import Detokenizer
 from segue.engine.request.stops import IndentLimit, StopMatcher
 from segue.types import TokenScore
 
@@ -42,10 +42,11 @@ class Output:
     def push(self, token: int, piece: bytes, score: TokenScore | None) -> None:
         """One more token; `piece` is empty for those that have no text. Sets `stopped_by` on a match."""
         self._tokens.append(token)
-        if score is not None:
-            self._scores.append((self._num_decoded, score))
         known, self.num_known = self.num_known, max(0, self.num_known - len(piece))
-        self._show(self._detokenizer.push(piece[known:]))
+        text = self._detokenizer.push(piece[known:])
+        if score is not None:
+            self._scores.append((self._num_decoded + self._detokenizer.num_before, score))
+        self._show(text)
         self._num_exempt -= 1
 
     def take(self) -> Shown | None:
@@ -74,12 +75,9 @@ class Output:
         text, self.is_dedented = self._indent.push(text)
         if text:
             self._num_decoded += len(text)
-            if self._num_exempt > 0:
-                shown = text
-            else:
-                shown, self.stopped_by = self._stops.push(text)
-                if self.stopped_by is not None and self._include_stop:
-                    shown += self.stopped_by
+            shown, self.stopped_by = self._stops.push(text, is_exempt=self._num_exempt > 0)
+            if self.stopped_by is not None and self._include_stop:
+                shown += self.stopped_by
             self._add(shown)
 
     def _add(self, text: str) -> None:

@@ -91,10 +91,13 @@ class RankedJob(Job):
         return LONGEST_MIDDLE if wanted is None else wanted
 
     @property
-    def _salt(self) -> str:
+    def _salt(self) -> str | None:
         """Probes live on shared prefixes: a request that must not share with others shares with itself."""
-        salt = super()._salt
-        return f"\0{self.request.request_id}" if salt is None else salt
+        return super()._salt if self.request.use_cache else self.private_salt
+
+    @property
+    def private_salt(self) -> str | None:
+        return None if self.request.use_cache else f"\0{self.request.request_id}"
 
     # --- the story -------------------------------------------------------------------------------
 

@@ -54,7 +54,8 @@ class Sequence:
         self.chances: list[list[float]] = []
         self.num_followers = 0  # candidates that share its prompt
         self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
-        self.drafter = Drafter()
+        mate: Sequence | None = None if is_probe else leader
+        self.drafter: Drafter = Drafter(len(prompt), mate.drafter if mate else None)
         self.slot: int | None = None
         self.computed = 0
         self.num_cached = 0

@@ -14,12 +14,18 @@ class StopMatcher:
         self._stops = tuple(stops)
         self._longest = max((len(stop) for stop in stops), default=0)
         self._held = ""
+        self._num_exempt = 0  # characters of it in which no stop may end
 
-    def push(self, text: str) -> tuple[str, str | None]:
-        """The text that is now safe to show, and the stop string that ended it, if one did."""
+    def push(self, text: str, is_exempt: bool = False) -> tuple[str, str | None]:
+        """The text that is now safe to show, and the stop string that ended it, if one did.
+
+        No stop ends in a text that `is_exempt`, but one that ends later may begin there.
+        """
         if not self._stops:
             return text, None
         self._held += text
+        if is_exempt:
+            self._num_exempt = len(self._held)
         found = self._first_match()
         if found is not None:
             start, stop = found
@@ -28,6 +34,7 @@ class StopMatcher:
         keep = self._num_held()
         cut = len(self._held) - keep
         shown, self._held = self._held[:cut], self._held[cut:]
+        self._num_exempt = max(0, self._num_exempt - cut)
         return shown, None
 
     def flush(self) -> str:
@@ -39,7 +46,7 @@ class StopMatcher:
         matches = [
             (start + len(stop), start, stop)
             for stop in self._stops
-            if (start := self._held.find(stop)) >= 0
+            if (start := self._held.find(stop, max(0, self._num_exempt - len(stop) + 1))) >= 0
         ]
         if not matches:
             return None

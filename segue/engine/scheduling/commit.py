@@ -17,8 +17,6 @@ log = logging.getLogger("segue.scheduler")
 
 StepEvents = list[tuple[str, Event]]  # events with the id of their request
 
-_MASK_WAIT_S = 0.005  # the longest that a sequence waits for the mask after a draft token
-
 
 class Committer:
     def __init__(self, state: State) -> None:
@@ -96,7 +94,7 @@ class Committer:
             self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s
             self._counts.decode_s += sequence.decode_s
         if job.is_over:
-            del self._jobs[sequence.request_id]
+            self._state.close(sequence.request_id)
             self._counts.finished += 1
         return [(sequence.request_id, event) for event in events]
 
@@ -110,7 +108,8 @@ class Committer:
         certain = draft if len(rows) <= len(draft) else []
         num_drawn = 0
         for row in (*certain, *rows[len(certain) - len(draft) - 1 :]):
-            if num_drawn and sequence.guide is not None and not sequence.guide.wait(_MASK_WAIT_S):
+            guide = sequence.guide
+            if num_drawn and guide is not None and not self._state.mask_wait.wait(guide):
                 break
             self._draw(job, sequence, row, now)
             num_drawn += 1

@@ -40,6 +40,8 @@ class Memory:
             started = self._take_slot(sequence, match, reuse, num_reserved, must=False)
             if not was_owned:
                 self._cache.unlock(match.slot)
+            if not started and not was_owned and not self._free:
+                started = self._adopt(sequence, match, reuse, num_reserved, must)
             if started or not must:
                 return started
         return self._take_slot(sequence, None, 0, num_reserved, must)
@@ -58,20 +60,40 @@ class Memory:
     def _take_slot(
         self, sequence: Sequence, match: Match | None, reuse: int, num_reserved: int, must: bool
     ) -> bool:
-        needed = num_reserved + len(sequence.tokens) - reuse + 2 * self._limits.cells_per_block
-        if not self.make_room(needed) and not must:
+        if not self.make_room(self._needed(sequence, reuse, num_reserved)) and not must:
             return False
         if not self._free and not self._evict():
             return False
         slot = self._free.pop()
-        self._owned.add(slot)
-        sequence.slot, sequence.computed = slot, reuse
         if match is not None:
             self._runner.fork(match.slot, slot, reuse)
-            if sequence.is_scoring and match.scores is not None:
-                sequence.scores = match.scores.first(reuse)
-        self.remember(sequence)
+        self._own(sequence, slot, match, reuse)
         return True
+
+    def _adopt(
+        self, sequence: Sequence, match: Match, reuse: int, num_reserved: int, must: bool
+    ) -> bool:
+        """There is no slot to fork into, and none to evict but the match itself: go on in that one."""
+        self._cache.lock(match.slot)
+        has_room = self.make_room(self._needed(sequence, reuse, num_reserved))
+        self._cache.unlock(match.slot)
+        if not has_room and not must:
+            return False
+        self._cache.remove(match.slot)
+        if reuse < match.length or self._limits.can_trim:
+            self._runner.trim(match.slot, reuse)
+        self._own(sequence, match.slot, match, reuse)
+        return True
+
+    def _own(self, sequence: Sequence, slot: int, match: Match | None, reuse: int) -> None:
+        self._owned.add(slot)
+        sequence.slot, sequence.computed = slot, reuse
+        if match is not None and sequence.is_scoring and match.scores is not None:
+            sequence.scores = match.scores.first(reuse)
+        self.remember(sequence)
+
+    def _needed(self, sequence: Sequence, reuse: int, num_reserved: int) -> int:
+        return num_reserved + len(sequence.tokens) - reuse + 2 * self._limits.cells_per_block
 
     def make_room(self, num_cells: int) -> bool:
         while self._runner.cells_free < num_cells:
@@ -107,6 +129,12 @@ class Memory:
         self._cache.unlock(slot)
         for redundant in self._cache.redundant(slot):
             self._release(redundant)
+
+    def forget(self, salt: str) -> None:
+        """Free all that is cached under this salt."""
+        for slot in self._cache.slots_of(salt):
+            if slot not in self._owned:
+                self._release(slot)
 
     def check(self) -> None:
         """Raise unless every slot has exactly one owner."""

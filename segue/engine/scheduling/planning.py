@@ -10,7 +10,6 @@ computed again later. The oldest one can always go on, so everything finishes.
 
 from collections.abc import Iterable
 
-from segue.engine.constraints.guide import wait_for
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
 from segue.engine.scheduling.prefix_cache import Match, common_length
@@ -21,7 +20,6 @@ from segue.errors import EngineFault
 _MIN_SHARED = 32  # tokens worth waiting for another prompt
 _MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
 _MAX_FORCED = 32  # tokens of one sequence, all its constraint's choice, taken in one step
-_MASK_WAIT_S = 0.005  # the longest that a step waits for slow constraints
 
 
 class Planner:
@@ -35,13 +33,17 @@ class Planner:
         self._waiting = state.waiting
         self._running = state.running
         self._counts = state.counts
+        self._mask_wait = state.mask_wait
         self.awaits_mask = False  # a sequence sat out the last batch: no mask yet
 
     def next_batch(self) -> Batch | None:
         batch = Batch()
         self.awaits_mask = False
         decoding = [s for s in self._running if s.is_decoding]
-        wait_for((s.guide for s in decoding if s.guide is not None), _MASK_WAIT_S)
+        self._mask_wait.begin_step()
+        for sequence in decoding:
+            if sequence.guide is not None:
+                self._mask_wait.wait(sequence.guide)
         reading = [s for s in self._running if not s.is_decoding]
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one

@@ -58,6 +58,9 @@ class PrefixCache:
     def slots(self) -> set[int]:
         return set(self._entries)
 
+    def slots_of(self, salt: str) -> list[int]:
+        return [slot for slot, entry in self._entries.items() if entry.salt == salt]
+
     def match(
         self,
         tokens: Sequence[int],

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+from segue.engine.constraints.guide import MaskWait
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Counts
 from segue.engine.scheduling.memory import Memory
 from segue.engine.scheduling.waiting import WaitingQueue
 from segue.engine.seam import Runner, Vocab
+
+_MASK_WAIT_S = 0.005  # the longest that a step waits for slow constraints
 
 
 class State:
@@ -26,6 +29,7 @@ class State:
         self.jobs: dict[str, Job] = {}
         self.waiting = WaitingQueue(lambda s: self.jobs[s.request_id].request.tenant)
         self.running: list[Sequence] = []  # oldest first
+        self.mask_wait = MaskWait(_MASK_WAIT_S)
 
     def drop(self, request_id: str, keep: bool = True) -> bool:
         """Take the request out with all its sequences. `keep`: their computed prefixes stay cached."""
@@ -35,5 +39,11 @@ class State:
         for sequence in [s for s in self.running if s.request_id == request_id]:
             self.running.remove(sequence)
             self.memory.retire(sequence, keep)
-        del self.jobs[request_id]
+        self.close(request_id)
         return True
+
+    def close(self, request_id: str) -> None:
+        """The request is over. What it cached for itself alone is of no use to anybody now."""
+        job = self.jobs.pop(request_id)
+        if job.private_salt is not None:
+            self.memory.forget(job.private_salt)

@@ -109,3 +109,12 @@ def test_prompt_scores_by_token_id() -> None:
             "7": {"logprob": -3.0, "rank": 12, "decoded_token": "b"},
         },
     ]
+
+
+def test_offsets_after_a_broken_character() -> None:
+    """The byte \\xcc is a character of its own once the next token does not go on with it."""
+    scores = [TokenScore(i, piece, -1.0, 1, ()) for i, piece in enumerate([b"\xcc", b"d", b"e"])]
+    for runs in ([scores], [[score] for score in scores]):
+        writer = LegacyLogprobs(0, 11)
+        offsets = [offset for run in runs for offset in writer.push(run)["text_offset"]]
+        assert offsets == [11, 12, 13]

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.engine.request.draft import Drafter
+from segue.engine.request.draft import _MOST_INDEXED, Drafter
 
 
 def test_repeats_what_followed_before() -> None:
@@ -29,6 +29,19 @@ def test_a_draft_is_always_a_copy_from_the_text(tokens: list[int], limit: int) -
         gram = tokens[-3:]
         places = [i for i in range(len(tokens) - 3) if tokens[i : i + 3] == gram]
         assert any(tokens[i + 3 : i + 3 + len(draft)] == draft for i in places)
+
+
+def test_a_long_prompt_is_indexed_step_by_step_and_once_for_all_candidates() -> None:
+    prompt = [*range(1000), 1, 2, 3]
+    first = Drafter(len(prompt))
+    mate = Drafter(len(prompt), first)
+    assert first.draft(prompt, 2) == [4, 5], "the beginning is known after one step"
+    assert len(first._prompt._follows) <= 3 * _MOST_INDEXED
+    for _ in range(4):
+        mate.draft(prompt, 2)
+    assert first._prompt is mate._prompt
+    assert len(first._prompt._follows) >= 3 * 990, "either one goes on with it"
+    assert first.draft([*prompt, 4, 9, 3, 4], 1, num_idle=1) == [9], "the latest place counts"
 
 
 def test_a_hunch_fills_idle_rows_alone() -> None:

@@ -53,6 +53,25 @@ def test_tokens_swallowed_by_a_stop_have_no_scores() -> None:
     assert scores == [0, 1]
 
 
+def test_a_token_after_a_broken_character_starts_after_it() -> None:
+    text, _, scores = show([b"x", b"\xcc", b"d", b"e"], ["de"], 1)
+    assert text == "x\ufffd"
+    assert scores == [0, 1], "d and e were swallowed"
+
+
+def test_a_stop_may_begin_in_tokens_in_which_none_may_end() -> None:
+    output = Output((">q",), min_tokens=1)
+    output.push(0, b">", None)
+    assert output.stopped_by is None
+    output.push(1, b"q", None)
+    assert output.stopped_by == ">q"
+    within = Output(("ab", "xaby"), min_tokens=1)
+    within.push(0, b"xab", None)
+    within.push(1, b"z", None)
+    assert within.stopped_by is None, "it ended where none may"
+    assert within.flush() == Shown("xabz", (0, 1), ())
+
+
 def test_text_that_might_be_a_stop_waits_and_then_comes() -> None:
     output = Output(("STOP",))
     output.push(0, b"a S", None)

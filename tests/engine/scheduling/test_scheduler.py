@@ -113,6 +113,30 @@ def test_cache_off_neither_reads_nor_fills() -> None:
     assert salted.prompted[0].num_cached == 0
 
 
+def test_a_ranked_infill_without_cache_leaves_no_cached_slots() -> None:
+    bench = Bench()
+    infill = replace(INFILL, mode="ranked")
+    bench.run(ask("some text to go on with", infill=infill, use_cache=False, max_tokens=6))
+    assert len(bench.scheduler._state.memory._cache) == 0
+    cancelled = ask("some text to go on with", infill=infill, use_cache=False, max_tokens=6)
+    bench.submit(cancelled)
+    for _ in range(4):
+        bench.step()
+    bench.scheduler.cancel(cancelled.request_id)
+    assert len(bench.scheduler._state.memory._cache) == 0
+
+
+@pytest.mark.parametrize("can_trim", [True, False])
+def test_one_slot_is_enough_for_the_cache(can_trim: bool) -> None:
+    bench = Bench(num_slots=1, can_trim=can_trim)
+    [first] = bench.run(ask("hello there", max_tokens=4))
+    longer = "hello there" + first.texts[0][:3] + " and more"
+    [again] = bench.run(ask(longer if not can_trim else "hello there", max_tokens=4))
+    assert again.prompted[0].num_cached >= 10
+    alone = Bench().run(ask(longer if not can_trim else "hello there", max_tokens=4))[0]
+    assert again.essence == alone.essence
+
+
 def test_cancel_frees_the_slot_and_keeps_the_prefix() -> None:
     bench = Bench(chunk_rows=16)
     request = ask("p" * 100, max_tokens=50)
@@ -134,6 +158,14 @@ class BosVocab(FakeVocab):
 
     def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         return [BOS, *super().tokenize(" " + text, False, parse_special)]
+
+
+def test_echo_keeps_a_space_that_was_given_as_a_token() -> None:
+    request = replace(
+        ask("x", max_tokens=0, echo=True), prompts=(Prompt(((32,), "hello")), Prompt((" hello",)))
+    )
+    [story] = Bench().run(request)
+    assert [story.prompted[index].text for index in range(2)] == [" hello", " hello"]
 
 
 def test_echo_is_what_the_caller_wrote() -> None:
@@ -193,7 +225,7 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
 
 
 @pytest.mark.parametrize("can_trim", [True, False])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(asked=st.lists(requests(), min_size=1, max_size=5), data=st.data())
 def test_same_request_same_answer_under_any_load(
     asked: list[CompletionRequest], data: st.DataObject, can_trim: bool

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.engine.request.detokenizer import Detokenizer
+from segue.detokenizer import Detokenizer
 
 
 @given(st.binary(max_size=60), st.data())
@@ -25,3 +25,18 @@ def test_an_unfinished_character_ends_as_one_replacement() -> None:
     detokenizer = Detokenizer()
     assert detokenizer.push("🙂".encode()[:3]) == ""
     assert detokenizer.flush() == "\ufffd"
+
+
+@given(st.lists(st.binary(min_size=1, max_size=4), max_size=8))
+def test_where_a_piece_begins(pieces: list[bytes]) -> None:
+    """At the character its first byte is part of: of all before it alone, that is the one begun last."""
+    detokenizer, text, before = Detokenizer(), "", b""
+    for piece in pieces:
+        shown = detokenizer.push(piece)
+        start = len(text) + detokenizer.num_before
+        alone = before.decode("utf-8", "replace")
+        joined = (before + piece[:1]).decode("utf-8", "replace")
+        goes_on = bool(before) and len(joined) == len(alone)
+        assert start == len(alone) - goes_on
+        text += shown
+        before += piece
