@@ -16,6 +16,8 @@ from typing import TypeVar
 
 from segue.config import Settings
 from segue.cpus import usable_cpus
+from segue.dialects import DIALECTS
+from segue.dialects.fields.defaults import read_defaults
 from segue.distributed.launch import Launch
 from segue.distributed.vllm import VllmEngine
 from segue.engine.process.fleet import Fleet, Member
@@ -182,6 +184,10 @@ def build_policy(settings: Settings) -> Policy:
         if settings.client_keep_alive is None
         else settings.client_keep_alive,
         log_prompts=settings.log_prompts,
+        defaults=read_defaults(
+            settings.defaults,
+            [operation.table for dialect in DIALECTS for operation in dialect.operations],
+        ),
     )
 
 

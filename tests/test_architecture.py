@@ -31,7 +31,8 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.detokenizer": (),
     "segue.logs": (),
     "segue.cpus": (),
-    "segue.config": ("segue.errors", "segue.cpus"),
+    "segue.setting": ("segue.errors",),
+    "segue.config": ("segue.setting", "segue.errors", "segue.cpus"),
     "segue.metrics": ("segue.types",),
     "segue.dialects": (*_BASE, "segue.dialects"),
     # Inside the engine: process → scheduling → request → {infill, constraints, sampling} → seam.
@@ -88,6 +89,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.commands": (
         "segue",
         *_BASE,
+        "segue.setting",
         "segue.config",
         "segue.cpus",
         "segue.machine",

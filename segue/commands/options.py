@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from segue import config
+from segue.setting import Setting
 
 Command = Callable[..., Any]
 
@@ -38,14 +39,14 @@ def with_engine(command: Command) -> Command:
     return click.option("--model", "models", type=click.STRING, help=help)(command)
 
 
-def _with_rows(command: Command, rows: list[config.Setting]) -> Command:
+def _with_rows(command: Command, rows: list[Setting]) -> Command:
     for row in reversed(rows):
         command = _option(row)(command)
     kind = click.Path(path_type=Path)
     return click.option("--config", "config_file", type=kind, help="settings in TOML")(command)
 
 
-def _option(row: config.Setting) -> Callable[[Command], Command]:
+def _option(row: Setting) -> Callable[[Command], Command]:
     if row.kind == "bool":
         flags = f"{row.flag}/--no-{row.flag[2:]}"
         return click.option(flags, row.name, default=None, help=row.help)

@@ -10,11 +10,14 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from segue.dialects.fields.defaults import Defaults, fill_in, keep
 from segue.dialects.fields.foreign_constraints import refuse_foreign
 from segue.dialects.fields.table import Complaint, Draft, Table, complain
 from segue.dialects.rendering.tally import Tally
 from segue.errors import SegueError
 from segue.types import CompletionRequest, Event, ModelInfo, Sampling, Stats
+
+NO_DEFAULTS: Defaults = {}
 
 # --- a request, read -----------------------------------------------------------------------------
 
@@ -143,12 +146,14 @@ class Operation:
             if part != "shape" and name not in _TARGETS[part]:
                 raise ValueError(f"{self.path}: no target {row.target!r} for {row.name}")
 
-    def parse(self, body: Any, stamp: Stamp) -> Call:
-        """The call this JSON body asks for. Raises RequestError and nothing else."""
+    def parse(self, body: Any, stamp: Stamp, defaults: Defaults = NO_DEFAULTS) -> Call:
+        """The call this JSON body asks for, with the server's defaults. Raises RequestError and nothing else."""
         draft = self.table.read(body, self.complaint)
         refuse_foreign(draft, body, self.table)
+        fill_in(draft, defaults)
         for rule in self.rules:
             rule(draft)
+        keep(draft, defaults)
         return build(draft, stamp)
 
 
@@ -172,6 +177,10 @@ class Service(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    @property
+    def defaults(self) -> Defaults:
+        """The server's own, by target."""
 
     def now(self) -> float:
         """Seconds since 1970."""

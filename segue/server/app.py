@@ -94,7 +94,9 @@ def _method(end: Operation | Companion) -> str:
 
 
 def _routes(mounts: list[Mount], models: Models, policy: Policy) -> list[Route]:
-    service = ModelService(models, version=__version__, started=int(time.time()))
+    service = ModelService(
+        models, version=__version__, started=int(time.time()), defaults=policy.defaults
+    )
     routes = []
     for prefix, dialect, end in mounts:
         if isinstance(end, Operation):

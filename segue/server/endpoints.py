@@ -96,7 +96,7 @@ class Completions:
 
     async def _read(self, receive: Receive, record: RequestRecord) -> Call:
         body, stamp = await _body(receive), _stamp(record)
-        call = await _off_loop_if_large(body, lambda: self.operation.parse(_decode(body), stamp))
+        call = await _off_loop_if_large(body, lambda: self._parse(body, stamp))
         self.policy.caps.check(call)
         asked = self.operation.plain_name(call.request.model)
         record.model = self.models.resolve(asked, self.operation.exact_model)
@@ -112,6 +112,9 @@ class Completions:
             return call
         name = call.given.get("keep_s", "keep_alive")
         return msgspec.structs.replace(call, keep_s=None, ignored=(*call.ignored, name))
+
+    def _parse(self, body: bytes, stamp: Stamp) -> Call:
+        return self.operation.parse(_decode(body), stamp, self.policy.defaults)
 
     async def _submit(self, call: Call, sink: Sink) -> AsyncGenerator[Event, None]:
         request = call.request

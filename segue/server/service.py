@@ -4,7 +4,8 @@ import contextlib
 import logging
 import time
 
-from segue.dialects.base import Card
+from segue.dialects.base import NO_DEFAULTS, Card
+from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import SegueError, SetupError, Unavailable, UnknownModel
 from segue.types import Stats
@@ -40,8 +41,11 @@ async def loaded_stats(models: Models) -> dict[str, Stats]:
 class ModelService:
     """Implements dialects.base.Service over the seam."""
 
-    def __init__(self, models: Models, *, version: str, started: int):
+    def __init__(
+        self, models: Models, *, version: str, started: int, defaults: Defaults = NO_DEFAULTS
+    ):
         self._models = models
+        self.defaults = defaults
         self._started = started
         self.version = version
 

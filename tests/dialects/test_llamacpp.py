@@ -1,6 +1,7 @@
 """What llama.cpp's clients and its own tests look for in shapes."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ class OneCard:
     """A service with one model and two more names for it."""
 
     version = "1"
+    defaults: Mapping[str, Any] = {"sampling.seed": 42}
 
     def __init__(self, info: ModelInfo = CHATTY) -> None:
         self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
@@ -103,6 +105,11 @@ def test_the_model_is_listed_once_with_its_aliases() -> None:
     listed = ask("GET", "/models").body
     assert [(each["id"], each["aliases"]) for each in listed["data"]] == [("tiny", ("fim", "code"))]
     assert [each["name"] for each in listed["models"]] == ["tiny"]
+
+
+def test_props_tell_the_servers_defaults() -> None:
+    settings = ask("GET", "/props").body["default_generation_settings"]["params"]
+    assert (settings["seed"], settings["temperature"]) == (42, 0.8)
 
 
 def test_model_path_is_a_path() -> None:

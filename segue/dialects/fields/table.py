@@ -38,6 +38,9 @@ class Draft:
     values: dict[str, Any] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
+    waived: set[str] = field(
+        default_factory=set
+    )  # targets whose field was sent with its value for none
 
     def refuse(self, target: str, message: str) -> InvalidField:
         """An error about the field that gave this target, under the name the client used."""
@@ -138,6 +141,7 @@ class Table:
                 continue
             value = _read_value(row, name, sent[name], complaint)
             if value is UNSET:
+                draft.waived.add(row.target)
                 continue
             if not row.target:
                 draft.ignored.append(name)

@@ -105,7 +105,7 @@ class Props:
     async def __call__(self, service: Service, _: Mapping[str, Any]) -> Reply:
         info = _ready(service)
         stats = await service.stats(info.name)
-        call = self.operation.parse({"prompt": [0]}, _PROBE)
+        call = self.operation.parse({"prompt": [0]}, _PROBE, service.defaults)
         return Reply(
             {
                 "default_generation_settings": {

@@ -141,6 +141,8 @@ In every dialect:
 - `x-segue-seed` is the seed that was used. The same request with that seed gives the same answer while the server's
   version, the model's file and the settings of its runner are the same, and `/health` says that the runner is
   `deterministic`. Where it is not, what else the server computes at the time can change an answer.
+- A field that a request leaves out has the default of the tables below, unless the server was started with another
+  (`--default NAME=VALUE`, in any dialect's spelling).
 - `x-segue-infill` says how a gap was filled: `fim`, by the model's own tokens, or `ranked`.
 - `x-segue-infill-kept` says how much of what stands around the gap fitted into the context, in tokens kept of tokens
   given: `prefix=640/1210, suffix=128/300, extra=0/55`.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from segue.dialects.fields.defaults import Defaults
 from segue.server.admission.bodies import DEFAULT_BODY_TIMEOUT_S, DEFAULT_MAX_BODY_BYTES
 from segue.server.admission.cors import Hosts, Origins
 from segue.server.admission.keys import Keyring
@@ -24,3 +25,4 @@ class Policy:
     client_keep_alive: bool = True  # whether a request may have its model unloaded, or kept
     fim_only: bool = False  # refuse a suffix where the model has no tokens for it
     log_prompts: bool = False
+    defaults: Defaults = field(default_factory=dict)  # of sampling, where a request says nothing

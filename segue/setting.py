@@ -1,0 +1,128 @@
+"""One setting: how a flag, a variable or a key of a file says it, and what would be right."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from segue.errors import SetupError
+
+AUTO = "auto"  # how a file, a variable or a flag writes None
+
+Kind = Literal["text", "int", "float", "bool", "list", "choice", "path"]
+
+
+class Setting(NamedTuple):
+    """One row of the table that flags, variables and file keys are made from."""
+
+    name: str  # the field, and the key in a file
+    flag: str  # "" where it is the command's own arguments
+    variable: str
+    kind: Kind
+    help: str
+    choices: tuple[str, ...]
+    is_optional: bool  # may be "auto"
+    hint: Any  # the type as msgspec takes it
+    is_secret: bool  # never written or said
+
+    def parse(self, value: object, origin: str, from_text: bool = False) -> Any:
+        """The value, as found in `origin`. From text, "8080" is a number and "a,b" a list."""
+        if self.is_optional and value == AUTO:
+            return None
+        if from_text and self.kind == "list":
+            value = [item for item in (part.strip() for part in str(value).split(",")) if item]
+        try:
+            return msgspec.convert(value, self.hint, strict=not from_text, dec_hook=_path)
+        except msgspec.ValidationError:
+            shown = "what it is" if self.is_secret else repr(value)
+            raise SetupError(f"{origin} must be {self.expected}, not {shown}") from None
+
+    @property
+    def expected(self) -> str:
+        """What would be right, in words."""
+        words = _WORDS[self.kind]
+        if self.choices:
+            words += ", ".join(self.choices)
+        low, high = _bounds(self.hint)
+        if high is not None:
+            words += f" from {low} to {high}"
+        return f'{words}, or "{AUTO}"' if self.is_optional else words
+
+
+_WORDS: dict[Kind, str] = {
+    "text": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list of texts",
+    "choice": "one of ",
+    "path": "a path",
+}
+_KINDS: dict[object, Kind] = {
+    str: "text",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    tuple: "list",
+    Literal: "choice",
+    Path: "path",
+}
+
+
+def _bare(hint: Any) -> Any:
+    """The type without `| None` and without bounds."""
+    if get_origin(hint) in (Union, UnionType):
+        hint = get_args(hint)[0]
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _bounds(hint: Any) -> tuple[int | float | None, int | float | None]:
+    if get_origin(hint) in (Union, UnionType):
+        hint = get_args(hint)[0]
+    metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next(((meta.ge, meta.le) for meta in metas), (None, None))
+
+
+def _path(wanted: type, value: object) -> Path:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise msgspec.ValidationError
+    return Path(value).expanduser()
+
+
+def table_of(settings: type) -> tuple[Setting, ...]:
+    """A row for each field of this dataclass."""
+    hints = get_type_hints(settings, include_extras=True)
+    rows = []
+    for item in fields(settings):
+        hint, bare, said = hints[item.name], _bare(hints[item.name]), item.metadata
+        kind = _KINDS[get_origin(bare) or bare]
+        flag = said["flag"] if said["flag"] is not None else "--" + item.name.replace("_", "-")
+        rows.append(
+            Setting(
+                name=item.name,
+                flag=flag,
+                variable=said["variable"] or "SEGUE_" + item.name.upper(),
+                kind=kind,
+                help=said["help"],
+                choices=get_args(bare) if kind == "choice" else (),
+                is_optional=type(None) in get_args(hint),
+                hint=hint,
+                is_secret=said["is_secret"],
+            )
+        )
+    return tuple(rows)
+
+
+def as_toml(value: object) -> str:
+    """A value as a TOML file writes it."""
+    if value is None:
+        return f'"{AUTO}"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(as_toml(item) for item in value)}]"
+    if isinstance(value, str | Path):
+        # TOML's basic strings escape as JSON's do, but for DEL.
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)
