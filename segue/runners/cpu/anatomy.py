@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.exact_math import power
+from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
 Turns = Literal["neighbours", "halves"]
 
@@ -53,6 +54,7 @@ HARMLESS = {
 SCALINGS = ("none", "linear")
 LANES, GROUP = 16, 32  # heads are a multiple of the first, products of the second
 VECTOR_TYPES = ("F32", "F16", "BF16")
+MATRIX_TYPES = (*FLOATS, *FORMATS)
 
 
 @dataclass(frozen=True)
@@ -214,8 +216,9 @@ def _wrong_shapes(header: GgufHeader) -> str | None:
         shape = expected[tensor.name]
         if tensor.shape != shape:
             return f"tensor {tensor.name} has the shape {tensor.shape}, not {shape}"
-        if len(shape) == 1 and tensor.type not in VECTOR_TYPES:
-            return f"tensor {tensor.name} is of type {tensor.type}, not one of {VECTOR_TYPES}"
+        known = VECTOR_TYPES if len(shape) == 1 else MATRIX_TYPES
+        if tensor.type not in known:
+            return f"tensor {tensor.name} is of type {tensor.type}, not one of {', '.join(known)}"
     return None
 
 

@@ -9,13 +9,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from segue.errors import Incompatible
 from segue.runners.cpu.kept_code import sources_digest
+from segue.runners.cpu.products.kernels import form_of, kernels
 from segue.runners.cpu.products.machine_code import Kept
-from segue.runners.cpu.products.processor import Target
+from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 
 ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 2}  # name → integers it takes
 
@@ -29,6 +32,16 @@ def step_key(target: Target) -> str:
 def step_code(target: Target, kept: Kept) -> bytes:
     """The object file with ENTRIES for this processor."""
     return kept(step_key(target), lambda: _made(target))
+
+
+def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
+    """What a model with tensors of these types needs: the step beside the products."""
+    target = this_target({VARIABLE: flavour})
+    with ThreadPoolExecutor(1) as beside:
+        step = beside.submit(step_code, target, kept)
+        for form in filter(None, map(form_of, sorted(types))):
+            kernels(form, target, kept)
+        step.result()
 
 
 def _made(target: Target) -> bytes:

@@ -21,15 +21,23 @@ from filelock import FileLock
 log = logging.getLogger("segue")
 
 _DIGEST_BYTES = 32
+_STEP_SOURCES = (
+    "emit.py",
+    "kernel.py",
+    "compile.py",
+    "step/*.py",
+    "products/kernels.py",
+    "products/product.py",
+)
 _KEPT_S = 60 * 86400  # entries that nobody used for so long are of versions and processors gone by
 _LONGEST_WAIT_S = 60  # for another process that makes the same
 
 
 def sources_digest() -> str:
-    """Of the kernels' sources and the versions of what compiles them."""
+    """Of the sources of a step's kernels and the versions of what compiles them."""
     digest = hashlib.sha256()
     root = Path(__file__).parent
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for pattern in _STEP_SOURCES for path in root.glob(pattern)):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     for text in (version("numba"), version("llvmlite"), sys.version):
         digest.update(text.encode() + b"\0")

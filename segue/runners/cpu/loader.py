@@ -45,10 +45,9 @@ class CpuLoader:
         if kept.has_step():
             return
         report("Compiling for this processor, once", 0, 0)
-        from segue.runners.cpu.compile import step_code
-        from segue.runners.cpu.products.processor import VARIABLE, this_target
+        from segue.runners.cpu.compile import compile_all
 
-        step_code(this_target({VARIABLE: self.flavour}), kept)
+        compile_all({tensor.type for tensor in gguf.header(self.path).tensors}, self.flavour, kept)
 
     def __call__(self) -> Loaded:
         from segue.runners.cpu.products.processor import VARIABLE, this_target

@@ -1,0 +1,92 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segue.models import gguf
+from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy import anatomy_of, supports
+from tests.tiny_gguf import DIM, FFN, HEAD_DIM, HEADS, KV_HEADS, LAYERS, write_tiny_gguf
+
+
+@pytest.fixture(scope="module")
+def header(tmp_path_factory: pytest.TempPathFactory) -> GgufHeader:
+    return gguf.header(write_tiny_gguf(tmp_path_factory.mktemp("x") / "x.gguf"))
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
+def test_the_tiny_models_are_known(tmp_path: Path, architecture: str) -> None:
+    header = gguf.header(write_tiny_gguf(tmp_path / "x.gguf", architecture=architecture))
+    assert supports(header) is None
+    anatomy = anatomy_of(header)
+    assert (anatomy.layers, anatomy.width, anatomy.hidden) == (LAYERS, DIM, FFN)
+    assert (anatomy.heads, anatomy.key_heads, anatomy.head_size) == (HEADS, KV_HEADS, HEAD_DIM)
+
+
+def test_another_architecture_is_refused(tmp_path: Path) -> None:
+    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="mamba")
+    assert "the architecture is mamba" in (supports(gguf.header(path)) or "")
+
+
+def with_metadata(**values: Any) -> Callable[[GgufHeader], GgufHeader]:
+    known = {f"llama.{key.replace('__', '.')}": value for key, value in values.items()}
+    return lambda header: replace(header, metadata={**header.metadata, **known})
+
+
+def with_tensor(name: str, **values: Any) -> Callable[[GgufHeader], GgufHeader]:
+    def changed(header: GgufHeader) -> GgufHeader:
+        return replace(
+            header,
+            tensors=tuple(
+                replace(tensor, **values) if tensor.name == name else tensor
+                for tensor in header.tensors
+            ),
+        )
+
+    return changed
+
+
+def without(name: str) -> Callable[[GgufHeader], GgufHeader]:
+    return lambda header: replace(
+        header, tensors=tuple(tensor for tensor in header.tensors if tensor.name != name)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (with_metadata(attn_logit_softcapping=30.0), "settings it does not know: attn_logit"),
+        (with_metadata(attention__causal=False), "not causal"),
+        (with_metadata(rope__scaling__type="yarn"), "scaled by 'yarn'"),
+        (with_metadata(attention__head_count_kv=3), "do not share 3 keys evenly"),
+        (with_metadata(attention__value_length=16), "values are 16 wide"),
+        (
+            with_metadata(
+                attention__key_length=24, attention__value_length=24, rope__dimension_count=24
+            ),
+            "heads are 24 wide",
+        ),
+        (with_metadata(rope__dimension_count=64), "positions turn 64"),
+        (with_metadata(feed_forward_length=250), "not a multiple of 32"),
+        (with_metadata(block_count=3), "lacks tensors (blk.2."),
+        (with_metadata(block_count=1), "tensors it does not know: blk.N."),
+        (without("token_embd.weight"), "lacks tensors (token_embd"),
+        (with_tensor("blk.0.attn_q.weight", shape=(DIM, DIM + 32)), "blk.0.attn_q.weight has the"),
+        (with_tensor("blk.1.ffn_down.weight", type="IQ1_S"), "of type IQ1_S"),
+        (with_tensor("output_norm.weight", type="Q8_0"), "of type Q8_0"),
+        (with_tensor("output_norm.weight", shape=(DIM - 1,)), "has the shape (127,)"),
+    ],
+)
+def test_what_the_tables_do_not_know_is_refused(
+    header: GgufHeader, change: Callable[[GgufHeader], GgufHeader], reason: str
+) -> None:
+    assert reason in (supports(change(header)) or "")
+
+
+def test_positions_may_turn_a_part_of_a_head(tmp_path: Path) -> None:
+    header = gguf.header(write_tiny_gguf(tmp_path / "x.gguf"))
+    changed = with_metadata(rope__dimension_count=16)(header)
+    assert supports(changed) is None
+    assert anatomy_of(changed).pairs == 8

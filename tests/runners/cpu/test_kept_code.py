@@ -1,0 +1,87 @@
+import threading
+from pathlib import Path
+
+import pytest
+
+from segue.runners.cpu.kept_code import KeptCode
+
+
+class Maker:
+    """Counts how often code is made."""
+
+    def __init__(self, code: bytes = b"machine code") -> None:
+        self.code, self.count = code, 0
+
+    def __call__(self) -> bytes:
+        self.count += 1
+        return self.code
+
+
+def entry(folder: Path, key: str) -> Path:
+    return folder / "cpu" / f"{key}.code"
+
+
+def test_code_is_made_once(tmp_path: Path) -> None:
+    make = Maker()
+    assert [KeptCode(tmp_path)("key", make) for _ in range(3)] == [b"machine code"] * 3
+    assert make.count == 1
+    assert KeptCode(tmp_path)("other", make) == b"machine code"
+    assert make.count == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", b"x" * 100])
+def test_a_damaged_entry_is_made_again(tmp_path: Path, damage: bytes) -> None:
+    make = Maker()
+    KeptCode(tmp_path)("key", make)
+    entry(tmp_path, "key").write_bytes(damage)
+    assert KeptCode(tmp_path)("key", make) == b"machine code"
+    assert make.count == 2
+    assert KeptCode(tmp_path)("key", make) == b"machine code"
+    assert make.count == 2, "it was kept again"
+
+
+def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    make = Maker()
+    KeptCode(tmp_path)("key", make)
+    content = bytearray(entry(tmp_path, "key").read_bytes())
+    content[-1] ^= 1
+    entry(tmp_path, "key").write_bytes(bytes(content))
+    assert KeptCode(tmp_path)("key", make) == b"machine code"
+    assert make.count == 2
+
+
+def test_a_folder_that_cannot_be_made_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    make = Maker()
+    assert KeptCode(tmp_path / "file")("key", make) == b"machine code"
+
+
+def test_a_full_disk_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("segue.runners.cpu.kept_code.os.replace", full)
+    assert KeptCode(tmp_path)("key", Maker()) == b"machine code"
+    assert [path for path in (tmp_path / "cpu").iterdir() if path.suffix != ".lock"] == []
+
+
+def test_two_that_start_together_make_it_once(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    second = Maker()
+
+    def slow() -> bytes:
+        begun.set()
+        go_on.wait(10)
+        return b"machine code"
+
+    found: list[bytes] = []
+    first = threading.Thread(target=lambda: found.append(KeptCode(tmp_path)("key", slow)))
+    other = threading.Thread(target=lambda: found.append(KeptCode(tmp_path)("key", second)))
+    first.start()
+    begun.wait(10)
+    other.start()
+    go_on.set()
+    first.join()
+    other.join()
+    assert found == [b"machine code"] * 2
+    assert second.count == 0

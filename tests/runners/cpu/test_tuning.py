@@ -1,0 +1,44 @@
+from collections.abc import Callable
+
+import pytest
+
+from segue.runners.cpu.tuning import tuned
+
+
+def barriers(each: float, work: float, row: float) -> Callable[[int, int], float]:
+    """Seconds of a step whose work is shared, and whose threads wait for each other."""
+    return lambda rows, threads: (work + row * rows) / threads + each * threads
+
+
+def test_a_large_model_takes_all_threads() -> None:
+    tuning = tuned(barriers(0.001, 1.0, 0.01), 16, 256)
+    assert [tuning.threads_for(rows, 16) for rows in (1, 8, 100)] == [16, 16, 16]
+
+
+def test_a_small_model_takes_fewer_for_few_rows() -> None:
+    measure = barriers(0.001, 0.01, 0.02)
+    tuning = tuned(measure, 16, 256)
+    chosen = [tuning.threads_for(rows, 16) for rows in (1, 2, 4, 8)]
+    assert chosen == sorted(chosen)
+    assert measure(1, chosen[0]) < measure(1, 16)
+    assert tuning.threads_for(9, 16) == 16
+
+
+def test_noise_does_not_change_the_choice() -> None:
+    assert tuned(lambda rows, threads: 1.0 - 0.001 * (threads == 1), 2, 8).threads == ()
+
+
+@pytest.mark.parametrize(("row", "free"), [(0.0, 8), (0.1, 4), (0.3, 2), (1.0, 1)])
+def test_rows_that_cost_little_are_free(row: float, free: int) -> None:
+    assert tuned(lambda rows, _: 1.0 + row * (rows - 1), 4, 64).free_rows == free
+
+
+def test_no_more_rows_are_measured_than_there_are() -> None:
+    asked: list[int] = []
+
+    def measure(rows: int, threads: int) -> float:
+        asked.append(rows)
+        return 1.0
+
+    assert tuned(measure, 1, 2).free_rows == 2
+    assert max(asked) == 2
