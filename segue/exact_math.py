@@ -7,7 +7,7 @@ are treated. Arrays are numpy's, one operation at a time: it cannot fuse a produ
 """
 
 import math
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,11 +89,12 @@ def _log_of_parts(part: _Number, power: _Number) -> _Number:
 # --- rows of logits -------------------------------------------------------------------------------
 
 # 2 × 2^f for f in [−½, ½]: what is left of its first term, 2, within 1e-7 of the result.
-_POWERS_OF_2 = tuple(map(np.float32, (0.0026529455, 0.019343026, 0.11101467, 0.48044485, 1.386294)))
+POWERS_OF_2 = tuple(map(np.float32, (0.0026529455, 0.019343026, 0.11101467, 0.48044485, 1.386294)))
 # Added to a number, it leaves its nearest integer in the last bits of the sum: + 126, as an exponent is written less 1.
-_ROUNDER = np.float32(3 * 2.0**22 + 126)
-_LOWEST = np.float32(-126.0)
-_TO_EXPONENT = np.uint32(1 << 23)
+ROUNDER = np.float32(3 * 2.0**22 + 126)
+LOWEST = np.float32(-126.0)
+TO_EXPONENT = np.int32(1 << 23)
+LOG2_E = np.float32(_LOG2_E)
 _AT_ONCE = 1 << 14  # numbers: three arrays of them stay in the processor's cache
 
 
@@ -102,6 +103,14 @@ def weights(logits: Floats, best: float) -> Floats:
 
     Below 2^-125.5 it is 0.
     """
+    if _compiled is not None and logits.flags.c_contiguous:
+        found = np.empty_like(logits)
+        _compiled.weigh(logits, best, found)
+        return found
+    return _weights(logits, best)
+
+
+def _weights(logits: Floats, best: float) -> Floats:
     found = np.subtract(logits, np.float32(best))
     for start in range(0, found.size, _AT_ONCE):
         _exponentiate(found[start : start + _AT_ONCE])
@@ -110,14 +119,14 @@ def weights(logits: Floats, best: float) -> Floats:
 
 def _exponentiate(x: Floats) -> None:
     """In place: 2^(n + f) with n an integer, as the product of a float made of its exponent and a polynomial."""
-    x *= np.float32(_LOG2_E)
-    np.maximum(x, _LOWEST, out=x)
-    whole = x + _ROUNDER
-    half_powers = whole.view(np.uint32) * _TO_EXPONENT  # 2^(n − 1), or 0 for the lowest
-    whole -= _ROUNDER
+    x *= LOG2_E
+    np.maximum(x, LOWEST, out=x)
+    whole = x + ROUNDER
+    half_powers = whole.view(np.int32) * TO_EXPONENT  # 2^(n − 1), or 0 for the lowest
+    whole -= ROUNDER
     x -= whole
-    found = np.multiply(x, _POWERS_OF_2[0], out=whole)
-    for factor in _POWERS_OF_2[1:]:
+    found = np.multiply(x, POWERS_OF_2[0], out=whole)
+    for factor in POWERS_OF_2[1:]:
         found += factor
         found *= x
     found += np.float32(2.0)
@@ -126,7 +135,7 @@ def _exponentiate(x: Floats) -> None:
 
 # --- sums -----------------------------------------------------------------------------------------
 
-_LAYERS = 64
+LAYERS = 64
 FEW = 4096  # up to so many are added one after another
 
 
@@ -147,8 +156,17 @@ def total(values: NDArray[np.floating]) -> float:
 
 def folded(values: NDArray[_Precision]) -> NDArray[_Precision]:
     """Sums of 64 values each: number j of n is that of values j, j + n, j + 2n … as halves are laid on each other."""
-    width = -(-values.size // _LAYERS)
-    layers = _LAYERS
+    width = -(-values.size // LAYERS)
+    is_known = values.size > FEW and values.dtype == np.float32 and values.flags.c_contiguous
+    if _compiled is None or not is_known:
+        return _folded(values, width)
+    sums: NDArray[_Precision] = np.empty(width, values.dtype)
+    _compiled.fold(values, sums)  # type: ignore[arg-type]
+    return sums
+
+
+def _folded(values: NDArray[_Precision], width: int) -> NDArray[_Precision]:
+    layers = LAYERS
     while layers > 1:
         layers //= 2
         front = values[: layers * width].copy()
@@ -161,3 +179,36 @@ def folded(values: NDArray[_Precision]) -> NDArray[_Precision]:
 def log_sum_exp(logits: Floats, best: float) -> float:
     """The logarithm of the sum of all exponentials; `best` is the highest logit."""
     return best + log(total(weights(logits, best)))
+
+
+# --- faster, with the same bits -------------------------------------------------------------------
+
+
+class Compiled(Protocol):
+    """What a runner with a compiler can do instead: contiguous arrays only, and folding only of more than FEW."""
+
+    def weigh(self, logits: Floats, best: float, out: Floats) -> None: ...
+
+    def fold(self, values: Floats, out: Floats) -> None: ...
+
+
+_compiled: Compiled | None = None
+
+
+def use(compiled: Compiled | None) -> None:
+    """From now on in this process. Raises ValueError where its bits are not the same."""
+    global _compiled
+    if compiled is not None and not _agrees(compiled):
+        raise ValueError("compiled softmax does not give the bits of exact_math")
+    _compiled = compiled
+
+
+def _agrees(compiled: Compiled) -> bool:
+    logits = np.linspace(-140.0, 0.0, 5003, dtype=np.float32)[::-1].copy()
+    logits[7::11] = -np.inf
+    weighed, width = np.empty_like(logits), -(-logits.size // LAYERS)
+    compiled.weigh(logits, 0.0, weighed)
+    sums = np.empty(width, np.float32)
+    compiled.fold(weighed, sums)
+    slow = _weights(logits, 0.0)
+    return np.array_equal(weighed, slow) and np.array_equal(sums, _folded(slow, width))

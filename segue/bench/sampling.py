@@ -6,8 +6,11 @@ import time
 import numpy as np
 from msgspec.structs import replace
 
+from segue import exact_math
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.seam import Logits
+from segue.runners.cpu.products.processor import this_target
+from segue.runners.cpu.softmax import Softmax
 from segue.types import CUT_FIRST, Sampling
 
 NUM_SEQUENCES = 32
@@ -61,6 +64,7 @@ def milliseconds_a_step(sampling: Sampling, rows: Logits) -> float:
 
 
 def main() -> None:
+    exact_math.use(Softmax(this_target()))  # as the CPU runner does
     figures: dict[str, float] = {}
     print(f"{'ms a step of ' + str(NUM_SEQUENCES):24}", *(f"{size:>9}" for size in VOCABULARIES))
     tables = [logits_like_a_model(size) for size in VOCABULARIES]

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from segue import exact_math
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Logits, Span
 from segue.runners.cpu.compile import ENTRIES, step_code
@@ -20,6 +21,7 @@ from segue.runners.cpu.kv import BLOCK, Kv
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
+from segue.runners.cpu.softmax import Softmax
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program import Places, program
 from segue.runners.cpu.team import Team
@@ -62,6 +64,7 @@ class CpuRunner:
         code = link(step_code(target, kept), [*ENTRIES], target)
         run, serve, post = (kernel(code[name], count) for name, count in ENTRIES.items())
         self._team = Team(threads, self._space.board, self._space.address, run, serve, post)
+        exact_math.use(Softmax(target, kept))
         self._capabilities = Capabilities(
             num_slots=num_slots,
             num_cells=self._kv.num_blocks * BLOCK,

@@ -1,0 +1,161 @@
+"""Softmax's numerators and their sums in compiled code, with the bits of exact_math.
+
+The same operations in the same order: multiplications and additions are not fused here, as numpy cannot fuse them.
+"""
+
+import ctypes
+import hashlib
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from segue import exact_math
+from segue.exact_math import Floats
+from segue.runners.cpu.emit import (
+    FLOATS,
+    LANES,
+    Builder,
+    Value,
+    at,
+    f32,
+    i32,
+    i64,
+    load,
+    loop,
+    number,
+    splat,
+    store,
+)
+from segue.runners.cpu.memory import address
+from segue.runners.cpu.products import machine_code
+from segue.runners.cpu.products.machine_code import Kept, nothing_kept
+from segue.runners.cpu.products.processor import Target
+
+_LAYERS = exact_math.LAYERS
+_FLOAT_BYTES = 4
+_FEW = 1024
+_FLOAT, _INT = struct.Struct("f"), struct.Struct("i")
+
+
+class _Near(threading.local):
+    """A few numbers whose address is known: to find out that of an array takes longer than to copy it."""
+
+    def __init__(self) -> None:
+        self.values = np.empty(_FEW, np.float32)
+        self.place = address(self.values)
+
+
+class Softmax:
+    """Implements exact_math.Compiled."""
+
+    def __init__(self, target: Target, kept: Kept = nothing_kept) -> None:
+        made = module(target)
+        key = f"softmax-{hashlib.sha256(str(made).encode()).hexdigest()[:32]}"
+        found = machine_code.load(key, lambda: made, ["weigh", "fold"], target, kept)
+        self._weigh, self._fold = (_callable(found[name], 4) for name in ("weigh", "fold"))
+
+        self._near = _Near()
+
+    def weigh(self, logits: Floats, best: float, out: Floats) -> None:
+        [bits] = _INT.unpack(_FLOAT.pack(best))
+        if logits.size > _FEW:
+            self._weigh(address(logits), logits.size, bits, address(out))
+            return
+        near = self._near
+        near.values[: logits.size] = logits
+        self._weigh(near.place, logits.size, bits, near.place)
+        out[:] = near.values[: logits.size]
+
+    def fold(self, values: Floats, out: Floats) -> None:
+        self._fold(address(values), values.size, out.size, address(out))
+
+
+def _callable(place: int, num_ints: int) -> Callable[..., None]:
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * num_ints)
+    return kind(place)
+
+
+def module(target: Target) -> ir.Module:
+    made = ir.Module("softmax")
+    made.triple = target.triple
+    _build_weigh(made)
+    _build_fold(made)
+    return made
+
+
+def _function(made: ir.Module, name: str) -> tuple[Builder, list[Value]]:
+    function = ir.Function(made, ir.FunctionType(ir.VoidType(), [i64] * 4), name)
+    return ir.IRBuilder(function.append_basic_block()), list(function.args)
+
+
+def _build_weigh(made: ir.Module) -> None:
+    b, (logits, count, bits, out) = _function(made, "weigh")
+    best = b.bitcast(b.trunc(bits, i32), f32)
+    many = splat(b, best)
+    num_vectors = b.udiv(count, number(LANES))
+    with loop(b, num_vectors) as each:
+        place = b.mul(each.index, number(LANES))
+        logit = load(b, at(b, logits, place, _FLOAT_BYTES))
+        store(b, _weight(b, b.fsub(logit, many)), at(b, out, place, _FLOAT_BYTES))
+    first = b.mul(num_vectors, number(LANES))
+    with loop(b, b.sub(count, first)) as each:
+        place = b.add(first, each.index)
+        logit = load(b, at(b, logits, place, _FLOAT_BYTES), f32)
+        store(b, _weight(b, b.fsub(logit, best)), at(b, out, place, _FLOAT_BYTES))
+    b.ret_void()
+
+
+def _weight(b: Builder, depth: Value) -> Value:
+    """exact_math's _exponentiate, of one number or of 16."""
+    kind = depth.type
+    whole_kind = i32 if kind == f32 else ir.VectorType(i32, LANES)
+
+    def constant(value: Any, of: Any = kind) -> Value:
+        return ir.Constant(of, value.item() if of in (f32, i32) else [value.item()] * LANES)
+
+    x = b.fmul(depth, constant(exact_math.LOG2_E))
+    lowest = constant(exact_math.LOWEST)
+    x = b.select(b.fcmp_ordered("<", x, lowest), lowest, x)
+    rounder = constant(exact_math.ROUNDER)
+    whole = b.fadd(x, rounder)
+    shift = constant(exact_math.TO_EXPONENT, whole_kind)
+    half_power = b.bitcast(b.mul(b.bitcast(whole, whole_kind), shift), kind)
+    x = b.fsub(x, b.fsub(whole, rounder))
+    first, *rest = map(constant, exact_math.POWERS_OF_2)
+    found = b.fmul(x, first)
+    for factor in rest:
+        found = b.fmul(b.fadd(found, factor), x)
+    return b.fmul(b.fadd(found, constant(np.float32(2.0))), half_power)
+
+
+def _build_fold(made: ir.Module) -> None:
+    """Only the last layer may be short: true of more than exact_math.FEW values."""
+    b, (values, count, width, out) = _function(made, "fold")
+    last = b.sub(count, b.mul(width, number(_LAYERS - 1)))  # how many the last layer has
+    num_vectors = b.udiv(last, number(LANES))
+
+    def tree(column: Value, kind: Any, layers: int, layer: int, stride: int) -> Value:
+        """Halves laid on each other: layer with layer + half, all the way down."""
+        if stride == _LAYERS:
+            if layer >= layers:
+                return None
+            place = b.add(column, b.mul(width, number(layer)))
+            return load(b, at(b, values, place, _FLOAT_BYTES), kind)
+        front = tree(column, kind, layers, layer, 2 * stride)
+        back = tree(column, kind, layers, layer + stride, 2 * stride)
+        return front if back is None else b.fadd(front, back)
+
+    def columns(first: Value, until: Value, kind: Any, layers: int, step: int) -> None:
+        with loop(b, b.udiv(b.sub(until, first), number(step))) as each:
+            column = b.add(first, b.mul(each.index, number(step)))
+            store(b, tree(column, kind, layers, 0, 1), at(b, out, column, _FLOAT_BYTES))
+
+    in_vectors = b.mul(num_vectors, number(LANES))
+    columns(number(0), in_vectors, FLOATS, _LAYERS, LANES)
+    columns(in_vectors, last, f32, _LAYERS, 1)
+    columns(last, width, f32, _LAYERS - 1, 1)
+    b.ret_void()
