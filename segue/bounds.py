@@ -13,11 +13,24 @@ HEAD_TIMEOUT_S = 30.0  # for a head to be complete: slowloris connections end
 LINGER_S = 2.0  # a refused client that is still sending gets so long to read the answer
 MAX_LINGER_BYTES = 64 << 20  # and so much to send meanwhile, which is dropped as it comes
 
-# --- bodies (server/admission/bodies.py) -----------------------------------------------------------
+# --- bodies (server/admission/bodies.py, server/json_size.py) ---------------------------------------
 
 MAX_BODIES_HELD = 16  # of the largest size at once, over all requests: 256 MB at the default
 MAX_BODIES_SHARE = 4  # of these for one key, or one address where there are no keys
+LARGE_BODY_BYTES = 64 << 10  # more is read in a thread: milliseconds that other streams would wait
+MAX_JSON_VALUES = 1 << 20  # a million token ids; decoding them holds the interpreter some 50 ms
+MAX_JSON_CONTAINERS = (
+    1 << 17
+)  # lists and objects cost ten times a number; 65,536 prompts are as many
 
-# --- answers (server/feed.py) ---------------------------------------------------------------------
+# --- tokens in and out (the dialects' /tokenize and /detokenize) -------------------------------------
+
+MAX_TOKENIZE_CHARS = 1 << 20  # the longest contexts hold less; with pieces some 22 MB of answer
+MAX_DETOKENIZE_TOKENS = 1 << 20  # the same the other way round
+
+# --- answers (server/feed.py, server/endpoints.py) ------------------------------------------------
 
 MAX_BACKLOG = 100_000  # scores and tokens kept for a reader that does not take them: some 20 MB
+LARGE_ANSWER_ITEMS = (
+    2000  # tokens and scores: more are rendered in a thread, as they take milliseconds
+)

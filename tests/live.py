@@ -58,6 +58,10 @@ class Served:
         self._is_up.set()
         await self._server.serve([self._listener])
 
+    @property
+    def loop_thread(self) -> str:
+        return self._thread.name
+
     def ask_to_stop(self) -> None:
         self._server.should_exit = True
 

@@ -4,9 +4,9 @@ A dialect is data. Adding one adds rows, a renderer and an error shape; the serv
 for all of them. Nothing here does I/O or looks at a clock: the server stamps each request.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -18,6 +18,8 @@ from segue.errors import SegueError
 from segue.types import CompletionRequest, Event, ModelInfo, Sampling, Stats
 
 NO_DEFAULTS: Defaults = {}
+
+T = TypeVar("T")
 
 # --- a request, read -----------------------------------------------------------------------------
 
@@ -196,6 +198,9 @@ class Service(Protocol):
     ) -> list[int]: ...
 
     async def pieces(self, model: str, tokens: list[int]) -> list[bytes]: ...
+
+    async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
+        """Each of the items, rendered; many of them beside the event loop."""
 
     async def stats(self, model: str) -> Stats:
         """Raises Unavailable while the model is not up: looking at a model does not load it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from segue.bounds import MAX_TOKENIZE_CHARS
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields.kinds import Flag, Integer, Mismatch, OnlyEmpty, Stops, Text
@@ -104,7 +105,7 @@ def error_reply(error: SegueError) -> Reply:
 
 TOKENIZE_FIELDS = Table(
     (
-        Field("prompt", Text(2**24), "The text to split.", "text", required=True),
+        Field("prompt", Text(MAX_TOKENIZE_CHARS), "The text to split.", "text", required=True),
         Field(
             "add_special",
             Flag(),
@@ -127,7 +128,7 @@ async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
     options = {name: values[name] for name in ("add_special", "parse_special")}
     tokens = await service.tokenize("", values["text"], **options)
     pieces = await service.pieces("", tokens)
-    return Reply({**options, "tokens": [token_text(piece) for piece in pieces]})
+    return Reply({**options, "tokens": await service.convert(token_text, pieces)})
 
 
 async def models(service: Service, _: Mapping[str, Any]) -> Reply:

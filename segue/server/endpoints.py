@@ -5,7 +5,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -23,14 +23,15 @@ from segue.dialects.base import (
     Service,
     Stamp,
 )
+from segue.dialects.fields.table import Draft
 from segue.dialects.rendering.tally import Tally
 from segue.engine.seam import Models, Sink
-from segue.errors import BY_CODE, EngineFault, InvalidField, MalformedBody, SegueError, UnknownPath
+from segue.errors import BY_CODE, EngineFault, InvalidField, SegueError, UnknownPath
 from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import RequestRecord
 from segue.server.chunk_writer import ChunkWriter, chunk_writer
-from segue.server.feed import FAULT, Disconnected, Feed
+from segue.server.feed import FAULT, Feed
 from segue.server.framing import (
     FRAMES,
     STREAM_HEADERS,
@@ -39,6 +40,7 @@ from segue.server.framing import (
     error_headers,
     reply_messages,
 )
+from segue.server.json_body import beside_the_loop, decode, is_large, read_body
 from segue.server.service import open_engine
 from segue.types import (
     CompletionRequest,
@@ -55,7 +57,6 @@ from segue.types import (
 
 logger = logging.getLogger(__name__)
 
-LARGE_BODY_BYTES = 64 * 1024  # read in a thread: milliseconds that other streams would wait
 HEADERS_AFTER_S = 2.0  # how long a stream's status can still become an error's
 PING_S = 15.0
 MAX_NAMED_IGNORED = 32
@@ -95,8 +96,8 @@ class Completions:
             await _send(send, self.error(error), [*headers, *error_headers(error)])
 
     async def _read(self, receive: Receive, record: RequestRecord) -> Call:
-        body, stamp = await _body(receive), _stamp(record)
-        call = await _off_loop_if_large(body, lambda: self._parse(body, stamp))
+        body, stamp = await read_body(receive), _stamp(record)
+        call = await beside_the_loop(is_large(body), lambda: self._parse(body, stamp))
         self.policy.caps.check(call)
         asked = self.operation.plain_name(call.request.model)
         record.model = self.models.resolve(asked, self.operation.exact_model)
@@ -114,7 +115,7 @@ class Completions:
         return msgspec.structs.replace(call, keep_s=None, ignored=(*call.ignored, name))
 
     def _parse(self, body: bytes, stamp: Stamp) -> Call:
-        return self.operation.parse(_decode(body), stamp, self.policy.defaults)
+        return self.operation.parse(decode(body), stamp, self.policy.defaults)
 
     async def _submit(self, call: Call, sink: Sink) -> AsyncGenerator[Event, None]:
         request = call.request
@@ -236,20 +237,29 @@ class Companions:
     service: Service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: list[Header] = []
         try:
-            values = dict(scope["path_params"])
-            if "" in values.values():
+            if "" in scope["path_params"].values():
                 raise UnknownPath(f"There is nothing at {scope['path']!a}.")  # "/v1/models/"
-            if self.companion.table.rows:
-                values |= self.companion.table.read(await self._given(scope, receive)).values
-            await _send(send, await self.companion.answer(self.service, values))
+            is_long, draft = await self._read(scope, receive)
+            headers += _ignored(draft.ignored)
+            values = {**scope["path_params"], **draft.values}
+            reply = await self.companion.answer(self.service, values)
+            messages = await beside_the_loop(is_long, lambda: reply_messages(reply, headers))
         except SegueError as error:
-            await _send(send, self.error(error), error_headers(error))
+            messages = reply_messages(self.error(error), [*headers, *error_headers(error)])
+        for message in messages:
+            await send(message)
 
-    async def _given(self, scope: Scope, receive: Receive) -> Any:
-        if self.companion.method == "POST":
-            return _decode(await _body(receive))
-        return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    async def _read(self, scope: Scope, receive: Receive) -> tuple[bool, Draft]:
+        """What was sent, and whether it is so much that the answer may be long too."""
+        table = self.companion.table
+        if self.companion.method == "POST" and table.rows:
+            body = await read_body(receive)
+            draft = await beside_the_loop(is_large(body), lambda: table.read(decode(body)))
+            return is_large(body), draft
+        query = scope["query_string"].decode("latin-1")
+        return False, table.read(dict(parse_qsl(query, keep_blank_values=True)))
 
 
 def _own_salt(call: Call, tenant: str) -> str:
@@ -285,10 +295,13 @@ async def _nothing(request: CompletionRequest) -> AsyncGenerator[Event, None]:
 
 def _report(call: Call) -> list[Header]:
     headers = [(b"x-segue-seed", b"%d" % (call.request.sampling.seed or 0))]
-    names = [name for name in call.ignored if _FIELD_NAME.fullmatch(name)][:MAX_NAMED_IGNORED]
-    if names:
-        headers.append((b"x-segue-ignored", ", ".join(names).encode()))
-    return headers
+    return [*headers, *_ignored(call.ignored)]
+
+
+def _ignored(sent: Iterable[str]) -> list[Header]:
+    """Names what was sent and has no effect."""
+    names = [name for name in sent if _FIELD_NAME.fullmatch(name)][:MAX_NAMED_IGNORED]
+    return [(b"x-segue-ignored", ", ".join(names).encode())] if names else []
 
 
 def _found(prompts: Iterable[Prompted]) -> list[Header]:
@@ -327,30 +340,6 @@ def _so_far(events: Sequence[Event]) -> str:
         f"infill: {last.num_drawn} tokens drawn, {last.num_scored} places tried"
         for last in searches[-1:]
     )
-
-
-async def _body(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(parts)
-
-
-def _decode(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except RecursionError:
-        raise MalformedBody("The body is nested too deeply.") from None
-    except ValueError as error:  # msgspec's own errors, and bytes that are not UTF-8
-        raise MalformedBody(f"The body is not valid JSON: {error}.") from None
-
-
-async def _off_loop_if_large(body: bytes, parse: Callable[[], Call]) -> Call:
-    return await asyncio.to_thread(parse) if len(body) > LARGE_BODY_BYTES else parse()
 
 
 def _raised(failed: Failed) -> SegueError:

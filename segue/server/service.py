@@ -3,14 +3,20 @@
 import contextlib
 import logging
 import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
+from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects.base import NO_DEFAULTS, Card
 from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import SegueError, SetupError, Unavailable, UnknownModel
+from segue.server.json_body import beside_the_loop
 from segue.types import Stats
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOAD_RETRY_S = 10.0
 
@@ -84,6 +90,10 @@ class ModelService:
     async def pieces(self, model: str, tokens: list[int]) -> list[bytes]:
         engine = await open_engine(self._models, model)
         return await engine.pieces(tokens)
+
+    async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
+        is_long = len(items) > LARGE_ANSWER_ITEMS
+        return await beside_the_loop(is_long, lambda: [render(item) for item in items])
 
     async def stats(self, model: str) -> Stats:
         engine = self._models.loaded(model)

@@ -1,7 +1,7 @@
 """What llama.cpp's clients and its own tests look for in shapes."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -52,6 +52,9 @@ class OneCard:
 
     async def pieces(self, *_: Any) -> list[bytes]:
         return []
+
+    async def convert(self, render: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        return [render(item) for item in items]
 
     async def stats(self, model: str) -> Stats:
         return Stats(steps=4, stepped=10, longest=123, drafts=3, slots_total=8)

@@ -140,7 +140,7 @@ def test_request_id(live: Live, given: str, is_kept: bool) -> None:
         rb'{"prompt":"\ud800"}',
         b'{"prompt":"a","n":NaN}',
         b'{"prompt":"a","n":1e400}',
-        b"[" * 1_000_000,
+        b"[" * 100_000,
         b'{"prompt":' * 100_000,
         b"\xef\xbb\xbf{}",
     ],

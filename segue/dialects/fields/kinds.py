@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
+from segue.bounds import MAX_JSON_VALUES
+
 # Ceilings that no setting can lift; what a server allows below them is its own affair.
 MAX_TOKEN = 2**31 - 1
 MAX_STOPS = 1024
@@ -278,8 +280,12 @@ def token_ids(value: list[int], at: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TokenIds:
+    max_tokens: int = MAX_JSON_VALUES
+
     def read(self, value: Any) -> tuple[int, ...]:
-        if type(value) is not list or not set(map(type, value)) <= {int}:
+        if type(value) is not list or len(value) > self.max_tokens:
+            raise Mismatch(f"a list of at most {self.max_tokens} token ids", value)
+        if not set(map(type, value)) <= {int}:
             raise Mismatch("a list of token ids", value)
         return token_ids(value, "") if value else ()
 

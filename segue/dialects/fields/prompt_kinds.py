@@ -92,8 +92,13 @@ def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:
 class MixedText:
     """Text, token ids or a mix of both, as one sequence. It may be empty."""
 
+    max_size: int | None = None  # characters and token ids together
+
     def read(self, value: Any) -> tuple[str | tuple[int, ...], ...]:
-        return _parts(value, "") if value not in ("", []) else ()
+        parts = _parts(value, "") if value not in ("", []) else ()
+        if self.max_size is not None and sum(map(len, parts)) > self.max_size:
+            raise Mismatch(f"at most {self.max_size} characters and token ids", value)
+        return parts
 
     def schema(self) -> dict[str, Any]:
         mix = {"type": "array", "items": {"type": ["string", "integer"]}}

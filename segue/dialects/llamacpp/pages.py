@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
 from segue.dialects.base import Card, Operation, Reply, Service, Stamp
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, TokenIds
 from segue.dialects.fields.prompt_kinds import MixedText
@@ -18,7 +19,11 @@ from segue.types import ModelInfo
 TOKENIZE_FIELDS = Table(
     (
         Field(
-            "content", MixedText(), "Text, or a mix of texts and token ids.", "parts", default=()
+            "content",
+            MixedText(MAX_TOKENIZE_CHARS),
+            "Text, or a mix of texts and token ids.",
+            "parts",
+            default=(),
         ),
         Field(
             "add_special",
@@ -57,8 +62,13 @@ async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
     if not values["with_pieces"]:
         return Reply({"tokens": tokens})
     pieces = await service.pieces("", tokens)
-    pairs = zip(tokens, pieces, strict=True)
-    return Reply({"tokens": [{"id": token, "piece": _piece(piece)} for token, piece in pairs]})
+    pairs = list(zip(tokens, pieces, strict=True))
+    return Reply({"tokens": await service.convert(_pair, pairs)})
+
+
+def _pair(pair: tuple[int, bytes]) -> dict[str, Any]:
+    token, piece = pair
+    return {"id": token, "piece": _piece(piece)}
 
 
 def _piece(piece: bytes) -> str | list[int]:
@@ -68,7 +78,9 @@ def _piece(piece: bytes) -> str | list[int]:
         return list(piece)
 
 
-DETOKENIZE_FIELDS = Table((Field("tokens", TokenIds(), "Token ids.", "tokens", default=()),))
+DETOKENIZE_FIELDS = Table(
+    (Field("tokens", TokenIds(MAX_DETOKENIZE_TOKENS), "Token ids.", "tokens", default=()),)
+)
 
 
 async def detokenize(service: Service, values: Mapping[str, Any]) -> Reply:

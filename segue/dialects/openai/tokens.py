@@ -6,12 +6,11 @@ Evaluation harnesses count tokens with these, so that their counts are those of 
 from collections.abc import Mapping
 from typing import Any
 
+from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
 from segue.dialects.base import Card, Companion, Reply, Service
 from segue.dialects.fields.kinds import Boolean, Text, TokenIds
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.rendering.logprobs import token_text
-
-MAX_CHARS = 2**24
 
 _MODEL = Field("model", Text(256), "A served name or alias, or `default`.", "model", default="")
 
@@ -20,7 +19,7 @@ TOKENIZE_FIELDS = Table(
         _MODEL,
         Field(
             "prompt",
-            Text(MAX_CHARS),
+            Text(MAX_TOKENIZE_CHARS),
             "The text to tokenize.",
             "text",
             aliases=("content",),
@@ -52,7 +51,12 @@ TOKENIZE_FIELDS = Table(
 )
 
 DETOKENIZE_FIELDS = Table(
-    (_MODEL, Field("tokens", TokenIds(), "The ids to join.", "tokens", required=True))
+    (
+        _MODEL,
+        Field(
+            "tokens", TokenIds(MAX_DETOKENIZE_TOKENS), "The ids to join.", "tokens", required=True
+        ),
+    )
 )
 
 
@@ -65,13 +69,14 @@ async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
         parse_special=values["parse_special"],
     )
     pieces = await service.pieces(model, tokens) if values["as_text"] else None
+    texts = None if pieces is None else await service.convert(token_text, pieces)
     info = _card(service, model).info
     return Reply(
         {
             "count": len(tokens),
             "max_model_len": info.context_length if info else 0,
             "tokens": tokens,
-            "token_strs": None if pieces is None else [token_text(piece) for piece in pieces],
+            "token_strs": texts,
         }
     )
 

@@ -41,8 +41,8 @@ class Caps:
         yield "stop", len(request.stop), self.stops, " strings"
         yield "logprobs", request.logprobs or 0, self.logprobs, ""
         yield "prompt_logprobs", request.prompt_logprobs or 0, self.logprobs, ""
-        bias = request.sampling.logit_bias
-        yield "sampling.logit_bias", len(bias), self.logit_bias, " tokens"
+        num_biases = len(request.sampling.logit_bias) + len(request.sampling.text_bias)
+        yield "sampling.logit_bias", num_biases, self.logit_bias, " tokens and texts"
 
     def check_length(self, call: Call, context_length: int) -> None:
         """The same for what depends on the model."""

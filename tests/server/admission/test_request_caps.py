@@ -40,6 +40,8 @@ def call(**body: Any) -> Any:
         ({"logprobs": 3}, "logprobs"),
         ({"prompt_logprobs": 3}, "prompt_logprobs"),
         ({"logit_bias": {"1": 1, "2": 1}}, "logit_bias"),
+        ({"logit_bias": {"text keys": 1, "count too": 1}}, "logit_bias"),
+        ({"logit_bias": {"1": 1, "one of each": 1}}, "logit_bias"),
     ],
 )
 def test_each_cap_names_its_field(body: dict[str, Any], param: str) -> None:

@@ -1,0 +1,65 @@
+"""How many values a JSON text holds, before it is decoded: decoding keeps the interpreter to itself."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.bounds import MAX_JSON_CONTAINERS, MAX_JSON_VALUES
+from segue.errors import BodyTooLarge
+
+_PIECE_BYTES = 1 << 20  # looked at together; numpy lets other threads run meanwhile
+_QUOTE, _BACKSLASH, _COMMA = (ord(each) for each in '"\\,')
+_OPENERS = tuple(ord(each) for each in "[{")
+
+
+def check_size(body: bytes) -> None:
+    """Raises BodyTooLarge. The signs inside strings are told apart only where there are many of all."""
+    data = np.frombuffer(body, np.uint8)
+    if not _is_within(*_count(data)):
+        is_inside = False  # a string
+        is_escaped = False  # the next byte
+        num_values = num_containers = 0
+        for start in range(0, len(data), _PIECE_BYTES):
+            piece = data[start : start + _PIECE_BYTES]
+            outside, is_inside, is_escaped = _without_strings(piece, is_inside, is_escaped)
+            values, containers = _count(outside)
+            num_values, num_containers = num_values + values, num_containers + containers
+            if not _is_within(num_values, num_containers):
+                raise BodyTooLarge(
+                    f"The body must hold at most {MAX_JSON_VALUES} JSON values, "
+                    f"{MAX_JSON_CONTAINERS} of them lists and objects."
+                )
+
+
+def _is_within(num_values: int, num_containers: int) -> bool:
+    return num_values <= MAX_JSON_VALUES and num_containers <= MAX_JSON_CONTAINERS
+
+
+def _count(data: NDArray[np.uint8]) -> tuple[int, int]:
+    """All values, and those that hold others. A value follows each opener and each comma, at most."""
+    num_containers = sum(int(np.count_nonzero(data == opener)) for opener in _OPENERS)
+    return num_containers + int(np.count_nonzero(data == _COMMA)), num_containers
+
+
+def _without_strings(
+    data: NDArray[np.uint8], is_inside: bool, is_escaped: bool
+) -> tuple[NDArray[np.uint8], bool, bool]:
+    """What is outside of strings, and where the next piece begins.
+
+    Outside of strings a backslash is an error, at which decoding ends: what we make of the rest does not matter.
+    """
+    is_quote = data == _QUOTE
+    slashes = np.flatnonzero(data == _BACKSLASH)
+    if is_escaped:
+        is_quote[0] = False
+        slashes = slashes[slashes > 0]
+    is_escaped = False
+    if len(slashes):
+        # In a run of backslashes every second one is escaped; an odd run escapes what follows it.
+        is_first = np.concatenate(([True], np.diff(slashes) > 1))
+        starts = slashes[is_first]
+        ends = slashes[np.concatenate((is_first[1:], [True]))]
+        escaped = ends[(ends - starts) % 2 == 0] + 1
+        is_escaped = len(data) in escaped[-1:]
+        is_quote[escaped[escaped < len(data)]] = False
+    is_in_string = np.logical_xor.accumulate(is_quote) ^ is_inside
+    return data[~is_in_string], bool(is_in_string[-1]), is_escaped

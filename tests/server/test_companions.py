@@ -1,0 +1,92 @@
+"""What is not a completion: bounded, read beside the event loop where it is large, and honest about what it ignores."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
+from segue.dialects import DIALECTS
+from segue.dialects.openai import tokens
+from segue.server import endpoints
+from tests.server.conftest import Launch, Live
+
+
+@pytest.fixture
+def all_dialects(launch: Launch) -> Live:
+    return launch(dialects=DIALECTS)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/tokenize", {"prompt": "a" * (MAX_TOKENIZE_CHARS + 1)}, "prompt"),
+        ("/vllm/tokenize", {"model": "tiny", "prompt": "a" * (MAX_TOKENIZE_CHARS + 1)}, "prompt"),
+        ("/llamacpp/tokenize", {"content": "a" * (MAX_TOKENIZE_CHARS + 1)}, "content"),
+        ("/llamacpp/tokenize", {"content": ["a" * MAX_TOKENIZE_CHARS, 1]}, "content"),
+        ("/llamafile/tokenize", {"prompt": "a" * (MAX_TOKENIZE_CHARS + 1)}, "prompt"),
+        ("/detokenize", {"tokens": [1] * (MAX_DETOKENIZE_TOKENS + 1)}, "tokens"),
+        ("/llamacpp/detokenize", {"tokens": [1] * (MAX_DETOKENIZE_TOKENS + 1)}, "tokens"),
+    ],
+)
+def test_what_is_tokenized_is_bounded(
+    all_dialects: Live, path: str, body: dict[str, Any], param: str
+) -> None:
+    answer = all_dialects.client.post(path, json=body)
+    assert answer.status_code in (400, 413)
+    if answer.status_code == 400:
+        assert param in answer.text
+    assert "1048576" in answer.text
+
+
+def test_large_ones_leave_the_event_loop_alone(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoding, the texts of the tokens and the encoding of the answer: each in a thread, or in none."""
+    threads: list[str] = []
+
+    def noting(work: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return work(*arguments)
+
+        return noted
+
+    for module, name in (
+        (endpoints, "decode"),
+        (endpoints, "reply_messages"),
+        (tokens, "token_text"),
+    ):
+        monkeypatch.setattr(module, name, noting(getattr(module, name)))
+    for size, is_beside in ((100, False), (100_000, True)):
+        threads.clear()
+        body = {"prompt": "a" * size, "return_token_strs": True}
+        answer = live.client.post("/tokenize", json=body)
+        assert answer.json()["token_strs"] == ["a"] * size
+        assert len(threads) == size + 2
+        assert {name != live.loop_thread for name in threads} == {is_beside}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "ignored"),
+    [
+        ("POST", "/tokenize", "with_pieces, nonsense"),
+        ("POST", "/llamacpp/tokenize", "nonsense"),
+        ("POST", "/llamacpp/detokenize", "content, with_pieces, nonsense"),
+        ("POST", "/api/show", "content, with_pieces, nonsense"),
+        ("GET", "/v1/models", "with_pieces, nonsense"),
+        ("GET", "/slots", "with_pieces, nonsense"),
+        ("GET", "/health", "with_pieces, nonsense"),
+    ],
+)
+def test_ignored_fields_are_named_on_every_endpoint(
+    all_dialects: Live, method: str, path: str, ignored: str
+) -> None:
+    body = {"content": "a", "with_pieces": True, "nonsense": 1}
+    if path == "/api/show":
+        body["model"] = "tiny"
+    if method == "POST":
+        answer = all_dialects.client.post(path, json=body)
+    else:
+        answer = all_dialects.client.get(f"{path}?with_pieces=1&nonsense=1")
+    assert answer.status_code == 200
+    assert answer.headers["x-segue-ignored"] == ignored
