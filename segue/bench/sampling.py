@@ -10,7 +10,7 @@ from segue import exact_math
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.seam import Logits
 from segue.runners.cpu.products.processor import this_target
-from segue.runners.cpu.softmax import Softmax
+from segue.runners.cpu.step.softmax import Softmax
 from segue.types import CUT_FIRST, Sampling
 
 NUM_SEQUENCES = 32

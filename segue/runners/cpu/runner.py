@@ -21,9 +21,9 @@ from segue.runners.cpu.kv import BLOCK, Kv
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
-from segue.runners.cpu.softmax import Softmax
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program import Places, program
+from segue.runners.cpu.step.softmax import Softmax
 from segue.runners.cpu.team import Team
 from segue.runners.cpu.tuning import Tuning, tuned
 from segue.runners.cpu.weights import Weights

@@ -8,7 +8,7 @@ import pytest
 from segue import exact_math
 from segue.exact_math import Floats
 from segue.runners.cpu.products.processor import Flavour, possible, target_of
-from segue.runners.cpu.softmax import Softmax
+from segue.runners.cpu.step.softmax import Softmax
 from tests.test_exact_math import mixture
 
 
