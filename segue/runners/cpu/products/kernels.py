@@ -45,7 +45,8 @@ def module(form: Format | FloatFormat, target: Target) -> ir.Module:
         take = floats.build_take_row(made, kind, form)
         floats.build_pack(made, kind, form)
     else:
-        tiles = [(n, tile.build(made, kind, form, n)) for n in target.flavour.rows]
+        counts = tile.row_counts(target.flavour, form)
+        tiles = [(n, tile.build(made, kind, form, n)) for n in counts]
         take = rows.build(made, kind, form)
         packing.build(made, target.flavour, form)
     _product(made, target.flavour.width, isinstance(form, FloatFormat), tiles)

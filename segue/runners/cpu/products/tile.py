@@ -34,6 +34,7 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.products.dots.table import begin, end, sums
 from segue.runners.cpu.products.dots.vectors import Kind, Part
 from segue.runners.cpu.products.formats import GROUP, STEP, Format
+from segue.runners.cpu.products.processor import Flavour
 from segue.runners.cpu.products.weights import Reader
 
 PARTS = 2  # integer sums of activations are kept for each half of a group
@@ -57,6 +58,12 @@ class Row:
     address: Value
     scale: Value  # splat
     sums: tuple[Value, ...]  # i32: of each part
+
+
+def row_counts(flavour: Flavour, form: Format) -> tuple[int, ...]:
+    """How many rows a tile may take: as many as registers hold."""
+    takes_two = flavour.dot == "maddubs" and flavour.lanes == 16 and form.is_signed  # sums for each
+    return tuple(rows for rows in flavour.rows if rows <= 4 or not takes_two)
 
 
 def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:

@@ -1,7 +1,18 @@
 """x86: VPDPBUSD, which multiplies unsigned by signed numbers, and VPMADDUBSW, which saturates."""
 
+from collections.abc import Callable
+from functools import partial
+
 from segue.runners.cpu.emit import Builder, Value, call
 from segue.runners.cpu.products.dots.vectors import ACTIVATION, Kind, Part, four
+from segue.runners.cpu.products.formats import GROUP, STEP
+
+# By lanes: products of bytes summed in pairs, and those of 16 bits.
+_NAMES = {
+    16: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
+    8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
+}
+_ALL = GROUP // STEP  # steps of a group
 
 
 def vnni(b: Builder, part: Part) -> list[list[Value]]:
@@ -28,44 +39,76 @@ def vnni(b: Builder, part: Part) -> list[list[Value]]:
 
 def maddubs(b: Builder, part: Part) -> list[list[Value]]:
     """As many steps are summed in 16 bits as surely fit."""
-    kind, codes, rows = part.kind, part.codes, part.rows
-    wide = kind.flavour.lanes == 16
-    pairs_name = "llvm.x86.avx512.pmaddubs.w.512" if wide else "llvm.x86.avx2.pmadd.ub.sw"
-    whole_name = "llvm.x86.avx512.pmaddw.d.512" if wide else "llvm.x86.avx2.pmadd.wd"
-    fits = 1 if codes.is_signed else 32767 // (2 * codes.top * ACTIVATION)
-    acc = part.starts(b)
-    shorts: list[list[Value | None]] = [[None] * kind.flavour.vectors for _ in rows]
+    codes = part.codes
+    if not codes.is_signed:
+        fits = 32767 // (2 * codes.top * ACTIVATION)
+        return _summed(b, part, part.starts(b), codes.step, (1,), fits)
+    if part.kind.flavour.lanes == 8:
+        return _signed(b, part)
+    # Codes + 128 in base 16: both digits are small enough to sum all steps.
+    return _summed(b, part, part.starts(b, 128), partial(_digits, b, part), (16, 1), _ALL)
+
+
+def _summed(
+    b: Builder,
+    part: Part,
+    acc: list[list[Value]],
+    codes: Callable[[int], list[Value]],
+    factors: tuple[int, ...],
+    fits: int,
+) -> list[list[Value]]:
+    """acc plus the dot products with unsigned codes, of which there is one set for each factor.
+
+    `fits`: how many steps 16 bits hold.
+    """
+    kind = part.kind
+    pairs_name, whole_name = _NAMES[kind.flavour.lanes]
+    shorts: list[list[Value]] = [[] for _ in part.rows]
     held = 0
     for step in part.steps:
-        vectors = codes.step(step)
-        sizes = [_magnitude(b, kind, vector) for vector in vectors] if codes.is_signed else vectors
-        for m, row in enumerate(rows):
+        vectors = codes(step)
+        for m, row in enumerate(part.rows):
             each = four(b, kind, row, step)
-            for v, size in enumerate(sizes):
-                signed = _with_sign(b, kind, each, vectors[v]) if codes.is_signed else each
-                pairs = call(b, pairs_name, kind.shorts, size, signed)
-                before = shorts[m][v]
-                shorts[m][v] = pairs if before is None else b.add(before, pairs)
+            pairs = [call(b, pairs_name, kind.shorts, vector, each) for vector in vectors]
+            if held:
+                pairs = [b.add(x, y) for x, y in zip(shorts[m], pairs, strict=True)]
+            shorts[m] = pairs
         held += 1
         if held == fits or step == part.steps[-1]:
-            ones = kind.all(kind.shorts, 1)
-            for m in range(len(rows)):
-                for v in range(kind.flavour.vectors):
-                    whole = call(b, whole_name, kind.ints, shorts[m][v], ones)
-                    acc[m][v] = b.add(acc[m][v], whole)
-                    shorts[m][v] = None
+            for m, own in enumerate(shorts):
+                for i, short in enumerate(own):
+                    digit, v = divmod(i, kind.flavour.vectors)
+                    times = kind.all(kind.shorts, factors[digit])
+                    acc[m][v] = b.add(acc[m][v], call(b, whole_name, kind.ints, short, times))
             held = 0
+    return acc
+
+
+def _digits(b: Builder, part: Part, step: int) -> list[Value]:
+    """Of codes + 128: the sixteens of all vectors, then the ones."""
+    high, bits, low = (part.kind.all(part.kind.bytes, value) for value in (-128, 4, 15))
+    vectors = part.codes.step(step)
+    sixteens = [b.lshr(b.xor(vector, high), bits) for vector in vectors]
+    return [*sixteens, *(b.and_(vector, low) for vector in vectors)]
+
+
+def _signed(b: Builder, part: Part) -> list[list[Value]]:
+    """|code| times the activation with the code's sign: two of them fit 16 bits."""
+    kind = part.kind
+    pairs_name, whole_name = _NAMES[kind.flavour.lanes]
+    acc, ones = part.starts(b), kind.all(kind.shorts, 1)
+    for step in part.steps:
+        vectors = part.codes.step(step)
+        sizes = [_magnitude(b, kind, vector) for vector in vectors]
+        for m, row in enumerate(part.rows):
+            each = four(b, kind, row, step)
+            for v, size in enumerate(sizes):
+                signed = call(b, "llvm.x86.avx2.psign.b", kind.bytes, each, vectors[v])
+                pairs = call(b, pairs_name, kind.shorts, size, signed)
+                acc[m][v] = b.add(acc[m][v], call(b, whole_name, kind.ints, pairs, ones))
     return acc
 
 
 def _magnitude(b: Builder, kind: Kind, vector: Value) -> Value:
     """|w| as an unsigned number: 128 for -128."""
     return b.select(b.icmp_signed("<", vector, kind.all(kind.bytes, 0)), b.neg(vector), vector)
-
-
-def _with_sign(b: Builder, kind: Kind, each: Value, vector: Value) -> Value:
-    """The activations, negated where the weight is negative."""
-    if kind.flavour.lanes == 8:
-        return call(b, "llvm.x86.avx2.psign.b", kind.bytes, each, vector)
-    negative = b.icmp_signed("<", vector, kind.all(kind.bytes, 0))
-    return b.select(negative, b.neg(each), each)
