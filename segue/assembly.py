@@ -5,10 +5,8 @@ Everything else meets these through the seams.
 
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import os.path
-import platform
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -24,12 +22,11 @@ from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
 from segue.errors import Incompatible, ModelUnavailable
-from segue.models import gguf, names, sources
+from segue.models import names, sources
 from segue.models.progress import Report
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.fake import FakeLoader
-from segue.runners.huge_pages import prefer_huge_pages
 from segue.runners.llama.runner import LlamaLoader
 from segue.server.admission.cors import Hosts, Origins, is_loopback
 from segue.server.admission.keys import Keyring, parse_key
@@ -44,20 +41,16 @@ _Made = TypeVar("_Made")
 
 # With --runner auto: the first of these that can run a model.
 AUTO_ORDER = ("cpu", "llama")
-_WORDS = {"cpu": "the kernels for CPUs", "openvino": "OpenVINO", "llama": "llama.cpp"}
+_WORDS = {"cpu": "the CPU runner", "llama": "llama.cpp"}
 
 
 def choose_loader(settings: Settings, path: Path, name: str, report: Report) -> Loader:
     """The runner asked for, or the best one for this model on this machine, made ready for it."""
     runner, why = choose_runner(settings, path, name)
     log.info("%s runs on %s%s", name, _WORDS[runner], why)
-    match runner:
-        case "cpu":
-            return _cpu(settings, path, name, report)
-        case "openvino":
-            return _openvino(settings, path, name, report)
-        case _:
-            return _llama(settings, path, name)
+    if runner == "cpu":
+        return _cpu(settings, path, name, report)
+    return _llama(settings, path, name)
 
 
 def choose_runner(settings: Settings, path: Path, name: str) -> tuple[str, str]:
@@ -77,38 +70,7 @@ def choose_runner(settings: Settings, path: Path, name: str) -> tuple[str, str]:
 
 def runner_obstacle(runner: str, path: Path) -> str | None:
     """Why this runner cannot run this file here, or None if it can."""
-    obstacles = {"cpu": cpu_obstacle, "openvino": _openvino_obstacle}
-    return obstacles[runner](path) if runner in obstacles else None
-
-
-def _openvino_obstacle(path: Path) -> str | None:
-    """Why OpenVINO cannot run this model here, or None if it can."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return f"the machine is {platform.machine()}, not x86-64"
-    if importlib.util.find_spec("openvino") is None:
-        return "the extra `openvino` is not installed"
-    from segue.runners.openvino import supports
-
-    return supports(gguf.header(path))
-
-
-def _openvino(settings: Settings, path: Path, name: str, report: Report) -> Loader:
-    from segue.runners.openvino import OpenVinoLoader
-
-    prefer_huge_pages()
-    loader = OpenVinoLoader(
-        path=str(path),
-        name=name,
-        context_length=settings.context_length,
-        kv_bytes=_kv_bytes(settings),
-        num_slots=settings.num_slots,
-        threads=settings.threads or usable_cpus(),
-        max_rows=_max_rows(settings),
-        fast_kv=settings.fast_kv,
-        cache_dir=str(settings.cache_dir),
-    )
-    loader.prepare(report)
-    return loader
+    return cpu_obstacle(path) if runner == "cpu" else None
 
 
 def _cpu(settings: Settings, path: Path, name: str, report: Report) -> Loader:

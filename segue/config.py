@@ -178,7 +178,7 @@ class Settings:
             flag="--vllm-option",
         ),
     )
-    runner: Literal["auto", "cpu", "openvino", "llama", "fake"] = field(
+    runner: Literal["auto", "cpu", "llama", "fake"] = field(
         default="auto",
         metadata=_said("what computes; auto: our CPU kernels where they can, else llama.cpp"),
     )
@@ -203,10 +203,6 @@ class Settings:
         metadata=_said(
             "a suffix for a model without FIM tokens: auto ranks middles, fim-only refuses"
         ),
-    )
-    fast_kv: bool = field(
-        default=False,
-        metadata=_said("KV in 8 bits: faster, but answers may depend on what else runs"),
     )
     num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
         default=64, metadata=_said("sequences that hold KV at once, cached prefixes included")

@@ -108,7 +108,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "llvmlite": ("segue.runners.cpu",),
     "numba": ("segue.runners.cpu",),
     "xllamacpp": ("segue.runners.llama",),
-    "openvino": ("segue.runners.openvino",),
     "vllm": ("segue.distributed",),
     "torch": ("segue.distributed",),
     "jinja2": ("segue.dialects.templates",),

@@ -68,7 +68,7 @@ def test_a_kubernetes_service_named_segue_does_not_set_the_port() -> None:
         ("preload = 1", "preload must be true or false, not 1"),
         ("models = 'a.gguf'", "models must be a list of texts"),
         ("models = [1]", "models must be a list of texts"),
-        ("runner = 'gpu'", "runner must be one of auto, cpu, openvino, llama, fake"),
+        ("runner = 'gpu'", "runner must be one of auto, cpu, llama, fake"),
         ("threads = 0", 'threads must be a whole number from 1 to .*, or "auto"'),
         ("keep_alive_s = nan", "keep_alive_s must be a number from 0"),
         ("cache_dir = ''", "cache_dir must be a path"),
@@ -100,7 +100,7 @@ def test_every_setting_has_a_row_and_a_distinct_name() -> None:
     assert rows["kv_memory_mib"].flag == "--kv-memory-mib"
     assert rows["cache_dir"].variable == "SEGUE_CACHE"
     assert (rows["threads"].kind, rows["threads"].is_optional) == ("int", True)
-    assert rows["runner"].choices == ("auto", "cpu", "openvino", "llama", "fake")
+    assert rows["runner"].choices == ("auto", "cpu", "llama", "fake")
 
 
 def test_every_default_would_be_accepted_if_written_down(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from segue.models import names, sources
 from segue.models.inventory import Kept, kept_models, portrait, remove
 from segue.models.progress import shown
 
-RUNNERS = ("cpu", "openvino", "llama")
+RUNNERS = ("cpu", "llama")
 
 
 @click.group()

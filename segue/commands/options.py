@@ -19,7 +19,7 @@ _RUNNING = (
     "threads",
     "context_length",
     "kv_memory_mib",
-    "fast_kv",
+    "cpu_flavour",
     "num_slots",
     "chunk_rows",
     "cache_dir",

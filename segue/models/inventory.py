@@ -1,6 +1,5 @@
 """Which models this machine has: our own cache and that of Hugging Face."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,14 +90,11 @@ def _has_fim(path: Path, read: GgufHeader) -> bool:
 
 
 def remove(kept: Kept, cache_dir: Path) -> int:
-    """How many bytes are free then. What was converted from models of the cache goes with them."""
+    """How many bytes are free then."""
     if not kept.path.is_relative_to(cache_dir):
         return _remove_from_hub(kept)
     freed = kept.path.stat().st_size
     kept.path.unlink()
-    for folder in (cache_dir / "openvino").glob("*"):
-        freed += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        shutil.rmtree(folder, ignore_errors=True)
     return freed
 
 

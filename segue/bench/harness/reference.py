@@ -4,11 +4,10 @@ import math
 from pathlib import Path
 
 import numpy as np
-from gguf import GGMLQuantizationType
+from gguf import GGMLQuantizationType, dequantize
 from numpy.typing import NDArray
 
 from segue.models import gguf
-from segue.models.requantise import floats
 from segue.runners.cpu.anatomy import anatomy_of, rotations
 
 Array = NDArray[np.float32]
@@ -93,4 +92,5 @@ class Reference:
         tensor = self._tensors[name]
         data = self._source[tensor.offset : tensor.offset + tensor.num_bytes]
         rows = data.reshape(math.prod(tensor.shape[1:]), -1)
-        return floats(rows, GGMLQuantizationType[tensor.type]).reshape(tensor.shape[::-1])
+        values: Array = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[tensor.type])
+        return values.reshape(tensor.shape[::-1])
