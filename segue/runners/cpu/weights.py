@@ -1,6 +1,7 @@
 """A model's weights in memory: matrices packed for this processor, vectors as floats, and tables of rotations."""
 
 import mmap
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from segue.errors import Incompatible
 from segue.models import gguf
-from segue.models.gguf import GgufHeader
+from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.anatomy import Anatomy, anatomy_of, rotations, supports, vector
 from segue.runners.cpu.exact_math import cosines_and_sines
 from segue.runners.cpu.memory import address, zeros
@@ -31,7 +32,9 @@ class Weights:
         self._header: GgufHeader = header
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             data: NDArray[np.uint8] = np.frombuffer(view, np.uint8)
-            self._matrices = self._packed(data, target, threads, kept)
+            tensors = [tensor for tensor in header.tensors if len(tensor.shape) == 2]
+            made = matrix.pack(tensors, data, target, threads, kept, partial(_let_go, view))
+            self._matrices: dict[str, Matrix] = {each.name: each for each in made}
             self._vectors = {
                 tensor.name: vector(tensor, data)
                 for tensor in header.tensors
@@ -40,8 +43,8 @@ class Weights:
             del data  # the file is not read any more
         self._descriptors = zeros((len(self._matrices), _DESCRIPTOR_WORDS), np.int64)
         self._places = {}
-        for i, made in enumerate(self._matrices.values()):
-            self._descriptors[i, : len(made.descriptor)] = made.descriptor
+        for i, each in enumerate(self._matrices.values()):
+            self._descriptors[i, : len(each.descriptor)] = each.descriptor
         for i, name in enumerate(self._matrices):
             self._places[name] = address(self._descriptors) + i * _DESCRIPTOR_WORDS * 8
 
@@ -67,8 +70,9 @@ class Weights:
         cosines, sines = cosines_and_sines(angles)
         return cosines.astype(np.float32), sines.astype(np.float32)
 
-    def _packed(
-        self, data: NDArray[np.uint8], target: Target, threads: int, kept: Kept
-    ) -> dict[str, Matrix]:
-        tensors = [tensor for tensor in self._header.tensors if len(tensor.shape) == 2]
-        return {made.name: made for made in matrix.pack(tensors, data, target, threads, kept)}
+
+def _let_go(view: mmap.mmap, tensor: Tensor) -> None:
+    """The pages of a tensor that was read stay with the system, but do not count as ours any more."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        start = tensor.offset // mmap.PAGESIZE * mmap.PAGESIZE
+        view.madvise(mmap.MADV_DONTNEED, start, tensor.offset + tensor.num_bytes - start)

@@ -58,18 +58,24 @@ def pack(
     target: Target,
     threads: int = 1,
     kept: Kept = nothing_kept,
+    done: Callable[[Tensor], None] = lambda tensor: None,
 ) -> list[Matrix]:
     """One matrix a tensor, all in one allocation. `data` is the whole file; `kept` has machine code of earlier starts.
 
+    `done` is told of each tensor that will not be read any more.
     Raises ModelUnavailable where a tensor is not a matrix of a known type, or does not lie within the data.
     """
     plans, total = _planned(tensors, data, target, kept)
     memory = _memory(max(1, total))
     base, source = _address(np.frombuffer(memory, np.uint8)), _address(data)
-    pieces = [piece for plan in plans for piece in _pieces(plan, source, base)]
     with ThreadPoolExecutor(max(1, threads)) as team:
-        for _ in team.map(lambda piece: piece(), pieces):
-            pass
+        begun = [
+            (plan, [team.submit(piece) for piece in _pieces(plan, source, base)]) for plan in plans
+        ]
+        for plan, pieces in begun:
+            for piece in pieces:
+                piece.result()
+            done(plan.tensor)
     return [_matrix(plan, base, memory) for plan in plans]
 
 
