@@ -115,6 +115,7 @@ def build_policy(settings: Settings) -> Policy:
     keys = None
     if settings.api_keys or settings.api_key_file is not None:
         keys = Keyring(map(parse_key, settings.api_keys), settings.api_key_file)
+        keys.watch()
     elif not is_loopback(settings.host):
         log.warning("ANYBODY WHO REACHES %s CAN USE THIS SERVER: give it --api-key", settings.host)
     return Policy(

@@ -87,13 +87,13 @@ async def _serve(
     serving = asyncio.create_task(server.serve([listener]))
     loading = asyncio.create_task(_load(fleet, settings, listen.address(listener), report))
     await asyncio.wait([serving, loading], return_when=asyncio.FIRST_COMPLETED)
-    if loading.done() and loading.exception() is not None:
+    if loading.done() and not loading.cancelled() and loading.exception() is not None:
         server.should_exit = True
     await serving
     if not loading.done():
         loading.cancel()
         await asyncio.wait([loading])
-    elif (error := loading.exception()) is not None:
+    elif not loading.cancelled() and (error := loading.exception()) is not None:
         raise error
 
 

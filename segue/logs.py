@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import json
 import logging
+import os
 import queue
 import re
 import sys
@@ -23,7 +24,7 @@ _LAST_WORDS_S = 1.0
 
 def set_up(level: int | str, in_background: bool = False, as_json: bool = False) -> None:
     """In the background unless the process may end at any line, which should then be out."""
-    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    handler: logging.Handler = Direct(sys.stderr.fileno())
     handler.setFormatter(JsonFormatter() if as_json else Formatter(_FORMAT, "%H:%M:%S"))
     if in_background:
         handler = Background(handler)
@@ -60,6 +61,26 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)  # ASCII: nothing in it steers a terminal
+
+
+class Direct(logging.Handler):
+    """Writes to a file descriptor, past Python's buffers and locks.
+
+    Whoever is writing to a pipe that nobody reads holds them, and the interpreter waits for them when it ends.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def createLock(self) -> None:  # what logging calls; one line is one write
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        data = memoryview((self.format(record) + "\n").encode(errors="backslashreplace"))
+        with contextlib.suppress(OSError):  # nobody is there to be told
+            while data:
+                data = data[os.write(self._descriptor, data) :]
 
 
 class Background(logging.Handler):

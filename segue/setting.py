@@ -34,6 +34,8 @@ class Setting(NamedTuple):
             return None
         if from_text and self.kind == "list":
             value = [item for item in (part.strip() for part in str(value).split(",")) if item]
+            if self.is_secret and not value:  # a server without keys is not what was meant
+                raise SetupError(f"{origin} is set but holds nothing between its commas")
         try:
             return msgspec.convert(value, self.hint, strict=not from_text, dec_hook=_path)
         except msgspec.ValidationError:

@@ -128,3 +128,10 @@ def test_cache_directories(monkeypatch: pytest.MonkeyPatch) -> None:
     assert user_cache_dir({"XDG_CACHE_HOME": "relative"}, "linux") == Path("/home/ada/.cache/segue")
     assert user_cache_dir({}, "darwin") == Path("/home/ada/Library/Caches/segue")
     assert user_cache_dir({"LOCALAPPDATA": "/c/local"}, "win32") == Path("/c/local/segue")
+
+
+@pytest.mark.parametrize("text", [",", " , ,", ",,"])
+def test_keys_that_are_none_are_refused(text: str) -> None:
+    """A server that was given SEGUE_API_KEY must not start without a key."""
+    with pytest.raises(SetupError, match="SEGUE_API_KEY is set but holds nothing"):
+        load({}, {"SEGUE_API_KEY": text})

@@ -179,3 +179,21 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def test_stopping_never_waits_for_a_log_reader() -> None:
+    """Its standard error is a pipe that nobody reads and that is full."""
+    command = [sys.executable, "-m", "segue", "serve", "--port", "0", "--runner", "fake"]
+    with subprocess.Popen([*command, "--log-level", "debug"], stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        url = ""
+        while not url:
+            line = process.stderr.readline().decode()
+            url = line.split()[3] if line.startswith("segue is ready:") else ""
+        with httpx2.Client(base_url=url, timeout=20) as client:
+            path = "/" + "x" * 200  # the log's lines hold it
+            for _ in range(900):
+                client.get(path)
+            assert client.get("/livez").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0

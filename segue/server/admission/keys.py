@@ -1,11 +1,11 @@
-"""API keys: named, kept only as SHA-256, compared in constant time, and read again when their file changes."""
+"""API keys: named, kept and looked up as SHA-256, and read again when their file changes."""
 
 import hashlib
-import hmac
 import logging
 import re
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,24 +56,26 @@ def read_keys(file: Path) -> list[Key]:
 
 
 class Keyring:
-    """The keys that open this server. With none in it, nothing does."""
+    """The keys that open this server. With none in it, nothing does.
 
-    def __init__(
-        self,
-        keys: Iterable[Key] = (),
-        file: Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    A file is looked at by a thread of its own once it is watched: it may be on a slow disk, or a pipe nobody writes to.
+    """
+
+    def __init__(self, keys: Iterable[Key] = (), file: Path | None = None) -> None:
         self._given = list(keys)
         self._file = file
-        self._clock = clock
-        self._looked_at = clock()
-        self._version = self._file_version()
-        self._keys = self._given + (read_keys(file) if file else [])
+        self._version = _version(file) if file else ()
+        self._num_missed = 0  # looks in a row that found no file
+        self._names: dict[bytes, str] = {}
+        self._take(read_keys(file) if file else [])
+
+    def watch(self) -> None:
+        """From now on, read the file again when it changes."""
+        if self._file is not None:
+            threading.Thread(target=self._watch, name="segue-keys", daemon=True).start()
 
     def check(self, scope: Scope) -> str:
         """The name of the key a request came with. Raises Unauthorized."""
-        self._look_again()
         names = [self._find(token) for token in _presented(scope)]
         if len(names) == 1 and names[0]:
             return names[0]
@@ -81,35 +83,47 @@ class Keyring:
         raise Unauthorized(f"{what}: send it as Authorization: Bearer KEY, or as x-api-key: KEY.")
 
     def _find(self, token: bytes) -> str:
-        """Every key is compared, so that the time says nothing about which one is near."""
-        digest, name = hashlib.sha256(token).digest(), ""
-        for key in self._keys:
-            if hmac.compare_digest(digest, key.digest):
-                name = key.name
-        return name
+        """Looked up by SHA-256, of which nobody can choose a part: the time says nothing about which key is near."""
+        return self._names.get(hashlib.sha256(token).digest(), "")
 
-    def _look_again(self) -> None:
-        now = self._clock()
-        if self._file is None or now - self._looked_at < _LOOK_AGAIN_S:
+    def _take(self, keys: Iterable[Key]) -> None:
+        self._names = {key.digest: key.name for key in (*self._given, *keys)}
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(_LOOK_AGAIN_S)
+            self.look()
+
+    def look(self) -> None:
+        """Read the file if it has changed. One that is gone, at two looks in a row, takes its keys with it."""
+        if self._file is None:
             return
-        self._looked_at = now
-        version = self._file_version()
-        if version == self._version:
+        version = _version(self._file)
+        self._num_missed = 0 if version else self._num_missed + 1
+        if version == self._version or self._num_missed == 1:
             return
         self._version = version
+        if not version:
+            self._take([])
+            log.error("%s is gone: its keys do not open this server any more", self._file)
+            return
         try:
-            self._keys = self._given + read_keys(self._file)
+            self._take(read_keys(self._file))
         except SetupError as error:
             log.error("%s; the keys read before stay in force", error.message)
         else:
-            log.info("read the API keys again: %d", len(self._keys))
+            log.info("read the API keys again: %d", len(self._names))
 
-    def _file_version(self) -> tuple[int, ...]:
-        try:
-            stat = self._file.stat() if self._file else None
-        except OSError:
-            return ()
-        return (stat.st_mtime_ns, stat.st_size, stat.st_ino) if stat else ()
+
+def _version(file: Path) -> tuple[int, ...]:
+    """Differs when the file does; empty where there is none."""
+    try:
+        stat = file.stat()
+    except FileNotFoundError:
+        return ()
+    except OSError:
+        return (-1,)
+    return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 def _presented(scope: Scope) -> list[bytes]:
