@@ -34,3 +34,8 @@ MAX_BACKLOG = 100_000  # scores and tokens kept for a reader that does not take 
 LARGE_ANSWER_ITEMS = (
     2000  # tokens and scores: more are rendered in a thread, as they take milliseconds
 )
+
+# --- preparation (engine/process/preparation.py, engine/request/prepare.py) -----------------------
+
+SMALL_PREPARATION = 64 << 10  # characters and ids: milliseconds, so these wait for no large one
+MAX_TRUNCATED = 16  # contexts: the longest prompt that is read in order to be truncated

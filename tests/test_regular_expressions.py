@@ -48,6 +48,11 @@ def _text(node: ast.expr) -> str:
             return "".join(_text(value) for value in values)
         case ast.FormattedValue(value=ast.Call(func=ast.Attribute(attr="escape"))):
             return "x"  # a literal, whatever it is
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(value="|"), attr="join"),
+            args=[ast.Call(func=ast.Name(id="map"), args=[ast.Attribute(attr="escape"), *_])],
+        ):
+            return "x|y"  # one of several literals
     raise AssertionError(f"line {node.lineno}: a pattern must be readable by this test")
 
 

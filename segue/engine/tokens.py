@@ -1,6 +1,7 @@
 """From the parts of a prompt, text or token ids, to its tokens."""
 
 from collections.abc import Iterable
+from weakref import WeakKeyDictionary
 
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField
@@ -21,6 +22,27 @@ def prompt_tokens(
         else:
             tokens += text_tokens(vocab, part, is_start and not tokens, prompt.parse_special)
     return tokens
+
+
+_longest: WeakKeyDictionary[Vocab, int] = WeakKeyDictionary()
+
+
+def longest_piece(vocab: Vocab) -> int:
+    """Bytes of the vocabulary's longest token."""
+    if vocab not in _longest:
+        _longest[vocab] = max(len(vocab.piece(token)) for token in range(vocab.size))
+    return _longest[vocab]
+
+
+def fewest_tokens(prompt: Prompt, vocab: Vocab) -> int:
+    """So many tokens the prompt has at least, told by its size alone, before any of it is tokenized."""
+    num_ids = sum(len(part) for part in prompt.parts if not isinstance(part, str))
+    size = sum(_num_bytes(part) for part in prompt.parts if isinstance(part, str))
+    return num_ids + size // longest_piece(vocab)
+
+
+def _num_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def check_ids(tokens: Iterable[int], vocab_size: int, field: str) -> None:

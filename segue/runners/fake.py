@@ -3,6 +3,7 @@
 For tests of the engine in milliseconds, and for `--runner fake`, which measures everything but the model.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +27,7 @@ _NAMES = {
     263: b"<|file_sep|>",
 }
 _IDS = {name.decode(): token for token, name in _NAMES.items()}
+_SPECIAL = re.compile("|".join(map(re.escape, _IDS)))
 _NUM_ROWS = 251  # distinct distributions
 
 
@@ -39,14 +41,12 @@ class FakeVocab:
 
     def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         tokens: list[int] = []
-        rest = text
-        while rest:
-            found = [(at, name) for name in _IDS if parse_special and (at := rest.find(name)) >= 0]
-            at, name = min(found, default=(len(rest), ""))
-            tokens.extend(rest[:at].encode("utf-8", "replace"))
-            if name:
-                tokens.append(_IDS[name])
-            rest = rest[at + len(name) :]
+        start = 0
+        for found in _SPECIAL.finditer(text) if parse_special else ():
+            tokens += text[start : found.start()].encode("utf-8", "replace")
+            tokens.append(_IDS[found.group()])
+            start = found.end()
+        tokens += text[start:].encode("utf-8", "replace")
         return tokens
 
     def piece(self, token: int) -> bytes:

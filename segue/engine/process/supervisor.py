@@ -241,7 +241,7 @@ class Supervisor:
     def _check_pulse(self, pong: Pong) -> None:
         busy_s = max(pong.step_s, pong.inbox_s)
         if busy_s > self._step_timeout_s and self._is_ready and self._process is not None:
-            what = "a step" if pong.step_s >= pong.inbox_s else "preparing a request"
+            what = "a step" if pong.step_s >= pong.inbox_s else "passing on a request"
             log.error("%s has taken %.1f s: the worker is ended", what, busy_s)
             self._is_ready = False
             self._process.kill()

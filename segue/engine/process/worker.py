@@ -1,4 +1,4 @@
-"""The model's own process: an inbox thread that prepares requests, and a step thread that owns the runner.
+"""The model's own process: an inbox thread, threads that prepare requests, and a step thread that owns the runner.
 
 It ends when its parent does: the socket closes. If a step raises, the process ends too, because nobody can say
 what is left in the KV; the supervisor tells the clients and starts a fresh one.
@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ from segue.engine.process.messages import (
     orders,
     receive,
 )
+from segue.engine.process.preparation import NUM_LARGE, NUM_SMALL, Lanes
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.stats_report import StatsReport
 from segue.engine.request.job import Job
@@ -44,7 +46,7 @@ from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
 from segue.errors import EngineFault, InvalidField, SegueError
 from segue.logs import set_up
-from segue.types import Event, Failed
+from segue.types import CompletionRequest, Event, Failed
 
 log = logging.getLogger("segue.worker")
 
@@ -99,7 +101,7 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
         outbox.send(LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
         return
     worker = Worker(loaded, outbox, chunk_rows, arrived, pulses)
-    for serve in (worker.serve_inbox, *[worker.serve_compiler] * _NUM_COMPILERS):
+    for serve in worker.threads:
         threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     gc.collect()
     gc.freeze()  # what the model brought stays; collections look at requests only
@@ -144,9 +146,23 @@ class Worker:
         self._inbox: SimpleQueue[Job | Cancel] = SimpleQueue()
         self._compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
         self._to_compile: SimpleQueue[Submit] = SimpleQueue()
-        self._compiling: set[str] = set()  # requests; only the inbox thread changes it
+        self._lanes = Lanes()
+        self._preparing: set[str] = set()  # requests that the step thread has not got yet
+        self._handing_over = (
+            threading.Lock()
+        )  # so that a cancel finds a request in one place or the other
 
-    # --- inbox thread: everything that needs no runner --------------------------------------------
+    @property
+    def threads(self) -> list[Callable[[], None]]:
+        """What runs beside the step thread."""
+        return [
+            self.serve_inbox,
+            *[self.serve_compiler] * _NUM_COMPILERS,
+            *[self.serve_small] * NUM_SMALL,
+            *[self.serve_large] * NUM_LARGE,
+        ]
+
+    # --- inbox thread: passes on, and does nothing that takes long --------------------------------
 
     def serve_inbox(self) -> None:
         pulse = self._pulses.inbox
@@ -160,39 +176,36 @@ class Worker:
                 case Compiled():
                     self._take_compiled(order)
                 case Tokenize() | GetPieces():
-                    self._outbox.send(self._answered(order))
+                    size = len(order.text if isinstance(order, Tokenize) else order.tokens)
+                    self._lanes.put("", size, partial(self._answer_call, order))
                 case Cancel():
-                    self._compiling.discard(order.request_id)
-                    self._inbox.put(order)
+                    with self._handing_over:
+                        self._preparing.discard(order.request_id)
+                        self._inbox.put(order)
 
     def _admit(self, order: Submit) -> None:
         """A constraint that is not known yet goes through the compilers first; others pass it by."""
         constraint = order.request.constraint
         grammar = None if constraint is None else self._compiler.known(constraint)
+        self._preparing.add(order.request.request_id)
         if constraint is None or grammar is not None:
             self._submit(order, grammar)
         else:
-            self._compiling.add(order.request.request_id)
             self._to_compile.put(order)
 
     def _take_compiled(self, compiled: Compiled) -> None:
         request_id = compiled.order.request.request_id
-        if request_id not in self._compiling:
+        if request_id not in self._preparing:
             return  # cancelled meanwhile
-        self._compiling.discard(request_id)
         if isinstance(compiled.outcome, Exception):
+            self._preparing.discard(request_id)
             self._refuse(request_id, compiled.outcome)
         else:
             self._submit(compiled.order, compiled.outcome)
 
     def _submit(self, order: Submit, grammar: Grammar | None) -> None:
-        loaded = self._loaded
-        try:
-            job = prepare(order.request, loaded.vocab, loaded.runner.capabilities, grammar)
-        except Exception as error:
-            self._refuse(order.request.request_id, error)
-        else:
-            self._inbox.put(job)
+        work = partial(self._prepare, order.request, grammar)
+        self._lanes.put(order.request.tenant, _size(order.request), work)
 
     def _refuse(self, request_id: str, error: Exception) -> None:
         if isinstance(error, SegueError):
@@ -202,12 +215,37 @@ class Worker:
             failed = Failed("engine_fault", "the request could not be prepared")
         self._outbox.send(StepEvents([(request_id, failed)]))
 
-    def _answered(self, order: Tokenize | GetPieces) -> Answer:
+    # --- preparation threads: one request's work is nobody else's wait ----------------------------
+
+    def serve_small(self) -> None:
+        self._lanes.serve_small()
+
+    def serve_large(self) -> None:
+        step_back()
+        self._lanes.serve_large()
+
+    def _prepare(self, request: CompletionRequest, grammar: Grammar | None) -> None:
+        request_id = request.request_id
+        if request_id not in self._preparing:
+            return  # cancelled meanwhile
         try:
-            return self._answer(order)
+            job = prepare(request, self._loaded.vocab, self._loaded.runner.capabilities, grammar)
+        except Exception as error:
+            self._preparing.discard(request_id)
+            self._refuse(request_id, error)
+            return
+        with self._handing_over:
+            if request_id in self._preparing:
+                self._preparing.discard(request_id)
+                self._inbox.put(job)
+
+    def _answer_call(self, order: Tokenize | GetPieces) -> None:
+        try:
+            answer = self._answer(order)
         except Exception:
             log.exception("a call could not be answered")
-            return Answer(order.call, error=(EngineFault.code, "the call failed", None))
+            answer = Answer(order.call, error=(EngineFault.code, "the call failed", None))
+        self._outbox.send(answer)
 
     def _answer(self, order: Tokenize | GetPieces) -> Answer:
         vocab = self._loaded.vocab
@@ -227,7 +265,7 @@ class Worker:
         while True:
             order = self._to_compile.get()
             constraint = order.request.constraint
-            if constraint is None or order.request.request_id not in self._compiling:
+            if constraint is None or order.request.request_id not in self._preparing:
                 continue
             try:
                 outcome: Grammar | Exception = self._compiler.compile(constraint)
@@ -278,3 +316,13 @@ class Worker:
                 self._scheduler.cancel(order.request_id)
             case _:
                 self._scheduler.add(order)
+
+
+def _size(request: CompletionRequest) -> int:
+    """How much of it has to be looked at, in characters and token ids."""
+    prompts = [*request.prompts]
+    if request.infill is not None:
+        prompts.append(request.infill.suffix)
+    size = sum(len(part) for prompt in prompts for part in prompt.parts)
+    sampling = request.sampling
+    return size + len(sampling.allowed_token_ids or ()) + len(sampling.stop_token_ids)

@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import replace
 
+from segue.bounds import MAX_TRUNCATED
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.layouts import Laid, end_tokens, lay_out, lay_out_plain
 from segue.engine.infill.middles import SCORED_SUFFIX, read_suffix
@@ -11,7 +12,7 @@ from segue.engine.request.job import InfillPrompts, Job
 from segue.engine.request.ranked_job import RankedJob
 from segue.engine.sampling.token_rules import token_rules
 from segue.engine.seam import Capabilities, Vocab
-from segue.engine.tokens import check_ids, prompt_tokens
+from segue.engine.tokens import check_ids, fewest_tokens, prompt_tokens
 from segue.errors import InvalidField, PromptTooLong, Unsupported
 from segue.types import CompletionRequest, Infill
 
@@ -27,6 +28,12 @@ def prepare(
     """`grammar` is the request's constraint, compiled."""
     if request.infill is not None:
         return _infill(request, request.infill, vocab, capabilities, grammar)
+    for index, prompt in enumerate(
+        request.prompts
+    ):  # what cannot fit is refused before it costs anything
+        fewest = max(1, fewest_tokens(prompt, vocab))
+        if request.truncation is None or fewest > MAX_TRUNCATED * capabilities.context_length:
+            _check_length(request, index, fewest, capabilities.context_length)
     whole = [prompt_tokens(prompt, vocab) for prompt in request.prompts]
     prompts = [_truncated(request, tokens, capabilities.context_length) for tokens in whole]
     for index, tokens in enumerate(prompts):

@@ -16,8 +16,7 @@ class LogitBans:
         bias |= {word[0]: -np.inf for word in rules.bad_words if len(word) == 1}
         self._bias_ids = np.fromiter(bias.keys(), np.intp, len(bias))
         self._bias = np.fromiter(bias.values(), np.float32, len(bias))
-        allowed = sampling.allowed_token_ids
-        self._allowed = None if allowed is None else np.unique(np.array(allowed, np.intp))
+        self._allowed = rules.allowed
         self._phrases = [word for word in rules.bad_words if len(word) > 1]
         self._num_recent = max(map(len, self._phrases), default=1) - 1
         self._recent: list[int] = []  # output that could begin a phrase

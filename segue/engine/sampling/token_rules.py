@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from segue.engine.sampling.breakers import find_breakers
+from segue.engine.sampling.candidates import Index
 from segue.engine.sampling.dry import Breakers
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField
@@ -27,6 +30,7 @@ class TokenRules:
     text_bias: dict[int, float] = field(default_factory=dict)  # besides the one by token id
     bad_words: tuple[tuple[int, ...], ...] = ()
     breakers: Breakers = field(default_factory=dict)
+    allowed: Index | None = None  # nothing else is ever drawn; one array for all candidates
     text: Callable[[int], bytes] = _no_text  # what a token adds to the text
 
     def cause(self, token: int) -> Cause | None:
@@ -41,6 +45,12 @@ class TokenRules:
 
 def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules:
     """`vocab_size` is the width of a row of logits, which may exceed the vocabulary's own size."""
+    for name in ("stop_token_ids", "allowed_token_ids"):
+        num_ids = len(getattr(sampling, name) or ())
+        if num_ids > vocab_size:
+            raise InvalidField(
+                f"{name} has {num_ids} entries, but the model has {vocab_size} tokens", name
+            )
     _check_ids("logit_bias", sampling.logit_bias, vocab_size)
     _check_ids("stop_token_ids", sampling.stop_token_ids, vocab_size)
     _check_ids("allowed_token_ids", sampling.allowed_token_ids or (), vocab_size)
@@ -54,8 +64,14 @@ def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules
         text_bias=_text_bias(sampling, vocab),
         bad_words=_bad_words(sampling.bad_words, vocab),
         breakers=_breakers(sampling, vocab),
+        allowed=allowed_tokens(sampling),
         text=lambda token: b"" if vocab.is_control(token) else vocab.piece(token),
     )
+
+
+def allowed_tokens(sampling: Sampling) -> Index | None:
+    allowed = sampling.allowed_token_ids
+    return None if allowed is None else np.unique(np.array(allowed, np.intp))
 
 
 def _check_ids(name: str, tokens: Iterable[int], vocab_size: int) -> None:

@@ -10,6 +10,7 @@ from segue.engine.seam import Capabilities, FimTokens
 from segue.errors import Incompatible
 from segue.fingerprint import unpromised
 from segue.runners.llama import c_api
+from segue.runners.llama.special_blocks import SpecialBlocks
 from segue.types import ModelInfo
 
 # role → (llama.cpp's own finder, spellings that it does not know)
@@ -49,6 +50,9 @@ class LlamaVocab:
         )
         self._fim = self._find_fim()
         self._end_tokens = self._find_end_tokens()
+        texts = (self._pieces[token].decode(errors="replace") for token in self._controls)
+        ends_texts = len(self._tokenize("", True, False)) > int(self._adds_bos)
+        self._blocks = SpecialBlocks(() if ends_texts else texts)
 
     @property
     def size(self) -> int:
@@ -75,6 +79,14 @@ class LlamaVocab:
         return self._fim
 
     def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        if not parse_special:
+            return self._tokenize(text, add_special, False)
+        tokens: list[int] = []
+        for index, block in enumerate(self._blocks.split(text)):
+            tokens += self._tokenize(block, add_special and index == 0, True)
+        return tokens
+
+    def _tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         # A lone surrogate has no UTF-8; everything else passes through as it is.
         data = text.encode(errors="replace")
         tokens = np.empty(len(data) + 8, np.int32)

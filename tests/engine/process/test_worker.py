@@ -2,6 +2,7 @@ import asyncio
 import threading
 import time
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,10 @@ from segue.engine.process.messages import Cancel, Report, Submit
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.process.worker import Arrivals, Outbox, Pulses, Worker
+from segue.engine.request.job import Job
+from segue.engine.request.prepare import prepare
 from segue.runners.fake import FakeLoader
-from segue.types import CompletionRequest, Constraint
+from segue.types import CompletionRequest, Constraint, Truncation
 from tests.engine.harness import Bench, RequestEvents, ask
 from tests.hostile_constraints import HARMLESS, REFUSED
 
@@ -32,8 +35,8 @@ class Inside:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.arrived: Arrivals = SimpleQueue()
         self.heard = Heard()
-        pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
-        self.worker = Worker(FakeLoader()(), self.heard, 64, self.arrived, pulses)
+        self.pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
+        self.worker = Worker(FakeLoader()(), self.heard, 64, self.arrived, self.pulses)
         self.gate = threading.Event()
         self.started: SimpleQueue[Constraint] = SimpleQueue()
         compile_now = Compiler.compile
@@ -44,12 +47,15 @@ class Inside:
             return compile_now(compiler, constraint)
 
         monkeypatch.setattr(Compiler, "compile", compile_later)
-        for serve in (self.worker.serve_inbox, self.worker.serve_compiler):
+        for serve in self.worker.threads:
             threading.Thread(target=serve, daemon=True).start()
 
     def submit(self, request: CompletionRequest) -> str:
         self.arrived.put(Submit(request))
         return request.request_id
+
+    def next_order_of(self, request_id: str) -> bool:
+        return self.next_order() == request_id
 
     def next_order(self) -> str:
         """The id of the next request or cancellation that reaches the step thread."""
@@ -88,6 +94,28 @@ def test_a_known_constraint_is_not_compiled_again(monkeypatch: pytest.MonkeyPatc
         request_id = inside.submit(ask("x", constraint=WORD))
         assert inside.next_order() == request_id
     assert inside.started.qsize() == 1
+
+
+def test_a_large_prompt_delays_nobody_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is prepared on a thread of its own, which does not count as a hang of the worker."""
+    gate, begun = threading.Event(), threading.Event()
+
+    def slowly(request: CompletionRequest, *arguments: Any) -> Job:
+        if len(request.prompts[0].parts[0]) > 1000:
+            begun.set()
+            assert gate.wait(30)
+        return prepare(request, *arguments)
+
+    monkeypatch.setattr("segue.engine.process.worker.prepare", slowly)
+    inside = Inside(monkeypatch)
+    large = inside.submit(ask("x" * 100_000, truncation=Truncation()))
+    assert begun.wait(30)
+    assert inside.next_order_of(inside.submit(ask("y")))
+    assert inside.pulses.inbox.age_s < 30
+    inside.arrived.put(Cancel(large))
+    assert inside.next_order_of(large), "the cancel"
+    gate.set()
+    assert inside.next_order_of(inside.submit(ask("z"))), "nothing came of the large one"
 
 
 async def _fold(supervisor: Supervisor, request: CompletionRequest) -> RequestEvents:

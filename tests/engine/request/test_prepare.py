@@ -70,3 +70,40 @@ def test_truncation(how: Truncation, max_tokens: int | None, kept: str) -> None:
     assert bytes(cut).decode() == kept
     if how.max_tokens != 3:
         assert bytes(whole) == b"short"
+
+
+class Unread(FakeVocab):
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        raise AssertionError("a prompt that cannot fit must not be tokenized")
+
+
+@pytest.mark.parametrize("text", ["<|endoftext|>a" * 100_000, "é" * 100_000])
+def test_a_prompt_whose_bytes_cannot_fit_is_refused_before_it_is_tokenized(text: str) -> None:
+    with pytest.raises(PromptTooLong) as raised:
+        prepare(ask(text), Unread(), default_capabilities())
+    assert raised.value.details["n_prompt_tokens"] > raised.value.details["n_ctx"]
+
+
+def test_what_is_to_be_truncated_has_a_bound_too() -> None:
+    with pytest.raises(PromptTooLong):
+        prepare(ask("x" * 1_000_000, truncation=Truncation()), Unread(), default_capabilities())
+
+
+def test_a_prompt_of_the_longest_tokens_fits() -> None:
+    text = "<|fim_prefix|>" * 4095
+    assert prepare(ask(text), FakeVocab(), default_capabilities()).sequences[0].num_prompt == 4095
+
+
+def test_a_list_of_allowed_tokens_is_bounded_and_shared_by_candidates() -> None:
+    with pytest.raises(InvalidField, match="allowed_token_ids has 265 entries"):
+        prepare(
+            ask("x", sampling=Sampling(allowed_token_ids=(1,) * 265)),
+            FakeVocab(),
+            default_capabilities(),
+        )
+    job = prepare(
+        ask("x", n=8, sampling=Sampling(allowed_token_ids=(3, 1, 3))),
+        FakeVocab(),
+        default_capabilities(),
+    )
+    assert len({id(sequence.sampler._rules.allowed) for sequence in job.sequences}) == 1

@@ -265,8 +265,8 @@ def test_a_bias_comes_before_penalties() -> None:
 
 
 def test_only_allowed_tokens() -> None:
-    assert drawable(Sampling(allowed_token_ids=(3, 1, 3)), TokenRules()) == {1, 3}
-    assert drawable(Sampling(allowed_token_ids=(1,), top_p=0.5), TokenRules()) == {1}
+    assert drawable(Sampling(), TokenRules(allowed=np.array([1, 3]))) == {1, 3}
+    assert drawable(Sampling(top_p=0.5), TokenRules(allowed=np.array([1]))) == {1}
 
 
 def test_bad_words() -> None:

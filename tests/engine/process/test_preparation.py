@@ -1,0 +1,57 @@
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from segue.bounds import SMALL_PREPARATION
+from segue.engine.process.preparation import Lanes
+
+LARGE = SMALL_PREPARATION + 1
+
+
+class Rig:
+    """Lanes with their threads; each piece of work tells that it began and waits for its gate."""
+
+    def __init__(self) -> None:
+        self.lanes = Lanes()
+        self.begun: SimpleQueue[str] = SimpleQueue()
+        for serve in (self.lanes.serve_small, self.lanes.serve_large, self.lanes.serve_large):
+            threading.Thread(target=serve, daemon=True).start()
+
+    def put(self, tenant: str, size: int, name: str) -> Callable[[], None]:
+        gate = threading.Event()
+
+        def work() -> None:
+            self.begun.put(name)
+            assert gate.wait(30)
+
+        self.lanes.put(tenant, size, work)
+        return gate.set
+
+    def next(self) -> str:
+        return self.begun.get(timeout=30)
+
+
+def test_a_large_preparation_holds_up_neither_small_ones_nor_other_keys() -> None:
+    rig = Rig()
+    end_first = rig.put("a", LARGE, "a1")
+    assert rig.next() == "a1"
+    rig.put("a", LARGE, "a2")()
+    rig.put("a", 10, "small")()
+    assert rig.next() == "small"
+    rig.put("b", LARGE, "b1")()
+    assert rig.next() == "b1", "a has its one place: another key is next"
+    assert rig.begun.empty()
+    end_first()
+    assert rig.next() == "a2"
+
+
+def test_large_ones_take_turns_by_key() -> None:
+    rig = Rig()
+    ends = [rig.put(key, LARGE, key) for key in ("a", "b")]
+    assert {rig.next(), rig.next()} == {"a", "b"}
+    for name in ("a2", "a3"):
+        rig.put("a", LARGE, name)()
+    rig.put("c", LARGE, "c1")()
+    assert rig.begun.empty() or rig.next() == "c1"
+    for end in ends:
+        end()
