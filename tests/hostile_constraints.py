@@ -32,7 +32,7 @@ REFUSED: list[Constraint] = [
         '{"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}, "$ref": "#/$defs/A"}',
         '{"type": "object", "properties": {"x": {"$ref": "#"}}, "required": ["x"]}',
         '{"type": "array", "items": {"$ref": "#"}, "minItems": 1}',
-        *('{"typ": "string"}', '{"type": "string", "maxLen": 3}', '{"not": {"type": "string"}}'),
+        *('{"typ": "string"}', '{"type": "string", "maxLen": 3}', '{"not": {"typ": "string"}}'),
         *('{"type": "array", "uniqueItems": true}', '{"type": "string", "format": "bogus"}'),
         *(_nested(60), _nested(1000), _nested(50_000), "[" * 100_000),
         json.dumps(

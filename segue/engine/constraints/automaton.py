@@ -120,6 +120,7 @@ class Automaton:
                 return self._build(self._rules[name], owner)
             case Lexeme(inner):
                 return self._build(inner, owner)
+        raise TypeError(f"not a node: {node}")
 
     def _chars(self, ranges: Ranges, owner: Lexeme) -> _Part:
         position = len(self.ranges)

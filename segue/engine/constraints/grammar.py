@@ -55,7 +55,14 @@ class Lexeme:
     node: "Node"
 
 
-Node = Chars | Literal | Seq | Either | Repeat | Ref | Lexeme
+@dataclass(frozen=True)
+class Terminal:
+    """A lexeme in Lark's own words."""
+
+    text: str
+
+
+Node = Chars | Literal | Seq | Either | Repeat | Ref | Lexeme | Terminal
 Rules = dict[str, Node]
 
 

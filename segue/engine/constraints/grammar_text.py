@@ -5,9 +5,12 @@ from typing import Any
 
 import msgspec
 
-from segue.engine.constraints import gbnf, lark_check, schema
+from segue.engine.constraints import gbnf, lark_check
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.lark_text import quoted, to_lark
+from segue.engine.constraints.schemas.options import read_options, slashed
+from segue.engine.constraints.schemas.schema_text import schema_text
+from segue.engine.constraints.schemas.values import Json, read_json
 from segue.types import Constraint, ConstraintKind
 
 MAX_CHOICES = 10_000
@@ -22,8 +25,6 @@ MAX_CHARS: dict[ConstraintKind, int] = {
     "llguidance": 262_144,
     "structural_tag": 262_144,
 }
-# One space, or a line break with some indentation: enough to be pretty, too little to go on for ever.
-WHITESPACE = r"[ ]|\n[ \t]{0,40}"
 
 
 def grammar_text(constraint: Constraint) -> str:
@@ -49,39 +50,21 @@ def _text(constraint: Constraint) -> str:
 
 
 def _json_schema(constraint: Constraint) -> str:
-    return _schema_text(schema.read(_text(constraint), constraint.lenient), constraint)
+    return _grammars({"lark_grammar": _schema(read_json(_text(constraint)), constraint)})
 
 
 def _json_object(constraint: Constraint) -> str:
-    return _schema_text({"type": "object"}, constraint)
+    return _grammars({"lark_grammar": _schema({"type": "object"}, constraint)})
 
 
-def _schema_text(read: dict[str, Any], constraint: Constraint) -> str:
-    options: dict[str, Any] = {"whitespace_pattern": WHITESPACE}
-    if constraint.whitespace is not None:
-        options = {"whitespace_pattern": constraint.whitespace}
-        if not constraint.whitespace:
-            options = {"whitespace_flexible": False}
-    options |= read.get("x-guidance", {})
-    if constraint.lenient:
-        options["lenient"] = True
-    return _grammars({"json_schema": read | {"x-guidance": options}})
+def _schema(schema: Json, constraint: Constraint) -> str:
+    if not isinstance(schema, bool | dict):
+        raise GrammarError("the schema must be a JSON object")
+    return schema_text(schema, read_options(schema, constraint.whitespace, constraint.lenient))
 
 
 def _regex(constraint: Constraint) -> str:
-    # Within /.../ only these two must not stand as they are.
-    source = _text(constraint)
-    escaped: list[str] = []
-    is_escaped = False
-    for c in source:
-        if c == "\n":
-            escaped.append("n" if is_escaped else "\\n")
-        else:
-            escaped.append("\\/" if c == "/" and not is_escaped else c)
-        is_escaped = c == "\\" and not is_escaped
-    if is_escaped:
-        raise GrammarError("the regular expression ends in a lone backslash")
-    return _grammars({"lark_grammar": f"start: /{''.join(escaped)}/"})
+    return _grammars({"lark_grammar": f"start: /{slashed(_text(constraint))}/"})
 
 
 def _choice(constraint: Constraint) -> str:
@@ -101,9 +84,17 @@ def _gbnf(constraint: Constraint) -> str:
 
 
 def _lark(constraint: Constraint) -> str:
-    text = _text(constraint)
-    lark_check.check(text, constraint.lenient)
-    return _grammars({"lark_grammar": text})
+    return _grammars({"lark_grammar": _checked_lark(_text(constraint), constraint)})
+
+
+def _checked_lark(text: str, constraint: Constraint) -> str:
+    """The grammar, with the schemas in it compiled here."""
+    lark_check.check(text)
+    return lark_check.replaced(text, lambda schema: _nested(schema, constraint))
+
+
+def _nested(schema: Json, constraint: Constraint) -> str:
+    return f"%lark {{\n{_schema(schema, constraint)}}}"
 
 
 def _grammar(constraint: Constraint) -> str:
@@ -111,23 +102,21 @@ def _grammar(constraint: Constraint) -> str:
 
 
 def _llguidance(constraint: Constraint) -> str:
-    text = _text(constraint)
-    schema.check_nesting(text)
-    try:
-        whole = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise GrammarError(f"it is not JSON: {error}") from None
+    whole = read_json(_text(constraint), "it")
     grammars = whole.get("grammars") if isinstance(whole, dict) else None
     if not isinstance(grammars, list) or not grammars:
         raise GrammarError('it must be {"grammars": [...]} with at least one grammar')
+    found: list[dict[str, Any]] = []
     for grammar in grammars:
         if not isinstance(grammar, dict):
             raise GrammarError("each of its grammars must be a JSON object")
-        if isinstance(lark := grammar.get("lark_grammar"), str):
-            lark_check.check(lark, constraint.lenient)
-        if (inline := grammar.get("json_schema")) is not None:
-            schema.check(inline, constraint.lenient)
-    return text
+        own = dict(grammar)
+        if isinstance(lark := own.get("lark_grammar"), str):
+            own["lark_grammar"] = _checked_lark(lark, constraint)
+        if (inline := own.pop("json_schema", None)) is not None:
+            own["lark_grammar"] = _schema(inline, constraint)
+        found.append(own)
+    return _grammars(*found)
 
 
 class _Tag(msgspec.Struct):
@@ -144,10 +133,10 @@ class _Tags(msgspec.Struct):
 def _structural_tag(constraint: Constraint) -> str:
     """Any text; where a trigger appears, one of the tags that begin with it must go on, and hold its schema."""
     text = _text(constraint)
-    schema.check_nesting(text)
+    whole = read_json(text, "it")
     try:
-        tags = msgspec.json.decode(text, type=_Tags)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        tags = msgspec.convert(whole, _Tags)
+    except msgspec.ValidationError as error:
         raise GrammarError(
             f"it must be an object with structures (each begin, schema, end) and triggers: {error}"
         ) from None
@@ -156,19 +145,19 @@ def _structural_tag(constraint: Constraint) -> str:
         trigger = next((t for t in tags.triggers if t and tag.begin.startswith(t)), None)
         if trigger is None:
             raise GrammarError(f"no trigger begins {tag.begin!r}")
-        schema.check(tag.schema, constraint.lenient)
-        body = msgspec.json.encode(tag.schema).decode()
+        body = _nested(tag.schema, constraint)
         rest = tag.begin[len(trigger) :]
         lines.append(f"trigger{number}[lazy]: TEXT {quoted(trigger)}")
-        lines.append(f"tag{number}: trigger{number} {quoted(rest)} %json {body} {quoted(tag.end)}")
+        lines.append(f"tag{number}: trigger{number} {quoted(rest)} {body} {quoted(tag.end)}")
     if not tags.structures:
         raise GrammarError("it has no structures")
     options = " | ".join(f"tag{number}" for number in range(len(tags.structures)))
-    return _grammars({"lark_grammar": "\n".join([f"start: ({options})* TEXT", *lines])})
+    main = "\n".join([f"start: ({options})* TEXT", *lines])
+    return _grammars({"lark_grammar": main})
 
 
-def _grammars(grammar: dict[str, Any]) -> str:
-    return msgspec.json.encode({"grammars": [grammar]}).decode()
+def _grammars(*grammars: dict[str, Any]) -> str:
+    return msgspec.json.encode({"grammars": grammars}).decode()
 
 
 _WRITERS: dict[ConstraintKind, Callable[[Constraint], str]] = {

@@ -1,13 +1,11 @@
 """Lark text, looked at before llguidance reads it: what that reader might not survive, or would not enforce."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import accumulate
 
-import msgspec
-
-from segue.engine.constraints import schema
 from segue.engine.constraints.grammar import GrammarError, settled
+from segue.engine.constraints.schemas.values import Json, read_json
 
 MAX_RULES = 1000  # each may use the next, and the reader calls itself for each
 MAX_DEPTH = 500  # of a terminal, through those that it uses; what it costs grows with the square
@@ -23,15 +21,13 @@ _INLINE = re.compile(r"%json\s*+(?={)")
 _JSON_PART = re.compile(r'"(?:\\.|[^"\\])*+"?+|[{}]', re.DOTALL)
 
 
-def check(text: str, lenient: bool) -> None:
+def check(text: str) -> None:
     """Raises GrammarError."""
     outside = _QUIET.sub(_blank, text)
     rules = list(_RULE.finditer(outside))
     if len(rules) > MAX_RULES:
         raise GrammarError(f"the grammar has more than {MAX_RULES} rules")
     _check_depth(outside, rules)
-    for inline in _inline_schemas(text):
-        schema.check(inline, lenient)
     if _NEGATION.search(outside):
         raise GrammarError("the operator ~ (not) is not accepted: its cost has no limit")
 
@@ -61,16 +57,15 @@ def _check_depth(outside: str, rules: list[re.Match[str]]) -> None:
             raise GrammarError(f"{name} is nested more than {MAX_DEPTH} deep")
 
 
-def _inline_schemas(text: str) -> Iterator[schema.Json]:
+def replaced(text: str, compile: Callable[[Json], str]) -> str:
+    """With something else for each schema in it. Raises GrammarError."""
+    pieces: list[str] = []
     end = 0
     while (found := _INLINE.search(text, end)) is not None:
+        pieces.append(text[end : found.start()])
         start, end = found.end(), _end_of_object(text, found.end())
-        source = text[start:end]
-        schema.check_nesting(source)
-        try:
-            yield msgspec.json.decode(source)
-        except msgspec.DecodeError as error:
-            raise GrammarError(f"the schema after %json is not JSON: {error}") from None
+        pieces.append(compile(read_json(text[start:end], "the schema after %json")))
+    return "".join([*pieces, text[end:]])
 
 
 def _end_of_object(text: str, start: int) -> int:

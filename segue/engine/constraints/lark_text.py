@@ -3,6 +3,7 @@
 from segue.engine.constraints.grammar import (
     Chars,
     Either,
+    GrammarError,
     Lexeme,
     Literal,
     Node,
@@ -11,19 +12,28 @@ from segue.engine.constraints.grammar import (
     Repeat,
     Rules,
     Seq,
+    Terminal,
 )
 from segue.engine.constraints.lexemes import cut
-from segue.engine.constraints.regular import check_ends, straightened
+from segue.engine.constraints.regular import pruned, straightened
 
 _MAX_NESTING = 8  # what is deeper gets a name: llguidance reads about thirty levels
+_SHORT = 4  # brackets and commas need no name
 _TIMES: dict[tuple[int, int | None], str] = {(0, None): "*", (1, None): "+", (0, 1): "?"}
 
 
 def to_lark(rules: Rules) -> str:
     """Raises GrammarError if no text matches."""
-    check_ends(rules)
-    straight = straightened(rules)
+    alive = pruned(rules)
+    if alive is None:
+        raise GrammarError("no text matches the grammar: root always leads back to itself")
+    straight = straightened(alive)
     return _Writer(straight, cut(straight)).text()
+
+
+def write(rules: Rules) -> str:
+    """Rules that are cut into lexemes already."""
+    return _Writer(rules, rules).text()
 
 
 def quoted(text: str) -> str:
@@ -42,6 +52,8 @@ class _Writer:
         self._rules = rules
         self._names = {name: f"r{i}" for i, name in enumerate(parsed)} | {"root": "start"}
         self._terminals: dict[Node, str] = {}  # lexemes and regular rules, by their node
+        self._own: dict[str, str] = {}
+        self._written: list[str] = []
         # Names with what they stand for, still to be written: a loop, since chains of rules are long.
         self._todo: list[tuple[str, Node, bool]] = [
             (self._names[name], body, False) for name, body in parsed.items()
@@ -52,7 +64,7 @@ class _Writer:
         while len(lines) < len(self._todo):
             name, node, in_lexeme = self._todo[len(lines)]
             lines.append(f"{name}: {self._write(node, in_lexeme, 0)}\n")
-        return "".join(lines)
+        return "".join(lines + self._written)
 
     def _write(self, node: Node, in_lexeme: bool, depth: int) -> str:
         match node:
@@ -64,6 +76,8 @@ class _Writer:
                 return quoted(text)
             case Chars(ranges):
                 return _char_class(ranges)
+            case Terminal(text):
+                return self._own_words(text)
         if depth == _MAX_NESTING:
             return self._named(node, in_lexeme)
         match node:
@@ -80,7 +94,7 @@ class _Writer:
 
     def _grouped(self, node: Node, in_lexeme: bool, depth: int) -> str:
         written = self._write(node, in_lexeme, depth + 1)
-        is_atom = isinstance(node, Chars | Literal | Ref | Lexeme) or " " not in written
+        is_atom = isinstance(node, Chars | Literal | Ref | Lexeme | Terminal) or " " not in written
         return written if is_atom and not isinstance(node, Repeat | Seq) else f"({written})"
 
     def _terminal(self, node: Node) -> str:
@@ -89,6 +103,15 @@ class _Writer:
             body = self._rules[node.name] if isinstance(node, Ref) else node
             self._todo.append((name, body, True))
         return self._terminals[node]
+
+    def _own_words(self, text: str) -> str:
+        if len(text) < _SHORT and text[0] == text[-1] == '"':
+            return text
+        if text not in self._own:
+            kind = "j" if text.startswith("%json") else "W"  # a schema is no lexeme
+            self._own[text] = f"{kind}{len(self._own)}"
+            self._written.append(f"{self._own[text]}: {text}\n")
+        return self._own[text]
 
     def _named(self, node: Node, in_lexeme: bool) -> str:
         if in_lexeme:

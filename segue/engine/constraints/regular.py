@@ -88,11 +88,13 @@ def _depth(node: Node, depths: dict[str, int]) -> int:
     return max(inner, default=0) + (len(inner) > 1 or isinstance(node, Repeat))
 
 
-def check_ends(rules: Rules) -> None:
-    """Raise unless some finite text matches root."""
+def pruned(rules: Rules) -> Rules | None:
+    """Without alternatives that no finite text matches; None if none matches root."""
     used = {name: frozenset(refs(body)) for name, body in rules.items()}
-    if "root" not in settled(used, lambda name, ending: _can_end(rules[name], ending)):
-        raise GrammarError("no text matches the grammar: root always leads back to itself")
+    ending = frozenset(settled(used, lambda name, found: _can_end(rules[name], found)))
+    if "root" not in ending:
+        return None
+    return {name: _without_dead(rules[name], ending) for name in rules if name in ending}
 
 
 def _can_end(node: Node, ending: Set[str]) -> bool:
@@ -104,3 +106,19 @@ def _can_end(node: Node, ending: Set[str]) -> bool:
         case Repeat(item, least):
             return least == 0 or _can_end(item, ending)
     return all(_can_end(child, ending) for child in children(node))
+
+
+def _without_dead(node: Node, ending: Set[str]) -> Node:
+    """Of a node that can end: what can never be finished is left out."""
+    match node:
+        case Seq(items):
+            return Seq(tuple(_without_dead(item, ending) for item in items))
+        case Either(options):
+            return either(
+                *(_without_dead(option, ending) for option in options if _can_end(option, ending))
+            )
+        case Repeat(item, least, most):
+            if not _can_end(item, ending):
+                return EMPTY
+            return Repeat(_without_dead(item, ending), least, most)
+    return node

@@ -1,0 +1,1 @@
+"""Strings and numbers of JSON as regular expressions."""

@@ -1,0 +1,1 @@
+"""JSON schemas compiled to Lark text: what the schema allows, and nothing that it forbids."""

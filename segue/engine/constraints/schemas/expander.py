@@ -1,0 +1,187 @@
+"""Schemas as branches of facts, and their opposites: every keyword either says exactly what it means, or is refused."""
+
+from collections.abc import Iterable
+from functools import reduce
+
+from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.schemas.assertions import ASSERTIONS, Unenforceable, fail
+from segue.engine.constraints.schemas.combining import COMBINING, reference
+from segue.engine.constraints.schemas.containing import CONTAINING, unevaluated, without_containers
+from segue.engine.constraints.schemas.documents import Documents, Part
+from segue.engine.constraints.schemas.facts import ANYTHING, Branches, Goal
+from segue.engine.constraints.schemas.judge import is_void
+from segue.engine.constraints.schemas.values import Json
+
+MAX_BRANCHES = 2000
+MAX_WORK = 200_000
+MAX_DEPTH = 100  # of schemas that stand for others
+ANNOTATIONS = frozenset(
+    {
+        "$schema",
+        "$id",
+        "id",
+        "$anchor",
+        "$dynamicAnchor",
+        "$comment",
+        "$defs",
+        "definitions",
+        "title",
+    }
+    | {"description", "default", "examples", "example", "readOnly", "writeOnly", "deprecated"}
+    | {"contentMediaType", "contentEncoding", "contentSchema"}
+)
+
+
+_DEPTH = 3  # of a value, to which options of oneOf are compared
+
+
+class _Undecided(Exception):
+    """A question about a schema that is still being read."""
+
+
+class Expander:
+    def __init__(self, documents: Documents, is_lenient: bool, one_of_is_any_of: bool) -> None:
+        self.documents = documents
+        self.is_lenient = is_lenient
+        self.one_of_is_any_of = one_of_is_any_of or is_lenient
+        self._refusals: list[str] = []  # schemas that allow nothing
+        self._known: dict[tuple[Goal, bool], Branches] = {}
+        self._entered: list[Goal] = []  # schemas that are being read, each within the one before
+        self._around: list[Goal] = []  # those around a question that came up while they were read
+        self._work = 0
+        self._num_loops = 0  # how often a schema that is being read was met again
+
+    def reason(self) -> str:
+        """Why nothing fits, if that is the end of it."""
+        if self._num_loops:
+            return "no finite value fits the schema: it always requires itself again"
+        return "; ".join(["no value fits the schema", *dict.fromkeys(self._refusals[:3])])
+
+    def goal(self, part: Part, *steps: str | int, is_wanted: bool = True) -> Goal:
+        return Goal(self.documents.same(part.child(*steps)), is_wanted)
+
+    def branches(self, goal: Goal, is_tracked: bool = False) -> Branches:
+        """`is_tracked`: a schema around it wants to know what has been looked at. Raises GrammarError."""
+        key = goal, is_tracked
+        if key in self._known:
+            return self._known[key]
+        if goal in self._entered:
+            if not all(entered.is_wanted for entered in self._entered):
+                raise fail(goal.part, "a schema refers to itself within its opposite")
+            self._num_loops += 1
+            return []  # what fits only if it fits already does not fit
+        if goal in self._around:
+            self._num_loops += 1
+            raise _Undecided
+        if len(self._entered) + len(self._around) > MAX_DEPTH:
+            raise fail(goal.part, f"schemas stand for others more than {MAX_DEPTH} deep")
+        self._entered.append(goal)
+        before = self._num_loops
+        try:
+            found = self._read(goal, is_tracked)
+        finally:
+            self._entered.pop()
+        if (not self._entered and not self._around) or self._num_loops == before:
+            self._known[key] = found
+        return found
+
+    def _read(self, goal: Goal, is_tracked: bool) -> Branches:
+        schema = goal.part.value
+        if isinstance(schema, bool):
+            if schema != goal.is_wanted:
+                self._refusals.append(f"at {goal.part.path}: {str(schema).lower()}")
+            return ANYTHING if schema == goal.is_wanted else []
+        if not isinstance(schema, dict):
+            raise fail(goal.part, "a schema must be an object or a boolean")
+        if "$ref" in schema and goal.part.is_old:
+            return reference(self, goal.part, schema["$ref"], goal.is_wanted, is_tracked)
+        self._check_names(goal.part)
+        rest = [k for k in ("unevaluatedItems", "unevaluatedProperties") if k in schema]
+        is_tracked = is_tracked or bool(rest)
+        found: Branches = ANYTHING if goal.is_wanted else []
+        for keyword, value in schema.items():
+            if keyword in ANNOTATIONS or keyword.startswith("x-") or keyword in rest:
+                continue
+            said = self._say(goal.part, keyword, value, goal.is_wanted, is_tracked)
+            found = self.meet(found, said) if goal.is_wanted else self.limited(found + said)
+        for keyword in rest:
+            found = unevaluated(self, goal, keyword, found)
+        return found
+
+    def _check_names(self, part: Part) -> None:
+        dialect = part.value.get("$schema", "json-schema.org")
+        if not isinstance(dialect, str) or (
+            "json-schema.org" not in dialect and not self.is_lenient
+        ):
+            raise Unenforceable(f"at {part.path}: $schema names a dialect that is not known")
+        for keyword in part.value:
+            is_known = (
+                keyword in ASSERTIONS
+                or keyword in APPLICATORS
+                or keyword in ANNOTATIONS
+                or keyword in COMPANIONS
+                or keyword.startswith("x-")
+            )
+            if not is_known and not self.is_lenient:
+                raise Unenforceable(
+                    f"at {part.path}: the keyword {keyword!r} cannot be enforced; leave it out, or "
+                    "ask for lenient schemas to have it ignored"
+                )
+
+    def _say(
+        self, part: Part, keyword: str, value: Json, is_wanted: bool, is_tracked: bool
+    ) -> Branches:
+        try:
+            if keyword in ASSERTIONS:
+                said = ASSERTIONS[keyword].say(part, value, is_wanted)
+                return (
+                    without_containers(self, part, said) if keyword in ("const", "enum") else said
+                )
+            if keyword in APPLICATORS:
+                return APPLICATORS[keyword](self, part, value, is_wanted, is_tracked)
+        except Unenforceable:
+            if not self.is_lenient:
+                raise
+            return ANYTHING
+        return ANYTHING if is_wanted else []  # a companion, or unknown and ignored
+
+    def are_apart(self, one: Branches, other: Branches) -> bool:
+        """Whether no value meets both, as far as that is plain to see."""
+        before, self._entered, self._around = self._entered, [], self._around + self._entered
+        try:
+            return all(is_void(a.meet(b), self, _DEPTH) for a in one for b in other)
+        except _Undecided:
+            return False
+        finally:
+            self._around = self._around[: len(self._around) - len(before)]
+            self._entered = before
+
+    def together(self, goals: Iterable[Goal], is_tracked: bool = False) -> Branches:
+        """The branches in which all goals are met."""
+        return reduce(self.meet, (self.branches(goal, is_tracked) for goal in goals), ANYTHING)
+
+    def meet(self, one: Branches, other: Branches) -> Branches:
+        if one is ANYTHING:
+            return other
+        self.spend(len(one) * len(other))
+        return self.limited([met for a in one for b in other if (met := a.meet(b)).types])
+
+    def limited(self, branches: Branches) -> Branches:
+        if len(branches) > MAX_BRANCHES:
+            raise Unenforceable(
+                f"the schema has more than {MAX_BRANCHES} combinations of alternatives"
+            )
+        return branches
+
+    def spend(self, steps: int) -> None:
+        """Of what may be spent on one schema, in steps of about ten microseconds."""
+        self._work += steps
+        if self._work > MAX_WORK:
+            raise GrammarError("the schema has too many combinations of alternatives")
+
+
+APPLICATORS = COMBINING | CONTAINING
+# They change what their neighbours say.
+COMPANIONS = frozenset(
+    {"then", "else", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties"}
+)

@@ -1,0 +1,135 @@
+"""Whether a value fits, and whether any can: what must be known of a schema before it is written out."""
+
+from fractions import Fraction
+
+from segue.engine.constraints.schemas import shapes
+from segue.engine.constraints.schemas.facts import (
+    Absent,
+    Branch,
+    Contains,
+    Count,
+    Every,
+    Except,
+    Fact,
+    Goals,
+    Item,
+    Names,
+    Only,
+    Property,
+    Reader,
+    Required,
+    Rest,
+    Size,
+    Some,
+    Unique,
+)
+from segue.engine.constraints.schemas.values import Json, key_of, type_of
+
+
+def meets(value: Json, goals: Goals, reader: Reader) -> bool:
+    return all(
+        any(fits(value, branch, reader) for branch in reader.branches(goal)) for goal in goals
+    )
+
+
+def fits(value: Json, branch: Branch, reader: Reader) -> bool:
+    kind = type_of(value)
+    if kind not in branch.types:
+        return False
+    facts = tuple(f for f in branch.facts if f.of in ("", kind))
+    key = key_of(value)
+    for fact in facts:
+        if isinstance(fact, Only | Except) and (key in fact.keys) != isinstance(fact, Only):
+            return False
+    match kind:
+        case "number":
+            return shapes.numbers_of(facts).holds(Fraction(value))
+        case "string":
+            return shapes.strings_of(facts).holds_text(value)
+        case "array":
+            return all(_holds_of_array(value, fact, reader) for fact in facts)
+        case "object":
+            return all(_holds_of_object(value, fact, reader) for fact in facts)
+    return True
+
+
+def _holds_of_array(value: list[Json], fact: Fact, reader: Reader) -> bool:
+    match fact:
+        case Item(index, goal):
+            return index >= len(value) or meets(value[index], (goal,), reader)
+        case Rest(start, goal):
+            return all(meets(item, (goal,), reader) for item in value[start:])
+        case Size(least, most):
+            return least <= len(value) and (most is None or len(value) <= most)
+        case Contains(goal, least, most, start):
+            num = sum(meets(item, (goal,), reader) for item in value[start:])
+            return least <= num and (most is None or num <= most)
+        case Unique():
+            return len({key_of(item) for item in value}) == len(value)
+    return True
+
+
+def _holds_of_object(value: dict[str, Json], fact: Fact, reader: Reader) -> bool:
+    match fact:
+        case Property(name, goal):
+            return name not in value or meets(value[name], (goal,), reader)
+        case Required(name):
+            return name in value
+        case Absent(name):
+            return name not in value
+        case Every(keys, goal):
+            items = [v for n, v in value.items() if shapes.is_among(n, keys)]
+            return all(meets(item, (goal,), reader) for item in items)
+        case Some(keys, goal):
+            items = [v for n, v in value.items() if shapes.is_among(n, keys)]
+            return any(meets(item, (goal,), reader) for item in items)
+        case Names(goal):
+            return all(meets(name, (goal,), reader) for name in value)
+        case Count(least, most):
+            return least <= len(value) and (most is None or len(value) <= most)
+    return True
+
+
+def only(branch: Branch, reader: Reader) -> list[Json] | None:
+    """The values that fit, where they are listed."""
+    lists = [f.values for f in branch.facts if isinstance(f, Only)]
+    if not lists:
+        return None
+    return [value for value in min(lists, key=len) if fits(value, branch, reader)]
+
+
+def is_void(branch: Branch, reader: Reader, depth: int) -> bool:
+    """Whether no value can meet it, as far as that is plain to see."""
+    values = only(branch, reader)
+    if values is not None:
+        return not values
+    return all(_is_void_type(branch, kind, reader, depth) for kind in branch.types)
+
+
+def _is_void_type(branch: Branch, kind: str, reader: Reader, depth: int) -> bool:
+    facts = tuple(f for f in branch.facts if f.of in ("", kind))
+    match kind:
+        case "number":
+            return shapes.numbers_of(facts).few() == []
+        case "string":
+            return shapes.strings_of(facts).is_void
+        case "array":
+            arrays = shapes.arrays_of(facts)
+            if arrays.most is not None and arrays.least > arrays.most:
+                return True
+            first = [arrays.at(i) for i in range(min(arrays.least, len(arrays.items) + 1))]
+            return any(are_void(goals, reader, depth - 1) for goals in first)
+        case "object":
+            required = {f.name for f in facts if isinstance(f, Required)}
+            absent = {f.name for f in facts if isinstance(f, Absent)}
+            if required & absent:
+                return True
+            needed = shapes.goals_by_name(sorted(required), facts).values()
+            return any(are_void(goals, reader, depth - 1) for goals in needed)
+    return False
+
+
+def are_void(goals: Goals, reader: Reader, depth: int) -> bool:
+    if depth <= 0:
+        return False
+    return all(is_void(branch, reader, depth) for branch in reader.together(goals))

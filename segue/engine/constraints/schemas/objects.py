@@ -1,0 +1,213 @@
+"""Objects as rules: listed properties in their order, then those whose names are free.
+
+Free names may come twice in a text, and then the last one counts. So no rule here takes two of them for two properties.
+"""
+
+from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
+from segue.engine.constraints.scalars.strings import literal, quoted
+from segue.engine.constraints.schemas import judge, shapes
+from segue.engine.constraints.schemas.arrays import Writer
+from segue.engine.constraints.schemas.assertions import Unenforceable
+from segue.engine.constraints.schemas.facts import (
+    Absent,
+    Count,
+    Fact,
+    Names,
+    Required,
+    Some,
+)
+from segue.engine.constraints.schemas.shapes import Free, Named
+
+MAX_OPTIONAL = 450  # properties that may be left out; each costs the parser a few items
+MAX_STATES = 5000
+_OPEN, _CLOSE = Terminal('"{"'), Terminal('"}"')
+
+
+class Fields:
+    def __init__(self, writer: Writer, facts: tuple[Fact, ...]) -> None:
+        self._writer = writer
+        self._facts = facts
+        self._escapes = writer.options.escapes
+        counts = [f for f in facts if isinstance(f, Count)]
+        self._least = max((f.least for f in counts), default=0)
+        tops = [f.most for f in counts if f.most is not None]
+        self._most = min(tops) if tops else None
+
+    def options(self) -> list[Node]:
+        keys, more_names = self._key_terminals()
+        names = shapes.listed_names(self._facts) | dict.fromkeys(more_names)
+        num_optional = len(names) - sum(isinstance(f, Required) for f in self._facts)
+        if num_optional > MAX_OPTIONAL:
+            raise Unenforceable(
+                f"{num_optional} properties of one object may be left out; at most {MAX_OPTIONAL} can"
+            )
+        self._writer.reader.spend(len(names) * len(self._facts) // 10)
+        named = self._named(names)
+        if named is None:
+            return []
+        free = shapes.free_of(self._facts, list(names), keys, self._escapes) if keys else []
+        some = [f for f in self._facts if isinstance(f, Some)]
+        if not some:
+            return self._written(named, free, None)
+        if len(some) > 1:
+            raise Unenforceable("two properties are wanted whose names are free")
+        return self._with_some(named, free, some[0])
+
+    def _key_terminals(self) -> tuple[list[str], list[str]]:
+        """What free names must match, and names that propertyNames lists."""
+        goals = tuple(f.goal for f in self._facts if isinstance(f, Names))
+        if not goals:
+            return [shapes.Strings().terminal(self._escapes)], []
+        keys: list[str] = []
+        listed: list[str] = []
+        for branch in self._writer.reader.together(goals):
+            if "string" not in branch.types:
+                continue
+            values = judge.only(branch, self._writer.reader)
+            if values is not None:
+                listed += [v for v in values if isinstance(v, str)]
+                continue
+            strings = shapes.strings_of(tuple(f for f in branch.facts if f.of in ("", "string")))
+            if not strings.is_void:
+                keys.append(f"({strings.terminal(self._escapes)})")
+        return keys, listed
+
+    def _named(self, names: dict[str, None]) -> dict[str, Named] | None:
+        """Those that may be there; None if one is missing that must."""
+        required = {f.name for f in self._facts if isinstance(f, Required)}
+        absent = {f.name for f in self._facts if isinstance(f, Absent)}
+        goals = tuple(f.goal for f in self._facts if isinstance(f, Names))
+        by_name = shapes.goals_by_name(names, self._facts)
+        found: dict[str, Named] = {}
+        for name in names:
+            is_allowed = name not in absent and judge.meets(name, goals, self._writer.reader)
+            if is_allowed:
+                found[name] = Named(by_name[name], name in required)
+            elif name in required:
+                return None
+        return found
+
+    def _with_some(self, named: dict[str, Named], free: list[Free], some: Some) -> list[Node]:
+        """At least one property that meets a goal: a listed one, or the last of the free ones."""
+        found: list[Node] = []
+        for name, own in named.items():
+            if shapes.is_among(name, some.keys):
+                having = Named((*own.goals, some.goal), True)
+                found += self._written({**named, name: having}, free, None)
+        last = [
+            Free(kind.key, kind.patterns, (*kind.goals, some.goal))
+            for kind in free
+            if shapes.is_kind(kind.patterns, some.keys)
+        ]
+        return found + (self._written(named, free, last) if last else [])
+
+    # --- rules ------------------------------------------------------------------------------------
+
+    def _written(
+        self, named: dict[str, Named], free: list[Free], last: list[Free] | None
+    ) -> list[Node]:
+        fields = [
+            (seq(self._key(name), self._writer.value(own.goals)), own.is_required)
+            for name, own in named.items()
+        ]
+        num_required = sum(is_required for _, is_required in fields)
+        rest, ending = self._kinds(free), None if last is None else self._kinds(last)
+        is_counted = self._least > num_required or self._most is not None
+        is_plain = not is_counted and ending is None
+        body = self._plain(fields, rest) if is_plain else self._counted(fields, rest, ending)
+        return [Seq((_OPEN, body, _CLOSE))]
+
+    def _key(self, name: str) -> Node:
+        text = literal(quoted(name, self._escapes))
+        return Seq((Terminal(f"/{text}/"), self._writer.options.colon))
+
+    def _kinds(self, free: list[Free]) -> Node | None:
+        options = [
+            seq(Terminal(kind.key), self._writer.options.colon, self._writer.value(kind.goals))
+            for kind in free
+        ]
+        return self._writer.rule(Either(tuple(options))) if options else None
+
+    def _plain(self, fields: list[tuple[Node, bool]], rest: Node | None) -> Node:
+        """In one row if there is a property that must be there, else by which one is the first."""
+        comma = self._writer.options.comma
+        more = Repeat(seq(comma, rest), 0, None) if rest is not None else EMPTY
+        first = next((i for i, (_, is_required) in enumerate(fields) if is_required), None)
+        if first is not None:
+            before = [Repeat(seq(field, comma), 0, 1) for field, _ in fields[:first]]
+            after = [
+                seq(comma, field) if is_required else Repeat(seq(comma, field), 0, 1)
+                for field, is_required in fields[first + 1 :]
+            ]
+            return seq(*before, fields[first][0], *after, more)
+        options: list[Node] = [EMPTY]
+        if rest is not None:
+            options.append(seq(rest, more))
+        tail: Node = more
+        for field, _ in reversed(fields):
+            options.append(seq(field, tail))
+            tail = self._writer.rule(seq(Repeat(seq(comma, field), 0, 1), tail))
+        return Either(tuple(options))
+
+    def _counted(
+        self, fields: list[tuple[Node, bool]], rest: Node | None, ending: Node | None
+    ) -> Node:
+        """By how many there are already."""
+        cap = self._least if self._most is None else self._most
+        if (len(fields) + 1) * (min(cap, len(fields)) + 1) > MAX_STATES:
+            raise Unenforceable("too many properties to count")
+        states: dict[tuple[int, int, bool], Node] = {}
+
+        def state(index: int, num: int, has_any: bool) -> Node:
+            key = index, min(num, cap) if self._most is None else num, has_any
+            if key not in states:
+                states[key] = self._writer.rule(make(*key))
+            return states[key]
+
+        def make(index: int, num: int, has_any: bool) -> Node:
+            if index == len(fields):
+                return self._end(num, has_any, rest, ending)
+            field, is_required = fields[index]
+            comma = (self._writer.options.comma,) if has_any else ()
+            options: list[Node] = []
+            if self._most is None or num < self._most:
+                options.append(seq(*comma, field, state(index + 1, num + 1, True)))
+            if not is_required:
+                options.append(state(index + 1, num, has_any))
+            return Either(tuple(options))
+
+        return state(0, 0, False)
+
+    def _end(self, num: int, has_any: bool, rest: Node | None, ending: Node | None) -> Node:
+        """Free names after the listed ones."""
+        missing = max(0, self._least - num)
+        room = None if self._most is None else self._most - num
+        if ending is not None:
+            missing, room = missing - 1, None if room is None else room - 1
+            if room is not None and room < 0:
+                return Either(())
+        if (
+            missing > (1 if ending is None else 0)
+            and rest is not None
+            and (room is None or room >= missing)
+        ):
+            if not self._writer.options.is_lenient:
+                raise Unenforceable(
+                    "minProperties cannot be enforced where names are free: the same name may come twice"
+                )
+            missing = 0
+        if missing > 0 and rest is None:
+            return Either(())
+        comma = self._writer.options.comma
+        tail = EMPTY if ending is None else ending
+        many = (
+            EMPTY if rest is None or room == 0 else Repeat(seq(comma, rest), max(0, missing), room)
+        )
+        if has_any:
+            return seq(many, *(() if ending is None else (comma, ending)))
+        options: list[Node] = [tail] if missing <= 0 else []
+        if rest is not None and room != 0:
+            less = None if room is None else room - 1
+            closing = () if ending is None else (comma, ending)
+            options.append(seq(rest, Repeat(seq(comma, rest), max(0, missing - 1), less), *closing))
+        return Either(tuple(options))

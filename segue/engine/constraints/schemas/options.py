@@ -1,0 +1,94 @@
+"""How a schema is to be written: spaces, separators, escapes, and what to do about what cannot be enforced."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from segue.engine.constraints.grammar import GrammarError, Node, Terminal
+from segue.engine.constraints.scalars.strings import ALL_ESCAPES
+from segue.engine.constraints.schemas.values import Json
+
+# One space, or a line break with some indentation: enough to be pretty, too little to go on for ever.
+WHITESPACE = r"[ ]|\n[ \t]{0,40}"
+FLEXIBLE = r"[\x20\x0A\x0D\x09]+"
+
+
+@dataclass(frozen=True)
+class Options:
+    whitespace: str | None = WHITESPACE  # a regular expression; None for none
+    item_separator: str = ","
+    key_separator: str = ":"
+    escapes: str = ALL_ESCAPES
+    is_lenient: bool = False
+    one_of_is_any_of: bool = False
+
+    @property
+    def comma(self) -> Node:
+        return _separator(self.item_separator)
+
+    @property
+    def colon(self) -> Node:
+        return _separator(self.key_separator)
+
+    def like_ours(self, schema: str) -> str:
+        """A schema for the compiler's own numbers, with the same spaces around them: then they mix with others."""
+        own: dict[str, Any] = {"whitespace_flexible": False}
+        if self.whitespace is not None:
+            own = {"whitespace_pattern": self.whitespace}
+        return msgspec.json.encode(msgspec.json.decode(schema) | {"x-guidance": own}).decode()
+
+
+def _separator(regex: str) -> Node:
+    return Terminal(f'"{regex}"' if regex in (",", ":") else f"/{slashed(regex)}/")
+
+
+def slashed(source: str) -> str:
+    """A regular expression between slashes: only these two must not stand there as they are."""
+    escaped: list[str] = []
+    is_escaped = False
+    for c in source:
+        if c == "\n":
+            escaped.append("n" if is_escaped else "\\n")
+        else:
+            escaped.append("\\/" if c == "/" and not is_escaped else c)
+        is_escaped = c == "\\" and not is_escaped
+    if is_escaped:
+        raise GrammarError("the regular expression ends in a lone backslash")
+    return "".join(escaped)
+
+
+class _Guidance(msgspec.Struct, forbid_unknown_fields=True):
+    """A schema's own options, at its top under `x-guidance`."""
+
+    whitespace_flexible: bool = True
+    whitespace_pattern: str | None = None
+    item_separator: str = ","
+    key_separator: str = ":"
+    coerce_one_of: bool = False
+    lenient: bool = False
+    json_allowed_escapes: str = ALL_ESCAPES
+
+
+def read_options(schema: Json, whitespace: str | None, is_lenient: bool) -> Options:
+    """`whitespace`: the caller's wish, empty for none; the schema's own goes before it."""
+    own = schema.get("x-guidance", {}) if isinstance(schema, dict) else {}
+    try:
+        guidance = msgspec.convert(own, _Guidance)
+    except msgspec.ValidationError as error:
+        raise GrammarError(f"x-guidance: {error}") from None
+    spaces: str | None = WHITESPACE if whitespace is None else whitespace or None
+    if guidance.whitespace_pattern is not None:
+        spaces = guidance.whitespace_pattern or None
+    elif "whitespace_flexible" in own:
+        spaces = FLEXIBLE if guidance.whitespace_flexible else None
+    if set(guidance.json_allowed_escapes) - set(ALL_ESCAPES):
+        raise GrammarError(f"x-guidance: json_allowed_escapes may hold {ALL_ESCAPES}")
+    return Options(
+        spaces,
+        guidance.item_separator,
+        guidance.key_separator,
+        guidance.json_allowed_escapes,
+        is_lenient or guidance.lenient,
+        guidance.coerce_one_of,
+    )

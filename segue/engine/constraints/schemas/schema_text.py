@@ -1,0 +1,24 @@
+"""A JSON schema as Lark text."""
+
+from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.lark_text import write
+from segue.engine.constraints.regular import pruned
+from segue.engine.constraints.schemas.documents import Documents
+from segue.engine.constraints.schemas.emitter import Emitter
+from segue.engine.constraints.schemas.expander import Expander
+from segue.engine.constraints.schemas.facts import Goal
+from segue.engine.constraints.schemas.options import Options, slashed
+from segue.engine.constraints.schemas.values import Json
+
+
+def schema_text(schema: Json, options: Options) -> str:
+    """Raises GrammarError for what cannot be enforced, and for schemas that nothing fits."""
+    documents = Documents(schema)
+    expander = Expander(documents, options.is_lenient, options.one_of_is_any_of)
+    rules = pruned(Emitter(expander, options).all(Goal(documents.same(documents.root))))
+    if rules is None:
+        raise GrammarError(expander.reason())
+    head = '%llguidance {"ignore_once": true}\n'
+    if options.whitespace is not None:
+        head += f"%ignore /{slashed(options.whitespace)}/\n"
+    return head + write(rules)
