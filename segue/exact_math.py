@@ -86,6 +86,17 @@ def _log_of_parts(part: _Number, power: _Number) -> _Number:
     return power * _LN2_HIGH + (2.0 * (ratio + ratio * sum_) + power * _LN2_LOW)
 
 
+_SMALLEST_NORMAL, _SMALLEST = 2.0**-1022, 5e-324
+
+
+def keeps_denormals() -> bool:
+    """Whether this thread computes with the numbers below the smallest normal one, as IEEE 754 says.
+
+    Some libraries tell the processor to take them for 0, in threads they load in and those started from there.
+    """
+    return _SMALLEST_NORMAL * 0.5 > 0.0 and _SMALLEST * 2.0**60 > 0.0
+
+
 # --- rows of logits -------------------------------------------------------------------------------
 
 # 2 × 2^f for f in [−½, ½]: what is left of its first term, 2, within 1e-7 of the result.

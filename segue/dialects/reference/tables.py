@@ -138,9 +138,10 @@ In every dialect:
 
 - A field that is unknown or has no effect is named in the header `x-segue-ignored`; it is no error, unless it is a
   constraint.
-- `x-segue-seed` is the seed that was used. The same request with that seed gives the same answer while the server's
-  version, the model's file and the settings of its runner are the same, and `/health` says that the runner is
-  `deterministic`. Where it is not, what else the server computes at the time can change an answer.
+- `x-segue-seed` is the seed that was used. The same request with that seed gives the same answer on every server that
+  shows the same `system_fingerprint`, which stands for versions, model file and runner
+  ([determinism.md](determinism.md)). One that begins with `fp_varies` promises nothing beyond what `/health` says of
+  `deterministic`: what else the server computes at the time can change an answer.
 - A field that a request leaves out has the default of the tables below, unless the server was started with another
   (`--default NAME=VALUE`, in any dialect's spelling).
 - `x-segue-infill` says how a gap was filled: `fim`, by the model's own tokens, or `ranked`.

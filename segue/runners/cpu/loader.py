@@ -68,10 +68,14 @@ class CpuLoader:
         )
         limits = runner.capabilities
         log.info(
-            "%s: %s, KV memory for %d tokens; the same request gives the same bytes",
+            "%s: %s, KV memory for %d tokens",
             self.name,
             target.flavour.name,
             limits.num_cells,
         )
-        shown = fingerprint.promised(fingerprint.sources("runners/cpu"), digest.wait())
+        shown = None
+        if limits.deterministic:
+            shown = fingerprint.promised(fingerprint.sources("runners/cpu"), digest.wait())
+        else:
+            log.warning("a library lets this process flush denormal numbers: answers may vary")
         return Loaded(runner, vocab, model_info(self.name, "cpu", vocab, limits, shown))

@@ -72,7 +72,7 @@ class CpuRunner:
             max_rows=max_rows,
             vocab_size=anatomy.vocab_size,
             cells_per_block=BLOCK,
-            deterministic=True,
+            deterministic=exact_math.keeps_denormals(),  # the team's threads inherit it
         )
         self._tuning = Tuning((), 1)
         self._tuning = tuned(self._seconds, threads, min(num_slots, max_rows, self._kv.num_blocks))
