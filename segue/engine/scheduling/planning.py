@@ -8,6 +8,7 @@ When cells run out and nothing cached is left to evict, the youngest sequence is
 computed again later. The oldest one can always go on, so everything finishes.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from segue.engine.request.sequence import Sequence
@@ -147,25 +148,56 @@ class Planner:
 
     def _admit(self, batch: Batch) -> None:
         passed: list[Sequence] = []
-        looked_at = 0
+        looked_at, is_full = 0, False
         while self._waiting and looked_at < _MAX_LOOKAHEAD and self._has_budget(batch):
             looked_at += 1
             sequence = self._waiting.popleft()
             if self._waits_for_leader(batch, sequence):
                 passed.append(sequence)
                 continue
+            if is_full and self._victim_for(sequence) is None:
+                passed.append(sequence)
+                continue
             match = self._memory.match(sequence)
             if self._is_worth_waiting(sequence, match):
                 passed.append(sequence)
                 continue
-            must = not self._running
-            if not self._memory.start(sequence, match, batch.num_cells, must):
-                self._waiting.appendleft(sequence)
-                break
+            if not self._start(batch, sequence, match):
+                passed.append(sequence)
+                is_full = (
+                    True  # only who has less than its share may still start, in another's place
+                )
+                continue
             self._running.append(sequence)
             self._note_start(sequence)
             self._prompt_chunk(batch, sequence)
         self._waiting.extendleft(reversed(passed))
+
+    def _start(self, batch: Batch, sequence: Sequence, match: Match | None) -> bool:
+        """Where memory is full, in the place of a tenant that holds more than its share."""
+        while True:
+            must = not self._running
+            if self._memory.start(sequence, match, batch.num_cells, must):
+                return True
+            victim = self._victim_for(sequence)
+            if victim is None:
+                return False
+            self._preempt(batch, victim)
+            match = self._memory.match(sequence)  # it may have been the victim's
+
+    def _victim_for(self, sequence: Sequence) -> Sequence | None:
+        """The youngest sequence of the tenant that runs most, if this one's runs less than its share.
+
+        It must be less by two: after the exchange nobody has a reason to take the place back.
+        """
+        tenant_of = self._waiting.tenant_of
+        running = Counter(map(tenant_of, self._running))
+        if len(running) < 2 and running.keys() <= {tenant_of(sequence)}:
+            return None
+        (most, count), *_ = running.most_common(1)
+        if count < running[tenant_of(sequence)] + 2:
+            return None
+        return next(s for s in reversed(self._running) if tenant_of(s) == most)
 
     def _waits_for_leader(self, batch: Batch, sequence: Sequence) -> bool:
         """Until its prompt is computed, or can be forked: in the step that reads its last token."""
@@ -199,7 +231,11 @@ class Planner:
         )
 
     def _preempt_youngest(self, batch: Batch) -> None:
-        victim = self._running.pop()
+        self._preempt(batch, self._running[-1])
+
+    def _preempt(self, batch: Batch, victim: Sequence) -> None:
+        """Take its slot. Its tokens stay; it waits at the head of its own line."""
+        self._running.remove(victim)
         if victim in batch.sequences:
             at = batch.sequences.index(victim)
             span = batch.spans.pop(at)

@@ -11,12 +11,12 @@ from segue.engine.request.sequence import Sequence
 
 class WaitingQueue:
     def __init__(self, tenant_of: Callable[[Sequence], str]) -> None:
-        self._tenant_of = tenant_of
+        self.tenant_of = tenant_of
         self._lines: OrderedDict[str, deque[Sequence]] = OrderedDict()  # whose turn it is: first
 
     def extend(self, sequences: Iterable[Sequence]) -> None:
         for sequence in sequences:
-            self._lines.setdefault(self._tenant_of(sequence), deque()).append(sequence)
+            self._lines.setdefault(self.tenant_of(sequence), deque()).append(sequence)
 
     def popleft(self) -> Sequence:
         tenant, line = next(iter(self._lines.items()))
@@ -29,7 +29,7 @@ class WaitingQueue:
 
     def appendleft(self, sequence: Sequence) -> None:
         """Back to the front of its own line, and it is that line's turn again."""
-        tenant = self._tenant_of(sequence)
+        tenant = self.tenant_of(sequence)
         self._lines.setdefault(tenant, deque()).appendleft(sequence)
         self._lines.move_to_end(tenant, last=False)
 

@@ -220,6 +220,7 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
         best_of=draw(st.sampled_from([None, n + 2])),
         infill=draw(st.sampled_from([*[None] * 4, INFILL, replace(INFILL, mode="ranked")])),
         use_cache=draw(st.booleans()),
+        tenant=draw(st.sampled_from(["", "a", "b"])),
         sampling=Sampling(seed=draw(st.integers(0, 3)), temperature=draw(st.sampled_from([0, 1]))),
     )
 
@@ -310,6 +311,42 @@ def test_preempted_sequences_finish_too(num_cells: int) -> None:
     stories = bench.run(*(ask(f"{i} some prompt", max_tokens=60) for i in range(6)))
     assert all(story.done is not None for story in stories)
     assert bench.scheduler.stats.preemptions > 0
+
+
+def test_keys_take_turns_for_running_slots_too() -> None:
+    """One key fills every slot; another's request gets one of them at once, and nothing is lost."""
+    greedy = ask("all of them", n=8, max_tokens=60, tenant="greedy")
+    bench = Bench(num_slots=4)
+    bench.submit(greedy)
+    for _ in range(4):
+        bench.step()
+    assert bench.scheduler.stats.running == 4
+    modest = ask("one token", max_tokens=1, tenant="modest")
+    bench.submit(modest)
+    for _ in range(3):
+        bench.step()
+    assert bench.stories[modest.request_id].done is not None
+    assert bench.scheduler.stats.preemptions == 1
+    bench.run()
+    assert bench.stories[greedy.request_id].essence == Bench().run(greedy)[0].essence
+
+
+def test_two_keys_that_want_everything_share_it() -> None:
+    bench = Bench(num_slots=4)
+    both = [ask("p", n=6, max_tokens=50, tenant=tenant) for tenant in ("a", "b")]
+    bench.submit(both[0])
+    for _ in range(4):
+        bench.step()
+    bench.submit(both[1])
+    for _ in range(4):
+        bench.step()
+    running = [s.request_id for s in bench.scheduler._state.running]
+    assert [running.count(request.request_id) for request in both] == [2, 2]
+    preemptions = bench.scheduler.stats.preemptions
+    for _ in range(10):
+        bench.step()
+    assert bench.scheduler.stats.preemptions == preemptions, "places are not taken back and forth"
+    bench.run()
 
 
 def scripted(text: str, **limits: int) -> Bench:
