@@ -46,14 +46,16 @@ SEGMENT = BLOCK * SEGMENT_BLOCKS
 TILE_ROWS = 16  # query heads worked on together: their scores of a segment stay in the first cache
 
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
+_FEW = 8  # rows: one token's, whose keys and values nobody has read before
 _NOTHING = -1e30  # below every score
 # How many vectors of 16 a tile may keep in registers: 32 registers of 512 bits, or 16 to 32 smaller ones.
-_VECTORS = 8 if os.environ.get(WIDE_REGISTERS) == "1" else 4
+_VECTORS = 8 if os.environ.get(WIDE_REGISTERS) == "1" else 2
+_MOST = _VECTORS if _VECTORS == 8 else 4  # rows of the largest tile
 
 
 def _scores_of(rows: int) -> Callable[..., Any]:
     """(q, row_bytes, keys, out, dimensions): `rows` queries against 32 tokens."""
-    width = max(1, min(2, _VECTORS // rows))
+    width = max(1, min(2, 2 * _VECTORS // rows))
 
     @define(VOID, INT, INT, INT, INT, INT)
     def scores(
@@ -111,11 +113,12 @@ def _mix_of(rows: int, width: int) -> Callable[..., Any]:
 
 
 _scores1, _scores2, _scores3, _scores4 = (_scores_of(rows) for rows in (1, 2, 3, 4))
+_scores8 = _scores_of(_MOST)
 
 
 def _mixer(rows: int) -> Callable[..., Any]:
     """(p, values, tokens, out, dimensions): add up to 32 values of a block by their shares."""
-    width = {1: 4, 2: _VECTORS // 2, 3: _VECTORS // 4, 4: _VECTORS // 4}[rows]
+    width = {1: 4, 2: _VECTORS // 2 or 1}.get(rows, _VECTORS // 4 or 1)
     wide, narrow, step = _mix_of(rows, width), _mix_of(rows, 1), LANES * width
 
     @compiled
@@ -132,6 +135,7 @@ def _mixer(rows: int) -> Callable[..., Any]:
 
 
 _mix1, _mix2, _mix3, _mix4 = (_mixer(rows) for rows in (1, 2, 3, 4))
+_mix8 = _mixer(_MOST)
 
 
 @define(FLOAT, INT, INT, INT)
@@ -222,7 +226,10 @@ def put_value(b: Builder, x: Value, out: Value, count: Value) -> None:
 @compiled
 def _score_rows(q: Any, rows: Any, keys: Any, out: Any, dimensions: Any) -> None:
     width, row = 4 * dimensions, 0
-    while row + 4 <= rows:
+    while row + _MOST <= rows:
+        _scores8(q + row * width, width, keys, out + row * SEGMENT * 4, dimensions)
+        row += _MOST
+    if row + 4 <= rows:
         _scores4(q + row * width, width, keys, out + row * SEGMENT * 4, dimensions)
         row += 4
     left = rows - row
@@ -235,21 +242,20 @@ def _score_rows(q: Any, rows: Any, keys: Any, out: Any, dimensions: Any) -> None
 
 
 @compiled
-def _mix_tile(
-    p: Any, rows: Any, values: Any, first: Any, last: Any, out: Any, dimensions: Any
-) -> None:
-    """Up to 4 rows, of which the first sees `first` tokens of the block and the last `last`."""
-    if first == last:
-        if first <= 0:
-            return
-        if rows == 4:
-            _mix4(p, values, first, out, dimensions)
-        elif rows == 3:
-            _mix3(p, values, first, out, dimensions)
-        elif rows == 2:
-            _mix2(p, values, first, out, dimensions)
-        else:
-            _mix1(p, values, first, out, dimensions)
+def _mix_tile(p: Any, rows: Any, values: Any, tokens: Any, out: Any, dimensions: Any) -> None:
+    """Rows that see the same tokens of a block."""
+    if tokens <= 0:
+        return
+    if rows == _MOST:
+        _mix8(p, values, tokens, out, dimensions)
+    elif rows == 4:
+        _mix4(p, values, tokens, out, dimensions)
+    elif rows == 3:
+        _mix3(p, values, tokens, out, dimensions)
+    elif rows == 2:
+        _mix2(p, values, tokens, out, dimensions)
+    else:
+        _mix1(p, values, tokens, out, dimensions)
 
 
 @inlined
@@ -265,14 +271,14 @@ def _mix_rows(
     """One block, whose first token is at `start`, for all rows."""
     row = 0
     while row < rows:
-        count = min(4, rows - row)
-        first = _seen(context, row, group, start, BLOCK)
-        last = _seen(context, row + count - 1, group, start, BLOCK)
-        if first != last:  # row by row: each sums its own tokens and no others
-            count = 1
-            last = first
-        _mix_tile(p + row * SEGMENT * 4, count, values, first, last, out + row * size * 4, size)
-        row += count
+        tokens = _seen(context, row, group, start, BLOCK)
+        same = row + 1  # each row sums its own tokens and no others
+        while same < rows and _seen(context, same, group, start, BLOCK) == tokens:
+            same += 1
+        while row < same:
+            count = _MOST if same - row >= _MOST else min(4, same - row)
+            _mix_tile(p + row * SEGMENT * 4, count, values, tokens, out + row * size * 4, size)
+            row += count
 
 
 @compiled
@@ -308,7 +314,9 @@ def attend(
         acc = total if start == 0 else part
         for position in range(start, end, BLOCK):
             block = word(table + 8 * (position // BLOCK)) * block_bytes
-            if position + BLOCK < end:
+            if rows > _FEW:
+                pass  # what several rows of a prompt read is near already
+            elif position + BLOCK < end:
                 following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
                 fetch_ahead(keys + following, size)
             else:
@@ -320,7 +328,7 @@ def attend(
         for position in range(start, end, BLOCK):
             block = word(table + 8 * (position // BLOCK)) * block_bytes
             p = scores + 4 * (position - start)
-            if position + BLOCK < end:
+            if rows <= _FEW and position + BLOCK < end:
                 following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
                 fetch_ahead(values + following, size)
             _mix_rows(p, rows, group, context, position, values + block, acc, size)
