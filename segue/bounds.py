@@ -19,9 +19,7 @@ MAX_BODIES_HELD = 16  # of the largest size at once, over all requests: 256 MB a
 MAX_BODIES_SHARE = 4  # of these for one key, or one address where there are no keys
 LARGE_BODY_BYTES = 64 << 10  # more is read in a thread: milliseconds that other streams would wait
 MAX_JSON_VALUES = 1 << 20  # a million token ids; decoding them holds the interpreter some 50 ms
-MAX_JSON_CONTAINERS = (
-    1 << 17
-)  # lists and objects cost ten times a number; 65,536 prompts are as many
+MAX_JSON_CONTAINERS = 1 << 17  # lists and objects cost ten times a number; 65,536 prompts fit
 
 # --- tokens in and out (the dialects' /tokenize and /detokenize) -------------------------------------
 
@@ -31,9 +29,8 @@ MAX_DETOKENIZE_TOKENS = 1 << 20  # the same the other way round
 # --- answers (server/feed.py, server/endpoints.py) ------------------------------------------------
 
 MAX_BACKLOG = 100_000  # scores and tokens kept for a reader that does not take them: some 20 MB
-LARGE_ANSWER_ITEMS = (
-    2000  # tokens and scores: more are rendered in a thread, as they take milliseconds
-)
+LARGE_ANSWER_ITEMS = 2000  # tokens and scores: more take milliseconds, and are rendered in a thread
+MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSON, 200 MB while made
 
 # --- preparation (engine/process/preparation.py, engine/request/prepare.py) -----------------------
 

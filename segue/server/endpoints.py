@@ -7,12 +7,14 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from segue.bounds import LARGE_ANSWER_ITEMS, MAX_ANSWER_SCORES
 from segue.dialects.base import (
     Call,
     Companion,
@@ -31,7 +33,7 @@ from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import RequestRecord
 from segue.server.chunk_writer import ChunkWriter, chunk_writer
-from segue.server.feed import FAULT, Feed
+from segue.server.feed import FAULT, Feed, num_scores
 from segue.server.framing import (
     FRAMES,
     STREAM_HEADERS,
@@ -60,6 +62,11 @@ logger = logging.getLogger(__name__)
 HEADERS_AFTER_S = 2.0  # how long a stream's status can still become an error's
 PING_S = 15.0
 MAX_NAMED_IGNORED = 32
+
+_TOO_MANY_SCORES = (
+    f"logprobs: the answer would hold more than {MAX_ANSWER_SCORES} scores; ask for fewer tokens or "
+    "alternatives, or have it streamed"
+)
 
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -137,14 +144,22 @@ class Completions:
             self.models.keep(call.request.model, call.keep_s)
 
     async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
-        tally = Tally(call.request)
+        tally, size = Tally(call.request), 0
         while not tally.is_done:
             for event in await feed.take():
                 if isinstance(event, Failed):
                     raise _raised(event)
                 tally.push(event)
+                size += num_scores(event)
+            if size > MAX_ANSWER_SCORES:
+                raise InvalidField(_TOO_MANY_SCORES, call.given.get("logprobs", "logprobs"))
         headers += _found(tally.prompts)
-        await _send(send, Reply(self._renderer(call).fold(tally)), headers)
+        renderer, is_long = self._renderer(call), size * call.request.n > LARGE_ANSWER_ITEMS
+        messages = await beside_the_loop(
+            is_long, lambda: reply_messages(Reply(renderer.fold(tally)), headers)
+        )
+        for message in messages:
+            await send(message)
 
     async def _stream(
         self,
@@ -172,17 +187,20 @@ class Completions:
 
         def direct(events: Sequence[Event]) -> bool:
             """Write what these say without waking a task, if the client keeps up."""
-            if writer is None or not writer.is_open:
+            if writer is None or not writer.is_open or _is_long(events, call):
                 return False
             objects = [each for event in events for each in renderer.push(event)]
             for body in (*frame.note(_so_far(events)), *frame.wrap(objects, is_over=False)):
                 writer.write(body)
             return True
 
-        while True:
+        def render(events: list[Event]) -> tuple[list[bytes], bool]:
             objects, is_over = self._render(renderer, events)
-            writes = [*frame.note(_so_far(events)), *frame.wrap(objects, is_over)]
-            feed.is_reader_behind = True
+            return [*frame.note(_so_far(events)), *frame.wrap(objects, is_over)], is_over
+
+        while True:
+            feed.is_reader_behind = True  # nothing is written past what is being rendered
+            writes, is_over = await beside_the_loop(_is_long(events, call), partial(render, events))
             for left, body in zip(reversed(range(len(writes))), writes, strict=True):
                 more = left > 0 or not is_over
                 await send({"type": "http.response.body", "body": body, "more_body": more})
@@ -260,6 +278,15 @@ class Companions:
             return is_large(body), draft
         query = scope["query_string"].decode("latin-1")
         return False, table.read(dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _is_long(events: Sequence[Event], call: Call) -> bool:
+    """Whether rendering these takes more than a moment. What is told of a prompt, each of its choices repeats."""
+    if call.request.logprobs is None and call.request.prompt_logprobs is None:
+        return False
+    copies = (call.request.n if isinstance(event, Prompted) else 1 for event in events)
+    sizes = (copy * num_scores(event) for copy, event in zip(copies, events, strict=True))
+    return sum(sizes) > LARGE_ANSWER_ITEMS
 
 
 def _own_salt(call: Call, tenant: str) -> str:

@@ -19,7 +19,7 @@ from starlette.types import Receive
 from segue.bounds import MAX_BACKLOG
 from segue.engine.seam import Sink
 from segue.errors import SegueError, TimedOut
-from segue.types import Done, Event, Failed
+from segue.types import Done, Event, Failed, TokenScore
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,12 @@ class Feed:
         self._wake.set()
 
 
+def num_scores(event: Event) -> int:
+    """Scored tokens and their alternatives."""
+    scores: Sequence[TokenScore] = getattr(event, "scores", None) or ()
+    return sum(1 + len(score.top) for score in scores)
+
+
 def _weight(event: Event) -> int:
     """About how much memory an event holds on to, in tokens and scores."""
-    scores = getattr(event, "scores", None) or ()
-    return 1 + len(getattr(event, "tokens", ())) + sum(1 + len(score.top) for score in scores)
+    return 1 + len(getattr(event, "tokens", ())) + num_scores(event)

@@ -1,14 +1,25 @@
 import json
 import socket
 import threading
+from collections.abc import Iterable
+from typing import Any
 
 import openai
 import pytest
 from msgspec.structs import replace
 
+from segue.dialects.rendering.logprobs import LegacyLogprobs
 from segue.errors import Unavailable
 from segue.server import endpoints
-from segue.types import Delta, Event, Failed, Prompted
+from segue.types import (
+    Alternative,
+    CompletionRequest,
+    Delta,
+    Event,
+    Failed,
+    Prompted,
+    TokenScore,
+)
 from tests.fakes import INFO, Pause, speak
 from tests.server.conftest import Launch, Live
 
@@ -160,6 +171,50 @@ def test_large_body_is_read_the_same(live: Live) -> None:
     """Past 64 KiB the body is read in a thread."""
     assert live.complete(prompt=[7] * 40_000).json()["usage"]["prompt_tokens"] == 40_000
     assert live.complete(prompt=[-7] * 40_000).json()["error"]["param"] == "prompt"
+
+
+def scored(num_top: int) -> TokenScore:
+    return TokenScore(97, b"a", -1.0, 1, (Alternative(98, b"b", -2.0),) * num_top)
+
+
+def scoring(request: CompletionRequest) -> list[Event | Pause | Exception]:
+    """A prompt of 50 scored tokens with 100 alternatives each, then a hundred such tokens more."""
+    prompt = Prompted(0, (97,) * 50, 0, "a" * 50, (scored(100),) * 50)
+    deltas = [Delta(0, "a", (97,), (scored(100),)) for _ in range(100)]
+    return [prompt, *deltas, *list(speak()(request))[1:]]
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_large_answers_are_rendered_beside_the_event_loop(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, is_stream: bool
+) -> None:
+    """Whole ones, and of a stream what the prompt brings; small pieces are written where they arrive."""
+    live, threads = launch(scoring), []
+    push = LegacyLogprobs.push
+
+    def noting(self: LegacyLogprobs, scores: Iterable[TokenScore]) -> Any:
+        scores = list(scores)
+        threads.append((len(scores), threading.current_thread().name != live.loop_thread))
+        return push(self, scores)
+
+    monkeypatch.setattr(LegacyLogprobs, "push", noting)
+    answer = live.complete(echo=True, logprobs=100, stream=is_stream)
+    assert answer.status_code == 200
+    assert answer.text.count('"b":-2.0') == 150
+    assert (50, True) in threads
+    assert {is_beside for size, is_beside in threads if size > 1} == {True}
+
+
+def test_an_answer_that_is_not_streamed_holds_so_many_scores(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream passes them on, and may go on as long as it likes."""
+    monkeypatch.setattr(endpoints, "MAX_ANSWER_SCORES", 10_000)
+    live = launch(scoring)
+    answer = live.complete(logprobs=100)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "logprobs"
+    assert live.complete(logprobs=100, stream=True).text.endswith("data: [DONE]\n\n")
 
 
 def failing(request: object) -> list[Event]:

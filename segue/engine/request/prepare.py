@@ -7,6 +7,7 @@ from segue.bounds import MAX_TRUNCATED
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.layouts import Laid, end_tokens, lay_out, lay_out_plain
 from segue.engine.infill.middles import SCORED_SUFFIX, read_suffix
+from segue.engine.request.answer_size import check_prompt_scores
 from segue.engine.request.healing import heal
 from segue.engine.request.job import InfillPrompts, Job
 from segue.engine.request.ranked_job import RankedJob
@@ -38,6 +39,7 @@ def prepare(
     prompts = [_truncated(request, tokens, capabilities.context_length) for tokens in whole]
     for index, tokens in enumerate(prompts):
         _check_length(request, index, len(tokens), capabilities.context_length)
+    check_prompt_scores(request, prompts)
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
     num_dropped = [len(old) - len(new) for old, new in zip(whole, prompts, strict=True)]
     seed = _seed(request)
@@ -78,6 +80,7 @@ def _continued(
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
     num_dropped = [each.split.num_dropped for each in laid]
     prompts = [each.tokens for each in laid]
+    check_prompt_scores(request, prompts)
     seed = _seed(request)
     return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling)
 
@@ -115,6 +118,7 @@ def _fim(
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
     rules = replace(rules, ends=rules.ends | end_tokens(vocab, fim))
     prompts = [each.tokens for each in laid]
+    check_prompt_scores(request, prompts)
     seed = _seed(request)
     return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling)
 
@@ -146,6 +150,7 @@ def _ranked(
         each.tokens if taken is None else each.tokens[:-1]
         for each, taken in zip(laid, healed, strict=True)
     ]
+    check_prompt_scores(request, prompts)
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
     return RankedJob(
         request,

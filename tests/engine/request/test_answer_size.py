@@ -1,0 +1,35 @@
+from typing import Any
+
+import pytest
+
+from segue.bounds import MAX_ANSWER_SCORES
+from segue.engine.request.answer_size import check_prompt_scores
+from segue.errors import InvalidField
+from tests.engine.harness import ask
+
+LONG = [[1] * 4000] * 16
+
+
+@pytest.mark.parametrize(
+    ("fields", "num_prompts", "param"),
+    [
+        ({"echo": True, "logprobs": 100, "prompt_logprobs": 100, "max_tokens": 0}, 16, "echo"),
+        ({"echo": True, "logprobs": 100, "prompt_logprobs": 100, "n": 16}, 1, "echo"),
+        ({"echo": True, "n": 128}, 16, "echo"),
+        ({"prompt_logprobs": 100}, 16, "prompt_logprobs"),
+        ({"prompt_logprobs": 100}, 2, None),
+        ({"echo": True, "prompt_logprobs": 1}, 16, None),
+        ({"echo": True}, 16, None),
+        ({"n": 128, "logprobs": 100}, 16, None),
+    ],
+)
+def test_scores_of_prompts_are_counted_before_they_are_computed(
+    fields: dict[str, Any], num_prompts: int, param: str | None
+) -> None:
+    request, prompts = ask("x", **fields), LONG[:num_prompts]
+    if param is None:
+        check_prompt_scores(request, prompts)
+        return
+    with pytest.raises(InvalidField, match=f"an answer may hold {MAX_ANSWER_SCORES}") as error:
+        check_prompt_scores(request, prompts)
+    assert error.value.param == param
