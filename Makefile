@@ -14,7 +14,7 @@ VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test build soak lm-eval vllm-test clean
+.PHONY: help serve test build clients soak lm-eval vllm-test clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: $(VENV)/.dev ## lint, types and tests, as in CI
 
 build: $(VENV)/.dev ## a wheel and a source archive, in dist/
 	$(BIN)/python -m hatchling build
+
+clients: $(VENV)/.dev ## run clients of npm and PyPI that are no development tools, in build/clients
+	$(BIN)/python -m tests.foreign_clients build/clients $(ARGS)
 
 soak: $(VENV)/.runtime ## ten minutes of mixed load, disconnects, bad input and kills: make soak ARGS="--minutes 60"
 	$(BIN)/python -m segue.bench.soak $(ARGS)

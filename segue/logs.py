@@ -18,12 +18,18 @@ from datetime import UTC, datetime
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 # C0, DEL and C1 steer terminals; the others break lines or turn the reading direction.
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _MAX_WAITING = 10_000
 _LAST_WORDS_S = 1.0
 
 
-def set_up(level: int | str, in_background: bool = False, as_json: bool = False) -> None:
-    """In the background unless the process may end at any line, which should then be out."""
+def set_up(level: int | str, in_background: bool = False, as_json: bool | None = None) -> None:
+    """In the background unless the process may end at any line, which should then be out.
+
+    A process that is not told how to write does as the one that started it.
+    """
+    as_json = os.environ.get(_FORMAT_VARIABLE) == "json" if as_json is None else as_json
+    os.environ[_FORMAT_VARIABLE] = "json" if as_json else "text"
     handler: logging.Handler = Direct(sys.stderr.fileno())
     handler.setFormatter(JsonFormatter() if as_json else Formatter(_FORMAT, "%H:%M:%S"))
     if in_background:

@@ -114,7 +114,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "llguidance": ("segue.engine.constraints",),
     "starlette": ("segue.server", "segue.cli"),
     "uvicorn": ("segue.server", "segue.cli"),
-    "click": ("segue.cli", "segue.commands", "segue.bench"),
+    "click": ("segue.cli", "segue.serving", "segue.commands", "segue.bench"),
     "pickle": (),
 }
 
@@ -122,7 +122,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
 BANNED: dict[str, tuple[str, ...]] = {"segue.engine": ("json", "http", "starlette", "uvicorn")}
 
 # The only modules without a row in the law: they build the concretes and run them.
-BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.assembly"}
+BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.serving", "segue.assembly"}
 
 # What every dialect may share. Everything else in dialects/ is a dialect: a module or a package.
 DIALECT_ROOMS = {"base", "fields", "rendering", "templates", "reference"}

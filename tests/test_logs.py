@@ -1,4 +1,5 @@
 import io
+import json
 import logging
 import threading
 
@@ -90,3 +91,26 @@ def test_what_was_dropped_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     handler.close()
     assert any("lines before this one were dropped" in line for line in stuck.lines)
     assert "last" in stuck.lines[-1]
+
+
+def test_an_object_a_line_for_programs(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEGUE_LOG_FORMAT", "text")
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        logs.set_up("INFO", as_json=True)
+        try:
+            raise ValueError("of this \x1b[31m kind")
+        except ValueError:
+            logging.getLogger("segue.x").exception("it failed:\n%s", "\u2028")
+        line = json.loads(capfd.readouterr().err)
+        assert line["message"] == "it failed:\n\u2028"
+        assert line["level"] == "error"
+        assert "ValueError" in line["exception"]
+        logs.set_up("INFO")  # as a worker does, which inherits the environment
+        logging.getLogger("segue.x").info("hello")
+        assert json.loads(capfd.readouterr().err)["message"] == "hello"
+    finally:
+        root.handlers[:], root.level = handlers, level

@@ -111,7 +111,7 @@ def children(pid: int) -> list[int]:
 LOADING = """
 import time
 from dataclasses import dataclass
-from segue import assembly, cli, config
+from segue import assembly, config, serving
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet, Member
 from segue.server import listen
@@ -132,7 +132,7 @@ if __name__ == "__main__":
     make = {MAKE}
     fleet = Fleet([Member("x", (), assembly._starter(settings, make))])
     server = listen.Server(create_app(fleet, DIALECTS), on_stop=fleet.close, drain_s=1.0)
-    listen.run(cli._serve(server, listen.bind("127.0.0.1", 0), fleet, settings))
+    listen.run(serving._serve(server, listen.bind("127.0.0.1", 0), fleet, settings))
 """
 
 

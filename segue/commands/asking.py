@@ -41,7 +41,7 @@ def parsed(body: Chunk, fingerprint: str = f"segue-{__version__}") -> Call:
 
 async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
     """The chunks a server would send, and as the first of them the seed."""
-    call = parsed(body, getattr(engine.info, "fingerprint", "") or f"segue-{__version__}")
+    call = parsed(body, engine.info.fingerprint)
     renderer = TextCompletion(call)
     yield {"seed": call.request.sampling.seed}
     request = msgspec.structs.replace(call.request, model="")

@@ -83,6 +83,8 @@ def _common(one: str, other: str) -> int:
 
 def why(was: str | None, now: str | None) -> str:
     """What may explain a difference."""
+    if any("_varies_" in (each or "") for each in (was, now)):
+        return f"It was computed by {was} and now by {now}: a runner that varies promises nothing across machines."
     if was == now:
         return (
             f"The fingerprint is the same ({now}), so it should not have: the model may be served without the promise "

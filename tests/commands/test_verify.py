@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue.cli import cli
+from segue.commands.receipts import why
 from segue.errors import SetupError
 from segue.runners.fake import FakeLoader
 from tests.live import Live
@@ -48,7 +49,7 @@ def test_the_same_bytes_here_and_on_a_server(receipt: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fingerprint", "word"), [("other-kernels", "other-kernels"), (None, "should not have")]
+    ("fingerprint", "word"), [("other-kernels", "other-kernels"), (None, "promises nothing")]
 )
 def test_the_first_token_that_differs_is_told_and_why(
     receipt: Path, fingerprint: str | None, word: str
@@ -73,3 +74,10 @@ def test_what_is_no_receipt_is_said_to_be_none(tmp_path: Path, content: Any) -> 
     file = tmp_path / "x.json"
     file.write_text(content)
     assert isinstance(run("verify", str(file)).exception, SetupError)
+
+
+def test_what_may_explain_a_difference() -> None:
+    assert "should not have" in why("fp_a", "fp_a")
+    assert "other kernels" in why("fp_a", "fp_b")
+    assert "promises nothing" in why("fp_varies_llama", "fp_a")
+    assert "without a fingerprint" in why(None, "fp_a")

@@ -1,0 +1,53 @@
+"""Serves the fake runner, installs what is missing into FOLDER and runs every client: `make clients`.
+
+    python -m tests.foreign_clients FOLDER [--without guidellm]
+
+Needs node, npm and an index of packages. guidellm brings torch.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from segue.runners.fake import FakeLoader
+from tests.live import serve
+
+HERE = Path(__file__).parent
+PACKAGES = ["llm", "llama-index-llms-openai-like", "guidellm"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--without", nargs="*", default=[])
+    options = parser.parse_args()
+    python = _environment(options.folder, [p for p in PACKAGES if p not in options.without])
+    with serve(FakeLoader("fake"), "fake") as served:
+        codes = [
+            subprocess.run(
+                ["node", "clients.mjs", served.url, "fake"], cwd=options.folder
+            ).returncode,
+            subprocess.run([python, HERE / "clients.py", served.url, "fake"]).returncode,
+        ]
+    print(json.dumps({"ok": not any(codes)}))
+    sys.exit(any(codes))
+
+
+def _environment(folder: Path, packages: list[str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "clients.mjs"):
+        shutil.copy(HERE / name, folder)
+    subprocess.run(["npm", "install", "--no-audit", "--no-fund"], cwd=folder, check=True)
+    python = folder / "venv" / "bin" / "python"
+    if not python.exists():
+        venv.create(folder / "venv", with_pip=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+    return python
+
+
+if __name__ == "__main__":
+    main()

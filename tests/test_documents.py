@@ -1,0 +1,127 @@
+"""The commands in README and quick start are run, in order, each document in a folder of its own.
+
+A server with the fake runner stands in for the one they speak of, and small programs for those that would install or
+serve: these check that what they are told exists.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from segue import config
+from segue.dialects import DIALECTS
+from segue.runners.fake import FakeLoader
+from tests.live import Live
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/library.md")
+BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
+
+# Serving is checked up to its settings; the rest is the real thing.
+SHIMS = {
+    "segue": (
+        '#!/bin/sh\n[ "$1" = serve ] && { shift; set -- serve --print-config "$@"; }\n'
+        'exec {python} -m segue "$@"\n'
+    ),
+    "make": (
+        '#!/bin/sh\ngrep -q "^$1:" {root}/Makefile || exit 1\n'
+        'eval "set -- ${2#ARGS=}"\nexec {python} -m segue serve --print-config "$@"\n'
+    ),
+    "git": '#!/bin/sh\n[ "$1" = clone ] && mkdir -p segue\n',
+    "pip": '#!/bin/sh\n[ "$1 $2" = "install segue" ]\n',
+}
+
+
+def blocks(name: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((ROOT / name).read_text())
+
+
+CASES = [pytest.param(name, id=name) for name in DOCUMENTS]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Live]:
+    with Live(FakeLoader()) as live:
+        yield live
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    for name, text in SHIMS.items():
+        shim = shims / name
+        shim.write_text(text.replace("{python}", sys.executable).replace("{root}", str(ROOT)))
+        shim.chmod(0o755)
+    return {
+        **os.environ,
+        "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "SEGUE_RUNNER": "fake",
+    }
+
+
+@pytest.mark.timeout(900)  # each command is a Python of its own
+@pytest.mark.parametrize("name", CASES)
+def test_every_block_runs(
+    name: str, served: Live, environment: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    for language, text in blocks(name):
+        code = text.replace("http://127.0.0.1:8080", served.url).replace("<this repository>", "x")
+        command = ["bash", "-euo", "pipefail", "-c"] if language == "sh" else [sys.executable, "-c"]
+        done = subprocess.run(
+            [*command, code],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        assert '"error"' not in done.stdout, text
+
+
+def test_there_are_blocks_to_run() -> None:
+    assert all(len(blocks(name)) >= 1 for name in DOCUMENTS)
+    assert len(blocks("docs/quickstart.md")) > 6
+
+
+PAGES = sorted(
+    [*(ROOT / "docs" / "from").glob("*.md"), ROOT / "docs/operations.md", ROOT / "docs/security.md"]
+)
+FLAGS = {row.flag for row in config.TABLE} | {"--config", "--print-config", "--model"}
+BENCH = {"--clients", "--rate", "--against", "--url"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_flag_of_ours_exists(page: Path) -> None:
+    """In pages about another system only the right column of a table and the lines below it are about us."""
+    text = page.read_text()
+    ours = "\n".join(
+        line.rpartition(" | ")[2] if line.startswith("| ") else line for line in text.splitlines()
+    )
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= FLAGS | BENCH
+
+
+def test_there_is_a_page_for_each_of_the_six() -> None:
+    addresses = [
+        page.read_text().split("**Base URL**")[1] for page in PAGES if page.parent.name == "from"
+    ]
+    named = {name for text in addresses for name in re.findall(r"8080/(\w+)", text)[:1]}
+    assert named == {dialect.name for dialect in DIALECTS} - {"openai"}
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
+)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
