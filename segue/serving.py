@@ -59,14 +59,19 @@ async def _serve(
     serving = asyncio.create_task(server.serve([listener]))
     loading = asyncio.create_task(_load(fleet, settings, listen.address(listener), report))
     await asyncio.wait([serving, loading], return_when=asyncio.FIRST_COMPLETED)
-    if loading.done() and loading.exception() is not None:
+    if _failure(loading) is not None:
         server.should_exit = True
     await serving
     if not loading.done():
         loading.cancel()
         await asyncio.wait([loading])
-    elif (error := loading.exception()) is not None:
+    elif (error := _failure(loading)) is not None:
         raise error
+
+
+def _failure(task: "asyncio.Task[None]") -> BaseException | None:
+    """Loading that was called off, because the server stops, did not fail."""
+    return task.exception() if task.done() and not task.cancelled() else None
 
 
 async def _load(fleet: Fleet, settings: config.Settings, address: str, report: Report) -> None:
