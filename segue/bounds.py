@@ -36,3 +36,27 @@ MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSO
 
 SMALL_PREPARATION = 64 << 10  # characters and ids: milliseconds, so these wait for no large one
 MAX_TRUNCATED = 16  # contexts: the longest prompt that is read in order to be truncated
+
+# --- fields of a request (the dialects) ---------------------------------------------------------------
+
+MAX_INT32 = 2**31 - 1  # counts of tokens, and token ids: what the systems keep in 32 bits
+MAX_INT64 = 2**63 - 1  # seeds
+MAX_NUMBER = (
+    1e6  # for numbers without a range of their own: far beyond any use, and it cannot overflow
+)
+MAX_N = 4096  # choices; a server allows fewer (--max-n)
+MAX_CANDIDATES = 2**20  # of one request, over all its prompts
+MAX_LOGPROBS = 1000  # alternatives of a token; a server allows fewer (--max-logprobs)
+MAX_PROMPTS = 2**16  # in one request; a server allows fewer (--max-prompts)
+MAX_STOPS = 1024  # a server allows fewer (--max-stops)
+MAX_STOP_CHARS = 1024  # text that may be a stop string is held back, so it must stay short
+MAX_BIASES = 2**18  # as large as vocabularies are; a server allows fewer (--max-logit-bias)
+MAX_BIAS = 100.0  # OpenAI's
+MAX_TEXT_CHARS = 2**24  # of a text besides the prompt: more than a body holds at the default
+MAX_CONSTRAINT_CHARS = 2**20  # a server allows fewer (--max-grammar-chars)
+MAX_CONSTRAINT_CHOICES = 10_000  # each is compiled
+MAX_TOOLS = 128  # each is part of a schema
+MAX_SNIPPETS = 1024  # parts of other files around a gap
+MAX_FILE_NAME_CHARS = 1024
+MAX_SAMPLING_STEPS = 32  # every step there is, twice over
+MAX_MESSAGES = 4096  # of a chat that a template is applied to

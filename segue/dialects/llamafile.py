@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_TOKENIZE_CHARS
+from segue.bounds import MAX_INT32, MAX_TOKENIZE_CHARS
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields.kinds import Flag, Integer, Mismatch, OnlyEmpty, Stops, Text
@@ -47,7 +47,7 @@ FIELDS = openai.FIELDS.pick(
     Field("prompt", OnePrompt(), "The text to complete.", "prompts", required=True),
     Field(
         "max_completion_tokens",
-        Integer(-1, openai.MAX_INT32, meaning={-1: None}, clamp=True),
+        Integer(-1, MAX_INT32, meaning={-1: None}, clamp=True),
         "Tokens to generate; below 0 until the context is full.",
         "max_tokens",
         aliases=("max_tokens",),

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from segue.bounds import MAX_INT32, MAX_INT64, MAX_LOGPROBS
 from segue.dialects import openai
 from segue.dialects.base import Card, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, Text
@@ -50,15 +51,15 @@ FIELDS = openai.FIELDS.pick(
     Field("logprobs", Scored(), "Report log-probabilities.", "logprobs"),
     Field(
         "prompt_logprobs",
-        NumTop(openai.MAX_LOGPROBS),
+        NumTop(MAX_LOGPROBS),
         "Alternatives reported for each token of the prompt, by token id.",
         "shape.prompt_logprobs",
         default=None,
     ),
-    Field("max_tokens", Lax(Integer(1, openai.MAX_INT32)), "Tokens to generate.", "max_tokens"),
+    Field("max_tokens", Lax(Integer(1, MAX_INT32)), "Tokens to generate.", "max_tokens"),
     Field(
         "seed",
-        Lax(Integer(-openai.MAX_INT64 - 1, openai.MAX_INT64)),
+        Lax(Integer(-MAX_INT64 - 1, MAX_INT64)),
         "The same seed and request give the same answer.",
         "sampling.seed",
     ),

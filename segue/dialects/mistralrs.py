@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from segue.bounds import MAX_INT32, MAX_N, MAX_NUMBER
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
 from segue.dialects.fields.prompt_kinds import OnePrompt
-from segue.dialects.fields.sampler_fields import ANY_NUMBER, SAMPLERS
+from segue.dialects.fields.sampler_fields import SAMPLERS
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.dialects.rendering.logprobs import finite, token_text
@@ -31,13 +32,13 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     Field("prompt", OnePrompt(), "The text to complete.", "prompts", required=True),
     Field(
         "max_tokens",
-        Integer(1, openai.MAX_INT32),
+        Integer(1, MAX_INT32),
         "Tokens to generate; without it until the context is full.",
         "max_tokens",
         aliases=("max_completion_tokens",),
         default=None,
     ),
-    Field("n", Integer(1, openai.MAX_N), "Choices to generate.", "n", nullable=False),
+    Field("n", Integer(1, MAX_N), "Choices to generate.", "n", nullable=False),
     Field(
         "echo",
         Boolean(),
@@ -48,14 +49,14 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     Field("stop", Stops(), "Text that ends a choice; it is not returned.", "stop"),
     Field(
         "temperature",
-        Number(0, ANY_NUMBER, clamp=True),
+        Number(0, MAX_NUMBER, clamp=True),
         "0 is greedy.",
         "sampling.temperature",
     ),
     Field("top_p", Number(0, 1, clamp=True), "Nucleus sampling.", "sampling.top_p"),
     Field(
         "top_k",
-        Integer(0, openai.MAX_INT32),
+        Integer(0, MAX_INT32),
         "Draw from the k likeliest tokens; 0 is off.",
         "sampling.top_k",
     ),
@@ -67,25 +68,25 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     ),
     Field(
         "presence_penalty",
-        Number(-ANY_NUMBER, ANY_NUMBER),
+        Number(-MAX_NUMBER, MAX_NUMBER),
         "Against tokens that occurred.",
         "sampling.presence_penalty",
     ),
     Field(
         "frequency_penalty",
-        Number(-ANY_NUMBER, ANY_NUMBER),
+        Number(-MAX_NUMBER, MAX_NUMBER),
         "Against tokens, by how often they occurred.",
         "sampling.frequency_penalty",
     ),
     Field(
         "repetition_penalty",
-        Number(0, ANY_NUMBER, above_low=True),
+        Number(0, MAX_NUMBER, above_low=True),
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
     ),
     Field(
         "logit_bias",
-        LogitBias(ANY_NUMBER),
+        LogitBias(MAX_NUMBER),
         "Added to the logits, by token id.",
         "sampling.logit_bias",
     ),

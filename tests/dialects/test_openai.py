@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.bounds import MAX_CANDIDATES
 from segue.dialects.base import Call, Operation, Stamp
 from segue.dialects.fields.kinds import Text
 from segue.dialects.fields.table import Field, Table
-from segue.dialects.openai import FIELDS, MAX_CHOICES, OPENAI, error_reply
+from segue.dialects.openai import FIELDS, OPENAI, error_reply
 from segue.errors import BY_CODE, InvalidField, Overloaded, RequestError, UnknownModel
 from segue.types import CompletionRequest, Infill, Prompt, Sampling
 
@@ -111,8 +112,8 @@ def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"n": True}, "n"),
         ({"best_of": 1, "n": 2}, "best_of"),
         ({"best_of": 2, "stream": True}, "best_of"),
-        ({"n": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "n"),
-        ({"best_of": 128, "prompt": ["a"] * (MAX_CHOICES // 128 + 1)}, "best_of"),
+        ({"n": 128, "prompt": ["a"] * (MAX_CANDIDATES // 128 + 1)}, "n"),
+        ({"best_of": 128, "prompt": ["a"] * (MAX_CANDIDATES // 128 + 1)}, "best_of"),
         ({"suffix": 5}, "suffix"),
         ({"grammar": "x", "json_schema": {}}, "json_schema"),
         ({"guided_choice": "a"}, "guided_choice"),

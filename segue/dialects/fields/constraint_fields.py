@@ -12,12 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from segue.bounds import MAX_CONSTRAINT_CHARS, MAX_CONSTRAINT_CHOICES
 from segue.dialects.fields.kinds import Mismatch, Only, Text, Texts
 from segue.dialects.fields.table import Field, Table
 from segue.types import Constraint, ConstraintKind
-
-MAX_CHARS = 2**20
-MAX_CHOICES = 10_000
 
 Read = Callable[[Any, str], Any]
 """Reads a value, given the name of its field; UNSET where it asks for nothing."""
@@ -40,7 +38,7 @@ class Constraining:
 
 def _text(kind: ConstraintKind) -> Read:
     def read(value: Any, param: str) -> Any:
-        text = Text(MAX_CHARS).read(value)
+        text = Text(MAX_CONSTRAINT_CHARS).read(value)
         if not text:
             raise Mismatch("left out or not empty: an empty one cannot be enforced", value)
         return Constraint(kind=kind, value=text, param=param)
@@ -55,7 +53,7 @@ def _text_or_none(kind: ConstraintKind) -> Read:
 
 
 def _choice(value: Any, param: str) -> Any:
-    texts = Texts(MAX_CHOICES, MAX_CHARS).read(value)
+    texts = Texts(MAX_CONSTRAINT_CHOICES, MAX_CONSTRAINT_CHARS).read(value)
     if not texts:
         raise Mismatch("a list of at least one string", value)
     return Constraint(kind="choice", value=texts, param=param)
@@ -207,7 +205,7 @@ def _format(value: Any, param: str) -> Any:
 
 # --- rows ----------------------------------------------------------------------------------------
 
-_TEXT = {"type": "string", "maxLength": MAX_CHARS}
+_TEXT = {"type": "string", "maxLength": MAX_CONSTRAINT_CHARS}
 _OBJECT = {"type": "object"}
 _TYPED_SHAPE = {
     "type": "object",
@@ -251,7 +249,7 @@ CONSTRAINTS = Table(
         row(
             "guided_choice",
             _choice,
-            Texts(MAX_CHOICES, MAX_CHARS).schema(),
+            Texts(MAX_CONSTRAINT_CHOICES, MAX_CONSTRAINT_CHARS).schema(),
             "One of these texts.",
         ),
         row("guided_grammar", _text("grammar"), _TEXT, "A GBNF or Lark grammar."),

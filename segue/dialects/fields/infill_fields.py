@@ -9,12 +9,10 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from segue.bounds import MAX_FILE_NAME_CHARS, MAX_SNIPPETS
 from segue.dialects.fields.kinds import Mismatch, Text, Word
 from segue.dialects.fields.table import Draft, Field
 from segue.types import Infill, Prompt, Snippet
-
-MAX_SNIPPETS = 1024
-MAX_NAME_CHARS = 1024
 
 
 @dataclass(frozen=True)
@@ -63,13 +61,13 @@ GAP_ROWS = (
     ),
     Field(
         "infill_repo",
-        Text(MAX_NAME_CHARS),
+        Text(MAX_FILE_NAME_CHARS),
         "Segue's own: the name of the repository that is being edited.",
         "shape.repo",
     ),
     Field(
         "infill_file",
-        Text(MAX_NAME_CHARS),
+        Text(MAX_FILE_NAME_CHARS),
         "Segue's own: the name of the file that is being edited.",
         "shape.filename",
     ),

@@ -12,14 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_JSON_VALUES
-
-# Ceilings that no setting can lift; what a server allows below them is its own affair.
-MAX_TOKEN = 2**31 - 1
-MAX_STOPS = 1024
-MAX_STOP_CHARS = 1024
-MAX_BIASES = 2**18
-MAX_BIAS = 100.0
+from segue.bounds import MAX_BIAS, MAX_BIASES, MAX_INT32, MAX_JSON_VALUES, MAX_STOP_CHARS, MAX_STOPS
 
 
 class Mismatch(Exception):
@@ -273,8 +266,8 @@ class Only:
 
 def token_ids(value: list[int], at: str) -> tuple[int, ...]:
     for edge in (min(value), max(value)):
-        if not 0 <= edge <= MAX_TOKEN:
-            raise Mismatch(f"token ids from 0 to {MAX_TOKEN}", edge, at)
+        if not 0 <= edge <= MAX_INT32:
+            raise Mismatch(f"token ids from 0 to {MAX_INT32}", edge, at)
     return tuple(value)
 
 
@@ -290,7 +283,7 @@ class TokenIds:
         return token_ids(value, "") if value else ()
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_TOKEN}}
+        return {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_INT32}}
 
 
 @dataclass(frozen=True)
@@ -316,6 +309,11 @@ class Stops:
 _TOKEN_KEY = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
+def token_of(key: str) -> int | None:
+    """The token id that a key of an object spells, if it spells one."""
+    return int(key) if _TOKEN_KEY.fullmatch(key) and int(key) <= MAX_INT32 else None
+
+
 @dataclass(frozen=True)
 class LogitBias:
     max_bias: float = MAX_BIAS
@@ -337,6 +335,7 @@ class LogitBias:
 
 
 def _token_key(key: str) -> int:
-    if not _TOKEN_KEY.fullmatch(key) or int(key) > MAX_TOKEN:
+    token = token_of(key)
+    if token is None:
         raise Mismatch("an object whose keys are token ids", key)
-    return int(key)
+    return token

@@ -5,10 +5,9 @@ from typing import Any
 
 from msgspec import UNSET
 
+from segue.bounds import MAX_PROMPTS
 from segue.dialects.fields.kinds import Mismatch, token_ids
 from segue.types import Infill, Prompt
-
-MAX_PROMPTS = 2**16
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """The samplers that llama.cpp, Ollama and mistral.rs have beyond OpenAI's, as rows to pick from."""
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
+from segue.bounds import MAX_BIASES, MAX_INT32, MAX_NUMBER, MAX_SAMPLING_STEPS
 from segue.dialects.fields.kinds import (
-    MAX_BIASES,
     Boolean,
     Integer,
     Mismatch,
@@ -14,13 +13,11 @@ from segue.dialects.fields.kinds import (
     Text,
     Texts,
     TokenIds,
+    token_ids,
+    token_of,
 )
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.types import Step
-
-ANY_NUMBER = 1e6  # far beyond any use, and still a float that cannot overflow
-MAX_STEPS = 32
-MAX_INT32 = 2**31 - 1
 
 # Every name llama.cpp knows a step by, and the letter that stands for it.
 STEP_NAMES: dict[str, Step] = {
@@ -54,7 +51,6 @@ STEP_LETTERS: dict[str, Step] = {
     "i": "infill",
     "a": "adaptive_p",
 }
-_TOKEN_ID = re.compile(r"[0-9]{1,9}")
 _SPELLINGS = {name.replace("_", ""): step for name, step in STEP_NAMES.items()}
 
 
@@ -64,15 +60,19 @@ class Steps:
 
     def read(self, value: Any) -> tuple[Step, ...]:
         if type(value) is str:
-            letters = Text(MAX_STEPS).read(value)
+            letters = Text(MAX_SAMPLING_STEPS).read(value)
             return tuple(_step(STEP_LETTERS, letter, letter, "") for letter in letters)
-        names = Texts(MAX_STEPS, 32).read(value)
+        names = Texts(MAX_SAMPLING_STEPS, 32).read(value)
         plain = [name.lower().replace("_", "").replace("-", "") for name in names]
         pairs = enumerate(zip(plain, names, strict=True))
         return tuple(_step(_SPELLINGS, key, name, f"[{i}]") for i, (key, name) in pairs)
 
     def schema(self) -> dict[str, Any]:
-        names = {"type": "array", "items": {"enum": list(STEP_NAMES)}, "maxItems": MAX_STEPS}
+        names = {
+            "type": "array",
+            "items": {"enum": list(STEP_NAMES)},
+            "maxItems": MAX_SAMPLING_STEPS,
+        }
         letters = {"type": "string", "pattern": f"^[{''.join(STEP_LETTERS)}]*$"}
         return {"anyOf": [names, letters]}
 
@@ -112,10 +112,11 @@ class Biases:
 
     def _token(self, token: Any, i: int) -> int | str:
         if type(token) is str and token:
-            return int(token) if _TOKEN_ID.fullmatch(token) else Text(256).read(token)
-        if type(token) is not int or not 0 <= token <= MAX_INT32:
-            raise Mismatch(f"a token id from 0 to {MAX_INT32}, or a text", token)
-        return token
+            spelled = token_of(token)
+            return Text(256).read(token) if spelled is None else spelled
+        if type(token) is not int:
+            raise Mismatch("a token id or a text", token)
+        return token_ids([token], "")[0]
 
     def schema(self) -> dict[str, Any]:
         bias = {"anyOf": [Number(-self.max_bias, self.max_bias).schema(), {"const": False}]}
@@ -163,13 +164,13 @@ SAMPLERS = Table(
         ),
         Field(
             "dynatemp_range",
-            Number(0, ANY_NUMBER),
+            Number(0, MAX_NUMBER),
             "The temperature moves by this much, up where the model is unsure.",
             "sampling.dynatemp_range",
         ),
         Field(
             "dynatemp_exponent",
-            Number(0, ANY_NUMBER),
+            Number(0, MAX_NUMBER),
             "How the temperature follows the entropy.",
             "sampling.dynatemp_exponent",
         ),
@@ -181,7 +182,7 @@ SAMPLERS = Table(
         ),
         Field(
             "top_n_sigma",
-            Number(-ANY_NUMBER, ANY_NUMBER),
+            Number(-MAX_NUMBER, MAX_NUMBER),
             "Keep logits within this many deviations of the best; 0 and below are off.",
             "sampling.top_n_sigma",
         ),
@@ -211,19 +212,19 @@ SAMPLERS = Table(
         ),
         Field(
             "mirostat_tau",
-            Number(0, ANY_NUMBER),
+            Number(0, MAX_NUMBER),
             "The surprise Mirostat aims at.",
             "sampling.mirostat_tau",
         ),
         Field(
             "mirostat_eta",
-            Number(0, ANY_NUMBER),
+            Number(0, MAX_NUMBER),
             "How fast Mirostat learns.",
             "sampling.mirostat_eta",
         ),
         Field(
             "adaptive_target",
-            Number(-ANY_NUMBER, 1),
+            Number(-MAX_NUMBER, 1),
             "The probability adaptive_p aims at; below 0 is off.",
             "sampling.adaptive_target",
         ),
@@ -235,13 +236,13 @@ SAMPLERS = Table(
         ),
         Field(
             "dry_multiplier",
-            Number(0, ANY_NUMBER),
+            Number(0, MAX_NUMBER),
             "Strength of DRY against repeated sequences; 0 is off.",
             "sampling.dry_multiplier",
         ),
         Field(
             "dry_base",
-            Number(1, ANY_NUMBER),
+            Number(1, MAX_NUMBER),
             "How fast DRY grows with the length of a repetition.",
             "sampling.dry_base",
         ),

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from segue.bounds import MAX_INT64
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch
 from segue.dialects.fields.table import Draft, Field
 from segue.types import Truncation
@@ -55,7 +56,7 @@ TOKEN_ROWS = (
     ),
     Field(
         "truncate_prompt_tokens",
-        Integer(-1, 2**63 - 1, meaning={-1: None}),
+        Integer(-1, MAX_INT64, meaning={-1: None}),
         "Cut a longer prompt to so many tokens; -1 to what the context holds beside the answer.",
         "shape.truncate_to",
     ),

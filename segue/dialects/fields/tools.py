@@ -6,11 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from segue.bounds import MAX_TOOLS
 from segue.dialects.fields.kinds import Mismatch
 from segue.dialects.fields.table import Draft, Field
 from segue.types import Constraint
-
-MAX_TOOLS = 128
 
 
 @dataclass(frozen=True)

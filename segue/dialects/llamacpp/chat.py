@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from segue.bounds import MAX_MESSAGES
 from segue.dialects.base import Reply, Service
 from segue.dialects.fields.kinds import Boolean, Mismatch, Text
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.templates import chat_template
 from segue.errors import Unavailable, Unsupported
-
-MAX_MESSAGES = 4096
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from typing import Any
 
 from msgspec import UNSET
 
+from segue.bounds import MAX_INT32, MAX_LOGPROBS, MAX_N, MAX_NUMBER
 from segue.dialects import openai
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
 from segue.dialects.fields.prompt_kinds import Prompts
-from segue.dialects.fields.sampler_fields import ANY_NUMBER, SAMPLERS, Biases, split_biases
+from segue.dialects.fields.sampler_fields import SAMPLERS, Biases, split_biases
 from segue.dialects.fields.table import Draft, Field, complain, show
 from segue.types import CUT_FIRST, Prompt
 
@@ -56,7 +57,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     *(_clamped(row) for row in SAMPLERS.with_defaults(**OWN_DEFAULTS).rows),
     Field(
         "logit_bias",
-        Biases(ANY_NUMBER),
+        Biases(MAX_NUMBER),
         "Added to the logits, by token id or text; false bans.",
         "sampling.logit_bias",
     ),
@@ -69,7 +70,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     Field(
         "n_predict",
-        Integer(-1, openai.MAX_INT32, meaning={-1: None}),
+        Integer(-1, MAX_INT32, meaning={-1: None}),
         "Tokens to generate; -1 until the context is full, 0 only reads the prompt.",
         "max_tokens",
         aliases=("max_completion_tokens", "max_tokens"),
@@ -77,14 +78,14 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     Field(
         "n_cmpl",
-        Integer(1, openai.MAX_N),
+        Integer(1, MAX_N),
         "Choices returned for each prompt.",
         "n",
         aliases=("n",),
     ),
     Field(
         "n_probs",
-        NumTop(openai.MAX_LOGPROBS, off_at_zero=True),
+        NumTop(MAX_LOGPROBS, off_at_zero=True),
         "Alternatives reported for each token; 0 reports nothing.",
         "logprobs",
         aliases=("logprobs",),
@@ -97,14 +98,14 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     Field(
         "temperature",
-        Number(0, ANY_NUMBER, clamp=True),
+        Number(0, MAX_NUMBER, clamp=True),
         "0 and below are greedy.",
         "sampling.temperature",
         default=0.8,
     ),
     Field(
         "top_k",
-        Integer(0, openai.MAX_INT32, clamp=True),
+        Integer(0, MAX_INT32, clamp=True),
         "Draw from the k likeliest tokens; 0 and below are off.",
         "sampling.top_k",
         default=40,
@@ -119,27 +120,27 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     Field(
         "repeat_penalty",
-        Number(0, ANY_NUMBER, above_low=True),
+        Number(0, MAX_NUMBER, above_low=True),
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
         default=1.0,
     ),
     Field(
         "repeat_last_n",
-        Integer(-1, openai.MAX_INT32),
+        Integer(-1, MAX_INT32),
         "Tokens the penalties look back on; -1 is all of them.",
         "sampling.penalty_window",
         default=64,
     ),
     Field(
         "presence_penalty",
-        Number(-ANY_NUMBER, ANY_NUMBER),
+        Number(-MAX_NUMBER, MAX_NUMBER),
         "Against tokens that occurred.",
         "sampling.presence_penalty",
     ),
     Field(
         "frequency_penalty",
-        Number(-ANY_NUMBER, ANY_NUMBER),
+        Number(-MAX_NUMBER, MAX_NUMBER),
         "Against tokens, by how often they occurred.",
         "sampling.frequency_penalty",
     ),
@@ -148,7 +149,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     LAZY,
     *CONSTRAINTS.pick("json_schema", "response_format").rows,
     TIMINGS,
-    Field("id_slot", Integer(-1, openai.MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
+    Field("id_slot", Integer(-1, MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
 )
 
 OPENAI_FIELDS = COMMON.extend(*openai.FIELDS.pick("echo", "suffix").rows)

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from segue.bounds import MAX_INT32, MAX_INT64, MAX_NUMBER, MAX_TEXT_CHARS
 from segue.dialects import openai
 from segue.dialects.fields.constraint_fields import CONSTRAINTS
 from segue.dialects.fields.duration import Duration
@@ -22,9 +23,7 @@ from segue.dialects.fields.kinds import (
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.types import CUT_FIRST, Prompt, Truncation
 
-MAX_CHARS = 2**24
 MAX_TOP = 20
-ANY_NUMBER = 1e6  # far beyond any use, and still a float that cannot overflow
 
 # Where it does not say otherwise, Ollama samples like this.
 DEFAULT_TOP_K = 40
@@ -55,11 +54,11 @@ class LoadablePrompt:
     """One text. An empty one asks for the model and nothing else."""
 
     def read(self, value: Any) -> tuple[Prompt, ...]:
-        text = Text(MAX_CHARS).read(value)
+        text = Text(MAX_TEXT_CHARS).read(value)
         return (Prompt((text,)),) if text else ()
 
     def schema(self) -> dict[str, Any]:
-        return Text(MAX_CHARS).schema()
+        return Text(MAX_TEXT_CHARS).schema()
 
 
 MODEL = Field("model", Text(256), "The name of a served model.", "model", required=True)
@@ -77,7 +76,7 @@ def _option(name: str, kind: Any, doc: str, target: str = "", **more: Any) -> Fi
 
 
 def _number(name: str, doc: str, target: str, default: float) -> Field:
-    kind = Number(-ANY_NUMBER, ANY_NUMBER)
+    kind = Number(-MAX_NUMBER, MAX_NUMBER)
     return _option(name, kind, doc, f"sampling.{target}", default=default)
 
 
@@ -89,34 +88,34 @@ def _share(name: str, doc: str, default: float) -> Field:
 OPTIONS = (
     _option(
         "num_predict",
-        Integer(-1, openai.MAX_INT32, meaning={-1: None}, clamp=True),
+        Integer(-1, MAX_INT32, meaning={-1: None}, clamp=True),
         "Tokens to generate; -1 until the context is full.",
         "max_tokens",
         default=None,
     ),
     _option(
         "num_keep",
-        Integer(-1, openai.MAX_INT32, clamp=True),
+        Integer(-1, MAX_INT32, clamp=True),
         "Tokens at the start that truncation keeps.",
         "shape.num_keep",
     ),
     _option("stop", Stops(), "Texts that end the answer.", "stop"),
     _option(
         "seed",
-        Integer(-openai.MAX_INT64 - 1, openai.MAX_INT64, meaning={-1: UNSET}),
+        Integer(-MAX_INT64 - 1, MAX_INT64, meaning={-1: UNSET}),
         "The same seed and request give the same answer; -1 draws one.",
         "sampling.seed",
     ),
     _option(
         "temperature",
-        Number(0, ANY_NUMBER, clamp=True),
+        Number(0, MAX_NUMBER, clamp=True),
         "0 is greedy.",
         "sampling.temperature",
         default=0.8,
     ),
     _option(
         "top_k",
-        Integer(0, openai.MAX_INT32, clamp=True),
+        Integer(0, MAX_INT32, clamp=True),
         "Draw from the k likeliest tokens; 0 is off.",
         "sampling.top_k",
         default=DEFAULT_TOP_K,
@@ -126,14 +125,14 @@ OPTIONS = (
     _share("typical_p", "Keep tokens about as surprising as expected.", 1.0),
     _option(
         "repeat_last_n",
-        Integer(-1, openai.MAX_INT32, clamp=True),
+        Integer(-1, MAX_INT32, clamp=True),
         "Tokens the penalties look back on; 0 is off, -1 is all of them.",
         "sampling.penalty_window",
         default=DEFAULT_WINDOW,
     ),
     _option(
         "repeat_penalty",
-        Number(0, ANY_NUMBER, above_low=True),
+        Number(0, MAX_NUMBER, above_low=True),
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
     ),
@@ -148,8 +147,10 @@ GENERATE = Table(
         MODEL,
         PROMPT,
         *openai.FIELDS.pick("suffix").rows,
-        Field("system", Text(MAX_CHARS), "What the model is told first.", "shape.system"),
-        Field("template", Text(MAX_CHARS), "A prompt template in Go's syntax.", "shape.template"),
+        Field("system", Text(MAX_TEXT_CHARS), "What the model is told first.", "shape.system"),
+        Field(
+            "template", Text(MAX_TEXT_CHARS), "A prompt template in Go's syntax.", "shape.template"
+        ),
         Field("raw", Boolean(), "Take the prompt as it is.", "shape.raw", default=False),
         Field(
             "truncate",
@@ -229,7 +230,7 @@ TEXT = Table(
         PROMPT,
         Field(
             "max_tokens",
-            Integer(0, openai.MAX_INT32, meaning={0: None}),
+            Integer(0, MAX_INT32, meaning={0: None}),
             "Tokens to generate; 0 until the context is full.",
             "max_tokens",
             default=None,

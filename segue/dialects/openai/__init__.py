@@ -5,12 +5,12 @@ from typing import Any
 
 from msgspec import UNSET
 
+from segue.bounds import MAX_BIAS, MAX_CANDIDATES, MAX_INT32, MAX_INT64, MAX_LOGPROBS, MAX_N
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY
 from segue.dialects.fields.duration import Duration
 from segue.dialects.fields.infill_fields import GAP_ROWS, describe_gap
 from segue.dialects.fields.kinds import (
-    MAX_BIAS,
     Boolean,
     Integer,
     Milliseconds,
@@ -30,13 +30,6 @@ from segue.dialects.rendering.context_overflow import as_openai
 from segue.dialects.rendering.text_completion import TextCompletion
 from segue.errors import SegueError
 from segue.types import Truncation
-
-# Ceilings that no setting can lift; what a server allows below them is its own affair.
-MAX_N = 4096
-MAX_CHOICES = 2**20  # candidates of one request, over all its prompts
-MAX_LOGPROBS = 1000
-MAX_INT32 = 2**31 - 1
-MAX_INT64 = 2**63 - 1
 
 # --- fields --------------------------------------------------------------------------------------
 
@@ -254,8 +247,8 @@ def check_candidates(draft: Draft) -> None:
     if best_of == n and not (is_gap and "best_of" in draft.given):
         draft.values.pop("best_of", None)
     num_prompts = len(draft.values["prompts"])
-    if num_prompts * best_of > MAX_CHOICES:
-        message = f"times {num_prompts} prompts must be at most {MAX_CHOICES}"
+    if num_prompts * best_of > MAX_CANDIDATES:
+        message = f"times {num_prompts} prompts must be at most {MAX_CANDIDATES}"
         raise draft.refuse("best_of" if best_of > n else "n", message)
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec import UNSET
 
+from segue.bounds import MAX_BIAS, MAX_INT32, MAX_INT64, MAX_N
 from segue.dialects import openai
 from segue.dialects.fields.kinds import (
-    MAX_BIAS,
     Boolean,
     Integer,
     Lax,
@@ -26,7 +26,7 @@ from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.token_fields import mark_special, truncate
 
 MAX_TOP = 20  # --max-logprobs
-MAX_STOPS = 4  # VLLM_MAX_STOP_STRINGS
+VLLM_STOPS = 4  # VLLM_MAX_STOP_STRINGS
 MAX_BAD_WORDS = 128
 MAX_BAD_WORD_CHARS = 256
 
@@ -74,19 +74,19 @@ def _integer(low: int, high: int, meaning: dict[int, Any] | None = None) -> Lax:
 LENGTH = (
     Field(
         "max_tokens",
-        _integer(0, openai.MAX_INT32),
+        _integer(0, MAX_INT32),
         "Tokens to generate; 0 scores the prompt and needs echo.",
         "max_tokens",
     ),
     Field(
         "min_tokens",
-        _integer(0, openai.MAX_INT32),
+        _integer(0, MAX_INT32),
         "Before that many tokens nothing ends a choice.",
         "sampling.min_tokens",
         nullable=False,
     ),
-    Field("n", _integer(1, openai.MAX_N), "Choices for each prompt.", "n", nullable=False),
-    Field("stop", Stops(MAX_STOPS), "Text that ends a choice.", "stop"),
+    Field("n", _integer(1, MAX_N), "Choices for each prompt.", "n", nullable=False),
+    Field("stop", Stops(VLLM_STOPS), "Text that ends a choice.", "stop"),
     Field("stop_token_ids", TokenIds(), "Tokens that end a choice.", "sampling.stop_token_ids"),
     Field(
         "ignore_eos",
@@ -100,7 +100,7 @@ LENGTH = (
 SAMPLING = (
     Field(
         "seed",
-        _integer(-openai.MAX_INT64 - 1, openai.MAX_INT64, {-1: UNSET}),
+        _integer(-MAX_INT64 - 1, MAX_INT64, {-1: UNSET}),
         "The same seed and request give the same answer; -1 draws one.",
         "sampling.seed",
     ),
@@ -108,7 +108,7 @@ SAMPLING = (
     Field("top_p", _number(0, 1, above_low=True), "Nucleus sampling.", "sampling.top_p"),
     Field(
         "top_k",
-        _integer(-1, openai.MAX_INT32, {-1: 0}),
+        _integer(-1, MAX_INT32, {-1: 0}),
         "Draw from the k likeliest tokens; 0 and -1 are off.",
         "sampling.top_k",
     ),

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from segue.bounds import MAX_PROMPTS
 from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
@@ -18,7 +19,8 @@ from segue.dialects.fields.kinds import (
     Text,
     TokenIds,
 )
-from segue.dialects.fields.prompt_kinds import MAX_PROMPTS, Prompts
+from segue.dialects.fields.prompt_kinds import Prompts
+from segue.dialects.fields.sampler_fields import Biases
 from segue.types import Prompt
 
 READ: list[tuple[Kind, Any, Any]] = [
@@ -135,3 +137,13 @@ def test_refused_prompts(value: Any, at: str) -> None:
     with pytest.raises(Mismatch) as wrong:
         Prompts().read(value)
     assert wrong.value.at == at
+
+
+def test_a_token_is_spelled_one_way_everywhere() -> None:
+    """Objects have text for keys: an id of ten digits is one as well as an id of one."""
+    largest = 2**31 - 1
+    assert LogitBias().read({f"{largest}": 1}) == {largest: 1.0}
+    assert Biases(1.0).read({f"{largest}": 1}) == {largest: 1.0}
+    assert Biases(1.0).read({"007": 1}) == {"007": 1.0}
+    with pytest.raises(Mismatch):
+        Biases(1.0).read([[largest + 1, 1]])
