@@ -60,3 +60,9 @@ MAX_SNIPPETS = 1024  # parts of other files around a gap
 MAX_FILE_NAME_CHARS = 1024
 MAX_SAMPLING_STEPS = 32  # every step there is, twice over
 MAX_MESSAGES = 4096  # of a chat that a template is applied to
+
+# --- infill without FIM tokens (engine/request/ranked_job.py, counted by request_caps.py) ---------
+
+RANKED_CANDIDATES = 8  # drawn for each prompt, unless best_of says otherwise
+LONGEST_MIDDLE = 256  # tokens, where max_tokens does not say
+DRAWING_SHARE = 0.5  # of a time limit; the rest is for ranking what was drawn

@@ -110,7 +110,8 @@ class Settings:
         default=512, metadata=_said("requests that may wait for their first token; then 429")
     )
     max_concurrent: CountOrNone = field(
-        default=0, metadata=_said("requests at once for each key; 0: any number")
+        default=0,
+        metadata=_said("requests at once for each key, counted by candidates; 0: any number"),
     )
     requests_per_minute: CountOrNone = field(
         default=0, metadata=_said("requests a minute for each key; 0: any number")

@@ -31,6 +31,7 @@ from segue.engine.seam import Models, Sink
 from segue.errors import BY_CODE, EngineFault, InvalidField, SegueError, UnknownPath
 from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
+from segue.server.admission.request_caps import candidates
 from segue.server.admission.request_record import RequestRecord
 from segue.server.chunk_writer import ChunkWriter, chunk_writer
 from segue.server.feed import FAULT, Feed, num_scores
@@ -89,7 +90,7 @@ class Completions:
             timeout_s = self.policy.request_timeout_s
             try:
                 async with Feed(
-                    lambda sink: self._submit(call, sink), receive, record.push, timeout_s
+                    lambda sink: self._submit(call, record, sink), receive, record.push, timeout_s
                 ) as feed:
                     if call.stream:
                         await self._stream(call, feed, send, headers, chunk_writer(scope))
@@ -124,7 +125,9 @@ class Completions:
     def _parse(self, body: bytes, stamp: Stamp) -> Call:
         return self.operation.parse(decode(body), stamp, self.policy.defaults)
 
-    async def _submit(self, call: Call, sink: Sink) -> AsyncGenerator[Event, None]:
+    async def _submit(
+        self, call: Call, record: RequestRecord, sink: Sink
+    ) -> AsyncGenerator[Event, None]:
         request = call.request
         if not request.prompts:
             # Nothing to complete: the request was for the model to be loaded, or to go.
@@ -133,7 +136,10 @@ class Completions:
             self._keep(call)
             return _nothing(request)
         engine = await open_engine(self.models, request.model)
-        self.policy.caps.check_length(call, engine.info.context_length)
+        info = engine.info
+        self.policy.caps.check_length(call, info.context_length, info.has_fim)
+        if record.permit is not None:
+            record.permit.widen(candidates(request, info.has_fim))
         if self.operation.adapt:
             request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
             engine = await open_engine(self.models, request.model)  # it may have been unloaded

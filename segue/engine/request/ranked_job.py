@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from segue.bounds import DRAWING_SHARE, LONGEST_MIDDLE, RANKED_CANDIDATES
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.middles import SCORED_SUFFIX, Cut, Drawn, Search, Suffix, find_cuts
 from segue.engine.request.healing import Healed
@@ -28,9 +29,6 @@ from segue.types import (
     Searching,
     TokenScore,
 )
-
-NUM_CANDIDATES = 8  # unless best_of says otherwise
-LONGEST_MIDDLE = 256  # tokens, where max_tokens does not say
 
 
 class RankedJob(Job):
@@ -58,6 +56,9 @@ class RankedJob(Job):
         is_drawn = request.sampling.temperature > 0
         for sequence in self.sequences:
             sequence.watched = suffix.watched
+            sequence.ends_anywhere = True
+            if request.time_limit_s is not None:
+                sequence.time_limit_s = request.time_limit_s * DRAWING_SHARE
             if sequence.candidate:
                 sequence.sampler.branch = sequence.candidate - is_drawn
             if (taken := healed[sequence.prompt_index]) is not None:
@@ -78,7 +79,7 @@ class RankedJob(Job):
 
     @property
     def num_candidates(self) -> int:
-        return max(self.request.best_of or NUM_CANDIDATES, self.request.n)
+        return max(self.request.best_of or RANKED_CANDIDATES, self.request.n)
 
     def _num_wanted(self, index: int, num_prompt: int) -> int:
         """One more than asked for where the first may be the token that was taken back."""
@@ -135,7 +136,7 @@ class RankedJob(Job):
         if self._num_busy[index]:
             return []
         search = self._search(index)
-        cuts = search.next_round()
+        cuts = [] if self._is_late(index, sequence.last_token_s) else search.next_round()
         self._more = [self._probe(index, cut) for cut in cuts]
         self._num_busy[index] = len(cuts)
         self._num_open += len(cuts)
@@ -145,6 +146,11 @@ class RankedJob(Job):
         if self.is_over:
             events.append(Done(self._usage, self.seed))
         return events
+
+    def _is_late(self, index: int, now: float) -> bool:
+        """A time limit is for the whole search: what is there by then is ranked by what is known of it."""
+        limit_s, begun = self.request.time_limit_s, self._candidate(index, 0).first_token_s
+        return limit_s is not None and begun is not None and now - begun > limit_s
 
     # --- ranking ---------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class Sequence:
         self.salt = salt  # None: neither reads nor fills the prefix cache
         self.leader = leader  # the candidate that computes the prompt for all candidates
         self.time_limit_s = time_limit_s
+        self.ends_anywhere = False  # at its time limit; else at the next new line
         self.guide = guide  # its way through the constraint
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
         self.score_from = score_from  # the first prompt token that gets a score
@@ -151,12 +152,17 @@ class Sequence:
             self.cause = "constraint"
         elif self.num_output >= self.max_tokens:
             self.cause = "max_tokens"
-        elif self._is_late and b"\n" in piece:
+        elif self._is_late and (self.ends_anywhere or b"\n" in piece):
             self.cause = "time"
 
     @property
     def _is_late(self) -> bool:
-        return self.time_limit_s is not None and self.decode_s > self.time_limit_s
+        """The time of candidates that are drawn for one answer begins with the first of them."""
+        if self.time_limit_s is None:
+            return False
+        first = self.leader if self.ends_anywhere and self.leader is not None else self
+        begun = self.last_token_s if first.first_token_s is None else first.first_token_s
+        return self.last_token_s - begun > self.time_limit_s
 
     def rewind(self) -> None:
         """Its KV is gone; everything is computed again later, from tokens that stay as they are."""

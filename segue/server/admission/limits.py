@@ -143,9 +143,19 @@ class Permit:
         self._limiter = limiter
         self._account = account
         self._is_waiting = True
+        self._width = 1
         account.num_open += 1
         account.num_waiting += 1
         limiter.num_waiting += 1
+
+    def widen(self, num_candidates: int) -> None:
+        """It draws so many texts per prompt, and takes as many places of its key. Raises Overloaded."""
+        most, more = self._limiter.limits.max_concurrent, num_candidates - self._width
+        if most and self._account.num_open + more > max(most, num_candidates):
+            message = f"At most {most} requests or candidates at once; wait for one of them."
+            raise Overloaded(message, retry_after_s=_SHORTEST_WAIT_S)
+        self._width += more
+        self._account.num_open += more
 
     def begin(self) -> None:
         if self._is_waiting:
@@ -160,7 +170,7 @@ class Permit:
         """Once."""
         if self._is_waiting:
             self._leave_queue()
-        self._account.num_open -= 1
+        self._account.num_open -= self._width
 
     def _leave_queue(self) -> None:
         self._is_waiting = False

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from segue.bounds import LONGEST_MIDDLE, RANKED_CANDIDATES
 from segue.dialects.base import Call
 from segue.errors import InvalidField
 from segue.types import CompletionRequest, Constraint
@@ -44,14 +45,27 @@ class Caps:
         num_biases = len(request.sampling.logit_bias) + len(request.sampling.text_bias)
         yield "sampling.logit_bias", num_biases, self.logit_bias, " tokens and texts"
 
-    def check_length(self, call: Call, context_length: int) -> None:
+    def check_length(self, call: Call, context_length: int, has_fim: bool = True) -> None:
         """The same for what depends on the model."""
         request = call.request
         longest = context_length if request.max_tokens is None else request.max_tokens
-        num_candidates = len(request.prompts) * request.num_candidates
+        num_drawn = candidates(request, has_fim)
+        if num_drawn > request.num_candidates and request.max_tokens is None:
+            longest = LONGEST_MIDDLE
+        num_candidates = len(request.prompts) * num_drawn
+        if num_candidates > self.choices:
+            message = f"times {num_drawn} candidates may be at most {self.choices} on this server"
+            raise _refuse(call, "prompts", message)
         if min(longest, context_length) * num_candidates > self.total_tokens:
             message = f"times {num_candidates} candidates may be at most {self.total_tokens} tokens"
             raise _refuse(call, "max_tokens", f"{message} on this server")
+
+
+def candidates(request: CompletionRequest, has_fim: bool) -> int:
+    """Drawn for each prompt. Infill on a model without tokens for that draws more than it returns."""
+    if request.infill is None or request.infill.way(has_fim) != "ranked" or request.max_tokens == 0:
+        return request.num_candidates
+    return max(request.best_of or RANKED_CANDIDATES, request.n)
 
 
 def _size(constraint: Constraint) -> int:

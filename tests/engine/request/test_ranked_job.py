@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from segue.bounds import RANKED_CANDIDATES
 from segue.engine.infill import middles
 from segue.engine.infill.middles import SCORED_SUFFIX, Drawn, find_cuts, read_suffix
 from segue.engine.request.prepare import prepare
-from segue.engine.request.ranked_job import NUM_CANDIDATES, RankedJob
+from segue.engine.request.ranked_job import RankedJob
 from segue.engine.sampling.scores import score
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, _Slot, default_capabilities
@@ -79,7 +80,7 @@ def test_the_middle_that_leads_to_the_suffix_wins() -> None:
     assert story.prompted[0].infill == "ranked"
     assert story.done is not None
     assert story.done.usage.prompt_tokens == len("the sky is")
-    assert story.done.usage.completion_tokens >= NUM_CANDIDATES * 5
+    assert story.done.usage.completion_tokens >= RANKED_CANDIDATES * 5
     kinds = [type(event) for event in story.events if not isinstance(event, Searching)]
     assert kinds == [Prompted, Delta, Finished, Done], "nothing is told before it is decided"
 
@@ -92,7 +93,7 @@ def test_how_far_the_search_is_is_told_until_it_is_decided() -> None:
     drawn, scored = [s.num_drawn for s in search], [s.num_scored for s in search]
     assert drawn == sorted(drawn)
     assert scored == sorted(scored)
-    assert drawn[0] <= NUM_CANDIDATES
+    assert drawn[0] <= RANKED_CANDIDATES
     assert story.done is not None
     assert drawn[-1] >= story.done.usage.completion_tokens
 
@@ -286,3 +287,16 @@ def test_a_middle_meets_its_constraint(regex: str, text: str, cause: str) -> Non
     request = fill("the sky is", " and the grass is green.", max_tokens=12, constraint=constraint)
     [story] = bench().run(request)
     assert (story.texts[0], story.finished[0].cause) == (text, cause)
+
+
+def test_a_time_limit_bounds_the_whole_search() -> None:
+    """The clock of the bench ticks once per step and once per look: what is there by then is ranked."""
+    infill = Infill(suffix=Prompt((" and the rest of it",)), mode="ranked")
+    steps = {}
+    for limit_s in (None, 4.0):
+        bench = Bench(free_rows=1)
+        [story] = bench.run(ask("some text", infill=infill, max_tokens=60, time_limit_s=limit_s))
+        assert story.done is not None
+        assert set(story.finished) == {0}
+        steps[limit_s] = bench.scheduler.stats.steps
+    assert steps[4.0] <= 10 < 60 < steps[None]

@@ -168,3 +168,22 @@ def test_places_are_accounted_for(moves: list[str]) -> None:
     for permit in (*waiting, *running):
         permit.release()
     assert limiter.num_waiting == 0
+
+
+def test_candidates_count_as_requests_at_once() -> None:
+    limiter = Limiter(Limits(max_concurrent=4), Clock())
+    first = limiter.admit("key")
+    first.widen(3)
+    second = limiter.admit("key")
+    with pytest.raises(Overloaded, match="candidates"):
+        second.widen(2)
+    with pytest.raises(Overloaded):
+        limiter.admit("key")
+    limiter.admit("other").widen(4)
+    first.release()
+    second.widen(4)
+    second.release()
+    alone = limiter.admit("key")
+    alone.widen(64)  # more than may be at once: one at a time
+    with pytest.raises(Overloaded):
+        limiter.admit("key")

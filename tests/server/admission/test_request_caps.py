@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI
 from segue.errors import InvalidField
 from segue.server.admission.request_caps import Caps
-from segue.types import Constraint
+from segue.types import Constraint, Infill, Prompt
 from tests.server.conftest import Launch
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="f")
@@ -70,6 +71,29 @@ def test_tokens_over_all_candidates(body: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidField) as error:
         SMALL.check_length(call(**body), context_length=80)
     assert error.value.param == param
+
+
+def test_a_ranked_infill_counts_as_all_that_it_draws() -> None:
+    """At most 100 tokens over all candidates, and 8 candidates; a model without FIM tokens draws 8."""
+    caps = dataclasses.replace(SMALL, choices=8)
+    filling = Infill(suffix=Prompt(("after",)))
+    asked = call(max_tokens=20)
+    asked = msgspec.structs.replace(
+        asked, request=msgspec.structs.replace(asked.request, infill=filling)
+    )
+    caps.check_length(asked, 80, has_fim=True)
+    with pytest.raises(InvalidField, match="8 candidates"):
+        caps.check_length(asked, 80, has_fim=False)
+    two = call(max_tokens=1, prompt=["a", "b"])
+    two = msgspec.structs.replace(two, request=msgspec.structs.replace(two.request, infill=filling))
+    caps.check_length(two, 80, has_fim=True)
+    with pytest.raises(InvalidField) as error:
+        caps.check_length(two, 80, has_fim=False)
+    assert error.value.param == "prompt"
+    unscored = msgspec.structs.replace(
+        asked, request=msgspec.structs.replace(asked.request, max_tokens=0)
+    )
+    caps.check_length(unscored, 80, has_fim=False)
 
 
 def test_a_candidate_is_never_longer_than_the_context() -> None:
