@@ -25,7 +25,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program import Places, program
 from segue.runners.cpu.step.softmax import Softmax
 from segue.runners.cpu.team import Team
-from segue.runners.cpu.tuning import Tuning, tuned
+from segue.runners.cpu.tuning import Threads, tuned
 from segue.runners.cpu.weights import Weights
 from segue.runners.cpu.workspace import PRIVATE_ROWS, TILE_ROWS, Workspace
 
@@ -74,9 +74,9 @@ class CpuRunner:
             cells_per_block=BLOCK,
             deterministic=exact_math.keeps_denormals(),  # the team's threads inherit it
         )
-        self._tuning = Tuning((), 1)
-        self._tuning = tuned(self._seconds, threads, min(num_slots, max_rows, self._kv.num_blocks))
-        self._capabilities = replace(self._capabilities, free_rows=self._tuning.free_rows)
+        tuning = tuned(self._seconds, threads, min(num_slots, max_rows, self._kv.num_blocks))
+        self._threads = Threads(tuning, threads)
+        self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -90,7 +90,9 @@ class CpuRunner:
         self._check(spans)
         num_rows, num_wanted = self._fill(spans)
         if num_rows:
-            self._run(num_rows, num_wanted, self._tuning.threads_for(num_rows, self._team.size))
+            start = time.perf_counter()
+            self._run(num_rows, num_wanted, self._threads.choose(num_rows))
+            self._threads.learn(num_rows, time.perf_counter() - start)
         return self._space.logits[:num_wanted]
 
     def fork(self, src: int, dst: int, length: int) -> None:

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from segue.runners.cpu.tuning import tuned
+from segue.runners.cpu.tuning import Threads, Tuning, tuned
 
 
 def barriers(each: float, work: float, row: float) -> Callable[[int, int], float]:
@@ -42,3 +42,31 @@ def test_no_more_rows_are_measured_than_there_are() -> None:
 
     assert tuned(measure, 1, 2).free_rows == 2
     assert max(asked) == 2
+
+
+def settled(threads: Threads, measure: Callable[[int, int], float], rows: int) -> int:
+    """The usual choice after many steps."""
+    chosen = []
+    for _ in range(1000):
+        chosen.append(threads.choose(rows))
+        threads.learn(rows, measure(rows, chosen[-1]))
+    return max(set(chosen[-300:]), key=chosen[-300:].count)
+
+
+@pytest.mark.parametrize("start", [1, 2, 8, 16])
+def test_steps_find_the_best_number_whatever_the_start_said(start: int) -> None:
+    measure = barriers(0.001, 0.014, 0.002)  # best with 4
+    threads = Threads(Tuning(((8, start),), 1), 16)
+    assert settled(threads, measure, 1) == 4
+
+
+def test_the_choice_follows_when_processors_become_free() -> None:
+    threads = Threads(Tuning((), 1), 2)
+    assert settled(threads, lambda rows, n: 1.0 if n == 1 else 4.0, 1) == 1
+    assert settled(threads, lambda rows, n: 1.0 / n, 1) == 2
+
+
+def test_many_rows_take_all_threads() -> None:
+    threads = Threads(Tuning(((1, 1),), 1), 16)
+    assert {threads.choose(9), threads.choose(300)} == {16}
+    assert Threads(Tuning((), 1), 1).choose(1) == 1

@@ -8,6 +8,7 @@ from typing import Any
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import (
+    SPINS,
     await_at_least,
     exchange,
     fetch_add,
@@ -20,7 +21,7 @@ from segue.runners.cpu.step.heads import attend_phase, heads_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
 from segue.runners.cpu.step.rows import norm_phase, quantise_phase
 
-_IDLE_SPINS = 2000  # about 30 µs: the next step may be about to begin
+_IDLE_SPINS = 2 * SPINS  # the next step may be about to begin
 
 
 @compiled
