@@ -16,7 +16,7 @@ QUESTION = "What is the capital of France?"
 
 @pytest.fixture(scope="module")
 def served(embedded_gguf: Path) -> Iterator[Served]:
-    with serving(str(embedded_gguf), "--runner", "llama", "--alias", "smol") as server:
+    with serving(str(embedded_gguf), "--alias", "smol") as server:
         yield server
 
 

@@ -9,9 +9,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from segue import config
 from segue.engine.seam import Loaded
+from segue.runners.cpu.loader import CpuLoader
 from segue.runners.fake import FakeLoader, FakeVocab
-from segue.runners.llama.runner import LlamaLoader, LlamaVocab
+from segue.runners.llama.vocab import LlamaVocab
 from tests.live import Live, Served, serve
 from tests.test_disconnects import wait_until_idle
 from tests.tiny_gguf import write_tiny_gguf
@@ -55,16 +57,21 @@ LLAMA_VIM: dict[str, Any] = {
 WARM_UP = LLAMA_VIM | {"n_predict": 0, "samplers": [], "response_fields": [""]}
 
 
+def loader(path: Path) -> CpuLoader:
+    """Answers are compared with each other, so the runner must be one that gives them again."""
+    return CpuLoader(str(path), "tiny", threads=1, cache_dir=str(config.load({}).cache_dir))
+
+
 @pytest.fixture(scope="module")
 def fim(tiny_gguf: Path) -> Iterator[Served]:
-    with serve(LlamaLoader(str(tiny_gguf), "tiny"), "tiny") as served:
+    with serve(loader(tiny_gguf), "tiny") as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     path = write_tiny_gguf(tmp_path_factory.mktemp("models") / "plain.gguf", fim=False)
-    with serve(LlamaLoader(str(path), "tiny"), "tiny") as served:
+    with serve(loader(path), "tiny") as served:
         yield served
 
 
@@ -163,7 +170,7 @@ def test_a_model_with_fim_tokens_may_be_told_to_rank(fim: Served) -> None:
 
 
 def test_a_server_for_fim_only_refuses_to_rank(tiny_gguf: Path) -> None:
-    with serve(LlamaLoader(str(tiny_gguf), "tiny"), "tiny", fim_only=True) as served:
+    with serve(loader(tiny_gguf), "tiny", fim_only=True) as served:
         assert ask(served, ROOT, told()).headers["x-segue-infill"] == "fim"
         answer = served.client.post(ROOT, json=told(infill_mode="ranked"))
     assert answer.status_code == 400

@@ -43,6 +43,13 @@ def bench(loaded: Loaded) -> Iterator[Bench]:
     assert loaded.runner.cells_free == loaded.runner.capabilities.num_cells
 
 
+@pytest.fixture
+def exact_bench(bench: Bench) -> Bench:
+    if not bench.capabilities.deterministic:
+        pytest.skip("answers of this runner vary with what runs beside them")
+    return bench
+
+
 def test_a_text_goes_on(bench: Bench) -> None:
     [story] = bench.run(ask(STORY, max_tokens=12, logprobs=2))
     assert story.done is not None
@@ -51,18 +58,18 @@ def test_a_text_goes_on(bench: Bench) -> None:
     assert story.finished[0].cause == "max_tokens"
 
 
-def test_choices_differ_and_come_again(bench: Bench) -> None:
-    first, again = (bench.run(ask(STORY, n=4, max_tokens=10))[0].texts for _ in range(2))
+def test_choices_differ_and_come_again(exact_bench: Bench) -> None:
+    first, again = (exact_bench.run(ask(STORY, n=4, max_tokens=10))[0].texts for _ in range(2))
     assert len(set(first.values())) == 4
     assert first == again
 
 
-def test_many_at_once_are_as_each_alone(bench: Bench) -> None:
+def test_many_at_once_are_as_each_alone(exact_bench: Bench) -> None:
     def asked() -> list[CompletionRequest]:
         return [ask(STORY[i:], max_tokens=8, sampling=GREEDY) for i in range(8)]
 
-    alone = [bench.run(request)[0].texts for request in asked()]
-    assert [story.texts for story in bench.run(*asked())] == alone
+    alone = [exact_bench.run(request)[0].texts for request in asked()]
+    assert [story.texts for story in exact_bench.run(*asked())] == alone
 
 
 def test_what_was_read_before_is_not_read_again(bench: Bench) -> None:
@@ -80,10 +87,10 @@ def test_scores_read_are_those_drawn(bench: Bench) -> None:
     assert values == pytest.approx([score.logprob for score in drawn.scores[0]], abs=2e-3)
 
 
-def test_a_stop_string_ends_it_and_stays_away(bench: Bench) -> None:
-    [whole] = bench.run(ask(STORY, max_tokens=24, sampling=GREEDY))
+def test_a_stop_string_ends_it_and_stays_away(exact_bench: Bench) -> None:
+    [whole] = exact_bench.run(ask(STORY, max_tokens=24, sampling=GREEDY))
     stop = whole.texts[0][5:8]
-    [stopped] = bench.run(ask(STORY, max_tokens=24, sampling=GREEDY, stop=(stop,)))
+    [stopped] = exact_bench.run(ask(STORY, max_tokens=24, sampling=GREEDY, stop=(stop,)))
     assert stopped.texts[0] == whole.texts[0][: whole.texts[0].index(stop)]
     assert stopped.finished[0].stop == stop
 
