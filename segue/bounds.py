@@ -18,13 +18,13 @@ MAX_LINGER_BYTES = 64 << 20  # and so much to send meanwhile, which is dropped a
 MAX_BODIES_HELD = 16  # of the largest size at once, over all requests: 256 MB at the default
 MAX_BODIES_SHARE = 4  # of these for one key, or one address where there are no keys
 LARGE_BODY_BYTES = 64 << 10  # more is read in a thread: milliseconds that other streams would wait
-MAX_JSON_VALUES = 1 << 20  # a million token ids; decoding them holds the interpreter some 50 ms
-MAX_JSON_CONTAINERS = 1 << 17  # lists and objects cost ten times a number; 65,536 prompts fit
+MAX_JSON_VALUES = 1 << 19  # more token ids than contexts hold; decoding them takes some 50 ms
+MAX_JSON_CONTAINERS = 1 << 17  # lists, objects and keys cost ten times a number; 65,536 prompts fit
 
 # --- tokens in and out (the dialects' /tokenize and /detokenize) -------------------------------------
 
 MAX_TOKENIZE_CHARS = 1 << 20  # the longest contexts hold less; with pieces some 22 MB of answer
-MAX_DETOKENIZE_TOKENS = 1 << 20  # the same the other way round
+MAX_DETOKENIZE_TOKENS = 1 << 18  # the same the other way round
 
 # --- answers (server/feed.py, server/endpoints.py) ------------------------------------------------
 

@@ -1,67 +1,88 @@
-"""What one hostile grammar costs a stream that runs beside it: the longest silence between two of its tokens.
+"""What one hostile request costs everybody else: the longest silence of a stream beside it, and of /livez.
 
-    python -m segue.bench.hostile [--rounds 3] [MODEL and flags of segue serve]...
+    python -m segue.bench.hostile [--rounds 3] [--only NAME] [MODEL and flags of segue serve]...
 
-A victim streams all the time. Each constraint of the list is sent beside it, alone, and in the end all of them at once.
-`extra` is the longest silence while it is read, compiled, refused or followed, less the usual one: the median of
-rounds, because a machine has silences of its own; those of quiet windows before each case are told too. Every round has
-a server of its own, which has compiled nothing yet. `lag` is by how much the victim is late in all at the window's end.
-The last line is JSON.
+A victim streams all the time, and /livez is asked all the time. Each request of the list (grammars, and bodies of
+every shape up to the largest) is sent beside them, alone, and in the end all grammars at once. `extra` is the longest
+silence of the stream while the request is read, prepared, refused or answered, less the usual one: the median of
+rounds, because a machine has silences of its own; those of quiet windows before each case are told too. `livez` is
+the longest answer of /livez, the median of rounds too. Every round has a server of its own, which has compiled
+nothing yet. `lag` is by how much the victim is late in all at the window's end.
+
+The rule: no single request silences /livez for 0.5 s, or another stream for 1 s. The last line is JSON and says whether
+it is kept, and by how much; exit code 1 where it is not.
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable
 from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
+from segue.bench.harness.hostile_requests import hostile_requests
 from segue.bench.harness.served import Served, served
-from segue.bench.harness.wire import Wire, request, run
+from segue.bench.harness.wire import Wire, get, request, run
 
 QUIET, EVERYTHING = "(quiet)", "everything at once"
 QUIET_S = 0.5
+STREAMED = b'"stream": true'
 SETTLE_S = 2.0
 AFTER_S = 0.2  # what a refusal leaves to be done is the victim's too
+MAX_LIVEZ_S, MAX_SILENCE_S = 0.5, 1.0  # the rule
+LIVEZ_EVERY_S = 0.02
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="cases whose name begins so")
     options, arguments = parser.parse_known_args()
     found: dict[str, list[Window]] = {}
     for _ in range(options.rounds):
         with served(*(arguments or ["--runner", "fake"])) as server:
-            for name, windows in run(_measure(server)).items():
+            for name, windows in run(_measure(server, options.only)).items():
                 found.setdefault(name, []).extend(windows)
-    _show(found)
+    figures = _show(found)
+    print(json.dumps(figures))
+    sys.exit(0 if figures["rule_is_kept"] else 1)
 
 
-def _show(found: dict[str, list["Window"]]) -> None:
+def _show(found: dict[str, list["Window"]]) -> dict[str, Any]:
     quiet = found[QUIET]
     usual = median(gap for window in quiet for gap in window.gaps)
     pace = median(window.pace_s for window in quiet)
     extras = {}
-    print(f"{'':28}{'worst gap':>10}{'extra':>8}{'lag':>8}  ms")
+    livez = {name: median(each.livez_s for each in windows) for name, windows in found.items()}
+    silence = {name: median(each.worst for each in windows) for name, windows in found.items()}
+    print(f"{'':34}{'worst gap':>10}{'extra':>8}{'lag':>8}{'livez':>8}  ms")
     for name, windows in found.items():
         extras[name] = round((median(each.worst for each in windows) - usual) * 1e3, 1)
         worst, lag = (
             max(each.worst for each in windows),
             median(each.lag_s(pace) for each in windows),
         )
-        print(f"{name:28}{worst * 1e3:10.1f}{extras[name]:8.1f}{lag * 1e3:8.0f}")
+        row = f"{worst * 1e3:10.1f}{extras[name]:8.1f}{lag * 1e3:8.0f}{livez[name] * 1e3:8.0f}"
+        print(f"{name:34}{row}")
     alone = {name: extra for name, extra in extras.items() if name not in (QUIET, EVERYTHING)}
-    figures = {
+    slowest = max(alone, key=lambda name: livez[name])
+    return {
         "usual_gap_ms": round(usual * 1e3, 1),
         "quiet_extra_ms": extras[QUIET],
         "worst_extra_ms": max(alone.values()),
         "worst_case": max(alone, key=lambda name: alone[name]),
-        "everything_extra_ms": extras[EVERYTHING],
+        "everything_extra_ms": extras.get(EVERYTHING),
+        "worst_silence_ms": round(max(silence[name] for name in alone) * 1e3, 1),
+        "worst_livez_ms": round(livez[slowest] * 1e3, 1),
+        "worst_livez_case": slowest,
+        "rule_is_kept": all(
+            silence[name] < MAX_SILENCE_S and livez[name] < MAX_LIVEZ_S for name in alone
+        ),
     }
-    print(json.dumps(figures))
 
 
 # --- the constraints ----------------------------------------------------------------------------
@@ -141,6 +162,7 @@ class Window(NamedTuple):
     gaps: list[float]
     seconds: float
     num_tokens: int
+    livez_s: float  # the longest answer of /livez meanwhile
 
     @property
     def worst(self) -> float:
@@ -160,6 +182,7 @@ class Victim:
     def __init__(self, server: Served) -> None:
         self._server = server
         self._arrivals: list[tuple[float, int]] = []
+        self._livez: list[float] = []
 
     async def run(self) -> None:
         body = {"prompt": "A story:", "max_tokens": 2000, "stream": True, "ignore_eos": True}
@@ -169,54 +192,73 @@ class Victim:
                 async for num_events, _ in wire.events(request({**body, "seed": 1})):
                     self._arrivals.append((time.perf_counter(), num_events))
 
+    async def ask_livez(self) -> None:
+        """Over one connection, again and again."""
+        wire = await Wire.open(self._server.host, self._server.port)
+        with contextlib.closing(wire):
+            while True:
+                begun = time.perf_counter()
+                await wire.ask(get("/livez"))
+                self._livez.append(time.perf_counter() - begun)
+                await asyncio.sleep(LIVEZ_EVERY_S)
+
     async def during(self, doing: Awaitable[object]) -> Window:
         """From the last token before to the first after: a silence has two ends."""
-        first = len(self._arrivals) - 1
+        first, first_livez = len(self._arrivals) - 1, len(self._livez)
         await doing
-        last = len(self._arrivals)
-        while len(self._arrivals) <= last:
+        last, last_livez = len(self._arrivals), len(self._livez)
+        while len(self._arrivals) <= last or len(self._livez) <= last_livez:
             await asyncio.sleep(0.001)
         arrivals = self._arrivals[first : last + 1]
         times = [at for at, _ in arrivals]
         gaps = [after - before for before, after in pairwise(times)]
-        return Window(gaps, times[-1] - times[0], sum(count for _, count in arrivals[1:]))
+        num_tokens = sum(count for _, count in arrivals[1:])
+        return Window(gaps, times[-1] - times[0], num_tokens, max(self._livez[first_livez:]))
 
 
 @contextlib.asynccontextmanager
 async def _running(victim: Victim) -> AsyncGenerator[None, None]:
-    task = asyncio.create_task(victim.run())
+    tasks = [asyncio.create_task(each) for each in (victim.run(), victim.ask_livez())]
     await asyncio.sleep(SETTLE_S)
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.wait([task])
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
-async def _measure(server: Served) -> dict[str, list[Window]]:
+async def _measure(server: Served, only: str) -> dict[str, list[Window]]:
     victim = Victim(server)
-    asked = {
+    grammars = {
         name: request({"prompt": "x", "max_tokens": 12, **fields})
         for name, fields in _cases().items()
     }
+    asked = {**grammars, **hostile_requests()}
+    asked = {name: sent for name, sent in asked.items() if name.startswith(only)}
     found: dict[str, list[Window]] = {QUIET: []}
     async with _running(victim):
         for name, sent in asked.items():
             found[QUIET].append(await victim.during(asyncio.sleep(QUIET_S)))
             found[name] = [await victim.during(_send(server, sent))]
-        crowd = asyncio.gather(*(_send(server, sent) for sent in asked.values()))
-        found[EVERYTHING] = [await victim.during(crowd)]
+        if not only:
+            crowd = asyncio.gather(*(_send(server, sent) for sent in grammars.values()))
+            found[EVERYTHING] = [await victim.during(crowd)]
     return found
 
 
 async def _send(server: Served, sent: bytes) -> None:
     wire = await Wire.open(server.host, server.port)
     try:
-        answer = await wire.ask(sent)
+        if STREAMED in sent:
+            async for _ in wire.events(sent):
+                pass
+        else:
+            answer = await wire.ask(sent)
+            if answer.status not in (200, 400, 413):
+                raise SystemExit(f"{answer.status}: {answer.body[:500]!r}")
     finally:
         wire.abort()
-    if answer.status not in (200, 400, 413):
-        raise SystemExit(f"{answer.status}: {answer.body[:500]!r}")
     await asyncio.sleep(AFTER_S)
 
 
