@@ -26,7 +26,7 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.products.dots.vectors import Kind
 from segue.runners.cpu.products.formats import FloatFormat
 from segue.runners.cpu.products.tile import write
-from segue.runners.cpu.products.weights import half
+from segue.runners.cpu.products.weights import half, prefetch
 
 
 def build_tile(module: Any, kind: Kind, form: FloatFormat, rows: int) -> Any:
@@ -41,6 +41,7 @@ def build_tile(module: Any, kind: Kind, form: FloatFormat, rows: int) -> Any:
     inputs = [b.add(x, b.mul(ldx, number(m))) for m in range(rows)]
     with loop(b, columns) as column:
         place = at(b, weights, column.index, kind.flavour.width * form.bytes)
+        prefetch(b, kind, place, kind.flavour.width * form.bytes)
         size = kind.flavour.lanes * form.bytes
         column_weights = [_vector(b, kind, form, ahead(b, place, v * size)) for v in vectors]
         for m, base in enumerate(inputs):

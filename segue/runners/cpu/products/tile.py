@@ -35,7 +35,7 @@ from segue.runners.cpu.products.dots.table import begin, end, sums
 from segue.runners.cpu.products.dots.vectors import Kind, Part
 from segue.runners.cpu.products.formats import GROUP, STEP, Format
 from segue.runners.cpu.products.processor import Flavour
-from segue.runners.cpu.products.weights import Reader
+from segue.runners.cpu.products.weights import Reader, prefetch
 
 PARTS = 2  # integer sums of activations are kept for each half of a group
 SMALL = 4  # bytes of one scale or sum of activations
@@ -87,6 +87,7 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
 
         def group(inside: Value, place: Value) -> None:
             index = b.add(b.mul(block.index, number(form.groups)), inside)
+            prefetch(b, kind, place, form.group_bytes * width)
             shared = [_row(b, kind, form, inputs, m, index) for m in range(rows)]
             _group(b, reader, place, head, shared, acc)
 
