@@ -25,6 +25,7 @@ class Kv:
         self.tables = BlockTables(num_slots, self.num_blocks, BLOCK)
         # The tables once more, as compiled code reads them.
         self._rows: NDArray[np.int64] = zeros((num_slots, -(-context // BLOCK)), np.int64)
+        self._first_row, self._row_bytes = address(self._rows), int(self._rows.strides[0])
 
     @property
     def keys(self) -> int:
@@ -46,7 +47,7 @@ class Kv:
 
     def table(self, slot: int) -> int:
         """The address of a slot's block numbers."""
-        return address(self._rows) + slot * int(self._rows.strides[0])
+        return self._first_row + slot * self._row_bytes
 
     def append(self, slot: int, count: int) -> None:
         before = len(self.tables.blocks(slot))

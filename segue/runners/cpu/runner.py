@@ -153,27 +153,33 @@ class CpuRunner:
 
     def _fill(self, spans: Sequence[Span]) -> tuple[int, int]:
         """Tell the step of its rows: how many there are, and how many want logits."""
-        space, board = self._space, self._space.board
-        at = wanted = items = 0
+        tokens: list[int] = []
+        positions: list[int] = []
+        tables: list[int] = []
+        wanted: list[int] = []
+        items: list[int] = []  # first row and number of rows
+        most = self._item_rows
         is_fused = True
-        for slot, tokens, past, num_logits in spans:
-            count = len(tokens)
+        for slot, new, past, num_logits in spans:
+            count, first = len(new), len(tokens)
             if not count:
                 continue
             self._kv.append(slot, count)
-            end = at + count
-            space.tokens[at:end] = tokens
-            space.positions[at:end] = range(past, past + count)
-            space.tables[at:end] = self._kv.table(slot)
-            space.wanted[wanted : wanted + num_logits] = range(end - num_logits, end)
-            wanted += num_logits
-            for first in range(at, end, self._item_rows):
-                space.items[2 * items : 2 * items + 2] = first, min(self._item_rows, end - first)
-                items += 1
-            is_fused = is_fused and count <= self._item_rows
-            at = end
-        board[on.NUM_ITEMS], board[on.IS_FUSED] = items, is_fused
-        return at, wanted
+            tokens += new
+            positions += range(past, past + count)
+            tables += [self._kv.table(slot)] * count
+            wanted += range(first + count - num_logits, first + count)
+            for start in range(0, count, most):
+                items += (first + start, min(most, count - start))
+            is_fused = is_fused and count <= most
+        space = self._space
+        space.tokens[: len(tokens)] = tokens
+        space.positions[: len(tokens)] = positions
+        space.tables[: len(tokens)] = tables
+        space.wanted[: len(wanted)] = wanted
+        space.items[: len(items)] = items
+        space.board[on.NUM_ITEMS], space.board[on.IS_FUSED] = len(items) // 2, is_fused
+        return len(tokens), len(wanted)
 
     def _check(self, spans: Sequence[Span]) -> None:
         """Refuse what would corrupt memory, before anything has changed."""
