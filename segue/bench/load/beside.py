@@ -1,6 +1,6 @@
 """Two servers on the same processors: what the bare step of each makes of what one alone makes.
 
-    python -m segue.bench.beside [MODEL.gguf] [--threads 2] [--processes 2] [--rows 8]
+    python -m segue.bench.load.beside [MODEL.gguf] [--threads 2] [--processes 2] [--rows 8]
 
 Each process has a team of its own, so there are more threads than processors. Prints tokens a second of each and their
 share of one alone.
@@ -43,7 +43,7 @@ def main() -> None:
 
 def _at_once(count: int, options: argparse.Namespace) -> list[float]:
     start = time.time() + LOADING_S
-    command = [sys.executable, "-m", "segue.bench.beside", options.model]
+    command = [sys.executable, "-m", "segue.bench.load.beside", options.model]
     command += ["--threads", str(options.threads), "--rows", str(options.rows)]
     processes = [
         subprocess.Popen([*command, "--start", str(start)], stdout=subprocess.PIPE, text=True)
