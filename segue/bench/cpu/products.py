@@ -1,7 +1,7 @@
 """y = W x alone: billions of multiply-adds a second for each type, beside what the machine can do at most.
 
-    python -m segue.bench.products                      every type, all processors this process may use
-    SEGUE_CPU=avx2 python -m segue.bench.products --types Q4_K,Q6_K --threads 1
+    python -m segue.bench.cpu.products                      every type, all processors this process may use
+    SEGUE_CPU=avx2 python -m segue.bench.cpu.products --types Q4_K,Q6_K --threads 1
 
 One row is bound by memory (its column says how many GB/s of weights were read), many by arithmetic.
 """

@@ -2,7 +2,7 @@ import json
 
 from click.testing import CliRunner
 
-from segue.bench.products import main
+from segue.bench.cpu.products import main
 
 
 def test_it_ends_in_one_line_of_json() -> None:

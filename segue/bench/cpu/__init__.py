@@ -1,0 +1,1 @@
+"""Parts of the CPU runner, measured alone."""
