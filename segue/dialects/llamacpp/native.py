@@ -19,7 +19,7 @@ STOP_TYPES: dict[Cause, str] = {
     "indent": "limit",
     "time": "limit",
     "constraint": "eos",
-    "dead_end": "limit",
+    "dead_end": "none",  # it neither ended nor met a limit
 }
 
 

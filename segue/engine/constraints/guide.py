@@ -96,6 +96,11 @@ class Guide:
             ends.append(bool(matcher.is_accepting()))
         return ends
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the tokens so far are a whole text. Slow: it follows them from the first."""
+        return self.may_end()[-1]
+
     def _next_mask(self) -> Mask | None:
         mask = self._grammar.mask(self._matcher)
         if mask is None and not self._grammar.is_private:

@@ -137,7 +137,8 @@ class Committer:
             raw = row.copy() if job.needs_scores else row
             token = self._sample(sequence, row)
         if token is None:
-            sequence.cause = "dead_end"
+            is_whole = sequence.guide is not None and sequence.guide.is_whole
+            sequence.cause = "constraint" if is_whole else "dead_end"
             return
         drawn: TokenScore | None = None
         if job.needs_scores:

@@ -182,6 +182,22 @@ def test_bans_that_leave_nothing_are_a_dead_end(sampling: Sampling, text: str) -
     assert story.done is not None
 
 
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(seed=1, allowed_token_ids=(ord("a"), ord("b"))),
+        Sampling(seed=1, logit_bias={ord("z"): -np.inf, EOS: -np.inf}),
+    ],
+)
+def test_a_text_that_meets_its_constraint_stops_where_bans_leave_nothing(
+    sampling: Sampling,
+) -> None:
+    choice = Constraint(kind="choice", value=("abz", "ab"))
+    story = Bench().run(ask("x", constraint=choice, sampling=sampling))[0]
+    end = story.finished[0]
+    assert (story.texts[0], end.reason, end.cause) == ("ab", "stop", "constraint")
+
+
 @pytest.mark.parametrize("sampling", [Sampling(ignore_eos=True), Sampling(min_tokens=9)])
 def test_a_complete_text_ends_whatever_was_asked(sampling: Sampling) -> None:
     story = Bench().run(ask("x", constraint=regex("(abc)?"), sampling=sampling))[0]

@@ -17,6 +17,7 @@ _FRACTION = r"(?:\.[0-9]+)?"
 ANY_NUMBER = rf"/-?{_INTEGER}{_FRACTION}(?:[eE][\-+]?[0-9]+)?/"
 _MAX_ENUMERATED = 64
 _MAX_STEP = 10_000
+_MAX_ENDS = 500
 _SAFE = 2**53
 
 Bound = tuple[Fraction, bool]  # and whether it is excluded itself
@@ -288,14 +289,20 @@ def _to(bound: Bound) -> str:
 
 
 def _multiple_regex(step: Fraction) -> str:
-    """Decimals of either sign that are multiples of a power of ten, which their digits show."""
-    whole, digits = split(step)
-    if digits == "0" * (len(digits) - 1) + "1" and whole == 0:
-        return rf"-?{_INTEGER}(?:\.[0-9]{{1,{len(digits)}}}0*)?"
-    zeros = str(whole)[1:]
-    if digits or str(whole) != "1" + zeros or set(zeros) - {"0"}:
-        raise GrammarError(f"multiples of {float(step):g} cannot be combined with this")
-    return rf"-?(?:0|[1-9][0-9]*{zeros})(?:\.0+)?"
+    """Decimals of either sign that are multiples of it, where their last digits show that."""
+    digits = len(split(step)[1])
+    if step == Fraction(1, 10**digits):
+        fraction = rf"(?:\.[0-9]{{1,{digits}}}0*)?" if digits else r"(?:\.0+)?"
+        return f"-?{_INTEGER}{fraction}"
+    if step.numerator == 1 and step.denominator <= _MAX_ENDS:
+        ends = [split(i * step)[1] for i in range(1, step.denominator)]
+        return rf"-?{_INTEGER}(?:\.(?:0+|{'|'.join(end + '0*' for end in ends)}))?"
+    places = next((n for n in range(4) if 10**n % step == 0), None)
+    if step.denominator != 1 or places is None or 10**places // int(step) > _MAX_ENDS:
+        raise GrammarError(f"multiples of {float(step):g} cannot be enforced, or not beside this")
+    few = range(0, 10**places, int(step))
+    ends = [f"{i:0{places}}" for i in few] if places else [""]
+    return rf"-?(?:{'|'.join(map(str, few))}|[1-9][0-9]*(?:{'|'.join(ends)}))(?:\.0+)?"
 
 
 def by_json(numbers: Numbers) -> str | None:
@@ -305,27 +312,17 @@ def by_json(numbers: Numbers) -> str | None:
         return None
     schema: dict[str, object] = {"type": "integer" if numbers.is_integer else "number"}
     bounds = [b[0] for b in (numbers.low, numbers.high) if b is not None]
-    if any(abs(v) > _SAFE for v in bounds) or not _is_small(step):
+    if any(abs(v) > _SAFE for v in bounds) or step.denominator != 1 or step > _MAX_STEP:
         return None
-    schema["multipleOf"] = _exact(step)
+    schema["multipleOf"] = int(step)
     if numbers.low is not None:
-        schema["minimum"] = _exact(_next_multiple(numbers.low, step))
+        schema["minimum"] = _next_multiple(numbers.low, int(step))
     if numbers.high is not None:
-        schema["maximum"] = _exact(-_next_multiple((-numbers.high[0], numbers.high[1]), step))
+        schema["maximum"] = -_next_multiple((-numbers.high[0], numbers.high[1]), int(step))
     return msgspec.json.encode(schema).decode()
 
 
-def _is_small(step: Fraction) -> bool:
-    """Whether its digits without the point are a number that can be counted to."""
-    whole, digits = split(step)
-    return len(digits) <= 9 and int(f"{whole}{digits}") <= _MAX_STEP
-
-
-def _next_multiple(bound: Bound, step: Fraction) -> Fraction:
+def _next_multiple(bound: Bound, step: int) -> int:
     value, is_excluded = bound
     first = -(-value // step)
     return (first + 1 if is_excluded and first * step == value else first) * step
-
-
-def _exact(value: Fraction) -> int | float:
-    return int(value) if value.denominator == 1 else float(value)

@@ -199,7 +199,8 @@ ASSERTIONS: dict[str, Keyword] = {
     "exclusiveMinimum": Keyword(say_bound("exclusiveMinimum", True, True)),
     "exclusiveMaximum": Keyword(say_bound("exclusiveMaximum", False, True)),
     "multipleOf": Keyword(
-        say_multiple, "its opposite, and beside `enum`'s opposite, only for powers of ten"
+        say_multiple,
+        "whole numbers to 10,000 and parts of one such as 0.25; beside `not` only what last digits show",
     ),
     "minLength": Keyword(say_count("minLength", "string", Length, True), "in characters"),
     "maxLength": Keyword(say_count("maxLength", "string", Length, False), "in characters"),

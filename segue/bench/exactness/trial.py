@@ -1,0 +1,111 @@
+"""One random constraint at a time, in both directions: nothing forbidden is drawn, nothing allowed is missing."""
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from random import Random
+
+import jsonschema
+import msgspec
+import numpy as np
+
+from segue.bench.exactness import regexes, schemas
+from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.guide import Guide
+from segue.errors import InvalidField
+from segue.runners.fake import EOS, VOCAB_SIZE
+from segue.types import Constraint
+
+MAX_TOKENS = 200
+NUM_VALUES = 40
+NUM_TEXTS = 4
+NUM_SPELLINGS = 120
+
+
+@dataclass
+class Findings:
+    compiled: int = 0
+    refused: int = 0
+    judged: int = 0
+    drawn: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+def try_schema(random: Random, compiler: Compiler, found: Findings) -> None:
+    schema = schemas.schema(random)
+    text = msgspec.json.encode(schema).decode()
+    try:
+        grammar = compiler.compile(Constraint(kind="json_schema", value=text, whitespace=""))
+    except InvalidField:
+        found.refused += 1
+        return
+    found.compiled += 1
+    # In Python's patterns a $ also matches before a line break at the end.
+    validator = jsonschema.Draft202012Validator(json.loads(text.replace("$", r"\\Z")))
+    for _ in range(NUM_VALUES):
+        value = schemas.value(random)
+        is_valid = validator.is_valid(value)
+        texts = islice(schemas.spellings(value), NUM_SPELLINGS)
+        found.judged += 1
+        if any(is_whole(grammar, spelled) for spelled in texts) != is_valid:
+            found.wrong.append(f"{text}: {value!r} is {'' if is_valid else 'not '}valid")
+    for _ in range(NUM_TEXTS):
+        drawn = draw(random, grammar)
+        if drawn is None or re.search(rb"[0-9]{14}", drawn):  # doubles round what is longer
+            continue
+        found.drawn += 1
+        with suppress(OverflowError):  # the judge does not know numbers beyond a double's
+            if not validator.is_valid(json.loads(drawn)):
+                found.wrong.append(f"{text}: drew {drawn!r}")
+
+
+def try_regex(random: Random, compiler: Compiler, found: Findings) -> None:
+    """As a constraint of its own, and as a pattern of a string, which may match anywhere."""
+    source = regexes.regex(random)
+    whole, anywhere = re.compile(source, re.ASCII), re.compile(source, re.ASCII)
+    pattern = msgspec.json.encode({"type": "string", "pattern": source}).decode()
+    try:
+        alone = compiler.compile(Constraint(kind="regex", value=source))
+        within = compiler.compile(Constraint(kind="json_schema", value=pattern))
+    except InvalidField:
+        found.refused += 1
+        return
+    found.compiled += 1
+    for text in regexes.TEXTS:
+        found.judged += 2
+        if is_whole(alone, text) != bool(whole.fullmatch(text)):
+            found.wrong.append(f"/{source}/: {text!r}")
+        if is_whole(within, f'"{text}"') != bool(anywhere.search(text)):
+            found.wrong.append(f"pattern {source}: {text!r}")
+
+
+def is_whole(grammar: Grammar, text: str) -> bool:
+    matcher = grammar.matcher.deep_copy()
+    tokens = list(text.encode())
+    return bool(
+        matcher.validate_tokens(tokens) == len(tokens)
+        and matcher.consume_tokens(tokens)
+        and matcher.is_accepting()
+    )
+
+
+def draw(random: Random, grammar: Grammar) -> bytes | None:
+    """A text, at random but with an eye to its end; None if it is not over soon."""
+    guide = Guide(grammar)
+    drawn: list[int] = []
+    for _ in range(MAX_TOKENS):
+        row = np.zeros(VOCAB_SIZE, np.float32)
+        if not guide.apply(row):
+            raise AssertionError(f"a dead end after {bytes(drawn)!r}")
+        allowed = np.flatnonzero(row == 0).tolist()
+        closing = [t for t in allowed if t == EOS or (t < 256 and chr(t) in '"]}')]
+        plain = [t for t in allowed if t < 128]
+        token = random.choice(closing if closing and random.random() < 0.4 else plain or allowed)
+        if token == EOS:
+            return bytes(drawn)
+        drawn.append(token)
+        if guide.accept(token):
+            return bytes(drawn)
+    return None

@@ -1,0 +1,178 @@
+"""What a schema allows and nothing else, text by text."""
+
+from random import Random
+
+import pytest
+
+from segue.bench.exactness.trial import Findings, is_whole, try_regex, try_schema
+from segue.engine.constraints.compiler import Compiler
+from segue.errors import InvalidField
+from segue.runners.fake import VOCAB_SIZE, FakeVocab
+from segue.types import Constraint
+
+COMPILER = Compiler(FakeVocab(), VOCAB_SIZE)
+BIG = 1234567890123456789
+OBJECT = '{"type": "object", '
+
+Case = tuple[str, list[str], list[str]]  # a schema, texts that fit it, texts that do not
+
+
+def verdicts(schema: str, texts: list[str]) -> list[bool]:
+    grammar = COMPILER.compile(Constraint(kind="json_schema", value=schema, param="it"))
+    return [is_whole(grammar, text) for text in texts]
+
+
+def reason(schema: str) -> str:
+    with pytest.raises(InvalidField) as refused:
+        COMPILER.compile(Constraint(kind="json_schema", value=schema, param="it"))
+    return refused.value.message
+
+
+NUMBERS: list[Case] = [
+    (f'{{"const": {{"id": {BIG}}}}}', [f'{{"id":{BIG}}}'], [f'{{"id":{BIG - 21}}}']),
+    (f'{{"enum": [{BIG}, 1]}}', [str(BIG), "1"], [str(BIG + 1)]),
+    (f'{{"type": "integer", "minimum": {BIG}}}', [str(BIG), f"{BIG}0"], [str(BIG - 1)]),
+    (f'{{"type": "integer", "maximum": -{BIG}}}', [f"-{BIG}"], [f"-{BIG - 1}", "0"]),
+    ('{"exclusiveMinimum": 0, "maximum": 0.5}', ["0.1", "0.50", "0.001"], ["0", "0.0", "0.51"]),
+    ('{"exclusiveMinimum": 3, "exclusiveMaximum": 3.5}', ["3.01", "3.4"], ["3", "3.0", "3.5"]),
+    ('{"minimum": -0.5, "exclusiveMaximum": 0}', ["-0.5", "-0.01"], ["-0", "0", "-0.0", "-0.51"]),
+    ('{"minimum": 5e-324, "maximum": 1}', ["0.5", "1"], ["0", "1.1"]),
+    ('{"type": "number", "const": 1}', ["1", "1.0"], ["1.1", "10"]),
+    ('{"type": "integer", "const": 1}', ["1"], ["1.0"]),
+    ('{"type": "integer", "multipleOf": 7, "exclusiveMinimum": 7}', ["14", "70"], ["7", "15"]),
+    ('{"multipleOf": 0.25}', ["0.5", "0.75", "-3"], ["0.3"]),
+    ('{"type": "number", "not": {"type": "integer"}}', ["1.5"], ["1", "1.0"]),
+    ('{"type": "number", "format": "int32"}', ["2147483647"], ["2147483648", "1.5"]),
+]
+OBJECTS: list[Case] = [
+    (
+        OBJECT + '"properties": {"a": {"type": "integer"}}}',
+        ['{"a":1}', '{"b":1.5}'],
+        [r'{"\u0061":1.5}', '{"a":1.5}'],
+    ),
+    (
+        OBJECT + '"properties": {"a": {"type": "integer"}}, "required": ["a"]}',
+        ['{"a":1}', '{"a":1,"\\n":2}'],
+        [r'{"a":1,"\u0061":"x"}', '{"a":1,"a":"x"}', r'{"a":1,"\u000a":2}'],
+    ),
+    (
+        OBJECT + '"patternProperties": {"^a": {"type": "null"}, "z$": {"const": null}}}',
+        ['{"ab":null,"z":null,"az":null,"q":1}'],
+        ['{"az":1}', r'{"\u0061":1}'],
+    ),
+    (OBJECT + '"minProperties": 1}', ['{"":1}', '{"a":1,"b":2}'], ["{}"]),
+    (
+        OBJECT + '"properties": {"a": {}, "b": {}, "c": {}}, "minProperties": 2,'
+        ' "maxProperties": 2, "additionalProperties": false}',
+        ['{"a":1,"b":2}', '{"b":1,"c":2}'],
+        ["{}", '{"a":1}', '{"a":1,"b":2,"c":3}', '{"a":1,"a":1}'],
+    ),
+    (
+        OBJECT + '"dependentRequired": {"a": ["b"]}}',
+        ["{}", '{"b":1}', '{"a":1,"b":1}'],
+        ['{"a":1}', '{"a":1,"c":1}'],
+    ),
+    (
+        OBJECT + '"if": {"properties": {"k": {"const": 1}}, "required": ["k"]},'
+        ' "then": {"required": ["x"]}, "else": {"required": ["y"]}}',
+        ['{"k":1,"x":0}', '{"k":2,"y":0}', '{"y":0}'],
+        ['{"k":1,"y":0}', '{"k":2,"x":0}'],
+    ),
+    (
+        OBJECT + '"propertyNames": {"pattern": "^[a-c]+$", "maxLength": 2}}',
+        ['{"ab":1,"c":2}'],
+        ['{"abc":1}', '{"d":1}'],
+    ),
+    (
+        OBJECT + '"allOf": [{"properties": {"a": {}}}], "properties": {"b": {}},'
+        ' "unevaluatedProperties": false}',
+        ['{"a":1,"b":1}', "{}"],
+        ['{"c":1}'],
+    ),
+    (OBJECT + '"unevaluatedProperties": true}', ['{"c":1}'], ["1"]),
+    (
+        '{"oneOf": [' + OBJECT + '"required": ["a"]}, ' + OBJECT + '"required": ["b"]}]}',
+        ['{"a":1}', '{"b":1,"c":2}'],
+        ['{"a":1,"b":1}', "{}"],
+    ),
+    ('{"not": {"const": {"a": 1}}}', ['{"a":2}', '{"a":1,"b":1}', "{}", "1"], ['{"a":1}']),
+]
+OTHERS: list[Case] = [
+    ('{"prefixItems": [{"const": 1}], "items": false}', ["[1]", "[]"], ["[1,2]"]),
+    (
+        '{"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"const": 1}],'
+        ' "additionalItems": false}',
+        ["[1]"],
+        ["[1,2]"],
+    ),
+    ('{"type": "array", "maxItems": 2.0, "uniqueItems": false}', ["[1,1]"], ["[1,1,1]"]),
+    (
+        '{"type": "array", "items": {"type": "integer"}, "contains": {"minimum": 5}, "minContains": 2,'
+        ' "maxContains": 2}',
+        ["[5,1,6]", "[7,8]"],
+        ["[5]", "[5,6,7]"],
+    ),
+    ('{"oneOf": [{"type": "integer"}, {"minimum": 2}]}', ["1", "2.5", '"x"'], ["2", "1.5"]),
+    ('{"type": "string", "not": {"enum": ["a", "b"]}}', ['"c"', '""'], ['"a"', '"b"', "1"]),
+    ('{"$ref": "#foo", "$defs": {"z": {"$anchor": "foo", "type": "null"}}}', ["null"], ["1"]),
+    ('{"anyOf": [{"type": "null"}, {"$ref": "#/$defs/a"}], "$defs": {"a": {"type": "object",'
+     ' "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}}', ["null"], ['{"a":null}']),
+    ('{"type": "string", "pattern": "^(?=.*[0-9])(?!a)[a-z0-9]+$"}', ['"b1"'], ['"a1"', '"bc"']),
+    ('{"type": "string", "pattern": "^a|b$"}', ['"ac"', '"cb"'], ['"ca"', '"bc"']),
+    ('{"format": "ipv6"}', ['"::ffff:1.2.3.4"', "1"], ['"1::2::3"', '"12345::"']),
+    ('{"format": "email"}', [r'"\"joe x\"@a.b"', '"a@[1.2.3.4]"'], ['"a@"', '".a@b"']),
+    ('{"format": "date"}', ['"2024-02-29"'], ['"2023-02-29"', '"2024-2-29"']),
+    ('{"format": "time"}', ['"23:59:60Z"', '"22:59:60-01:00"'], ['"22:59:60Z"', '"10:00:00"']),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NUMBERS + OBJECTS + OTHERS, ids=lambda case: case[0][:60])
+def test_texts_that_fit_are_accepted_and_no_others(case: Case) -> None:
+    schema, fitting, others = case
+    assert verdicts(schema, fitting) == [True] * len(fitting)
+    assert verdicts(schema, others) == [False] * len(others)
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ('{"allOf": [true, false]}', "at #/allOf/1: false"),
+        ('{"type": []}', "type is an empty list"),
+        ('{"anyOf": []}', "anyOf is an empty list"),
+        ('{"$ref": "#"}', "requires itself"),
+        ('{"type": "object", "minProperties": 2}', "the same name may come twice"),
+        ('{"prefixItems": [{}], "additionalItems": false}', "after prefixItems write items"),
+        ('{"type": "array", "uniqueItems": true}', "uniqueItems cannot be enforced"),
+        ('{"format": "bogus"}', "the format 'bogus' cannot be enforced"),
+        (
+            '{"$ref": "#/$comment", "$comment": {"maxLen": 3}}',
+            "at #/$comment: the keyword 'maxLen'",
+        ),
+        ('{"minimum": 1e999}', "out of range"),
+        ('{"multipleOf": 0.123456789}', "multiples of 0.123457 cannot be enforced"),
+        ('{"pattern": "a(?<=b)"}', "column 2: this kind of group is not supported"),
+    ],
+)
+def test_what_is_refused_has_its_own_reason(schema: str, why: str) -> None:
+    message = reason(schema)
+    assert why in message
+    assert len(message) < 300
+
+
+def test_alternatives_that_can_never_be_finished_are_left_out() -> None:
+    grammar = COMPILER.compile(
+        Constraint(kind="gbnf", value='root ::= "a" | "b" "a" x\nx ::= x "c"')
+    )
+    assert is_whole(grammar, "a")
+    assert grammar.matcher.deep_copy().validate_tokens(list(b"b")) == 0
+
+
+@pytest.mark.parametrize("seed", range(0, 90, 10))
+def test_random_schemas_and_patterns_are_judged_alike(seed: int) -> None:
+    """By the jsonschema package and by re, which know nothing of this compiler."""
+    schemas, regexes = Findings(), Findings()
+    for trial in range(seed, seed + 10):
+        try_schema(Random(trial), COMPILER, schemas)
+        try_regex(Random(trial), COMPILER, regexes)
+    assert schemas.wrong + regexes.wrong == []
+    assert schemas.compiled > 0 < schemas.drawn
