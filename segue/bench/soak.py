@@ -22,7 +22,8 @@ from segue.bench.harness.served import Served, served
 from segue.bench.harness.wire import Wire, get, request, run
 
 LIMITS = ("--max-queue", "48", "--num-slots", "16", "--step-timeout", "30")
-QUIET_S = 20.0  # the longest that the last requests may take to be gone
+QUIET_S = 60.0  # the longest that the last requests may take to be gone
+PATIENCE_S = 300.0  # with a machine that is too busy to restart or serve anything in the time given
 MAX_GROWTH = 0.05
 WARM_S = 60.0  # memory after this and memory at the end are told
 SAMPLE_S = 0.5
@@ -112,7 +113,10 @@ class Soak:
         self._memory: list[Resident] = []
         self._is_deterministic = False
 
-    async def run(self, seconds: float, kill_every_s: float) -> dict[str, Any]:
+    async def run(
+        self, seconds: float, kill_every_s: float, min_restarts: int = 0
+    ) -> dict[str, Any]:
+        """For so long, and until so many workers have come back and somebody was served since."""
         status = json.loads((await self._get("/health")).body)
         self._is_deterministic = bool(status.get("deterministic"))
         actors = [
@@ -126,6 +130,11 @@ class Soak:
         ]
         tasks = [asyncio.create_task(actor) for actor in actors]
         await asyncio.sleep(seconds)
+        patience = time.monotonic() + PATIENCE_S
+        while time.monotonic() < patience and (
+            len(self._recoveries) < min_restarts or not self._counts["finished"]
+        ):
+            await asyncio.sleep(SAMPLE_S)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

@@ -44,7 +44,7 @@ def test_a_moments_peak_is_no_growth() -> None:
 
 def test_a_short_soak_is_sound() -> None:
     with served(*LIMITS, "--runner", "fake") as server:
-        figures = asyncio.run(Soak(server).run(seconds=5.0, kill_every_s=1.5))
+        figures = asyncio.run(Soak(server).run(seconds=1.0, kill_every_s=1.0, min_restarts=1))
     assert figures["restarts"] >= 1
-    figures["memory_growth"] = 0.0  # five seconds are all warm-up
+    figures["memory_growth"] = 0.0  # a few seconds are all warm-up
     assert not is_unsound(figures), figures
