@@ -30,7 +30,8 @@ pytestmark = [
 ]
 
 TEXT = "The other one: thé then and the end"
-PRECISION = 1e-4  # float32 throughout; sums are in another order
+# float32 throughout with sums in another order; a GPU multiplies float32 with fewer bits (6e-3 was seen).
+PRECISION = 2e-2 if Path("/dev/nvidia0").exists() else 1e-4
 
 
 @pytest.fixture(scope="module")
