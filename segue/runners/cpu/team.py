@@ -1,5 +1,7 @@
 """The threads of a step. They wait in compiled code for the next one, briefly; then they sleep until they are woken.
 
+On Linux they sleep in compiled code too; elsewhere they come back here for it.
+
 The caller's thread is the first of the team. A step may take fewer threads than there are: the others are left alone.
 """
 

@@ -58,6 +58,31 @@ def shared_word(b: Builder, address: Value) -> Value:
     return b.load_atomic(pointer(b, address, i64), "seq_cst", 8)
 
 
+# Linux lets a thread sleep until a word changes. Elsewhere threads sleep in Python.
+_FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if sys.platform == "linux" else 0
+_WAIT, _WAKE = 128, 129  # between the threads of one process
+SLEEPS_HERE = _FUTEX != 0
+
+
+def _futex(b: Builder, address: Value, operation: int, value: Value) -> None:
+    kind = ir.FunctionType(i64, [i64], var_arg=True)
+    name = "syscall"
+    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    b.call(function, [number(_FUTEX), address, number(operation), value, number(0)])
+
+
+@define(VOID, INT, INT)
+def sleep_while(b: Builder, address: Value, value: Value) -> None:
+    """Until woken; not at all if the word at the address is another. May end early."""
+    _futex(b, address, _WAIT, b.and_(value, number(0xFFFFFFFF)))
+
+
+@define(VOID, INT)
+def wake(b: Builder, address: Value) -> None:
+    """Whoever sleeps while the word at the address stays."""
+    _futex(b, address, _WAKE, number(1))
+
+
 @define(VOID)
 def pause(b: Builder) -> None:
     """A hint that the thread spins."""

@@ -8,6 +8,7 @@ from typing import Any
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import (
+    SLEEPS_HERE,
     SPINS,
     await_at_least,
     exchange,
@@ -15,6 +16,8 @@ from segue.runners.cpu.step.atomics import (
     pause,
     plain_floats,
     shared_word,
+    sleep_while,
+    wake,
     word,
 )
 from segue.runners.cpu.step.heads import attend_phase, heads_phase
@@ -61,18 +64,19 @@ def run_step(tid: Any, board: Any) -> None:
 
 @compiled
 def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
-    """Take part in steps until none comes for a while; then the number of the last one, and the mailbox says `asleep`.
+    """Take part in steps until told to end: then -1.
 
-    Returns -1 to end. A step that came meanwhile is not slept through: whoever clears `asleep` first acts on it.
+    Where the system offers no way to sleep until a word changes, it returns when no step has come for a while: the
+    number of the last one, and the mailbox says `asleep`. Whoever clears that first acts on it, so no step is missed.
     """
     mailbox = board + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
     spins = 0
     while True:
-        number = shared_word(mailbox)
-        if number < 0:
+        step = shared_word(mailbox)
+        if step < 0:
             return -1
-        if number != seen:
-            seen = number
+        if step != seen:
+            seen = step
             run_step(tid, board)
             spins = 0
             continue
@@ -81,13 +85,20 @@ def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
             pause()
             continue
         exchange(mailbox + 8, 1)
-        if shared_word(mailbox) == seen or exchange(mailbox + 8, 0) == 0:
+        if SLEEPS_HERE:
+            sleep_while(mailbox, seen)
+        elif shared_word(mailbox) == seen or exchange(mailbox + 8, 0) == 0:
             return seen
         spins = 0
 
 
 @compiled
 def post_step(mailbox: Any, number: Any) -> Any:
-    """Tell a thread of a step; whether it sleeps and must be woken."""
+    """Tell a thread of a step; whether it sleeps and the caller must wake it."""
     exchange(mailbox, number)
-    return exchange(mailbox + 8, 0)
+    is_asleep = exchange(mailbox + 8, 0)
+    if SLEEPS_HERE:
+        if is_asleep:
+            wake(mailbox)
+        return 0
+    return is_asleep
