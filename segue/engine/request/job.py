@@ -213,7 +213,9 @@ class Job:
             sequence.prompt_s,
             sequence.decode_s,
         )
-        events = self._tell(sequence, [*self._delta(sequence, sequence.output.flush()), end])
+        # Under a constraint only a cut leaves half a character, and what matches ends before it.
+        rest = sequence.output.flush(keeps_half=sequence.guide is None)
+        events = self._tell(sequence, [*self._delta(sequence, rest), end])
         if self.request.max_tokens == 0:
             others = range(1, self.request.n)
             events += [Finished(end.choice + i, end.reason, end.cause, 0) for i in others]

@@ -56,9 +56,12 @@ class Output:
             ready += 1
         return self._release(ready) if self._text or ready else None
 
-    def flush(self) -> Shown | None:
-        """The choice is over: everything that is still held back, or None if nothing is."""
-        if not self._is_cut:
+    def flush(self, keeps_half: bool = True) -> Shown | None:
+        """The choice is over: everything that is still held back, or None if nothing is.
+
+        Half a character at the end becomes a replacement character, or is left out.
+        """
+        if not self._is_cut and keeps_half:
             self._show(self._detokenizer.flush())
         if self.stopped_by is None:
             self._add(self._stops.flush())

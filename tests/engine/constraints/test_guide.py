@@ -204,6 +204,11 @@ def test_a_complete_text_ends_whatever_was_asked(sampling: Sampling) -> None:
     assert (story.texts[0], story.finished[0].reason) == ("abc", "stop")
 
 
+def test_a_cut_inside_a_character_ends_the_text_before_it() -> None:
+    story = Bench().run(ask("x", constraint=regex("aé€"), max_tokens=2))[0]
+    assert (story.texts[0], story.finished[0].reason) == ("a", "length")
+
+
 def test_a_dead_end_of_the_grammar_itself() -> None:
     """The lexer takes the longest match, so in Lark what a lexeme swallows cannot follow it."""
     lark = Constraint(kind="lark", value='start: WORD "b"\nWORD: /[a-b]{2}/')
