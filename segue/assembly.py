@@ -28,7 +28,8 @@ from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.fake import FakeLoader
 from segue.runners.llama.runner import LlamaLoader
-from segue.server.admission.cors import Hosts, Origins, is_loopback
+from segue.server.admission.cors import Origins
+from segue.server.admission.hosts import Hosts, is_loopback
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.server.admission.policy import Policy

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from segue.runners.fake import FakeLoader
-from segue.server.admission.cors import Hosts
+from segue.server.admission.hosts import Hosts
 from tests.hostile.corpus import Case, cases, send
 from tests.live import Live
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from segue.server import connection
-from segue.server.admission.cors import Hosts
+from segue.server.admission.hosts import Hosts
 from segue.server.admission.keys import Keyring, parse_key
 from segue.types import CompletionRequest, Delta, Event, Prompted
 from tests.fakes import Pause, speak

@@ -1,53 +1,16 @@
-"""What browsers say about where a request comes from: the Host it was sent to, the Origin it was sent from.
+"""CORS: which pages of other origins may use this server, by the Origin header that browsers send."""
 
-A page anywhere can make a browser send requests here. Under a name of its own that it lets point at this machine
-(DNS rebinding) the Host gives it away; under this server's name, the Origin does.
-"""
-
-import ipaddress
 from collections.abc import Iterable
 
 from starlette.types import Scope
 
-from segue.errors import Forbidden, MalformedHttp
+from segue.errors import Forbidden
+from segue.server.admission.hosts import is_loopback, without_port
 from segue.server.admission.request_record import header_values
 from segue.server.framing import Header
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WEB_SCHEMES = ("http", "https")
-
-
-def is_loopback(host: str) -> bool:
-    host = host.removeprefix("[").removesuffix("]").lower()
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-class Hosts:
-    """Which names this server answers to. On loopback only those that mean loopback, and those allowed."""
-
-    def __init__(self, bound_to: str, allowed: Iterable[str] = ()) -> None:
-        self._allowed = {name.lower() for name in allowed}
-        self._on_loopback = is_loopback(bound_to)
-
-    def check(self, scope: Scope) -> None:
-        hosts = header_values(scope, b"host")
-        if len(hosts) > 1 or (not hosts and scope["http_version"] != "1.0"):
-            raise MalformedHttp("A request must have one Host header.")
-        if not hosts or not (self._on_loopback or self._allowed):
-            return
-        name = _without_port(hosts[0].decode("latin-1").lower())
-        if name not in self._allowed and not is_loopback(name):
-            raise Forbidden("This server does not answer to that Host; see --allowed-host.")
-
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name if colon and (not port or port.isdigit()) else host
 
 
 class Origins:
@@ -82,7 +45,7 @@ class Origins:
         if b"*" in self._allowed:
             return b"*"
         scheme, _, host = origin.decode("latin-1").partition("://")
-        is_local = scheme in _WEB_SCHEMES and is_loopback(_without_port(host))
+        is_local = scheme in _WEB_SCHEMES and is_loopback(without_port(host))
         known = {origin, f"{scheme}:".encode(), *([b"localhost"] if is_local else [])}
         return origin if known & self._allowed else b""
 

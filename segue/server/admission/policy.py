@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from segue.dialects.fields.defaults import Defaults
 from segue.server.admission.bodies import DEFAULT_BODY_TIMEOUT_S, DEFAULT_MAX_BODY_BYTES
-from segue.server.admission.cors import Hosts, Origins
+from segue.server.admission.cors import Origins
+from segue.server.admission.hosts import Hosts
 from segue.server.admission.keys import Keyring
 from segue.server.admission.limits import Limits
 from segue.server.admission.request_caps import Caps

@@ -12,7 +12,8 @@ from starlette.types import Message, Scope
 
 from segue.dialects import DIALECTS
 from segue.server.admission.admission import Refusal
-from segue.server.admission.cors import Hosts, Origins
+from segue.server.admission.cors import Origins
+from segue.server.admission.hosts import Hosts
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.server.admission.policy import Policy

@@ -1,0 +1,46 @@
+"""The Host header: which names this server answers to.
+
+A page anywhere can give a name of its own the address of this machine (DNS rebinding), and a browser then takes this
+server for the page's own. The Host header still says the page's name, so such requests are refused.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+
+from starlette.types import Scope
+
+from segue.errors import Forbidden, MalformedHttp
+from segue.server.admission.request_record import header_values
+
+
+def is_loopback(host: str) -> bool:
+    host = host.removeprefix("[").removesuffix("]").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Hosts:
+    """Which names this server answers to. On loopback only those that mean loopback, and those allowed."""
+
+    def __init__(self, bound_to: str, allowed: Iterable[str] = ()) -> None:
+        self._allowed = {name.lower() for name in allowed}
+        self._on_loopback = is_loopback(bound_to)
+
+    def check(self, scope: Scope) -> None:
+        hosts = header_values(scope, b"host")
+        if len(hosts) > 1 or (not hosts and scope["http_version"] != "1.0"):
+            raise MalformedHttp("A request must have one Host header.")
+        if not hosts or not (self._on_loopback or self._allowed):
+            return
+        name = without_port(hosts[0].decode("latin-1").lower())
+        if name not in self._allowed and not is_loopback(name):
+            raise Forbidden("This server does not answer to that Host; see --allowed-host.")
+
+
+def without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and (not port or port.isdigit()) else host
