@@ -12,7 +12,8 @@ GROUP = 32  # columns with one scale of the activations
 STEP = 4  # columns of one dot product
 
 IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-MX4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+# More by 12 than they mean, which makes them unsigned and small.
+MX4 = (12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0)
 
 Bits = tuple[int, int]  # byte of the block, shift to the right
 
@@ -58,7 +59,7 @@ class Format:
     @property
     def is_signed(self) -> bool:
         """Whether codes (or what they mean) may be negative numbers of 8 bits."""
-        return bool(self.codebook) or self.planes == (8,)
+        return min(self.codebook, default=0) < 0 or self.planes == (8,)
 
     @property
     def top(self) -> int:
@@ -161,7 +162,7 @@ FORMATS: Mapping[str, Format] = {
         Format("Q5_1", 32, 24, (4, 1), _nibbles(8), _scattered(4), is_spread=True, min_at=2),
         Format("Q8_0", 32, 34, (8,), tuple(_run(2, 8))),
         Format("IQ4_NL", 32, 18, (4,), _nibbles(2), codebook=IQ4),
-        Format("MXFP4", 32, 17, (4,), _nibbles(1), codebook=MX4, is_exponent=True),
+        Format("MXFP4", 32, 17, (4,), _nibbles(1), codebook=MX4, zero=12, is_exponent=True),
         Format(
             "Q2_K", 256, 84, (2,), _k_pairs(16), scale_at=80, min_at=82, are_nibbles=True,
             scales=tuple(Small((j, 0), 255) for j in range(16)),

@@ -105,7 +105,7 @@ def test_company_and_shares_change_nothing(
 
 
 # Types that differ in what they ask of an instruction: a zero, signed bytes, a codebook, halves with own scales.
-ASKING = ["Q4_0", "Q8_0", "IQ4_NL", "Q5_K", "Q6_K"]
+ASKING = ["Q4_0", "Q8_0", "IQ4_NL", "MXFP4", "Q5_K", "Q6_K"]
 
 
 @pytest.mark.parametrize("flavour", foreign(), ids=lambda flavour: flavour.name)
