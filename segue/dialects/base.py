@@ -199,8 +199,8 @@ class Service(Protocol):
 
     async def pieces(self, model: str, tokens: list[int]) -> list[bytes]: ...
 
-    async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
-        """Each of the items, rendered; many of them beside the event loop."""
+    async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> Any:
+        """The items rendered, as a list; many of them beside the event loop, as the JSON of one."""
 
     async def stats(self, model: str) -> Stats:
         """Raises Unavailable while the model is not up: looking at a model does not load it."""

@@ -1,17 +1,20 @@
 """What endpoints ask of the served models."""
 
+import asyncio
 import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects.base import NO_DEFAULTS, Card
 from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import SegueError, SetupError, Unavailable, UnknownModel
-from segue.server.json_body import beside_the_loop
+from segue.server.framing import encode
 from segue.types import Stats
 
 log = logging.getLogger(__name__)
@@ -42,6 +45,15 @@ async def loaded_stats(models: Models) -> dict[str, Stats]:
             with contextlib.suppress(SegueError):
                 stats[name] = await engine.stats()
     return stats
+
+
+def _encoded(render: Callable[[T], Any], items: Sequence[T]) -> msgspec.Raw:
+    """The JSON of a list, made in pieces: none keeps the interpreter long, nor are all objects there at once."""
+    pieces = [
+        encode([render(item) for item in items[start : start + LARGE_ANSWER_ITEMS]])[1:-1]
+        for start in range(0, len(items), LARGE_ANSWER_ITEMS)
+    ]
+    return msgspec.Raw(b"[%b]" % b",".join(pieces))
 
 
 class ModelService:
@@ -91,9 +103,10 @@ class ModelService:
         engine = await open_engine(self._models, model)
         return await engine.pieces(tokens)
 
-    async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
-        is_long = len(items) > LARGE_ANSWER_ITEMS
-        return await beside_the_loop(is_long, lambda: [render(item) for item in items])
+    async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> Any:
+        if len(items) <= LARGE_ANSWER_ITEMS:
+            return [render(item) for item in items]
+        return await asyncio.to_thread(_encoded, render, items)
 
     async def stats(self, model: str) -> Stats:
         engine = self._models.loaded(model)

@@ -62,13 +62,11 @@ async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
     if not values["with_pieces"]:
         return Reply({"tokens": tokens})
     pieces = await service.pieces("", tokens)
-    pairs = list(zip(tokens, pieces, strict=True))
-    return Reply({"tokens": await service.convert(_pair, pairs)})
 
+    def pair(index: int) -> dict[str, Any]:
+        return {"id": tokens[index], "piece": _piece(pieces[index])}
 
-def _pair(pair: tuple[int, bytes]) -> dict[str, Any]:
-    token, piece = pair
-    return {"id": token, "piece": _piece(piece)}
+    return Reply({"tokens": await service.convert(pair, range(len(tokens)))})
 
 
 def _piece(piece: bytes) -> str | list[int]:
