@@ -30,7 +30,8 @@ from segue.runners.cpu.weights import Weights
 from segue.runners.cpu.workspace import PRIVATE_ROWS, TILE_ROWS, Workspace
 
 DEFAULT_CONTEXT = 8192
-_MEASURED_STEPS, _MEASURED_S = 5, 0.2  # of each kind, at the start
+_MEASURED_STEPS, _MEASURED_S = 4, 0.1  # of each kind, at the start
+_MOST_SEQUENCES = 32
 
 
 class CpuRunner:
@@ -74,7 +75,7 @@ class CpuRunner:
             cells_per_block=BLOCK,
             deterministic=exact_math.keeps_denormals(),  # the team's threads inherit it
         )
-        tuning = tuned(self._seconds, threads, min(num_slots, max_rows, self._kv.num_blocks))
+        tuning = tuned(self._seconds, threads, min(max_rows, context))
         self._threads = Threads(tuning, threads)
         self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)
 
@@ -135,16 +136,18 @@ class CpuRunner:
         self._team.step(threads)
 
     def _seconds(self, rows: int, threads: int) -> float:
-        """The best of a few steps of so many sequences, all at their first token."""
+        """The best of a few steps of so many sequences at their first token, or of a prompt where that is too many."""
         spans = [Span(slot, [0], 0, 1) for slot in range(rows)]
+        if rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._kv.num_blocks):
+            spans = [Span(0, [0] * rows, 0, 1)]
         best = total = 0.0
         for attempt in range(_MEASURED_STEPS):
             num_rows, num_wanted = self._fill(spans)
             start = time.perf_counter()
             self._run(num_rows, num_wanted, threads)
             took = time.perf_counter() - start
-            for slot in range(rows):
-                self.free(slot)
+            for span in spans:
+                self.free(span.slot)
             total += took
             best = took if attempt < 2 else min(best, took)  # the first one only warms up
             if attempt and total > _MEASURED_S:

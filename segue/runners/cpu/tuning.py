@@ -9,8 +9,11 @@ Nothing of it shows in the answers: bits do not depend on threads, and a draft i
 from collections.abc import Callable
 from dataclasses import dataclass
 
-ROWS = (1, 2, 4, 8)
-_WORTH = 0.97  # fewer threads must be so much faster: others may want to use the processor, but noise is noise
+ROWS = (1, 2, 4, 8, 32, 128)  # the last stands for all beyond it
+_DRAFTED = 8  # rows that drafts may fill
+_WORTH = 0.97  # another number of threads must be so much faster, once steps run: noise is noise
+_NEAR = 1.1  # fewer threads so much slower: still fewer may be faster again
+_LONGEST_S = 0.3  # a step that takes longer is not measured: large models take all threads
 _FREE = 1.35  # times a step of one row: what a draft's rows may cost
 
 Measure = Callable[[int, int], float]  # (rows, threads) → seconds a step
@@ -18,37 +21,48 @@ Measure = Callable[[int, int], float]  # (rows, threads) → seconds a step
 
 @dataclass(frozen=True)
 class Tuning:
-    threads: tuple[tuple[int, int], ...]  # (up to so many rows, threads); beyond: all
+    threads: tuple[tuple[int, int], ...]  # (up to so many rows, threads)
     free_rows: int
 
     def threads_for(self, rows: int, most: int) -> int:
+        """Of more rows than were measured: all."""
         for limit, threads in self.threads:
-            if rows <= limit:
+            if rows <= limit or limit == ROWS[-1]:
                 return threads
         return most
 
 
 def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
-    """For a team of so many threads. Small models are slower with more threads than they can feed."""
+    """For a team of so many threads. Small models are slower with more threads than they can feed.
+
+    Where fewer are as fast, fewer are taken: others may want to use the processors.
+    """
     threads: list[tuple[int, int]] = []
     seconds: dict[int, float] = {}
-    is_full = False  # from here on all threads are the best choice
     for rows in ROWS:
-        if rows > most_rows:
+        last = max(seconds, default=0)
+        if rows > most_rows or (last and seconds[last] * rows / last > _LONGEST_S):
             break
         best, seconds[rows] = team, measure(rows, team)
-        candidate = team // 2
-        while not is_full and candidate:
+        for candidate in _fewer(team):
             took = measure(rows, candidate)
-            if took > _WORTH * seconds[rows]:
+            if took <= seconds[rows]:
+                best, seconds[rows] = candidate, took
+            elif took > _NEAR * seconds[rows]:
                 break
-            best, seconds[rows] = candidate, took
-            candidate //= 2
-        is_full = is_full or best == team
-        if not is_full:
-            threads.append((rows, best))
-    free = [rows for rows, took in seconds.items() if took <= _FREE * seconds[1]]
+        threads.append((rows, best))
+    free = [
+        rows
+        for rows, took in seconds.items()
+        if rows <= _DRAFTED and took <= _FREE * seconds[min(seconds)]
+    ]
     return Tuning(tuple(threads), max(free, default=1))
+
+
+def _fewer(team: int) -> list[int]:
+    """One processor left to others, a half, a fourth and so on."""
+    halves = [team >> shift for shift in range(1, team.bit_length())]
+    return [team - 1, *halves] if team > 3 else halves
 
 
 _BETWEEN_TRIALS = 64  # steps
@@ -56,26 +70,22 @@ _TRIAL = 3
 
 
 class Threads:
-    """The number of threads for steps of a few rows: as tuned, and then as the steps themselves tell."""
+    """The number of threads for a step: as tuned, and then as the steps themselves tell."""
 
     def __init__(self, tuning: Tuning, team: int):
-        self._team = team
-        self._classes = {
-            rows: _Class(tuning.threads_for(rows, team), team) for rows in ROWS if team > 1
-        }
+        self._classes = [(rows, _Class(tuning.threads_for(rows, team), team)) for rows in ROWS]
 
     def choose(self, rows: int) -> int:
-        for limit, choice in self._classes.items():
-            if rows <= limit:
-                return choice.next()
-        return self._team
+        return self._of(rows).next()
 
     def learn(self, rows: int, seconds: float) -> None:
         """What a step took with the threads that were chosen for it."""
-        for limit, choice in self._classes.items():
-            if rows <= limit:
-                choice.learn(seconds / rows)
-                return
+        self._of(rows).learn(seconds / rows)
+
+    def _of(self, rows: int) -> "_Class":
+        return next(
+            (choice for limit, choice in self._classes if rows <= limit), self._classes[-1][1]
+        )
 
 
 class _Class:
