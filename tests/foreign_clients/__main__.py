@@ -17,7 +17,7 @@ from segue.runners.fake import FakeLoader
 from tests.live import serve
 
 HERE = Path(__file__).parent
-PACKAGES = ["llm", "llama-index-llms-openai-like", "guidellm"]
+PACKAGES = ["llm", "llama-index-llms-openai-like>=0.4", "guidellm"]
 
 
 def main() -> None:
@@ -25,7 +25,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--without", nargs="*", default=[])
     options = parser.parse_args()
-    python = _environment(options.folder, [p for p in PACKAGES if p not in options.without])
+    python = _environment(
+        options.folder, [p for p in PACKAGES if p.split(">")[0] not in options.without]
+    )
     with serve(FakeLoader("fake"), "fake") as served:
         codes = [
             subprocess.run(

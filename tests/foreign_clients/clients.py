@@ -79,16 +79,17 @@ def llama_index() -> str:
 
 
 def guidellm() -> str:
+    backend = f"kind=openai_http,target={URL},model={MODEL},request_format=/v1/completions"
     with tempfile.TemporaryDirectory() as folder:
-        command = ["guidellm", "benchmark", "run", "--target", URL, "--profile", "synchronous"]
-        command += ["--request-type", "text_completions", "--max-requests", "4"]
-        command += ["--data", "prompt_tokens=16,output_tokens=8", "--processor", "gpt2"]
-        command += ["--output-path", str(Path(folder) / "out.json")]
-        found = Path(sys.executable).parent / command[0]
-        done = subprocess.run([str(found), *command[1:]], capture_output=True, text=True)
+        data = Path(folder) / "prompts.jsonl"
+        data.write_text('{"prompt": "The sea"}\n{"prompt": "A hill"}\n')
+        command = [str(Path(sys.executable).parent / "guidellm"), "run", "--backend", backend]
+        command += ["--profile", "kind=synchronous", "--constraint", "kind=max_requests,count=3"]
+        command += ["--data", f"kind=json_file,path={data}", "--disable-progress"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
         if done.returncode:
             raise AssertionError((done.stdout + done.stderr)[-800:])
-    return "benchmark run, synchronous, text_completions"
+    return "run, synchronous, text completions over HTTP"
 
 
 CLIENTS: dict[str, Callable[[], str]] = {
