@@ -65,7 +65,7 @@ _TARGETS = {
 }
 
 Rule = Callable[[Draft], None]
-"""What one field asks of another. Reads and may change the draft; raises InvalidField."""
+"""Checks or changes a draft where one field depends on another. Raises InvalidField."""
 
 
 def build(draft: Draft, stamp: Stamp) -> Call:
@@ -121,7 +121,7 @@ ErrorShape = Callable[[SegueError], Reply]
 Framing = Literal["sse", "sse_open", "ndjson"]
 
 Adapt = Callable[[Call, ModelInfo], CompletionRequest]
-"""What only the loaded model can settle, such as its chat template. Raises RequestError."""
+"""Changes a request by what only the loaded model knows, such as its chat template. Raises RequestError."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Service(Protocol):
 
     @property
     def defaults(self) -> Defaults:
-        """The server's own, by target."""
+        """The server's own defaults (`--default`), by target."""
 
     def now(self) -> float:
         """Seconds since 1970."""

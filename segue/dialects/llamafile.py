@@ -22,7 +22,7 @@ from segue.types import CUT_FIRST, Finished, Usage
 
 @dataclass(frozen=True)
 class OnlyOne:
-    """A count that this system has, but only of one."""
+    """A count that must be 1 in this system."""
 
     def read(self, value: Any) -> Any:
         if type(value) is not int or value != 1:
@@ -61,7 +61,7 @@ FIELDS = openai.FIELDS.pick(
 
 
 def sample_as_llamafile(draft: Draft) -> None:
-    """What its sampler does besides what its fields say."""
+    """Sampling settings of llamafile that no field of a request can change."""
     draft.values["sampling.order"] = CUT_FIRST
     draft.values["sampling.top_k"] = 40
     draft.values["sampling.min_p"] = 0.05
@@ -95,7 +95,7 @@ class Completion(TextCompletion):
 
 
 def error_reply(error: SegueError) -> Reply:
-    """Its errors are a line of text."""
+    """Errors are one line of plain text."""
     status = 501 if isinstance(error, UnsupportedMedia) else error.status
     name = "out_of_context: " if isinstance(error, PromptTooLong) else ""
     return Reply(f"{name}{error.message}\r\n", status)

@@ -23,7 +23,7 @@ from segue.types import Finished, Prompted
 
 @dataclass(frozen=True)
 class Scored:
-    """Whether to report log-probabilities; with them comes the likeliest alternative."""
+    """Whether to report log-probabilities, with one alternative per token."""
 
     def read(self, value: Any) -> Any:
         if value not in (True, False):  # 1 and 0 are equal to these
@@ -117,7 +117,7 @@ def stream_error(error: SegueError) -> Reply:
 
 
 def render_card(card: Card) -> dict[str, Any]:
-    """As the server writes it today and, for older clients, as it did in 2025."""
+    """In today's layout and, for older clients, in that of 2025."""
     origin = {"model_type": "llm", "provider_id": "segue", "provider_resource_id": card.name}
     today = {"id": card.name, "object": "model", "created": card.created, "owned_by": "llama_stack"}
     former = {"identifier": card.name, "type": "model", "metadata": {}, **origin}

@@ -110,7 +110,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
 
 
 def keep_the_best(draft: Draft) -> None:
-    """Its best_of is how many of the n return; OpenAI's is how many are drawn. Both are served."""
+    """best_of is how many of the n are returned; in OpenAI's API it is how many are drawn. Both work here."""
     n = draft.values.get("n", 1)
     best_of = draft.values.get("best_of", n)
     draft.values["n"], draft.values["best_of"] = min(n, best_of), max(n, best_of)

@@ -23,7 +23,7 @@ Read = Callable[[Any, str], Any]
 
 @dataclass(frozen=True)
 class Constraining:
-    """`param` is the field's own name: the engine's complaints are about it."""
+    """A kind whose value is a constraint. `param` is the field's name, for the engine's error messages."""
 
     param: str
     reads: Read
@@ -181,7 +181,7 @@ def _structured(value: Any, param: str) -> Any:
 
 
 def _closed(schema: Any) -> Any:
-    """The same, with no property in any object that it does not name."""
+    """The schema with additionalProperties: false in every object that lists properties."""
     if type(schema) is list:
         return [_closed(each) for each in schema]
     if type(schema) is not dict:

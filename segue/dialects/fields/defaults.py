@@ -53,7 +53,7 @@ def _value(text: str) -> Any:
 
 
 def _read(name: str, rows: list[Field], value: Any) -> tuple[str, Any]:
-    """As the first dialect reads it that takes it: their ranges differ."""
+    """The target and the value, read by the first dialect whose range admits the value."""
     wrong: Mismatch | None = None
     for row in rows:
         try:
@@ -64,14 +64,14 @@ def _read(name: str, rows: list[Field], value: Any) -> tuple[str, Any]:
 
 
 def fill_in(draft: Draft, defaults: Defaults) -> None:
-    """Put in what the request did not say. A field sent with its value for none counts as said."""
+    """Set what the request leaves out. A field that was sent with its value for "none" (seed -1) is not left out."""
     for target, value in defaults.items():
         if target not in draft.given and target not in draft.waived:
             draft.values[target] = value
 
 
 def keep(draft: Draft, defaults: Defaults) -> None:
-    """The same once more, after rules that set values for a dialect. A rule has taken biases apart by then."""
+    """Set it again after the rules, since some rules set values. By then a rule has split the biases."""
     fill_in(
         draft, {target: defaults[target] for target in defaults.keys() - {"sampling.logit_bias"}}
     )

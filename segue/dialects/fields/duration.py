@@ -1,4 +1,4 @@
-"""How long, as Go writes it: "5m", "1h30m", "300ms"; or a number of seconds."""
+"""Durations in Go's notation ("5m", "1h30m", "300ms") or as a number of seconds."""
 
 import math
 import re
@@ -14,7 +14,7 @@ _MAX_CHARS = 64
 
 @dataclass(frozen=True)
 class Duration:
-    """Seconds. Anything negative is for ever."""
+    """Seconds. A negative duration means forever."""
 
     def read(self, value: Any) -> float:
         if type(value) in (int, float):

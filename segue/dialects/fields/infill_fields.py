@@ -1,4 +1,4 @@
-"""What a request may say of the gap it wants filled, besides the text on both sides. Most names are Segue's own.
+"""Fields of an infill request besides prefix and suffix. Most names are Segue's own.
 
 llama.cpp has `input_extra`, and the order as a flag of the whole server; the others have none of it.
 """
@@ -17,7 +17,7 @@ from segue.types import Infill, Prompt, Snippet
 
 @dataclass(frozen=True)
 class Snippets:
-    """Parts of other files: {"text": ..., "filename": ...}. What else an editor notes is passed by."""
+    """Parts of other files: {"text": ..., "filename": ...}. Other members are ignored."""
 
     def read(self, value: Any) -> Any:
         if type(value) is not list or len(value) > MAX_SNIPPETS:
@@ -75,7 +75,7 @@ GAP_ROWS = (
 
 
 def describe_gap(draft: Draft) -> None:
-    """A request that says something of a gap has one, even where nothing follows it."""
+    """A request with any infill field is an infill request, even if its suffix is empty."""
     names = [row.target for row in GAP_ROWS]
     told = {name: value for name in names if (value := draft.values.pop(name, None))}
     if not told:

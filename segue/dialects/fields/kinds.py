@@ -50,7 +50,7 @@ class Boolean:
 
 @dataclass(frozen=True)
 class When:
-    """A switch for one value of the core's: true stands for it, false for leaving it out."""
+    """A boolean that stands for one value: true means that value, false means that the field is left out."""
 
     value: Any
 
@@ -77,7 +77,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Integer:
-    """`meaning` gives single values another sense: {-1: None}. `clamp` moves others into range."""
+    """An integer in a range. `meaning` maps single values to others ({-1: None}); `clamp` moves values into it."""
 
     low: int
     high: int
@@ -134,7 +134,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Milliseconds:
-    """A time limit, in seconds for the core. 0 and below are none."""
+    """A time limit in milliseconds; the core has seconds. 0 and below mean no limit."""
 
     def read(self, value: Any) -> Any:
         number = Integer(-1, 2**53).read(value)
@@ -198,7 +198,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Lax:
-    """What lenient JSON readers let pass: true for 1, "5" for 5."""
+    """Also takes what lenient JSON readers take: true for 1, "5" for 5."""
 
     kind: Kind
 
@@ -250,7 +250,7 @@ class OnlyEmpty:
 
 @dataclass(frozen=True)
 class Only:
-    """A field that is known but can only be left as it is: this value passes, all others do not."""
+    """A field that is known but has only one possible value: every other value is refused."""
 
     value: Any
     reason: str

@@ -1,4 +1,4 @@
-"""Kinds of values that are prompts, or stand around one."""
+"""Kinds of values for prompts, suffixes and texts around a gap."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from segue.types import Infill, Prompt
 
 @dataclass(frozen=True)
 class Suffix:
-    """Text that follows the answer. Without any there is nothing to fill."""
+    """Text that follows the answer. An empty text means that no gap is to be filled."""
 
     def read(self, value: Any) -> Any:
         if type(value) is not str:
@@ -25,7 +25,7 @@ class Suffix:
 
 @dataclass(frozen=True)
 class OnePrompt:
-    """One text, where a system takes nothing else."""
+    """One text, for systems that take no token ids and no lists."""
 
     def read(self, value: Any) -> tuple[Prompt, ...]:
         if type(value) is not str or not value:

@@ -49,7 +49,7 @@ class Draft:
 
 
 Complaint = Callable[[str, Mismatch], str]
-"""How a dialect words a refused value: the field's path and what was wrong with it."""
+"""Words the error about a refused value: from the field's path and what was wrong with it."""
 
 
 def complain(path: str, wrong: Mismatch) -> str:
@@ -83,7 +83,7 @@ class Table:
         self._groups = frozenset(name.partition(".")[0] for name in spellings if "." in name)
 
     def extend(self, *rows: Field, without: tuple[str, ...] = ()) -> "Table":
-        """These rows too; one with the name of an old row takes its place."""
+        """The table with these rows added; a row replaces an old one of the same name."""
         names = {row.name for row in rows} | set(without)
         return Table((*(row for row in self.rows if row.name not in names), *rows))
 

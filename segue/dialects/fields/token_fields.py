@@ -1,4 +1,4 @@
-"""Rows about tokens: which of them a prompt gets, which a text shows, which an answer names."""
+"""Fields about tokens: special tokens of prompts, control tokens in texts, token ids in answers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from segue.types import Truncation
 
 @dataclass(frozen=True)
 class Not:
-    """A boolean that the core knows the other way round."""
+    """A boolean whose core field has the opposite meaning."""
 
     def read(self, value: Any) -> bool:
         return not Boolean().read(value)
@@ -24,7 +24,7 @@ class Not:
 
 @dataclass(frozen=True)
 class Side:
-    """Where a prompt is cut: to the left is its start."""
+    """Which end of a prompt is cut: "left" is its start."""
 
     def read(self, value: Any) -> str:
         if value not in ("left", "right"):

@@ -1,4 +1,4 @@
-"""Tools of a completion: where the choice of one is compulsory, the answer is the JSON of its call."""
+"""Tools of a completion: where tool_choice requires a call, the answer is the JSON of that call."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +72,7 @@ TOOL_ROWS = (
 
 
 def call_tool(draft: Draft) -> None:
-    """Only a compulsory call changes a text completion: its prompt is taken as it is."""
+    """Only a required call changes a text completion, since tools are not written into its prompt."""
     tools: dict[str, Any] = draft.values.pop("shape.tools", {})
     choice, wanted = draft.values.pop("shape.tool_choice", ("auto", ""))
     if choice != "required":

@@ -112,9 +112,9 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Where files lie on the server is nobody's business.",
     ),
     Difference(
-        "A page of an origin that is not allowed gets 403 to its preflight; with `*`, credentials are not "
-        "allowed, and the headers that may be sent are those that were asked for.",
-        "The server lets every page use every cookie, and `*` does not cover credentials in browsers.",
+        "With `--cors-origin *`, credentials are not allowed; the headers that may be sent are those that "
+        "were asked for.",
+        "The server lets every page use every cookie, and browsers take `*` as a name beside credentials.",
     ),
     Difference(
         "`model` in answers is the name the request used, if that is a served name or alias.",

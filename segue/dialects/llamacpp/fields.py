@@ -43,7 +43,7 @@ ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress")
 
 
 def _clamped(row: Field) -> Field:
-    """It moves probabilities into their range; the rest it takes as they come."""
+    """The row with its numbers clamped to their range, as llama.cpp does."""
     kind = row.kind
     return replace(row, kind=replace(kind, clamp=True)) if isinstance(kind, Number) else row
 
@@ -173,7 +173,7 @@ NATIVE_FIELDS = COMMON.extend(
 
 
 def complain_as_schema(path: str, wrong: Mismatch) -> str:
-    """In its own words: editors look for them to explain the limit on n_cmpl."""
+    """In llama.cpp's own words: editors look for them to explain the limit on n_cmpl."""
     if wrong.bounds is None:
         return f"Field '{path}': {complain('value', wrong)}"
     low, high = wrong.bounds
@@ -185,7 +185,7 @@ def complain_as_schema(path: str, wrong: Mismatch) -> str:
 
 
 def sample_as_llamacpp(draft: Draft) -> None:
-    """Its penalties look at the prompt as well."""
+    """Presence and frequency penalties count prompt tokens too."""
     draft.values["sampling.penalize_prompt"] = True
 
 
@@ -195,7 +195,7 @@ def score_echoed_prompt(draft: Draft) -> None:
 
 
 def tell_prompt(draft: Draft) -> None:
-    """Its native answers repeat the prompt's text, unless the caller wants other fields only."""
+    """Native answers repeat the prompt's text, unless response_fields leaves it out."""
     wanted = draft.values["shape.response_fields"]
     draft.values["echo"] = not wanted or "prompt" in wanted
 

@@ -1,4 +1,4 @@
-"""`/infill`: what an editor knows around its cursor, as llama.vim and its kin send it."""
+"""`/infill`: fields with the text around an editor's cursor, as llama.vim and similar plugins send them."""
 
 from segue.dialects import openai
 from segue.dialects.fields.infill_fields import GAP_ROWS

@@ -1,4 +1,4 @@
-"""`/completion` and `/infill` as llama.cpp's server writes them: one flat object a choice."""
+"""`/completion` and `/infill` as llama.cpp's server writes them: one flat object per choice."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ class Native:
         return answers[0] if len(answers) == 1 else answers
 
     def _whole(self, tally: Tally, index: int, is_end_of_stream: bool = False) -> dict[str, Any]:
-        """The last object of a choice. A stream has shown its text and tokens before."""
+        """The last object of a choice. In a stream, text and tokens were in earlier objects, so they are empty here."""
         choice, prompt = tally.choices[index], tally.prompts[index // tally.n]
         finished = choice.finished
         is_telling = not is_end_of_stream
@@ -106,7 +106,7 @@ class Native:
 
 
 def _told(prompt: Prompted, split: Split) -> dict[str, Any]:
-    """How the gap was filled, and how much of what stands around it fitted, in tokens."""
+    """How the gap was filled, and how many tokens of prefix, suffix and snippets fitted."""
     shares = {name: getattr(split, name) for name in split.__struct_fields__}
     fitted = {name: {"kept": s.kept, "given": s.given} for name, s in shares.items() if s.given}
     return {"way": prompt.infill, **fitted}
@@ -118,7 +118,7 @@ def _num_held(prompt: Prompted, choice: Choice) -> int:
 
 
 def _flat(whole: dict[str, Any], paths: tuple[str, ...]) -> dict[str, Any]:
-    """`timings/prompt_n` reaches into an object and stays the name; what is not there is left out."""
+    """Only these members, under their paths: `timings/prompt_n` is in an inner object. Unknown paths are left out."""
     flat: dict[str, Any] = {}
     for path in paths:
         value: Any = whole

@@ -1,4 +1,4 @@
-"""What llama.cpp's server tells about itself: tokens, models, properties, slots, health."""
+"""Endpoints of llama.cpp's server besides completions: tokens, models, properties, slots, health."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ _PROBE = Stamp(request_id="", public_id="", created=0, seed=-1, fingerprint="")
 
 
 def _ready(service: Service) -> ModelInfo:
-    """The default model, which is what its clients mean; an error until it is up."""
+    """The default model's facts. Raises Unavailable until it is loaded."""
     info = service.card("").info
     if info is None:
         raise Unavailable(LOADING)
@@ -222,7 +222,7 @@ def _meta(info: ModelInfo) -> dict[str, Any]:
 
 
 def _listed(card: Card) -> dict[str, Any]:
-    """The same once more as Ollama lists models, which its clients may read instead."""
+    """The model in Ollama's layout, which the answer has beside OpenAI's."""
     info = card.info
     details = {
         "format": "gguf",

@@ -14,7 +14,7 @@ def entries(scores: Iterable[TokenScore], request: CompletionRequest) -> list[di
 
 
 def _as_probs(entry: dict[str, Any]) -> dict[str, Any]:
-    """What was drawn from is told as probabilities, under names of their own."""
+    """With post_sampling_probs: probabilities instead of log-probabilities, under other names."""
     tops = [_as_prob(top) for top in entry.pop("top_logprobs")]
     return {**_as_prob(entry), "top_probs": tops}
 

@@ -1,4 +1,4 @@
-"""`/v1/completions` as llama.cpp's server writes it: usage and timings ride on each choice's end."""
+"""`/v1/completions` as llama.cpp's server writes it: the last chunk of each choice has usage and timings."""
 
 from collections import Counter
 from typing import Any
@@ -27,7 +27,7 @@ from segue.types import (
 
 
 def fingerprint(call: Call) -> str:
-    """In the form of its builds, `b` and a number first: clients look for that letter."""
+    """In llama.cpp's form, which begins with `b` and a build number."""
     return f"b0-{call.stamp.fingerprint}"
 
 

@@ -38,7 +38,7 @@ def plain_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Thinking:
-    """No model here thinks apart from its answer, so the only way is not to."""
+    """Only false passes: no model here reports its thinking apart from its answer."""
 
     def read(self, value: Any) -> Any:
         if value is not False:
@@ -51,7 +51,7 @@ class Thinking:
 
 @dataclass(frozen=True)
 class LoadablePrompt:
-    """One text. An empty one asks for the model and nothing else."""
+    """One text. An empty text asks for the model to be loaded and for no completion."""
 
     def read(self, value: Any) -> tuple[Prompt, ...]:
         text = Text(MAX_TEXT_CHARS).read(value)
@@ -193,13 +193,13 @@ def report_scores(draft: Draft) -> None:
 
 
 def fill_from_the_start(draft: Draft) -> None:
-    """With a suffix, an empty prompt is the start of a file and no wish to load the model."""
+    """With a suffix, an empty prompt is the start of a file; it does not ask for the model to be loaded."""
     if "infill" in draft.values and not draft.values["prompts"]:
         draft.values["prompts"] = (Prompt(("",)),)
 
 
 def check_raw(draft: Draft) -> None:
-    """Empty values mean nothing, raw or not."""
+    """Drop empty values; refuse the others together with raw."""
     for target in ("shape.system", "shape.template", "shape.context"):
         if not draft.values.get(target):
             draft.values.pop(target, None)

@@ -1,4 +1,4 @@
-"""`/api/generate`: the prompt in the model's own words, and the answer line by line with its durations."""
+"""`/api/generate`: the prompt in the model's chat template, and the answer as lines of JSON with durations."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ from segue.types import CompletionRequest, Delta, Done, Event, ModelInfo, Prompt
 
 
 def word_prompt(call: Call, info: ModelInfo) -> CompletionRequest:
-    """Without `raw` the prompt is put as the model was taught to read it, after any earlier context.
+    """Without `raw` the prompt is put into the model's chat template, after any earlier context.
 
     What stands around a cursor is no question: the engine lays it out by the model's own tokens.
     """
@@ -103,7 +103,7 @@ class Generation:
         return {**line, **self._durations(tally, choice)}
 
     def _durations(self, tally: Tally, choice: Choice) -> dict[str, int]:
-        """What is neither reading nor writing was waiting for the model. Zeros are left out."""
+        """In nanoseconds. Time spent neither on the prompt nor on the answer counts as loading. Zeros are left out."""
         total_s = max(0.0, self._call.stamp.now() - self._call.stamp.arrived)
         read_s, written_s = choice.finished.prompt_s, choice.finished.decode_s
         metrics = {

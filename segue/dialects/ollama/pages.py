@@ -1,4 +1,4 @@
-"""What Ollama tells about itself: versions, models, and which of them are loaded."""
+"""Ollama's pages about itself: its version, the served models and the loaded ones."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ FOREVER_S = 100 * 365 * 86_400.0
 
 
 def _digest(card: Card) -> str:
-    """Tells models apart, as clients expect of it. It is not a hash of the file."""
+    """A text that differs from model to model. Clients compare it; it is not a hash of the file."""
     info = card.info
     known = (card.name, info.size_bytes, info.quantization) if info else (card.name,)
     return hashlib.sha256(repr(known).encode()).hexdigest()

@@ -253,7 +253,7 @@ def check_candidates(draft: Draft) -> None:
 
 
 def widen_logprobs(draft: Draft) -> None:
-    """Ollama and chat completions say in two fields what `logprobs` says in one."""
+    """Merge top_logprobs, which Ollama and chat completions have beside a boolean, into logprobs."""
     num_top = draft.values.pop("shape.top_logprobs", None)
     if num_top is None:
         return
@@ -264,7 +264,7 @@ def widen_logprobs(draft: Draft) -> None:
 
 
 def score_prompt(draft: Draft) -> None:
-    """Echoed tokens need scores as much as generated ones do."""
+    """With echo and logprobs, prompt tokens are scored too."""
     wanted = [draft.values["shape.prompt_logprobs"]]
     if draft.values.get("echo"):
         wanted.append(draft.values.get("logprobs"))
@@ -329,7 +329,7 @@ async def show_model(service: Service, values: Mapping[str, Any]) -> Reply:
 
 
 async def health(service: Service, _: Mapping[str, Any]) -> Reply:
-    """Whether a balancer should send its load here. An idle model loads when it is asked for."""
+    """Whether a load balancer should send requests here. An idle model counts as healthy: it loads on demand."""
     card = service.card("")
     status = {"status": card.status, "model": card.name}
     if card.status == "loading":

@@ -1,4 +1,4 @@
-"""Text to token ids and back, and what a tokenizer's users must know: in vLLM's shapes.
+"""Tokenize, detokenize and tokenizer information, in vLLM's shapes.
 
 Evaluation harnesses count tokens with these, so that their counts are those of the served model.
 """

@@ -1,4 +1,4 @@
-"""What a dialect takes, told from its tables: for the command line, the page and docs/dialects.md."""
+"""The fields of each dialect, from its tables: for the command line, the page and docs/dialects.md."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ def _default(row: Field) -> str:
 
 
 def _is_as_written(row: Field, value: Any) -> bool:
-    """Whether the core's value is what a client would write: some fields say it in another way."""
+    """Whether a client writes the core's value as it is. Some fields have another form on the wire."""
     try:
         return bool(row.kind.read(msgspec.json.decode(msgspec.json.encode(value))) == value)
     except (Mismatch, TypeError):
@@ -86,7 +86,7 @@ def _bounds(schema: dict[str, Any]) -> str:
 
 
 def _number(number: float) -> str:
-    """Round figures of computers as people write them."""
+    """A bound as people write it: 2^31 for 2147483647."""
     for power in (31, 32, 53, 63):
         if number in (2**power - 1, 2**power):
             return f"2^{power}"

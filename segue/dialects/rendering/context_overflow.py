@@ -1,4 +1,4 @@
-"""What a prompt that is too long is told: clients recognise this error by the words of each system."""
+"""Messages for a prompt that is too long. Clients recognise this error by each system's own words."""
 
 from segue.errors import PromptTooLong, SegueError
 

@@ -10,7 +10,7 @@ LOWEST = -9999.0  # JSON has no -inf, and clients add these up
 
 
 def token_text(piece: bytes) -> str:
-    """A token as a string. Half a character is written as its bytes, so that it stays distinct."""
+    """A token as a string. Part of a character is written as its bytes, so that no two tokens look alike."""
     try:
         return piece.decode()
     except UnicodeDecodeError:
@@ -91,7 +91,7 @@ def echoed(prompt: Prompted, num_top: int, name: Name = by_text) -> dict[str, li
 
 
 def prompt_scores(prompt: Prompted, num_top: int) -> list[dict[str, Any] | None]:
-    """One entry a prompt token: by token id, its log-probability, rank and text."""
+    """One entry per prompt token: log-probability, rank and text, by token id."""
     return [
         None if score.logprob is None else _ranked(score, score.logprob, num_top)
         for score in prompt.scores or ()

@@ -28,7 +28,7 @@ class Choice:
 
 
 class Tally:
-    """Everything said so far. It is the whole answer once `is_done`."""
+    """All events so far. They are the whole answer once `is_done`."""
 
     def __init__(self, request: CompletionRequest):
         self.n = request.n

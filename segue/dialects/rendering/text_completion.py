@@ -1,4 +1,4 @@
-"""Events as OpenAI's `text_completion` objects: one a Delta when streamed, or all of it in one."""
+"""Events as OpenAI's `text_completion` objects: one per Delta when streamed, otherwise one for the whole answer."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -40,7 +40,7 @@ def render_progress(progress: Progress) -> dict[str, Any]:
 
 
 class TextCompletion:
-    """What a system writes differently it overrides: the methods up to `_usage`."""
+    """The methods up to `_usage` are what other systems write differently: their classes override these."""
 
     def __init__(self, call: Call):
         shape = call.shape
@@ -67,7 +67,7 @@ class TextCompletion:
         }
 
     def _blank(self, index: int) -> dict[str, Any]:
-        """A choice that says nothing yet."""
+        """A choice without text, log-probabilities and finish reason."""
         return {"index": index, "text": "", "logprobs": None, "finish_reason": None}
 
     def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:

@@ -38,7 +38,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%"})
 
     def wrap_str_format(self, value: Any) -> None:
-        """Jinja's safe kind of str.format can still pad without end: it is an attribute like others."""
+        """No wrapper for str.format: even Jinja's safe one can pad a text without end, so the attribute is refused."""
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         is_growing = isinstance(obj, str) and attr in _GROWING_METHODS
@@ -62,7 +62,7 @@ def _sandbox() -> _Sandbox:
 
 
 def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:
-    """Jinja's own escapes what a browser would misread; a model would misread that."""
+    """JSON as models expect it: Jinja's own filter escapes characters for browsers."""
     spaces = None if indent is None else min(int(indent), 8)
     return json.dumps(value, ensure_ascii=bool(options.get("ensure_ascii")), indent=spaces)
 

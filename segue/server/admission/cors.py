@@ -24,7 +24,10 @@ class Origins:
         self._allowed = frozenset(origin.encode() for origin in allowed)
 
     def check(self, scope: Scope) -> list[Header]:
-        """The headers that let the page read the answer. Raises Forbidden."""
+        """The headers that let the page read the answer, and send what a preflight asks for. Raises Forbidden.
+
+        A preflight of another origin is no error, but has no such headers: the browser goes no further.
+        """
         origins = header_values(scope, b"origin")
         if not origins or (len(origins) == 1 and self._is_own(origins[0], scope)):
             return []
@@ -35,8 +38,9 @@ class Origins:
                 *([] if name == b"*" else [(b"access-control-allow-credentials", b"true")]),
                 (b"access-control-expose-headers", b"*"),
                 (b"vary", b"origin"),
+                *(_preflight_headers(scope) if is_preflight(scope) else ()),
             ]
-        if scope["method"] not in _SAFE_METHODS or is_preflight(scope):
+        if scope["method"] not in _SAFE_METHODS:
             raise Forbidden("Pages of that origin may not use this server; see --cors-origin.")
         return []
 
@@ -59,7 +63,7 @@ def is_preflight(scope: Scope) -> bool:
     return scope["method"] == "OPTIONS" and bool(asks) and bool(header_values(scope, b"origin"))
 
 
-def preflight_headers(scope: Scope) -> tuple[Header, ...]:
+def _preflight_headers(scope: Scope) -> tuple[Header, ...]:
     """Every header that is asked for may be sent: with credentials, a browser takes `*` as a name."""
     asked = b", ".join(header_values(scope, b"access-control-request-headers"))
     return (

@@ -8,9 +8,9 @@ from segue.dialects.base import Dialect, Reply
 from segue.errors import EngineFault, SegueError
 from segue.server.admission.admission import Admission, IncomingRequest
 from segue.server.admission.bodies import holder, replayed
-from segue.server.admission.cors import is_preflight, preflight_headers
+from segue.server.admission.cors import is_preflight
 from segue.server.feed import Disconnected
-from segue.server.framing import Header, error_headers, reply_messages
+from segue.server.framing import error_headers, reply_messages
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Guard:
     ) -> None:
         self._admission.examine(scope, incoming)
         if is_preflight(scope):
-            return await answer.send_empty(preflight_headers(scope))
+            return await answer.send_empty()
         if not self._admission.reads_body(scope):
             return await self._app(scope, receive, answer)
         async with self._admission.bodies.read(receive, holder(scope, incoming.record)) as body:
@@ -92,6 +92,6 @@ class _Answer:
         for message in reply_messages(dialect.error(error), error_headers(error)):
             await self(message)
 
-    async def send_empty(self, headers: tuple[Header, ...]) -> None:
-        for message in reply_messages(Reply("", 200), headers):
+    async def send_empty(self) -> None:
+        for message in reply_messages(Reply("", 200)):
             await self(message)

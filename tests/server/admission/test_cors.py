@@ -19,7 +19,7 @@ def test_without_leave_no_page_reads_or_writes(live: Live) -> None:
         posted = live.client.post("/v1/completions", json={"prompt": "a"}, headers=headers)
         asked = live.client.options("/v1/completions", headers=headers | PREFLIGHT)
         read = live.client.get("/v1/models", headers=headers)
-        assert (posted.status_code, asked.status_code, read.status_code) == (403, 403, 200)
+        assert (posted.status_code, asked.status_code, read.status_code) == (403, 200, 200)
         for answer in (posted, asked, read):
             assert not [name for name in answer.headers if name.startswith("access-control")]
     assert live.engine.requests == []
