@@ -17,6 +17,7 @@ from tests.live import Served, serve
 
 # Every dialect once: what is served without a prefix is served with one too.
 MOUNTS = [mount for mount in mounts_of(DIALECTS, "openai") if mount[0]]
+NOT_SERVED = 501  # what a dialect knows and this server says clearly that it does not do
 SCHEMA = schemathesis.openapi.from_dict(openapi(MOUNTS, __version__))
 
 
@@ -37,4 +38,6 @@ def server() -> Iterator[Served]:
     suppress_health_check=list(HealthCheck),
 )
 def test_no_request_breaks_the_server(server: Served, case: schemathesis.Case[Any]) -> None:
-    case.call_and_validate(base_url=server.url, checks=[not_a_server_error])
+    response = case.call(base_url=server.url)
+    if response.status_code != NOT_SERVED:
+        case.validate_response(response, checks=[not_a_server_error])
