@@ -11,7 +11,7 @@ from segue.runners.cpu.step.program import projected_floats
 PRIVATE_ROWS = (
     4  # up to so many rows every thread norms all of them: cheaper than waiting for each other
 )
-TILE_ROWS = 16  # query heads that attention works on together, as in attention.py
+TILE_ROWS = 32  # query heads that attention works on together, as in attention.py
 SEGMENT_FLOATS = 256 + 48  # a query head's scores and sums there
 UNIT_FLOATS = 64  # outputs of gate and of up that a thread keeps, at most, for each row
 

@@ -43,7 +43,9 @@ from segue.runners.cpu.step.lanes import clear, exp, maximum, scale, vectors
 BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
-TILE_ROWS = 16  # query heads worked on together: their scores of a segment stay in the first cache
+TILE_ROWS = (
+    32  # query heads worked on together: a segment's keys and values are read once for all of them
+)
 
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
 _FEW = 8  # rows: one token's, whose keys and values nobody has read before

@@ -98,15 +98,19 @@ def heads_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def attend_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """Every item and key head, the last rows of a prompt first: they see the most tokens."""
-    heads = word(row + 8 * KEY_HEADS)
-    count = heads * word(board + 8 * on.NUM_ITEMS)
+    """Every item and key head, the last rows of a prompt first: they see the most tokens.
+
+    A prompt's items go head by head, so that what one head's items read stays near.
+    """
+    heads, items = word(row + 8 * KEY_HEADS), word(board + 8 * on.NUM_ITEMS)
+    count = heads * items
     i = fetch_add(counter, 1)
     while i < count:
-        place = count - 1 - i
-        item = word(board + 8 * on.ITEMS) + 16 * (place // heads)
+        place, head = items - 1 - i % items, i // items
+        if word(board + 8 * on.IS_FUSED):
+            place, head = i // heads, i % heads
+        item = word(board + 8 * on.ITEMS) + 16 * place
         first, rows = word(item), word(item + 8)
-        head = place % heads
         if word(board + 8 * on.IS_FUSED):
             for m in range(first, first + rows):
                 _prepare(board, row, m, head)
