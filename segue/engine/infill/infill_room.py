@@ -1,14 +1,14 @@
-"""Which part of a long document an infill prompt keeps: what is nearest to the cursor.
+"""Which part of a long document an infill prompt keeps: the part nearest to the cursor.
 
-Whatever must go is cut in steps of many tokens, so that the cut stays where it is while somebody types: a prompt
-that begins one token later with every keystroke would find nothing of itself in the prefix cache.
+The prompt is shortened in steps of many tokens, so that it begins at the same token while the user types. A prompt that
+began one token later with every keystroke would find no prefix in the prefix cache.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 _STEP = 64  # tokens
-_SUFFIX_SHARE = 4  # the suffix is sure of a fourth of the room, the prefix of the rest
+_SUFFIX_SHARE = 4  # at least a fourth of the tokens is for the suffix, the rest for the prefix
 
 
 class Kept(NamedTuple):

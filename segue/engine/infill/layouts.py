@@ -1,10 +1,10 @@
-"""Prompt + suffix → the token prompt a model was trained to fill in: its own tokens, in its own order.
+"""Prompt + suffix → the FIM prompt of a model: its own marker tokens, in the order it was trained on.
 
-    BOS  snippets of other files  PRE before SUF after MID typed      PSM, as most models know it
+    BOS  snippets of other files  PRE before SUF after MID typed      PSM, the order of most models
     BOS  snippets of other files  SUF after PRE before MID            SPM, the suffix first
 
-`typed` is the line that is being typed. Left of the cursor or behind MID it means the same to the model: a middle
-that began with it. Behind MID, one more typed character leaves everything before it as it was, cached.
+`typed` is the line with the cursor. Before SUF or after MID, it means the same to the model: a middle that began so.
+After MID, one more typed character does not change the tokens before it, so those stay in the prefix cache.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ SPM_INSIDE: Layout = ("PRE", "SUF", "after", "MID", "before", "typed")
 
 
 class Family(NamedTuple):
-    has_psm: bool = True  # else it was trained on the suffix first only
+    has_psm: bool = True  # False: trained on SPM only
     spm: Layout = SPM
     repo_end: str = "\n"  # what stands between the name of the repository and the first file
 
@@ -45,7 +45,7 @@ FAMILIES: dict[bytes, Family] = {
 
 # Tokens that end a middle though neither the GGUF nor llama.cpp says so.
 _ENDS = ("<|file_separator|>", "<file_sep>", "<filename>", "<EOT>", "▁<EOT>")
-_SHORT_SUFFIX = 32  # tokens that may as well be read again at every keystroke
+_SHORT_SUFFIX = 32  # tokens cheap enough to compute again at every keystroke
 
 
 class Laid(NamedTuple):
@@ -55,13 +55,13 @@ class Laid(NamedTuple):
 
 
 def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: int) -> Laid:
-    """The token prompt of at most `room` tokens; what is far from the cursor is dropped if need be."""
+    """The token prompt of at most `room` tokens; if it is too long, the parts far from the cursor are dropped."""
     family = _family(vocab, fim)
     after = prompt_tokens(_as_text(infill.suffix), vocab, "suffix", is_start=False)
     opening = _opening(prompt, vocab)
     before, typed = _around_line(prompt, vocab)
     if opening and before[:1] == opening:
-        del before[0]  # the caller's tokens brought their own
+        del before[0]  # the caller's tokens already begin with BOS
     layout = _layout(family, infill, len(after))
     repo, files, current = _surroundings(infill, vocab, fim, family)
 
@@ -86,14 +86,14 @@ def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: 
 
 
 def end_tokens(vocab: Vocab, fim: FimTokens) -> frozenset[int]:
-    """What ends a middle besides the model's usual ends: any token that belongs around one."""
+    """Tokens that end a middle besides the model's usual end tokens: the FIM markers and file separators."""
     around = (fim.prefix, fim.suffix, fim.middle, fim.pad, fim.repo, fim.file_sep)
     named = (_control(vocab, spelling) for spelling in _ENDS)
     return vocab.end_tokens | {t for t in (*around, *named) if t is not None}
 
 
 def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> Laid:
-    """For models without FIM tokens: snippets are text in front of the prompt, the suffix is not there."""
+    """For models without FIM tokens: snippets are text before the prompt, and the suffix is left out."""
     is_text = bool(prompt.parts) and isinstance(prompt.parts[0], str)
     opening = _opening(prompt, vocab) if is_text else []
     snippets = infill.snippets
@@ -113,7 +113,7 @@ def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> La
     return Laid(tokens, division, _text(prompt, vocab))
 
 
-# --- the order ----------------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------------
 
 
 def _family(vocab: Vocab, fim: FimTokens) -> Family:
@@ -134,16 +134,16 @@ def _layout(family: Family, infill: Infill, num_after: int) -> Layout:
     return PSM if infill.order == "psm" or num_after <= _SHORT_SUFFIX else PSM_LINE
 
 
-# --- the pieces ---------------------------------------------------------------------------------
+# --- parts ---------------------------------------------------------------------------------
 
 
 def _as_text(prompt: Prompt) -> Prompt:
-    """A marker spelled out in a source file is not the marker."""
+    """The prompt with special tokens off: a marker spelled out in a source file stays text."""
     return Prompt(prompt.parts, add_special=False, parse_special=False)
 
 
 def _opening(prompt: Prompt, vocab: Vocab) -> list[int]:
-    """BOS comes first of all."""
+    """The tokens before everything else: BOS, if the model uses one."""
     is_wanted = prompt.add_special and vocab.adds_bos
     return [vocab.bos] if is_wanted and vocab.bos is not None else []
 
@@ -159,7 +159,7 @@ def _checked_size(num_fixed: int, room: int) -> int:
 
 
 def _around_line(prompt: Prompt, vocab: Vocab) -> tuple[list[int], list[int]]:
-    """The prompt up to the last line with something in it, and the rest: new lines alone move nothing."""
+    """The prompt up to its last non-blank line, and the rest. Blank lines at the end do not move the split."""
     parts = prompt.parts
     last = parts[-1] if parts else ""
     if not isinstance(last, str):
@@ -172,7 +172,7 @@ def _around_line(prompt: Prompt, vocab: Vocab) -> tuple[list[int], list[int]]:
 def _surroundings(
     infill: Infill, vocab: Vocab, fim: FimTokens, family: Family
 ) -> tuple[list[int], list[list[int]], list[int]]:
-    """The repository's name, the snippets, and what announces the file that is filled in."""
+    """The repository's name, the snippets, and the header of the file that is filled in."""
 
     def read(text: str) -> list[int]:
         return text_tokens(vocab, text, is_start=False)
@@ -191,7 +191,7 @@ def _surroundings(
 
 
 def _is_named(infill: Infill) -> bool:
-    """Whether the file that is filled in is announced: to tell it from others, or because it has a name."""
+    """Whether the file that is filled in gets a header: there are other files, or it has a name."""
     return bool(infill.snippets or infill.repo or infill.filename)
 
 
@@ -204,7 +204,7 @@ def _heading(infill: Infill) -> str:
 
 
 def _path(repo: str, filename: str) -> str:
-    """Where no token names the repository, the names of its files do."""
+    """The file name, with the repository in front: used for models without a token for the repository."""
     name = filename or "untitled"
     return f"{repo}/{name}" if repo else name
 

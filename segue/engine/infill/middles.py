@@ -1,8 +1,8 @@
 """Which middle fits best between a prefix and a suffix, among continuations of the prefix cut at every place.
 
 The best is the one with the highest log p(middle | prefix) + log p(suffix | prefix, middle). All cuts are compared
-after the first token of the suffix, which the drawing has scored for nothing; those that are far behind are dropped,
-the others scored a few tokens further, and so on: what the suffix says of a middle, it mostly says early.
+after the first token of the suffix, whose score is a by-product of drawing. Those far behind the best are dropped, the
+others scored a few tokens further, and so on: the first tokens of the suffix usually decide.
 """
 
 import math
@@ -14,9 +14,9 @@ from segue.engine.seam import Vocab
 from segue.engine.tokens import text_tokens
 from segue.types import Prompt
 
-SCORED_SUFFIX = 32  # tokens of the suffix that have a say
-# Tokens of the suffix scored, of so many cuts, none further behind than that. On 14 of the gaps of bench/infill.py
-# no cut that was dropped so would have won.
+SCORED_SUFFIX = 32  # tokens of the suffix that count
+# Per round: suffix tokens scored, cuts kept, largest distance from the best. On 14 of the gaps of bench/infill.py
+# no dropped cut would have won.
 _STAGES = ((4, 16, 8.0), (12, 8, 6.0), (SCORED_SUFFIX, 4, 3.0))
 _MAX_SWALLOWED = 16  # characters of the suffix that the last token of a middle may hold already
 Tokens = tuple[int, ...]
@@ -25,7 +25,7 @@ _SPACES = (" ", "\n")
 
 @dataclass(frozen=True)
 class Suffix:
-    """The suffix as tokens, for each way a middle may end before it."""
+    """The suffix as tokens, for each form in which a middle may end before it."""
 
     tokens: Tokens  # the middle ends with a whole token
     spaced: dict[bytes, Tokens]  # it ends with a space, which the suffix's first token holds
@@ -33,7 +33,7 @@ class Suffix:
 
     @property
     def watched(self) -> Tokens:
-        """First tokens, whose probability at every place of a continuation is worth knowing."""
+        """First tokens of the suffix: their log-probability is recorded at every position of a continuation."""
         starts = (self.tokens, *self.spaced.values())
         return tuple(dict.fromkeys(tokens[0] for tokens in starts if tokens))
 
@@ -59,15 +59,15 @@ def read_suffix(prompt: Prompt, vocab: Vocab) -> Suffix:
 
 
 class Drawn(NamedTuple):
-    """One continuation of the prefix; lists have an entry a token."""
+    """One continuation of the prefix; lists have one entry per token."""
 
     tokens: list[int]
     pieces: list[bytes]
     logprobs: list[float]
-    chances: list[dict[int, float]]  # log-probabilities of the watched tokens in its place
+    chances: list[dict[int, float]]  # log-probabilities of the watched tokens at this position
     num_bytes: int | None = None  # of its text, where a stop string ended it
     min_tokens: int = 1
-    may_end: Sequence[bool] | None = None  # after so many tokens, from none on; None: anywhere
+    may_end: Sequence[bool] | None = None  # entry i: after i tokens; None: after any number
 
 
 @dataclass(eq=False)
@@ -88,9 +88,9 @@ class Cut:
 
 
 def find_cuts(candidate: int, drawn: Drawn, suffix: Suffix) -> list[Cut]:
-    """Every place where the continuation could give way to the suffix; never an empty middle.
+    """All cuts: positions where the continuation may end and the suffix follow. A middle is never empty.
 
-    Under a constraint, only after whole tokens: the middle must be a text that the constraint has seen.
+    With a constraint, cuts are only after whole tokens: the constraint was checked at no other position.
     """
     is_free = drawn.may_end is None
     cuts: list[Cut] = []
@@ -133,13 +133,13 @@ class Search:
 
     def __init__(self, cuts: Sequence[Cut], n: int) -> None:
         same = {(cut.tokens, cut.text, cut.tail): cut for cut in reversed(cuts)}
-        self._cuts = list(same.values())  # what was drawn twice is scored once
+        self._cuts = list(same.values())  # equal cuts are scored once
         self._n = n
         self._stages = iter(_STAGES)
 
     @property
     def best(self) -> list[Cut]:
-        """Best first. Texts differ; they come from different candidates as far as those go."""
+        """The n best cuts, best first. Texts differ; they come from different candidates where possible."""
         order = sorted(self._cuts, key=_rank)
         chosen: dict[bytes, Cut] = {}
         for is_picky in (True, False):
@@ -154,7 +154,7 @@ class Search:
         return list(chosen.values())
 
     def next_round(self) -> list[Cut]:
-        """Cuts to score up to their goals. None: `best` is the answer."""
+        """Cuts to score up to their goals. An empty list: `best` is the answer."""
         for depth, width, margin in self._stages:
             self._drop(width * self._n, margin)
             if len(self._cuts) == 1 and _is_compared(self._cuts[0]):
@@ -167,7 +167,7 @@ class Search:
         return []
 
     def _drop(self, width: int, margin: float) -> None:
-        """Cuts that are not compared yet set no mark, and none that would be chosen now is dropped."""
+        """Drop cuts far behind the best compared cut. Cuts in `best` are never dropped."""
         compared = (cut.value for cut in self._cuts if _is_compared(cut))
         floor = max(compared, default=-math.inf) - margin
         order = sorted(self._cuts, key=_rank)
@@ -176,7 +176,7 @@ class Search:
 
 
 def _is_compared(cut: Cut) -> bool:
-    """Whether the suffix had a say already."""
+    """Whether a token of the suffix is scored."""
     return bool(cut.scored) or not cut.tail
 
 

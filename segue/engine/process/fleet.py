@@ -1,6 +1,7 @@
-"""Several models by name: started on first use or before, unloaded when nobody used them for a while.
+"""Several models by name: loaded on first use or at startup, unloaded after a time without use.
 
-A load belongs to the fleet: whoever asked for it may leave, and the next one waits for the same load.
+A load does not depend on the request that began it: if that request is cancelled, the load goes on, and later requests
+wait for the same load.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from segue.errors import SetupError, UnknownModel
 
 log = logging.getLogger("segue.fleet")
 
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between tries to load a model that failed to
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between attempts to load a model that failed to load
 _SHORTEST_NAP_S = 0.05
 _LONGEST_NAP_S = 5.0
 
@@ -35,7 +36,7 @@ class Member:
     failure: Exception | None = None  # why it could not be started the last time
     retry_at: float = 0.0
     pause_s: float = 0.0
-    keep_s: float | None = None  # a client's wish, until the next unload
+    keep_s: float | None = None  # keep-alive asked for by a client, until the next unload
 
 
 class Fleet:
@@ -69,7 +70,7 @@ class Fleet:
         return engine
 
     async def _load(self, member: Member) -> None:
-        """Wait for its load, begun now if there is none. What goes wrong is raised to everyone who waits."""
+        """Wait for the load of the model; start it if none runs. An error is raised in every request that waits."""
         # A model that cannot be loaded is not tried again with every request for it.
         is_due = member.failure is None or time.monotonic() >= member.retry_at
         if member.loading is None and is_due:
@@ -77,7 +78,7 @@ class Fleet:
         if member.loading is not None:
             await asyncio.shield(member.loading)
         if member.failure is not None:
-            # Each raises its own: an exception that is raised again keeps the traceback of every time.
+            # Raise a copy per request: one exception raised many times would collect every traceback.
             raise copy.copy(member.failure)
 
     async def _start(self, member: Member) -> None:
@@ -127,7 +128,7 @@ class Fleet:
         await asyncio.gather(*(engine.close(drain_s) for engine in engines))
 
     def _find(self, name: str, exact: bool = False) -> Member:
-        """A served name or alias; any name at all where there is one model and no strictness."""
+        """The model with this name or alias. With a single model and no strict names, any name finds it."""
         member = self._by_name.get(name)
         if member is not None:
             return member
@@ -147,7 +148,7 @@ class Fleet:
             self._unloading = asyncio.create_task(self._unload_idle())
 
     async def _unload_idle(self) -> None:
-        """Runs as long as any model may have to go."""
+        """Unload idle models, for as long as any model has a finite keep-alive."""
         while (shortest := min(map(self._keep_s, self._members))) != math.inf:
             self._changed.clear()
             for member in self._members:
@@ -163,7 +164,7 @@ class Fleet:
         if not engine.is_idle:
             member.used_at = time.monotonic()
         elif time.monotonic() - member.used_at >= keep_s:
-            # Nothing is awaited since the look at it, so that no request can have come between.
+            # No await since the check above, so no request can have arrived in between.
             member.engine, member.keep_s = None, None
             log.info("unloading %s: unused for %.0f s", member.name, keep_s)
             await engine.close()

@@ -1,4 +1,4 @@
-"""The events of one open request on their way to whoever asked: to a sink at once, or kept until they are read."""
+"""The events of one open request: given to a sink at once, or kept until the request's task reads them."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ class Mailbox:
         self._wakeup: asyncio.Future[None] | None = None
 
     def put(self, events: list[Event]) -> None:
-        """Some events, not none. The end of a request is always kept for its reader, whose task ends with it."""
+        """Deliver at least one event. The last event of a request is never given to the sink: its task reads it."""
         if self._sink is not None:
             num_before_end = len(events) - isinstance(events[-1], Done | Failed)
             if num_before_end:

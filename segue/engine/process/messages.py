@@ -1,4 +1,4 @@
-"""What parent and worker say to each other: msgpack, each message behind its length in four bytes."""
+"""Messages between parent and worker: msgpack, each preceded by its length in four bytes."""
 
 import socket
 from typing import TypeVar
@@ -32,7 +32,7 @@ class GetPieces(Struct, frozen=True, tag=True, array_like=True):
 
 
 class Ping(Struct, frozen=True, tag=True, array_like=True):
-    """Answered with a Pong, whatever the worker is busy with."""
+    """Answered with a Pong at once, even while a step runs."""
 
 
 WorkerMessage = Submit | Cancel | Tokenize | GetPieces | Ping
@@ -50,14 +50,14 @@ class LoadFailed(Struct, frozen=True, tag=True, array_like=True):
 
 
 class StepEvents(Struct, frozen=True, tag=True, array_like=True):
-    """All events of one step, each with the id of its request, and the figures where they are due."""
+    """All events of one step, each with the id of its request, and the statistics where they are due."""
 
     events: list[tuple[str, Event]]
     stats: Stats | None = None
 
 
 class Answer(Struct, frozen=True, tag=True, array_like=True):
-    """To a call; one of the values is set."""
+    """The answer to a call. Exactly one of the values is set."""
 
     call: int
     tokens: list[int] | None = None
@@ -66,7 +66,7 @@ class Answer(Struct, frozen=True, tag=True, array_like=True):
 
 
 class Pong(Struct, frozen=True, tag=True, array_like=True):
-    """How long each thread has been at what it does now; 0 while it waits for work."""
+    """Seconds since each thread began its current piece of work; 0 while it waits for work."""
 
     step_s: float
     inbox_s: float
@@ -76,7 +76,7 @@ Report = Ready | LoadFailed | StepEvents | Answer | Pong
 
 HEADER_BYTES = 4
 _encoder = msgspec.msgpack.Encoder()
-orders = msgspec.msgpack.Decoder(WorkerMessage)
+worker_messages = msgspec.msgpack.Decoder(WorkerMessage)
 reports = msgspec.msgpack.Decoder(Report)
 
 M = TypeVar("M")
@@ -88,7 +88,7 @@ def frame(message: WorkerMessage | Report) -> bytes:
 
 
 def receive(sock: socket.socket, decoder: msgspec.msgpack.Decoder[M]) -> M | None:
-    """The next message, or None once the other side is gone."""
+    """The next message, or None after the other side closed the socket."""
     header = _read(sock, HEADER_BYTES)
     body = None if header is None else _read(sock, int.from_bytes(header, "little"))
     return None if body is None else decoder.decode(body)

@@ -1,6 +1,7 @@
-"""Who is prepared next: small requests on a thread of their own, large ones in turns by key, one of each key at a time.
+"""The order in which requests are prepared: small ones on their own thread, large ones round robin over tenants.
 
-So a long prompt delays neither the start of short ones nor, by more than one turn, that of another key's.
+Only one large request per tenant is prepared at a time. So a long prompt does not delay short ones, and delays
+another tenant's request by one turn at the most.
 """
 
 import threading
@@ -20,11 +21,11 @@ class Lanes:
         self._small: deque[Work] = deque()
         self._large: OrderedDict[str, deque[Work]] = (
             OrderedDict()
-        )  # by key; whose turn it is: first
-        self._busy: set[str] = set()  # keys of which a large one is being prepared
+        )  # by tenant; the next one is first
+        self._busy: set[str] = set()  # tenants whose large request is being prepared
 
     def put(self, tenant: str, size: int, work: Work) -> None:
-        """`size`: characters and token ids that have to be looked at."""
+        """Queue the work. `size`: how many characters and token ids the preparation reads."""
         with self._changed:
             if size <= SMALL_PREPARATION:
                 self._small.append(work)
@@ -33,7 +34,7 @@ class Lanes:
             self._changed.notify_all()
 
     def serve_small(self) -> None:
-        """A thread's life; so is the other."""
+        """Prepare small requests, without end: the body of a thread."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._small))
@@ -41,6 +42,7 @@ class Lanes:
             work()
 
     def serve_large(self) -> None:
+        """Prepare large requests, without end: the body of a thread."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._next_tenant() is not None)

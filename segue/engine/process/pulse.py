@@ -1,4 +1,4 @@
-"""How long a thread has been at one piece of work, read from another thread: a hang shows as a growing age."""
+"""The time since a thread began its current piece of work, read from another thread to detect a hang."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ class Pulse:
         self._since = self._clock()
 
     def rest(self) -> None:
-        """There is nothing to do."""
+        """The thread waits for work."""
         self._since = None
 
     @property

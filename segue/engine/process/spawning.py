@@ -13,10 +13,12 @@ _starting = threading.Lock()
 
 
 def start_apart(process: BaseProcess, loader: Loader) -> None:
-    """Without the program's own main file, which spawn would run again in the new process: the worker needs nothing
-    of it, and a script that begins with `LLM(...)` would start another engine there."""
+    """Start the process without the program's own main file. `spawn` would run that file again in the new process,
+    and a script that begins with `LLM(...)` would start another engine there."""
     if type(loader).__module__ == "__main__":
-        return process.start()  # it cannot be found without
+        return (
+            process.start()
+        )  # the loader is defined in the main file, so the worker needs that file
     with _starting:
         main = vars(sys.modules["__main__"])
         hidden: dict[str, object] = {
@@ -31,7 +33,10 @@ def start_apart(process: BaseProcess, loader: Loader) -> None:
 
 
 async def beside(work: Callable[[], None]) -> None:
-    """Not asyncio.to_thread: its threads are gone when a program that did not close its engine ends."""
+    """Run `work` on a thread of its own and wait for it.
+
+    Not asyncio.to_thread: at interpreter exit its threads are gone, and an engine may still have to be closed.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -49,7 +54,7 @@ async def beside(work: Callable[[], None]) -> None:
             work()
         except BaseException as error:
             wrong = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody asks any more
+        with contextlib.suppress(RuntimeError):  # the loop has ended: no task waits any more
             loop.call_soon_threadsafe(tell, wrong)
 
     threading.Thread(target=run, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Which steps tell the figures of the engine: those that change who runs or waits, and one every so often."""
+"""Which steps report statistics: those that change what runs or waits, and otherwise one per interval."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ _INTERVAL_S = 0.25
 
 
 class StatsReport:
-    """On the worker's side. Nobody asks for figures, so a long step keeps nobody waiting for them."""
+    """The worker's side. Statistics are pushed, not requested, so a long step delays no reader of them."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -16,7 +16,7 @@ class StatsReport:
         self._told: tuple[int, ...] = ()
 
     def due(self, stats: Stats) -> Stats | None:
-        """The same if they should be told now."""
+        """`stats` itself if it should be reported now, else None."""
         counts = (stats.running, stats.waiting, stats.finished, stats.cancelled, stats.failed)
         now = self._clock()
         if counts == self._told and now - self._told_at < _INTERVAL_S:
@@ -26,7 +26,7 @@ class StatsReport:
 
 
 class LastStats:
-    """On the parent's side: what was told last, and how old it is."""
+    """The parent's side: the last statistics reported, and their age."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class LastStats:
             self.confirm()
 
     def confirm(self) -> None:
-        """They are still true: the worker has nothing to do."""
+        """The worker is idle, so the last statistics still hold: their age is 0 again."""
         self._at = self._clock()
 
     @property

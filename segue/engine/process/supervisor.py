@@ -1,9 +1,9 @@
 """The parent's side of a worker process: an Engine that starts it, watches it and starts it again.
 
 When the worker dies, every open request ends with EngineDied at once, and new ones are refused with Unavailable
-until the next worker is ready. Requests are never replayed: nobody knows how far they got.
+until the next worker is ready. Requests are never replayed: how far they got is unknown.
 
-A worker that hangs is made to die: it is asked all the time how long its threads have been at one piece of work.
+A worker that hangs is killed: pings ask for the age of the work its threads do, and a limit bounds that age.
 """
 
 import asyncio
@@ -48,9 +48,9 @@ from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
 log = logging.getLogger("segue.supervisor")
 
 FIRST_PAUSE_S = 0.25
-LONGEST_PAUSE_S = 4.0  # between workers that load well and die of what they are asked
-LONGEST_LOADING_PAUSE_S = 60.0  # between workers that do not get so far
-_STEADY_S = 30.0  # a worker that lived this long is not part of a crash loop
+LONGEST_PAUSE_S = 4.0  # between workers that load the model and die later
+LONGEST_LOADING_PAUSE_S = 60.0  # between workers that die while loading
+_STEADY_S = 30.0  # a worker that ran this long is not part of a crash loop
 _DIED_RETRY_S = 1.0
 DEFAULT_STEP_TIMEOUT_S = 120.0
 
@@ -75,14 +75,14 @@ class Supervisor:
         self._living: asyncio.Task[None] | None = None
         self._info: ModelInfo | None = None
         self._is_ready = False
-        self._has_loaded = False  # this worker, whether or not it is still well
+        self._has_loaded = False  # the current worker, even if it has died since
         self._is_closing = False
         self._is_closed = asyncio.Event()
         self._open: dict[str, _Open] = {}
         self._nothing_open = asyncio.Event()
         self._nothing_open.set()
         self._suspects = Suspects()
-        self._num_unanswered = 0  # pings since the worker last said anything
+        self._num_unanswered = 0  # pings since the last message of the worker
         self._last_stats = LastStats(time.monotonic)
         self._calls: dict[int, asyncio.Future[Answer]] = {}
         self._call_ids = itertools.count()
@@ -90,7 +90,7 @@ class Supervisor:
         self._retry_at = 0.0
 
     async def start(self) -> None:
-        """Start the worker and wait until its model is loaded. Raises what kept it from loading."""
+        """Start the worker and wait until its model is loaded. Raises the error of a failed load."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._living = asyncio.create_task(self._live(ready))
         try:
@@ -123,10 +123,10 @@ class Supervisor:
         self, request: CompletionRequest, sink: Sink | None = None
     ) -> AsyncGenerator[Event, None]:
         self._check_ready()
-        order = frame(Submit(request))
+        data = frame(Submit(request))
         mailbox = self._open[request.request_id] = _Open(request, sink)
         self._nothing_open.clear()
-        self._write(order)
+        self._write(data)
         is_over = False
         try:
             while not is_over:
@@ -150,7 +150,7 @@ class Supervisor:
         return answer.pieces or []
 
     async def stats(self) -> Stats:
-        """What the worker told last, with its age: nobody waits for a step that takes long."""
+        """The last statistics reported, with their age: a long step does not delay this call."""
         self._check_ready()
         last = self._last_stats
         return msgspec.structs.replace(
@@ -158,7 +158,7 @@ class Supervisor:
         )
 
     async def close(self, drain_s: float = 0.0) -> None:
-        """May be called again while it drains, to end it sooner."""
+        """End the worker, after at most `drain_s` for open requests. A second call may shorten the drain."""
         self._is_closing = True
         if drain_s > 0 and self._is_ready:
             with contextlib.suppress(TimeoutError):
@@ -166,7 +166,7 @@ class Supervisor:
         self._end_all(Failed(Unavailable.code, "the server is shutting down"))
         self._is_closed.set()
         if self._writer is not None:
-            self._writer.close()  # the worker ends when its socket does
+            self._writer.close()  # the worker ends when its socket closes
         if self._living is not None:
             await asyncio.wait([self._living])
 
@@ -179,7 +179,7 @@ class Supervisor:
             try:
                 await self._one_life(ready)
             except Exception as error:
-                if not ready.done():  # the first start failed: that is the caller's to tell
+                if not ready.done():  # the first start failed: the caller of start() gets the error
                     ready.set_exception(error)
                     return
                 log.error("the worker could not be started: %s", error)
@@ -218,19 +218,19 @@ class Supervisor:
             theirs.close()
             self._is_ready = False
             self._writer.close()
-            self._bury()
+            self._end_open_requests()
             await beside(lambda: _reap(process))
             if not self._is_closing:
                 log.error("the worker %s", _ending(process.exitcode))
 
     async def _watch(self, process: BaseProcess) -> None:
-        """Ask for a sign of life, and end a worker that gives none. Loading may take any time."""
+        """Ping the worker, and kill it if it does not answer in time. Loading has no time limit."""
         interval_s = min(max(self._step_timeout_s / 4, 0.05), 1.0)
         while True:
             await asyncio.sleep(interval_s)
             if not self._is_ready:
                 continue
-            # Counted, not timed: if it was our own loop that stood still, only one ping is missing.
+            # Counted, not timed: if our own event loop was blocked, only one ping is missing.
             if self._num_unanswered * interval_s > self._step_timeout_s:
                 log.error("the worker does not answer for %.1f s: ended", self._step_timeout_s)
                 process.kill()
@@ -246,8 +246,8 @@ class Supervisor:
             self._is_ready = False
             self._process.kill()
 
-    def _bury(self) -> None:
-        """Tell everybody who waited for the worker, and name those it may have died of."""
+    def _end_open_requests(self) -> None:
+        """End every open request of a worker that is gone, and log the ids of requests that may have killed it."""
         if self._is_closing:
             message = "the server is shutting down"
             self._end_all(Failed(Unavailable.code, message))
@@ -291,7 +291,7 @@ class Supervisor:
         self._calls.clear()
 
     def _forget(self, mailbox: _Open) -> bool:
-        """Whether it was still open."""
+        """Remove the request; return whether it was still open."""
         request_id = mailbox.request.request_id
         if self._open.get(request_id) is not mailbox:
             return False
@@ -306,18 +306,18 @@ class Supervisor:
             what = "shutting down" if self._is_closing else "starting the model"
             raise Unavailable(f"the server is {what}; try again soon", retry_after_s=wait_s)
 
-    def _send(self, order: WorkerMessage) -> None:
-        self._write(frame(order))
+    def _send(self, message: WorkerMessage) -> None:
+        self._write(frame(message))
 
     def _write(self, data: bytes) -> None:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(data)
 
-    async def _call(self, order: Callable[[int], WorkerMessage]) -> Answer:
+    async def _call(self, make_message: Callable[[int], WorkerMessage]) -> Answer:
         self._check_ready()
         call = next(self._call_ids)
         future = self._calls[call] = asyncio.get_running_loop().create_future()
-        self._send(order(call))
+        self._send(make_message(call))
         try:
             answer: Answer = await future
         finally:
@@ -329,7 +329,7 @@ class Supervisor:
 
 
 def next_pause(last_s: float, lived_s: float, has_loaded: bool) -> float:
-    """How long to wait before the next worker: doubled each time, so that no loop hammers the machine."""
+    """Seconds to wait before the next worker: doubled each time, so that a crash loop uses little of the machine."""
     if lived_s > _STEADY_S:
         return FIRST_PAUSE_S
     longest = LONGEST_PAUSE_S if has_loaded else LONGEST_LOADING_PAUSE_S
@@ -354,7 +354,7 @@ async def _read_report(reader: asyncio.StreamReader) -> Report | None:
 
 
 def _reap(process: BaseProcess) -> None:
-    """Wait for a process whose socket is closed; it has a second to go by itself."""
+    """Wait for a process whose socket is closed; kill it after a second."""
     if process.pid is None:
         return
     process.join(1.0)

@@ -1,7 +1,7 @@
 """Which requests were running when the worker died, twice in a row.
 
-A client that repeats a request gets a new id for it, so the same request is known by a digest of what it asks. Only
-ids are ever told: the log must not hold what people write.
+A client that repeats a request gets a new id, so a repeated request is recognised by a digest of its content. Only ids
+are logged: the log must not contain prompts.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ class Suspects:
         self._last: set[bytes] = set()
 
     def crashed(self, running: Iterable[CompletionRequest]) -> list[str]:
-        """The ids of those running at this crash that ran at the one before as well."""
+        """The ids of the requests in `running` that were running at the previous crash too."""
         now = {request.request_id: _digest(request) for request in running}
         again = [request_id for request_id, digest in now.items() if digest in self._last]
         self._last = set(now.values())
@@ -27,7 +27,7 @@ class Suspects:
 
 
 def _digest(request: CompletionRequest) -> bytes:
-    """Without the id, and without the seed, which is drawn anew where the client gives none."""
+    """A digest without the id and the seed: the seed differs each time if the client gives none."""
     sampling = msgspec.structs.replace(request.sampling, seed=None)
     bare = msgspec.structs.replace(request, request_id="", sampling=sampling)
     return hashlib.sha256(_encode(bare)).digest()

@@ -1,7 +1,7 @@
 """The model's own process: an inbox thread, threads that prepare requests, and a step thread that owns the runner.
 
-It ends when its parent does: the socket closes. If a step raises, the process ends too, because nobody can say
-what is left in the KV; the supervisor tells the clients and starts a fresh one.
+The process ends when its parent closes the socket. If a step raises, the process ends too, because the state of the KV
+is unknown then; the supervisor fails the open requests and starts a new worker.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ from segue.engine.process.messages import (
     Tokenize,
     WorkerMessage,
     frame,
-    orders,
     receive,
+    worker_messages,
 )
 from segue.engine.process.preparation import NUM_LARGE, NUM_SMALL, Lanes
 from segue.engine.process.pulse import Pulse
@@ -52,15 +52,15 @@ log = logging.getLogger("segue.worker")
 
 EXIT_FAILED = 70
 _NUM_COMPILERS = 2
-_SWITCH_S = 0.001  # the step thread must not wait long for Python code of the others
-_HELD_S = 0.002  # how often to look whether a slow constraint lets its sequences go on
+_SWITCH_S = 0.001  # so that the step thread gets the interpreter lock back soon
+_MASK_POLL_S = 0.002  # how often to check whether the mask of a slow constraint is ready
 
 
 @dataclass(frozen=True)
 class Compiled:
     """A request whose constraint has been compiled, or why it could not be."""
 
-    order: Submit
+    message: Submit
     outcome: Grammar | Exception
 
 
@@ -68,7 +68,7 @@ Arrivals = SimpleQueue[WorkerMessage | Compiled]
 
 
 class Outbox:
-    """Both threads send; a message is never torn."""
+    """Sends messages from several threads, one whole message at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -81,7 +81,7 @@ class Outbox:
 
 
 def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -> None:
-    """The entry of the process. Signals to the whole group are the parent's to handle: it drains us."""
+    """The entry point of the process. Ignores signals to the process group: the parent handles them and drains."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     set_up(log_level)
@@ -89,7 +89,7 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
     arrived: Arrivals = SimpleQueue()
     outbox = Outbox(sock)
     pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
-    # Reads from the start: a parent that dies while the model loads must not leave us behind.
+    # Reads from the start, so that this process ends if its parent dies while the model loads.
     threading.Thread(target=_listen, args=(sock, arrived, outbox, pulses), daemon=True).start()
     try:
         loaded = loader()
@@ -104,13 +104,13 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
     for serve in worker.threads:
         threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     gc.collect()
-    gc.freeze()  # what the model brought stays; collections look at requests only
+    gc.freeze()  # the model's objects live on; garbage collection then visits objects of requests only
     outbox.send(Ready(loaded.info))
     _end_if_it_fails(worker.serve_steps)
 
 
 def _end_if_it_fails(thread: Callable[[], None]) -> None:
-    """Half a worker would be up but deaf."""
+    """Run the body of a thread; if it raises, end the process: with one thread missing, requests would hang."""
     try:
         thread()
     except Exception:
@@ -124,12 +124,12 @@ class Pulses(NamedTuple):
 
 
 def _listen(sock: socket.socket, arrived: Arrivals, outbox: Outbox, pulses: Pulses) -> None:
-    with contextlib.suppress(OSError):  # of an answer that nobody waits for any more
-        while (order := receive(sock, orders)) is not None:
-            if isinstance(order, Ping):
+    with contextlib.suppress(OSError):  # of sending a Pong after the parent closed the socket
+        while (message := receive(sock, worker_messages)) is not None:
+            if isinstance(message, Ping):
                 outbox.send(Pong(pulses.step.age_s, pulses.inbox.age_s))
             else:
-                arrived.put(order)
+                arrived.put(message)
     os._exit(0)  # the parent closed the socket or is gone
 
 
@@ -147,14 +147,14 @@ class Worker:
         self._compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
         self._to_compile: SimpleQueue[Submit] = SimpleQueue()
         self._lanes = Lanes()
-        self._preparing: set[str] = set()  # requests that the step thread has not got yet
-        self._handing_over = (
+        self._preparing: set[str] = set()  # requests not yet handed to the step thread
+        self._handover = (
             threading.Lock()
-        )  # so that a cancel finds a request in one place or the other
+        )  # so that a cancel finds the request either in _preparing or in the scheduler
 
     @property
     def threads(self) -> list[Callable[[], None]]:
-        """What runs beside the step thread."""
+        """The bodies of all threads besides the step thread."""
         return [
             self.serve_inbox,
             *[self.serve_compiler] * _NUM_COMPILERS,
@@ -162,50 +162,50 @@ class Worker:
             *[self.serve_large] * NUM_LARGE,
         ]
 
-    # --- inbox thread: passes on, and does nothing that takes long --------------------------------
+    # --- inbox thread: hands messages on, and does no slow work itself ----------------------------
 
     def serve_inbox(self) -> None:
         pulse = self._pulses.inbox
         while True:
             pulse.rest()
-            order = self._arrived.get()
+            message = self._arrived.get()
             pulse.beat()
-            match order:
+            match message:
                 case Submit():
-                    self._admit(order)
+                    self._admit(message)
                 case Compiled():
-                    self._take_compiled(order)
+                    self._take_compiled(message)
                 case Tokenize() | GetPieces():
-                    size = len(order.text if isinstance(order, Tokenize) else order.tokens)
-                    self._lanes.put("", size, partial(self._answer_call, order))
+                    size = len(message.text if isinstance(message, Tokenize) else message.tokens)
+                    self._lanes.put("", size, partial(self._answer_call, message))
                 case Cancel():
-                    with self._handing_over:
-                        self._preparing.discard(order.request_id)
-                        self._inbox.put(order)
+                    with self._handover:
+                        self._preparing.discard(message.request_id)
+                        self._inbox.put(message)
 
-    def _admit(self, order: Submit) -> None:
-        """A constraint that is not known yet goes through the compilers first; others pass it by."""
-        constraint = order.request.constraint
+    def _admit(self, message: Submit) -> None:
+        """Queue a request for preparation; one with a constraint that is not compiled yet, for compilation first."""
+        constraint = message.request.constraint
         grammar = None if constraint is None else self._compiler.known(constraint)
-        self._preparing.add(order.request.request_id)
+        self._preparing.add(message.request.request_id)
         if constraint is None or grammar is not None:
-            self._submit(order, grammar)
+            self._submit(message, grammar)
         else:
-            self._to_compile.put(order)
+            self._to_compile.put(message)
 
     def _take_compiled(self, compiled: Compiled) -> None:
-        request_id = compiled.order.request.request_id
+        request_id = compiled.message.request.request_id
         if request_id not in self._preparing:
             return  # cancelled meanwhile
         if isinstance(compiled.outcome, Exception):
             self._preparing.discard(request_id)
             self._refuse(request_id, compiled.outcome)
         else:
-            self._submit(compiled.order, compiled.outcome)
+            self._submit(compiled.message, compiled.outcome)
 
-    def _submit(self, order: Submit, grammar: Grammar | None) -> None:
-        work = partial(self._prepare, order.request, grammar)
-        self._lanes.put(order.request.tenant, _size(order.request), work)
+    def _submit(self, message: Submit, grammar: Grammar | None) -> None:
+        work = partial(self._prepare, message.request, grammar)
+        self._lanes.put(message.request.tenant, _size(message.request), work)
 
     def _refuse(self, request_id: str, error: Exception) -> None:
         if isinstance(error, SegueError):
@@ -215,7 +215,7 @@ class Worker:
             failed = Failed("engine_fault", "the request could not be prepared")
         self._outbox.send(StepEvents([(request_id, failed)]))
 
-    # --- preparation threads: one request's work is nobody else's wait ----------------------------
+    # --- preparation threads ----------------------------------------------------------------------
 
     def serve_small(self) -> None:
         self._lanes.serve_small()
@@ -234,44 +234,44 @@ class Worker:
             self._preparing.discard(request_id)
             self._refuse(request_id, error)
             return
-        with self._handing_over:
+        with self._handover:
             if request_id in self._preparing:
                 self._preparing.discard(request_id)
                 self._inbox.put(job)
 
-    def _answer_call(self, order: Tokenize | GetPieces) -> None:
+    def _answer_call(self, message: Tokenize | GetPieces) -> None:
         try:
-            answer = self._answer(order)
+            answer = self._answer(message)
         except Exception:
             log.exception("a call could not be answered")
-            answer = Answer(order.call, error=(EngineFault.code, "the call failed", None))
+            answer = Answer(message.call, error=(EngineFault.code, "the call failed", None))
         self._outbox.send(answer)
 
-    def _answer(self, order: Tokenize | GetPieces) -> Answer:
+    def _answer(self, message: Tokenize | GetPieces) -> Answer:
         vocab = self._loaded.vocab
-        if isinstance(order, Tokenize):
-            tokens = vocab.tokenize(order.text, order.add_special, order.parse_special)
-            return Answer(order.call, tokens=tokens)
-        for token in order.tokens:
+        if isinstance(message, Tokenize):
+            tokens = vocab.tokenize(message.text, message.add_special, message.parse_special)
+            return Answer(message.call, tokens=tokens)
+        for token in message.tokens:
             if not 0 <= token < vocab.size:
-                message = f"tokens holds id {token}, but the model's ids are 0 to {vocab.size - 1}"
-                return Answer(order.call, error=(InvalidField.code, message, "tokens"))
-        return Answer(order.call, pieces=[vocab.piece(token) for token in order.tokens])
+                error = f"tokens holds id {token}, but the model's ids are 0 to {vocab.size - 1}"
+                return Answer(message.call, error=(InvalidField.code, error, "tokens"))
+        return Answer(message.call, pieces=[vocab.piece(token) for token in message.tokens])
 
-    # --- compiler threads: slow, and in nobody's way ----------------------------------------------
+    # --- compiler threads: at low priority --------------------------------------------------------
 
     def serve_compiler(self) -> None:
         step_back()
         while True:
-            order = self._to_compile.get()
-            constraint = order.request.constraint
-            if constraint is None or order.request.request_id not in self._preparing:
+            message = self._to_compile.get()
+            constraint = message.request.constraint
+            if constraint is None or message.request.request_id not in self._preparing:
                 continue
             try:
                 outcome: Grammar | Exception = self._compiler.compile(constraint)
             except Exception as error:
                 outcome = error
-            self._arrived.put(Compiled(order, outcome))
+            self._arrived.put(Compiled(message, outcome))
 
     # --- step thread: owns the runner -------------------------------------------------------------
 
@@ -279,47 +279,47 @@ class Worker:
         scheduler, runner, pulse = self._scheduler, self._loaded.runner, self._pulses.step
         while True:
             pulse.beat()
-            self._take_orders()
+            self._take_messages()
             batch = scheduler.next_batch()
-            self._tell([])  # who runs now, before a step that may take long
+            self._report([])  # statistics of what runs now, before a step that may take long
             if batch is None:
                 self._rest()
                 continue
-            self._tell(scheduler.commit(batch, runner.decode(batch.spans)))
+            self._report(scheduler.commit(batch, runner.decode(batch.spans)))
 
-    def _tell(self, events: list[tuple[str, Event]]) -> None:
+    def _report(self, events: list[tuple[str, Event]]) -> None:
         stats = self._stats_report.due(self._scheduler.stats)
         if events or stats is not None:
             self._outbox.send(StepEvents(events, stats))
 
     def _rest(self) -> None:
-        """Until there is an order, or while every sequence waits for its constraint, a moment."""
+        """Wait for a message. If sequences wait for masks, wait for a short time only."""
         if self._scheduler.awaits_mask:
             with contextlib.suppress(Empty):
-                self._carry_out(self._inbox.get(timeout=_HELD_S))
+                self._handle(self._inbox.get(timeout=_MASK_POLL_S))
         else:
             self._scheduler.check()
             self._pulses.step.rest()
-            self._carry_out(self._inbox.get())
+            self._handle(self._inbox.get())
 
-    def _take_orders(self) -> None:
+    def _take_messages(self) -> None:
         while True:
             try:
-                order = self._inbox.get_nowait()
+                message = self._inbox.get_nowait()
             except Empty:
                 return
-            self._carry_out(order)
+            self._handle(message)
 
-    def _carry_out(self, order: Job | Cancel) -> None:
-        match order:
+    def _handle(self, message: Job | Cancel) -> None:
+        match message:
             case Cancel():
-                self._scheduler.cancel(order.request_id)
+                self._scheduler.cancel(message.request_id)
             case _:
-                self._scheduler.add(order)
+                self._scheduler.add(message)
 
 
 def _size(request: CompletionRequest) -> int:
-    """How much of it has to be looked at, in characters and token ids."""
+    """How many characters and token ids the preparation of the request reads."""
     prompts = [*request.prompts]
     if request.infill is not None:
         prompts.append(request.infill.suffix)

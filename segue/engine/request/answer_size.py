@@ -1,4 +1,4 @@
-"""How many scores the prompts of an answer would bring: each token and each alternative, once for every copy."""
+"""A bound on the number of prompt scores in one answer: every token and every alternative, once per choice."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from segue.types import CompletionRequest
 
 
 def check_prompt_scores(request: CompletionRequest, prompts: Sequence[Sequence[int]]) -> None:
-    """Before anything is computed. What is generated is counted as it comes."""
+    """Raise if there are too many. Called before anything is computed; generated tokens are counted later."""
     if not (request.echo or request.prompt_logprobs is not None):
         return
     num_tokens = sum(map(len, prompts))

@@ -1,31 +1,29 @@
-"""Guesses at the next tokens, taken from the sequence's own text: what followed the last three tokens before.
+"""Drafts for speculative decoding by prompt lookup: the tokens that followed the last three tokens earlier in the text.
 
-A guess costs rows of a step that would be computed anyway, so a sequence that guesses badly guesses less. Where a row
-would be computed for nothing it takes a free draft: what followed the last two tokens, or the last one.
-Guesses never change the output: a token is kept only if the sampler draws exactly it.
+Draft tokens use spare rows of a step. A sequence whose drafts are rejected drafts less often. If rows are computed in
+any case, it takes a free draft: the tokens that followed the last two tokens, or the last one.
+Drafts never change the output: a draft token is accepted only if the sampler draws the same token.
 """
 
 _GRAM = 3
-_HUNCHES = (2, 1)  # tokens to go by
+_FREE_GRAMS = (2, 1)  # lengths of the n-grams that free drafts look up
 _LONGEST = 8
 _LONGEST_PAUSE = 64  # steps
-
-
-_MOST_INDEXED = 256  # tokens of a prompt per step: a long one must not hold up everybody's step
+_MOST_INDEXED = 256  # prompt tokens per step: indexing a long prompt must not delay the step
 
 
 class GramIndex:
-    """A few tokens → where the one after them stands, the latest place."""
+    """N-gram → the latest position of the token that follows it."""
 
     def __init__(self, start: int) -> None:
         self._follows: dict[tuple[int, ...], int] = {}
         self._next = max(start, 1)
 
     def extend(self, tokens: list[int], end: int, most: int) -> None:
-        """Up to place `end`, but no more than so many places in one go."""
+        """Index up to position `end`, but at most `most` positions per call."""
         end = min(end, self._next + most)
         for place in range(self._next, end):
-            for length in (_GRAM, *_HUNCHES):
+            for length in (_GRAM, *_FREE_GRAMS):
                 if place >= length:
                     self._follows[tuple(tokens[place - length : place])] = place
         self._next = max(self._next, end)
@@ -35,7 +33,7 @@ class GramIndex:
 
 
 class Drafter:
-    """Candidates of one prompt share its index. All but the last token is indexed: that is the question."""
+    """Drafts of one sequence. Candidates of a prompt share the prompt's index."""
 
     def __init__(self, num_prompt: int = 0, mate: "Drafter | None" = None) -> None:
         self._num_prompt = num_prompt
@@ -44,7 +42,7 @@ class Drafter:
         self._length = 4
         self._num_misses = 0
         self._pause = 0
-        self._is_hunch = False
+        self._is_free = False
 
     def draft(self, tokens: list[int], limit: int, num_idle: int = 0) -> list[int]:
         """Up to `limit` tokens that may come after `tokens`. `num_idle` rows are computed in any case."""
@@ -52,14 +50,14 @@ class Drafter:
         self._output.extend(tokens, len(tokens), len(tokens))
         guess = self._after(tokens, _GRAM, min(limit, self._length)) if not self._pause else []
         self._pause = max(0, self._pause - 1)
-        self._is_hunch = not guess
-        for length in _HUNCHES if self._is_hunch else ():
+        self._is_free = not guess
+        for length in _FREE_GRAMS if self._is_free else ():
             guess = guess or self._after(tokens, length, min(limit, num_idle))
         return guess
 
     def learn(self, num_drafted: int, num_accepted: int) -> None:
-        """How the last draft fared. A free draft cost nothing, so nothing follows from it."""
-        if self._is_hunch:
+        """Adapt to how much of the last draft was accepted. Free drafts are not counted: they cost nothing."""
+        if self._is_free:
             return
         if num_accepted == num_drafted:
             self._length = min(self._length * 2, _LONGEST)

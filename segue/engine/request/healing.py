@@ -1,7 +1,7 @@
-"""A prompt that ends inside a word or with its space reads badly to a model: the next token would have held both.
+"""Token healing, for a prompt that ends inside a word or with a space: its last token is rare there in training text.
 
-So the last token is taken back, and the answer must begin with one that holds all of its text, or more. What was
-taken back is not part of the answer.
+The last token is removed, and the answer must begin with a token whose text begins with the removed text. The removed
+text is not part of the answer.
 """
 
 from bisect import bisect_left
@@ -16,7 +16,7 @@ from segue.types import CompletionRequest, Prompt
 
 
 class Healed(NamedTuple):
-    token: int  # taken back
+    token: int  # removed from the prompt
     text: bytes  # its text
     openings: Index  # tokens that begin with it, itself among them
 
@@ -24,7 +24,7 @@ class Healed(NamedTuple):
 def heal(
     request: CompletionRequest, prompt: Prompt, tokens: list[int], vocab: Vocab
 ) -> Healed | None:
-    """None where the last token must stay: it was given as a token, or something else rules what comes next."""
+    """None if the last token must stay: it was given as a token id, or another rule decides the next token."""
     sampling = request.sampling
     rules = (sampling.allowed_token_ids, sampling.logit_bias, sampling.bad_words)
     if request.constraint is not None or request.prompt_logprobs is not None or any(rules):

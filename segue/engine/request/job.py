@@ -1,4 +1,4 @@
-"""One request in the engine: its sequences, and the events that tell its story in order."""
+"""One request in the engine: its sequences, and its events in order."""
 
 from dataclasses import dataclass
 
@@ -43,7 +43,7 @@ REASONS: dict[Cause, Reason] = {
 
 @dataclass(frozen=True)
 class InfillPrompts:
-    """How the prompts of an infill request were made; lists have an entry a prompt."""
+    """How the prompts of an infill request were made; lists have one entry per prompt."""
 
     way: InfillMethod | None
     texts: list[str]  # what to echo: the tokens hold more than the caller's prompt
@@ -51,7 +51,7 @@ class InfillPrompts:
 
 
 class Job:
-    """With best_of > n the candidates of a prompt stay silent until the best of them are known."""
+    """One request. With best_of > n, the candidates of a prompt have no events until the best n are known."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Job:
             self.sequences.extend(self._candidates(index, prompt, capabilities.vocab_size))
         self._num_open = len(self.sequences)
         self._held: dict[Sequence, list[Event]] = {}
-        self._begun: set[int] = set()  # prompts whose progress has been told
+        self._begun: set[int] = set()  # prompts whose first progress event was sent
         self._usage = Usage(sum(map(len, prompts)), 0, 0)
 
     @property
@@ -93,16 +93,16 @@ class Job:
 
     @property
     def num_candidates(self) -> int:
-        """Drawn for each prompt."""
+        """Candidates per prompt."""
         return self.request.num_candidates
 
     @property
     def private_salt(self) -> str | None:
-        """Of cached prefixes that only this request can use; they go with it."""
+        """The cache salt of prefixes that only this request can use; they are freed with it. None: there are none."""
         return None
 
     def take_more(self) -> list[Sequence]:
-        """Sequences that follow from what the finished ones have shown."""
+        """Further sequences to run, chosen by the results of the finished ones."""
         return []
 
     def _candidates(self, index: int, prompt: list[int], vocab_size: int) -> list[Sequence]:
@@ -152,10 +152,10 @@ class Job:
     def _salt(self) -> str | None:
         return self.request.cache_salt if self.request.use_cache else None
 
-    # --- the story -------------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------
 
     def read(self, leader: Sequence, now: float) -> list[Event]:
-        """So much of the prompt has been computed. The first time, what there was before is told too."""
+        """Progress of a prompt. The first call also reports how much was cached."""
         if not self.request.report_progress or leader.leader is not None:
             return []
         started_s = leader.prompt_started_s or now
@@ -167,7 +167,7 @@ class Job:
         return [Progress(leader.prompt_index, num, *about, seconds) for num, seconds in steps]
 
     def prompted(self, leader: Sequence, now: float) -> list[Event]:
-        """The prompt has been read. With max_tokens 0 that is all there was to do."""
+        """Events of a prompt that is computed. With max_tokens 0 nothing else follows."""
         index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
         self._add_usage(cached=leader.num_cached)
         shows_text = self.request.echo or self.request.logprobs is not None
@@ -193,10 +193,10 @@ class Job:
         return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
 
     def progressed(self, sequence: Sequence) -> list[Event]:
-        return self._tell(sequence, self._delta(sequence, sequence.output.take()))
+        return self._emit(sequence, self._delta(sequence, sequence.output.take()))
 
     def finished(self, sequence: Sequence) -> list[Event]:
-        """The sequence has a cause to end; the request ends with its last one."""
+        """Events of a sequence that ended; with the last one the request ends."""
         if sequence.cause is None:
             raise RuntimeError("a sequence is finished only once it has a cause to end")
         self._num_open -= 1
@@ -215,7 +215,7 @@ class Job:
         )
         # Under a constraint only a cut leaves half a character, and what matches ends before it.
         rest = sequence.output.flush(keeps_half=sequence.guide is None)
-        events = self._tell(sequence, [*self._delta(sequence, rest), end])
+        events = self._emit(sequence, [*self._delta(sequence, rest), end])
         if self.request.max_tokens == 0:
             others = range(1, self.request.n)
             events += [Finished(end.choice + i, end.reason, end.cause, 0) for i in others]
@@ -236,14 +236,14 @@ class Job:
         choice = self._choice(sequence.prompt_index, sequence.candidate)
         return [Delta(choice, shown.text, shown.tokens, scores, sequence.decode_s)]
 
-    def _tell(self, sequence: Sequence, events: list[Event]) -> list[Event]:
+    def _emit(self, sequence: Sequence, events: list[Event]) -> list[Event]:
         if not self._is_ranked:
             return events
         self._held.setdefault(sequence, []).extend(events)
         return []
 
     def _ranked(self, prompt_index: int) -> list[Event]:
-        """Once every candidate of a prompt is over: the n with the highest mean log-probability."""
+        """Once every candidate of a prompt ended: the events of the n with the highest mean log-probability."""
         mates = [s for s in self.sequences if s.prompt_index == prompt_index]
         if any(s.cause is None for s in mates):
             return []
@@ -264,7 +264,7 @@ class Job:
         )
 
     def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
-        """As the caller wrote it: without the BOS or the space that the tokenizer puts in front."""
+        """The prompt as the caller wrote it, without the BOS or the space that the tokenizer adds."""
         if self._filling is not None:
             return self._filling.texts[prompt_index]
         vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
@@ -275,7 +275,7 @@ class Job:
         return written if is_spaced else text
 
     def text_piece(self, token: int) -> bytes:
-        """What a drawn token adds to the text: unless asked for, the token that ends it and control tokens nothing."""
+        """What a drawn token adds to the text. End and control tokens add nothing, unless the request asks for them."""
         if self.rules.cause(token) and not self.request.include_stop:
             return b""
         return self._vocab.piece(token) if self.request.show_special else self.rules.text(token)

@@ -1,7 +1,7 @@
-"""From the tokens of one choice to the text that may be shown of it.
+"""From the tokens of one choice to its visible text.
 
-Scores travel with their text: a token's score is released once text from its place on is shown, and a token that
-a stop string swallowed whole is not reported. So the answer is the same however it was streamed.
+A score is released with its text: once text from the token's position on is shown. A token that lies wholly inside a
+stop string is not reported. So the answer does not depend on how it is streamed.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Output:
         include_stop: bool = False,
     ) -> None:
         self._include_stop = include_stop
-        self._num_exempt = min_tokens  # tokens yet to come whose text is no stop
+        self._num_exempt = min_tokens  # the next so many tokens cannot complete a stop string
         self._detokenizer = Detokenizer()
         self._indent = IndentLimit(min_indent)
         self._stops = StopMatcher(stops)
@@ -37,7 +37,7 @@ class Output:
         self._scores: list[tuple[int, TokenScore]] = []  # with the character each token starts at
         self.stopped_by: str | None = None
         self.is_dedented = False
-        self.num_known = 0  # bytes yet to come that the reader has already
+        self.num_known = 0  # the next so many bytes are already in the prompt
 
     def push(self, token: int, piece: bytes, score: TokenScore | None) -> None:
         """One more token; `piece` is empty for those that have no text. Sets `stopped_by` on a match."""

@@ -17,7 +17,7 @@ from segue.engine.tokens import check_ids, fewest_tokens, prompt_tokens
 from segue.errors import InvalidField, PromptTooLong, Unsupported
 from segue.types import CompletionRequest, Infill
 
-_ROOM_FOR_ANSWER = 256  # tokens an infill prompt leaves free where max_tokens does not say
+_ROOM_FOR_ANSWER = 256  # tokens that an infill prompt leaves free if max_tokens is not given
 
 
 def prepare(
@@ -26,12 +26,12 @@ def prepare(
     capabilities: Capabilities,
     grammar: Grammar | None = None,
 ) -> Job:
-    """`grammar` is the request's constraint, compiled."""
+    """The request as a job. `grammar`: its compiled constraint. Raises RequestError."""
     if request.infill is not None:
         return _infill(request, request.infill, vocab, capabilities, grammar)
     for index, prompt in enumerate(
         request.prompts
-    ):  # what cannot fit is refused before it costs anything
+    ):  # a prompt that cannot fit is refused before it is tokenized
         fewest = max(1, fewest_tokens(prompt, vocab))
         if request.truncation is None or fewest > MAX_TRUNCATED * capabilities.context_length:
             _check_length(request, index, fewest, capabilities.context_length)
@@ -74,7 +74,7 @@ def _continued(
     capabilities: Capabilities,
     grammar: Grammar | None,
 ) -> Job:
-    """Nothing stands after the cursor, or nothing is to be written: the prompt is read as it is."""
+    """A job without infill: the suffix is empty or max_tokens is 0, so the prompt is used as it is."""
     laid = _laid_plain(request, infill, vocab, capabilities, _room(request, capabilities))
     filling = InfillPrompts(None, [each.text for each in laid], [each.split for each in laid])
     rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
@@ -177,7 +177,7 @@ def _check_echo(request: CompletionRequest) -> None:
 
 
 def _room(request: CompletionRequest, capabilities: Capabilities) -> int:
-    """What is left for the prompt beside the answer, which gets half of a short context at the most."""
+    """Tokens left for the prompt beside the answer; the answer gets half of the context at the most."""
     context = capabilities.context_length
     wanted = _ROOM_FOR_ANSWER if request.max_tokens is None else request.max_tokens
     return context - max(1, min(wanted, context // 2))
@@ -193,7 +193,7 @@ def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> l
     if how is None:
         return tokens
     wanted = 1 if request.max_tokens is None else request.max_tokens
-    # An answer that was promised the whole context gets half of it: the prompt needs some too.
+    # If max_tokens asks for the whole context, the answer gets half of it and the prompt the rest.
     room = context - min(wanted, context // 2)
     limit = room if how.max_tokens is None else min(how.max_tokens, room)
     if len(tokens) <= limit:

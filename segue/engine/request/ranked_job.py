@@ -1,7 +1,7 @@
-"""Infill for models without FIM tokens: draw continuations, score their cuts before the suffix, tell the best.
+"""Infill for models without FIM tokens: draw continuations, score the suffix after their cuts, return the best.
 
-A job in two phases on the same scheduler: the candidates of the request are drawn as for best_of, silently; then
-probes, sequences that generate nothing, score the suffix after cuts of them, round by round.
+A job in two phases on the same scheduler. First the candidates are drawn as for best_of, without events. Then probes,
+sequences that generate nothing, score the suffix after cuts of the candidates, round by round.
 """
 
 from collections.abc import Iterable
@@ -47,12 +47,12 @@ class RankedJob(Job):
         healed: list[Healed | None],
     ) -> None:
         self._suffix = suffix
-        self._healed = healed  # an entry a prompt
+        self._healed = healed  # one entry per prompt
         super().__init__(
             request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling
         )
-        # The first candidate is what the request would get without a suffix; if that is the likeliest
-        # beginning, the others start from the next.
+        # The first candidate is what the request would get without a suffix. If it is greedy, it takes
+        # the likeliest beginning, and the others start from the next.
         is_drawn = request.sampling.temperature > 0
         for sequence in self.sequences:
             sequence.watched = suffix.watched
@@ -82,7 +82,7 @@ class RankedJob(Job):
         return max(self.request.best_of or RANKED_CANDIDATES, self.request.n)
 
     def _num_wanted(self, index: int, num_prompt: int) -> int:
-        """One more than asked for where the first may be the token that was taken back."""
+        """max_tokens, plus one if the first token repeats the text that token healing removed."""
         room = self._context_length - num_prompt - SCORED_SUFFIX
         return min(self._longest + (self._healed[index] is not None), room)
 
@@ -93,14 +93,14 @@ class RankedJob(Job):
 
     @property
     def _salt(self) -> str | None:
-        """Probes live on shared prefixes: a request that must not share with others shares with itself."""
+        """The cache salt. Probes need shared prefixes, so a request without prefix caching gets a private salt."""
         return super()._salt if self.request.use_cache else self.private_salt
 
     @property
     def private_salt(self) -> str | None:
         return None if self.request.use_cache else f"\0{self.request.request_id}"
 
-    # --- the story -------------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------
 
     def prompted(self, leader: Sequence, now: float) -> list[Event]:
         taken = self._healed[leader.prompt_index]
@@ -112,7 +112,7 @@ class RankedJob(Job):
         ]
 
     def progressed(self, sequence: Sequence) -> list[Event]:
-        """One candidate speaks for all: they are drawn side by side."""
+        """Progress of the search: one event per token of the first candidate, not of every candidate."""
         return [] if sequence.candidate else [self._so_far(sequence.prompt_index)]
 
     def _so_far(self, index: int) -> Searching:
@@ -148,7 +148,7 @@ class RankedJob(Job):
         return events
 
     def _is_late(self, index: int, now: float) -> bool:
-        """A time limit is for the whole search: what is there by then is ranked by what is known of it."""
+        """Whether the time limit of the search has passed: then the cuts are ranked by the scores they have."""
         limit_s, begun = self.request.time_limit_s, self._candidate(index, 0).first_token_s
         return limit_s is not None and begun is not None and now - begun > limit_s
 
@@ -192,14 +192,14 @@ class RankedJob(Job):
         return pieces
 
     def _constrained_ends(self, sequence: Sequence, num_tokens: int) -> list[bool]:
-        """Where the constraint is satisfied, and where the candidate ended without that."""
+        """Entry i: whether the middle may end after i tokens. The constraint is met, or the candidate ended there."""
         ends = sequence.guide.may_end() if sequence.guide is not None else []
         ends += [False] * (num_tokens + 1 - len(ends))
         ends[num_tokens] |= sequence.cause == "max_tokens"
         return ends
 
     def _probe(self, index: int, cut: Cut) -> Sequence:
-        """Scores the tail from where it is known; the row of its last token tells one token more."""
+        """A sequence that scores the tail from its first unscored token; its last row scores one token more."""
         leader = self._candidate(index, 0)
         base = [*leader.tokens[: leader.num_prompt], *cut.tokens]
         end = cut.goal - 1
@@ -234,7 +234,7 @@ class RankedJob(Job):
 
     def _answer(self, index: int, search: Search, now: float) -> list[Event]:
         leader = self._candidate(index, 0)
-        nothing = Cut(0, (), b"", (), 0.0)  # every candidate ended before it began
+        nothing = Cut(0, (), b"", (), 0.0)  # every candidate ended without a token
         best = search.best or [nothing]
         best += best[:1] * (self.request.n - len(best))
         events: list[Event] = []
@@ -246,8 +246,8 @@ class RankedJob(Job):
             first = leader.first_token_s or now
             if scores:
                 tokens = tuple(score.token for score in scores)
-                told = scores if self.request.logprobs is not None else None
-                events.append(Delta(choice, cut.text.decode(), tokens, told))
+                shown = scores if self.request.logprobs is not None else None
+                events.append(Delta(choice, cut.text.decode(), tokens, shown))
             events.append(
                 Finished(
                     choice,
@@ -262,14 +262,14 @@ class RankedJob(Job):
         return events
 
     def _cause(self, sequence: Sequence, cut: Cut) -> Cause:
-        """A middle that was cut ended because the suffix goes on from there, as if by a token."""
+        """The cause of the middle's end. A cut middle ends as by an end token: the suffix follows."""
         if not cut.tokens and sequence.cause == "dead_end":
             return "dead_end"
         is_whole = cut.text == self._shown[sequence].text.encode(errors="replace")
         return sequence.cause if is_whole and sequence.cause is not None else "eos"
 
     def _shown_scores(self, sequence: Sequence, cut: Cut) -> tuple[TokenScore, ...]:
-        """Of the middle's tokens; the last may hold more than the middle and is shown as far as that goes."""
+        """Scores of the middle's tokens. The piece of the last token is cut where the middle ends."""
         drawn = self._shown[sequence].scores[: len(cut.tokens)]
         tail = zip(cut.tail, cut.scored, strict=False)  # scored as far as was needed
         more = (TokenScore(token, self._vocab.piece(token), value, 0, ()) for token, value in tail)

@@ -46,12 +46,14 @@ class Sequence:
         self.salt = salt  # None: neither reads nor fills the prefix cache
         self.leader = leader  # the candidate that computes the prompt for all candidates
         self.time_limit_s = time_limit_s
-        self.ends_anywhere = False  # at its time limit; else at the next new line
-        self.guide = guide  # its way through the constraint
+        self.ends_anywhere = (
+            False  # True: the time limit ends it at once; False: at the next line break
+        )
+        self.guide = guide  # its state in the constraint
         self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
         self.score_from = score_from  # the first prompt token that gets a score
         self.scores: Scores | None = None if num_top is None else empty(num_top)
-        self.watched = watched  # tokens whose chances to be the next one are noted at every place
+        self.watched = watched  # tokens whose log-probability is recorded at every position
         self.chances: list[list[float]] = []
         self.num_followers = 0  # candidates that share its prompt
         self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
@@ -61,7 +63,7 @@ class Sequence:
         self.computed = 0
         self.num_cached = 0
         self.sum_logprob = 0.0
-        self.cause: Cause | None = None  # set once it is over
+        self.cause: Cause | None = None  # why it ended; None while it runs
         self.stop: str | int | None = None
         self.prompt_started_s: float | None = None
         self.first_token_s: float | None = None
@@ -82,21 +84,21 @@ class Sequence:
 
     @property
     def awaits_mask(self) -> bool:
-        """Whether it cannot go on yet: what its constraint lets follow is still being found out."""
+        """Whether the sequence must wait because the mask of its constraint is still being computed."""
         return self.guide is not None and not self.guide.is_ready
 
     @property
     def is_scoring(self) -> bool:
-        """Whether prompt rows must be turned into scores: until each token from the first on has one."""
+        """Whether prompt rows are still to be scored: until every token from `score_from` on has a score."""
         return self.scores is not None and len(self.scores) < self.num_prompt - self.score_from
 
     @property
     def is_scoring_all(self) -> bool:
-        """Only scores of a whole prompt are shared by way of the prefix cache."""
+        """Whether the whole prompt is scored: only then are its scores kept in the prefix cache."""
         return self.is_scoring and self.score_from == 1
 
     def score_prompt(self, end: int, rows: Logits) -> Scores:
-        """The scores that these rows added: of the tokens after each, as far as those are of the prompt.
+        """Score the prompt tokens that follow these rows, and return the new scores.
 
         The rows are the last ones of a span that ends before position `end`.
         """
@@ -109,31 +111,31 @@ class Sequence:
         return added
 
     def scores_for(self, other: "Sequence") -> bool:
-        """Whether the scores of its prompt have all that the other's need."""
+        """Whether its prompt scores include all that the other sequence needs."""
         return (
             self.num_top is not None and other.num_top is not None and self.num_top >= other.num_top
         )
 
     @property
     def is_at_fork(self) -> bool:
-        """Whether its slot holds all that its followers share: each computes the last prompt token itself."""
+        """Whether its slot holds all but the last prompt token: followers fork it and compute that token themselves."""
         return self.slot is not None and self.computed == self.num_prompt - 1
 
     @property
     def prompt_s(self) -> float:
-        """From its first prompt token computed to its first token out."""
+        """Seconds from the first computed prompt token to the first output token."""
         end = self.first_token_s or self.last_token_s
         return max(0.0, end - (self.prompt_started_s or end))
 
     @property
     def decode_s(self) -> float:
-        """From its first token out to its last."""
+        """Seconds from the first output token to the last."""
         return max(0.0, self.last_token_s - (self.first_token_s or self.last_token_s))
 
     def accept(
         self, token: int, piece: bytes, drawn: TokenScore | None, cause: Cause | None, now: float
     ) -> None:
-        """Append a drawn token, and find out whether it was the last. `cause`: it is, by itself."""
+        """Append a drawn token, and set `cause` if it was the last. `cause`: this token ends the text by itself."""
         if self.first_token_s is None:
             self.first_token_s = now
         self.last_token_s = now
@@ -157,7 +159,7 @@ class Sequence:
 
     @property
     def _is_late(self) -> bool:
-        """The time of candidates that are drawn for one answer begins with the first of them."""
+        """Whether the time limit has passed. In a search it counts from the leader's first token, else from its own."""
         if self.time_limit_s is None:
             return False
         first = self.leader if self.ends_anywhere and self.leader is not None else self
@@ -165,7 +167,7 @@ class Sequence:
         return self.last_token_s - begun > self.time_limit_s
 
     def rewind(self) -> None:
-        """Its KV is gone; everything is computed again later, from tokens that stay as they are."""
+        """Reset after preemption: the KV is lost and is computed again from the tokens, which stay."""
         self.slot = None
         self.computed = 0
         if self.is_scoring and self.num_top is not None:

@@ -2,7 +2,7 @@
 
 A match is the first moment at which some stop string is a suffix of all text so far; if several are, the
 longest wins. Text is held back only while it could still become a stop string: what is held is the longest
-suffix of the text that is a proper prefix of a stop. So nothing of a stop ever leaks, nothing else waits,
+suffix of the text that is a proper prefix of a stop. So no part of a stop is ever shown, no other text is held,
 and the result does not depend on how the text was split.
 """
 
@@ -14,7 +14,7 @@ class StopMatcher:
         self._stops = tuple(stops)
         self._longest = max((len(stop) for stop in stops), default=0)
         self._held = ""
-        self._num_exempt = 0  # characters of it in which no stop may end
+        self._num_exempt = 0  # held characters in which no stop may end
 
     def push(self, text: str, is_exempt: bool = False) -> tuple[str, str | None]:
         """The text that is now safe to show, and the stop string that ended it, if one did.
@@ -38,7 +38,7 @@ class StopMatcher:
         return shown, None
 
     def flush(self) -> str:
-        """The output ended otherwise: what was held back is ordinary text after all."""
+        """The output ended without a stop: return the text that was held back."""
         shown, self._held = self._held, ""
         return shown
 
@@ -62,17 +62,17 @@ class StopMatcher:
 
 
 class IndentLimit:
-    """Ends a text at a later line that is indented by fewer than `least` blanks, an empty one too.
+    """Ends a text at a later line that is indented by fewer than `least` blanks, including an empty line.
 
-    The new line and its blanks are still shown: where the next text would be is not ours to judge.
+    The line break and the blanks after it are still shown; the caller decides what to do with them.
     """
 
     def __init__(self, least: int) -> None:
         self._least = least
-        self._num_blanks: int | None = None  # of the line that is beginning; None: inside a line
+        self._num_blanks: int | None = None  # at the start of the line; None: past them
 
     def push(self, text: str) -> tuple[str, bool]:
-        """What of it may be shown, and whether the text is over."""
+        """The part of `text` to show, and whether the output ends there."""
         if not self._least:
             return text, False
         for at, char in enumerate(text):

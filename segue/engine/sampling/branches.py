@@ -1,8 +1,8 @@
-"""Candidates that explore: the likeliest beginnings, each once.
+"""Diverse candidates: each begins with another of the likeliest beginnings.
 
-A candidate's branch is a number that is spent from the first token on: where m > 1 tokens are plausible, branch b takes
-the one ranked b mod m and goes on as branch b div m, until that is 0. So the first m candidates begin differently;
-where the model is sure of the next token they all take it and part later.
+A candidate has a branch number b. At each position with m > 1 plausible tokens it takes the token of rank b mod m and
+continues with branch b div m, until that is 0. So the first m candidates differ in the first such token. Where only one
+token is plausible, all candidates take it and differ later.
 """
 
 from collections.abc import Collection
@@ -10,18 +10,18 @@ from collections.abc import Collection
 from segue import exact_math
 from segue.engine.sampling.candidates import Candidates, top
 
-_PLAUSIBLE = 0.01  # of the probability
-_UNSURE = 0.1  # of the likeliest
-_MOST = 64  # plausible tokens looked at
+_PLAUSIBLE = 0.01  # least probability of a plausible token
+_UNSURE = 0.1  # with `is_given`: least probability, relative to the likeliest token
+_MOST = 64  # plausible tokens considered
 
 
 def branch_off(
     candidates: Candidates, branch: int, ends: Collection[int], is_given: bool = False
 ) -> tuple[int, int | None]:
-    """The token of this branch, and the branch to go on as, if any. Tokens that end the text are not taken.
+    """The token of this branch, and the branch number that remains, if any. End tokens are not taken.
 
-    `is_given`: the prompt ends with this token's text, so candidates shall part here only where it is unsure
-    that the token ends with it, and even so the answer has yet to begin.
+    `is_given`: the text of this token was removed from the prompt by token healing. Candidates then differ here only
+    if a longer token is likely enough, and keep their branch number for the first token of the answer.
     """
     weights = candidates.weights()
     best = top(candidates.logits, _MOST)

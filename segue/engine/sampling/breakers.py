@@ -1,4 +1,4 @@
-"""Every way tokens can spell a text: one token that holds it, or one that ends in its beginning and then the rest."""
+"""All tokenizations of a text: one token that contains it, or a token that ends with its beginning, then the rest."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def find_breakers(texts: Iterable[str], vocab: Vocab) -> Breakers:
 
 
 class _Speller:
-    """The pieces of a vocabulary, and what was found in them before: requests repeat their breakers."""
+    """The pieces of a vocabulary, with a cache of results: requests repeat their breakers."""
 
     def __init__(self, vocab: Vocab) -> None:
         self._pieces = [vocab.piece(token) for token in range(vocab.size)]
@@ -51,7 +51,7 @@ class _Speller:
                 if self._pieces[token].endswith(text[:size]) and token not in whole
             ]
             rest = text[size:].decode(errors="replace")
-            if heads and "\ufffd" not in rest:  # a character cut in two has no tokens of its own
+            if heads and "\ufffd" not in rest:  # part of a character has no tokens
                 tail = tuple(vocab.tokenize(rest, False, False))
                 found += [(token, tail) for token in heads]
         return found

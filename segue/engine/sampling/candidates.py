@@ -1,7 +1,7 @@
-"""The tokens that may still be drawn, and ways to pick among them without sorting them all.
+"""The tokens that may still be drawn, and selection among them without sorting the vocabulary.
 
-Arrays as wide as the vocabulary are looked at as a tall matrix: its columns are reduced with vector instructions,
-and only the few columns that matter are read element by element.
+A row of the vocabulary's width is viewed as a matrix: its columns are reduced with vector instructions, and only the
+few columns that matter are read element by element.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from segue.errors import InvalidField
 Index = NDArray[np.intp]
 Weights = NDArray[np.float32]
 
-_HEIGHT = 64  # of the matrix a wide array is looked at as
-_SIZES = (256, 1024, 4096, 32768)  # how many are sorted before all are
+_HEIGHT = 64  # rows of that matrix
+_SIZES = (256, 1024, 4096, 32768)  # how many are sorted, in turn, before all are
 
 
 class Distribution(NamedTuple):
@@ -57,7 +57,7 @@ class Candidates:
         return self._best
 
     def may_be(self, token: int) -> bool:
-        """Whether the token was not forbidden from the start."""
+        """Whether the token was not banned from the start."""
         return bool(self._row[token] > -np.inf)
 
     def token(self, index: int) -> int:
@@ -72,7 +72,7 @@ class Candidates:
             self._forget()
 
     def become(self, token: int) -> None:
-        """That token alone, whether or not it was a candidate."""
+        """Keep that token alone, even if it was no candidate."""
         self.ids = np.array([token], np.intp)
         self.logits = np.zeros(1, np.float32)
         self._forget()
@@ -86,7 +86,7 @@ class Candidates:
         self._forget()
 
     def adjust(self, change: Callable[[Logits], None]) -> None:
-        """Let `change` write to logits by token id: cut candidates go back to their places first."""
+        """Let `change` write to logits indexed by token id; narrowed candidates are scattered into a full row first."""
         if self.ids is None:
             change(self.logits)
         else:
@@ -96,7 +96,7 @@ class Candidates:
         self._forget()
 
     def weights(self) -> Weights:
-        """Probabilities up to a factor: the likeliest weighs 1, a forbidden token 0."""
+        """Probabilities up to a factor: the likeliest has weight 1, a banned token 0."""
         if self._weights is None:
             self._weights = exact_math.weights(self.logits, self.best)
         return self._weights
@@ -106,7 +106,7 @@ class Candidates:
 
 
 def top(values: NDArray[np.float32], count: int) -> Index:
-    """Where the `count` highest are, highest first, lower index first among equals; none of −inf."""
+    """Indices of the `count` highest values, highest first; among equals the lower index first. −inf is left out."""
     if count == 1:
         best = int(values.argmax())
         return np.array([best] if values[best] > -np.inf else [], np.intp)
@@ -146,7 +146,7 @@ def leading(
 
 
 def draw(weights: Weights, point: float) -> int:
-    """The index that a point in [0, 1) falls on; never one that weighs nothing."""
+    """The index drawn by `point`, a number in [0, 1); never an index of weight 0."""
     if weights.size <= exact_math.FEW:
         sums = exact_math.running_sums(weights)
         return _fall(weights, sums, point * float(sums[-1]))

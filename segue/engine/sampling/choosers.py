@@ -1,4 +1,4 @@
-"""Ways to make the draw itself. Most draw by weight; some steer the text's surprise by what they drew before."""
+"""The draw itself: by weight, or by a feedback loop over earlier draws (Mirostat, adaptive-p)."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ import numpy as np
 from segue import exact_math
 from segue.engine.sampling.candidates import Candidates, draw, top
 
-_MIROSTAT_LOOKS_AT = 100  # tokens, to estimate how fast probabilities fall with rank
+_MIROSTAT_LOOKS_AT = 100  # tokens used to estimate how fast probabilities fall with rank
 
 _LOG_2 = 0.6931471805599453
 _LARGEST_MU = 1e6  # whatever tau and eta are
@@ -61,7 +61,7 @@ class Mirostat:
         exponent = exact_math.total(steps * falls) / exact_math.total(steps * steps)
         excess = exponent - 1
         if exponent <= 0:
-            return candidates.logits.size  # all alike
+            return candidates.logits.size  # equal probabilities
         if abs(excess) < 1e-9:
             spread = 1 / exact_math.log(self._vocab_size)
         else:

@@ -1,7 +1,7 @@
-"""DRY, Don't Repeat Yourself (p-e-w): the longer a repetition already is, the more its next token costs.
+"""DRY, Don't Repeat Yourself (p-e-w): the longer a repetition already is, the higher the penalty on its next token.
 
-For every earlier place, the length of what ends there and ends the text too is kept up to date: one more token
-makes each match one longer or ends it. A breaker ("\\n", say) is where no repetition reaches back past.
+For every earlier position, the length of the longest common suffix of the text up to there and the whole text is kept:
+one more token makes each match one longer or ends it. No repetition extends back over a breaker ("\\n", for example).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,9 @@ class Dry:
         self._longest = int(_LOG_LARGEST / exact_math.log(self._base)) if steep else None
         self._tokens = np.empty(64, np.int64)  # the first `_size` of them
         self._size = 0
-        self._matches: NDArray[np.int32] = np.empty(0, np.int32)  # at the places within the window
+        self._matches: NDArray[np.int32] = np.empty(
+            0, np.int32
+        )  # at the positions within the window
         self._breaks = _Breaks(breakers)
 
     def start(self, prompt: Sequence[int]) -> None:
@@ -48,7 +50,7 @@ class Dry:
         self._size += 1
         self._breaks.push(token)
         seen = self._seen()
-        before = self._matches[self._matches.size - seen.size + 1 :]  # one place further left
+        before = self._matches[self._matches.size - seen.size + 1 :]  # one position further left
         self._matches = np.ones(seen.size, np.int32)
         self._matches[1:] += before
         self._matches *= seen == token
@@ -73,7 +75,7 @@ class Dry:
         )  # a match begins in the window
         lengths = np.minimum(inside, reach)
         ends = np.flatnonzero(lengths >= self._allowed)
-        ends = ends[np.argsort(lengths[ends], kind="stable")]  # the longest comes last, and stays
+        ends = ends[np.argsort(lengths[ends], kind="stable")]  # the longest is written last
         found = dict(zip(seen[ends + 1].tolist(), lengths[ends].tolist(), strict=True))
         return {t: n for t, n in found.items() if not self._breaks.is_breaker(t)}
 
@@ -132,7 +134,7 @@ class _Breaks:
 
 @lru_cache(maxsize=4)  # the candidates of a prompt all start with it
 def _suffix_matches(tokens: tuple[int, ...]) -> list[int]:
-    """For each place, how much of what ends there ends the whole too: the Z function, read backwards."""
+    """For each position, the common suffix length with the whole text: the Z function of the reversed text."""
     backwards = tokens[::-1]
     size = len(backwards)
     lengths = [0] * size

@@ -1,6 +1,6 @@
-"""The steps that look at one distribution only: each narrows or scales the candidates it is given.
+"""Sampling steps that depend on one distribution only: each narrows or scales its candidates.
 
-LogitBans tokens (−inf) are no candidates: they are never kept, counted or averaged over.
+Banned tokens (−inf) are no candidates: they are never kept, counted or averaged over.
 """
 
 import math
@@ -43,7 +43,7 @@ def min_p(candidates: Candidates, ratio: float, min_keep: int) -> None:
 def typical_p(candidates: Candidates, mass: float, min_keep: int) -> None:
     """Meister et al., Locally Typical Sampling: tokens whose surprise is closest to the expected surprise.
 
-    So the likeliest one may go, when it says less than the text so far leads one to expect.
+    So the likeliest token may be removed, if its surprise is far below the expected one.
     """
     weights = candidates.weights()
     total, entropy = _entropy(candidates, weights)
@@ -55,7 +55,7 @@ def typical_p(candidates: Candidates, mass: float, min_keep: int) -> None:
 def top_n_sigma(candidates: Candidates, count: float) -> None:
     """Tang et al., Top-nσ: Not All Logits Are You Need.
 
-    Noise among logits is Gaussian; what stands within n deviations of the best is not noise.
+    Logits of noise are Gaussian; tokens within n deviations of the best are kept.
     """
     possible = candidates.logits
     if possible.min() == -np.inf:
@@ -103,10 +103,10 @@ def dynamic_temperature(
 def infill(
     candidates: Candidates, ends: Collection[int], end: int | None, text: Callable[[int], bytes]
 ) -> None:
-    """llama.cpp's sampler for filling a middle: end rather than guess, go on only where one text is likely.
+    """llama.cpp's infill sampler: continue only where one text is likely, otherwise end.
 
-    A token whose text begins another's stands for it too. Where no text is likely enough, `end` is
-    drawn; None if it may not be.
+    The probabilities of tokens whose texts share a beginning are added. If no text is likely enough, `end` is
+    drawn; None: it may not be drawn.
     """
     candidates.keep(top(candidates.logits, _MOST_MERGED))
     tokens = [candidates.token(i) for i in range(candidates.logits.size)]

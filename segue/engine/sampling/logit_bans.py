@@ -1,4 +1,4 @@
-"""Biases and bans: what is done to a row of logits before any step looks at it."""
+"""Logit biases and bans: applied to a row of logits before all sampling steps."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ from segue.types import Sampling
 
 class LogitBans:
     def __init__(self, sampling: Sampling, rules: TokenRules) -> None:
-        bias = rules.text_bias | sampling.logit_bias  # of two for a token the more exact one counts
+        bias = rules.text_bias | sampling.logit_bias  # a bias by token id overrides one by text
         bias |= {word[0]: -np.inf for word in rules.bad_words if len(word) == 1}
         self._bias_ids = np.fromiter(bias.keys(), np.intp, len(bias))
         self._bias = np.fromiter(bias.values(), np.float32, len(bias))
@@ -26,7 +26,7 @@ class LogitBans:
 
     @property
     def is_lenient(self) -> bool:
-        """Whether it bans nothing but ends."""
+        """Whether it bans no tokens other than end tokens."""
         return not (self._bias_ids.size or self._phrases) and self._allowed is None
 
     def push(self, token: int) -> None:
@@ -49,7 +49,7 @@ class LogitBans:
         return Candidates(row, self._allowed)
 
     def _forbid_ends(self, row: Logits, ends: Index) -> None:
-        """Unless nothing else may follow: a constraint that is complete allows only the end."""
+        """Ban the end tokens, unless no other token is allowed: after a complete constraint only the end is."""
         if ends.size:
             logits = row[ends]
             row[ends] = -np.inf

@@ -1,4 +1,4 @@
-"""Penalties on tokens that occurred before, counted as the tokens come."""
+"""Penalties on tokens that occurred before; occurrences are counted incrementally."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Occurrences:
             self._remove(token, place)
 
     def _remove(self, token: int, place: int) -> None:
-        """The last one takes its place."""
+        """Remove the entry; the last entry moves to its position."""
         del self._place[token]
         last = len(self._place)
         if place < last:

@@ -1,4 +1,4 @@
-"""From a row of logits to the next token: what is forbidden, the steps in the order asked for, the draw.
+"""From a row of logits to the next token: bans and biases, the sampling steps in the requested order, the draw.
 
 The vocabulary is never sorted: each step keeps only candidates that can still win.
 """
@@ -68,7 +68,7 @@ _Act = Callable[[Candidates, int], None]
 
 
 def plan(sampling: Sampling) -> tuple[Step, ...]:
-    """The steps that act, in order. Where temperature is 0, cuts that keep the best cannot matter."""
+    """The active steps, in order. At temperature 0, filters that keep the likeliest token are left out."""
     named = sampling.order
     if sampling.mirostat:
         named = (*(step for step in named if step in _WITH_MIROSTAT), "temperature")
@@ -104,12 +104,12 @@ class Sampler:
         self._chooser = _chooser(sampling, vocab_size)
         self._keeps_distribution = keeps_distribution
         self.distribution: Distribution | None = None  # of the last token, if it is kept
-        self.branch: int | None = None  # see branches.py; without one it draws as asked
+        self.branch: int | None = None  # see branches.py; None: no branching
         self.openings: Index | None = None  # tokens it may begin with; None: any
 
     @property
     def is_indifferent(self) -> bool:
-        """Whether a token without alternatives can be taken without asking: nothing is banned, noted or learnt."""
+        """Whether a forced token can skip the sampler: it bans nothing, reports nothing and keeps no state."""
         return (
             self._forbidden.is_lenient
             and isinstance(self._chooser, ByWeight)
@@ -130,7 +130,7 @@ class Sampler:
                 state.push(token)
 
     def sample(self, logits: Logits, position: int) -> int:
-        """The next token. `logits` is written to: read what you need of it before."""
+        """The next token. Writes to `logits`: copy them before if they are needed later."""
         if position == 0 and self.openings is not None:
             opening = logits[self.openings]
             logits.fill(-np.inf)

@@ -1,7 +1,7 @@
 """Log-probabilities: log-softmax of raw logits, for tokens already known and for those just drawn.
 
-Scores of a prompt are kept as plain arrays beside its cached prefix: the score of a token depends only on the
-tokens before it, so a header that many prompts share is scored once.
+Scores of a prompt are kept as plain arrays with its cached prefix: the score of a token depends only on the tokens
+before it, so a prefix that many prompts share is scored once.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Row = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of consecutive tokens, one entry each; `ids` and `values` hold k alternatives a token."""
+    """Scores of consecutive tokens, one entry each; `ids` and `values` hold k alternatives per token."""
 
     logprobs: NDArray[np.float32]
     ranks: NDArray[np.int32]
@@ -56,7 +56,7 @@ class Scores:
     def tokens(
         self, tokens: Sequence[int], piece: Callable[[int], bytes]
     ) -> tuple[TokenScore, ...]:
-        """As events carry them: one for each of `tokens`, which these scores belong to."""
+        """The scores as used in events: one TokenScore for each of `tokens`."""
         rows = zip(
             tokens,
             self.logprobs.tolist(),
@@ -87,7 +87,7 @@ def empty(num_top: int) -> Scores:
 
 
 def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
-    """Row i of `logits` is the distribution over what `targets[i]` is. Logits that are not numbers score NaN."""
+    """Scores of `targets`: target i under row i of `logits`. Rows with NaN give NaN."""
     num_rows, width = len(targets), logits.shape[1]
     num_top = min(num_top, width)
     scores = Scores(
@@ -97,7 +97,7 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
         np.empty((num_rows, num_top), np.float32),
     )
     is_higher = np.empty(width, np.bool_)
-    # Row by row: a row stays in the processor's cache, and sums cannot depend on batch-mates.
+    # Row by row: a row stays in the processor's cache, and sums do not depend on the batch.
     for i, target in enumerate(targets):
         row = logits[i]
         highest = row.max()
@@ -126,7 +126,7 @@ _ZERO = np.float32(0.0)
 
 
 def _rank(row: Row, chosen: np.float32, tops: Row, is_higher: NDArray[np.bool_]) -> int:
-    """1 is the likeliest. Whatever is likelier than one of the best is among the best itself."""
+    """The rank of `chosen`; 1 is the likeliest."""
     if tops.size and chosen >= tops[-1]:
         return 1 + int(np.count_nonzero(tops > chosen))
     np.greater(row, chosen, out=is_higher)
@@ -134,7 +134,7 @@ def _rank(row: Row, chosen: np.float32, tops: Row, is_higher: NDArray[np.bool_])
 
 
 def _top(row: Row, num_top: int) -> NDArray[np.intp]:
-    """Exactly that many, likeliest first: impossible tokens fill up where there are too few others."""
+    """Exactly `num_top` tokens, likeliest first; tokens of probability 0 if there are too few others."""
     found = top(row, num_top) if num_top else _NONE
     if found.size == num_top:
         return found

@@ -1,4 +1,4 @@
-"""What a Sampling says in words, in the tokens of the model that is loaded. Raises where they do not fit it."""
+"""The token ids for what a Sampling says in text: end tokens, stop tokens, bad words. Raises InvalidField."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,20 +23,20 @@ def _no_text(token: int) -> bytes:
 
 @dataclass(frozen=True)
 class TokenRules:
-    ends: frozenset[int] = frozenset()  # tokens that end a text by the model's own word
-    end: int | None = None  # the one to draw where a text is to end
-    stops: frozenset[int] = frozenset()  # tokens that end it by the caller's
+    ends: frozenset[int] = frozenset()  # tokens that end a text, by the model
+    end: int | None = None  # the end token that the infill sampler draws
+    stops: frozenset[int] = frozenset()  # tokens that end a text, by the request
     ignores_ends: bool = False
-    text_bias: dict[int, float] = field(default_factory=dict)  # besides the one by token id
+    text_bias: dict[int, float] = field(default_factory=dict)  # biases given by text
     bad_words: tuple[tuple[int, ...], ...] = ()
     breakers: Breakers = field(default_factory=dict)
-    allowed: Index | None = None  # nothing else is ever drawn; one array for all candidates
+    allowed: Index | None = None  # the only tokens that may be drawn; shared by all candidates
     text: Callable[[int], bytes] = _no_text  # what a token adds to the text
 
     def cause(self, token: int) -> Cause | None:
-        """Why the text is over after this token, if it is.
+        """Why this token ends the text; None if it does not.
 
-        End tokens that are ignored are forbidden, so one is drawn only where nothing else may follow.
+        With ignore_eos, end tokens are banned, so one is drawn only if nothing else is allowed.
         """
         if token in self.stops and (self.ignores_ends or token not in self.ends):
             return "stop_token"

@@ -1,1 +1,1 @@
-"""What runs next, and what follows from it."""
+"""Which sequences run in the next step, and what is done with its logits."""

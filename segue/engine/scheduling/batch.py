@@ -1,4 +1,4 @@
-"""One step's work, and the totals of all steps so far."""
+"""The batch of one step, and the counters of all steps so far."""
 
 from dataclasses import dataclass, field
 
@@ -13,10 +13,13 @@ class Batch:
     sequences: list[Sequence] = field(default_factory=list)
     num_rows: int = 0
     num_prompt_rows: int = 0
-    num_cells: int = 0  # cells the spans will take
+    num_cells: int = 0  # KV cells that the spans will take
 
     def check(self, logits: Logits, vocab_size: int) -> None:
-        """Rows of another number or width would be dealt out to the wrong sequences."""
+        """Raise unless the logits have one row per requested row and the width of the vocabulary.
+
+        With another shape, rows would be assigned to the wrong sequences.
+        """
         wanted = (sum(span.num_logits for span in self.spans), vocab_size)
         if logits.shape != wanted:
             raise EngineFault(f"the runner gave logits of shape {logits.shape}, not {wanted}")

@@ -1,4 +1,4 @@
-"""What follows from a step's logits: tokens, text, events, and the sequences and requests that end."""
+"""Turns the logits of a step into tokens, text and events, and ends finished sequences and requests."""
 
 import logging
 
@@ -33,7 +33,7 @@ class Committer:
 
     def commit(self, batch: Batch, logits: Logits) -> StepEvents:
         batch.check(logits, self._limits.vocab_size)
-        told: StepEvents = []
+        events: StepEvents = []
         now = self._clock()
         self._counts.steps += 1
         self._counts.prefilled_tokens += batch.num_prompt_rows
@@ -44,17 +44,17 @@ class Committer:
             row += span.num_logits
             job = self._jobs.get(sequence.request_id)
             if job is not None:
-                told += self._advance_safely(job, sequence, span, rows, now)
+                events += self._advance_safely(job, sequence, span, rows, now)
             self._counts.longest = max(self._counts.longest, len(sequence.tokens))
-        return told
+        return events
 
     def _advance_safely(
         self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
     ) -> StepEvents:
-        """The step itself went well, so what goes wrong here is this request's own affair."""
+        """Events of one sequence. An error here fails its request only: the other sequences are not affected."""
         try:
             return self._advance(job, sequence, span, rows, now)
-        except RequestError as error:  # such as: what it asked for leaves no token to draw
+        except RequestError as error:  # for example: bans and biases leave no token to draw
             return self._fail(job, error)
         except Exception:
             log.exception("request %s failed", job.request.request_id)
@@ -101,7 +101,7 @@ class Committer:
     def _generate(
         self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
     ) -> list[Event]:
-        """Draw a token, and one more for each draft token that was drawn. Each has its own event, drafted or not."""
+        """Draw one token, and one more for each accepted draft token (speculative decoding). Each has its own event."""
         events: list[Event] = []
         known = len(sequence.tokens) - span.past
         draft = list(span.tokens[known:])
@@ -130,7 +130,7 @@ class Committer:
         return events
 
     def _draw(self, job: Job, sequence: Sequence, row: Logits | int, now: float) -> None:
-        """`row`: what to draw from, or the token itself."""
+        """Append one token to the sequence. `row`: the logits to draw it from, or the token itself."""
         if isinstance(row, int):
             token: int | None = row
         else:
@@ -155,7 +155,7 @@ class Committer:
         self._counts.completion_tokens += 1
 
     def _sample(self, sequence: Sequence, row: Logits) -> int | None:
-        """None: the sequence's constraint lets nothing follow that may be drawn."""
+        """The next token, or None if the constraint and the bans together allow no token."""
         guide = sequence.guide
         if guide is None:
             return sequence.sampler.sample(row, sequence.num_output)
@@ -174,6 +174,6 @@ class Committer:
 
 
 def _are_numbers(rows: Logits, scored: Scores) -> bool:
-    """Rows that were scored have been read already: one that is not all numbers scored NaN."""
+    """Whether all logits are finite. Scored rows are not read again: a NaN among them made the score NaN."""
     others = rows[len(scored) :]
     return bool(np.isfinite(scored.logprobs).all() and np.isfinite(others.max(initial=0.0)))

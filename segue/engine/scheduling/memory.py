@@ -1,6 +1,6 @@
-"""Who holds which slot: running sequences, the prefix cache, or nobody.
+"""The owner of each slot: a running sequence, the prefix cache, or none.
 
-Running sequences share what they have computed with everybody at once; finished ones leave their slot to the cache.
+Prefixes of running sequences can be shared at once; the slot of a finished sequence goes to the prefix cache.
 When slots or cells run out, cached slots are evicted, least recently used first.
 """
 
@@ -19,7 +19,7 @@ class Memory:
         self.num_evictions = 0
 
     def match(self, sequence: Sequence) -> Match | None:
-        """The longest cached prefix the sequence can use, scores included where it needs them."""
+        """The longest cached prefix that the sequence can use, with scores if it needs them."""
         if sequence.salt is None:
             return None
         num_top = sequence.num_top if sequence.is_scoring_all else None
@@ -28,10 +28,10 @@ class Memory:
         )
 
     def start(self, sequence: Sequence, match: Match | None, num_reserved: int, must: bool) -> bool:
-        """Give it a slot, filled from the cache as far as that goes.
+        """Give the sequence a slot, filled from the prefix cache as far as it matches.
 
-        False: there is not enough memory now beside the `num_reserved` cells of this step. With `must`, nothing
-        else runs that could free some, so it starts whatever it takes.
+        False: not enough memory is free beside the `num_reserved` cells of this step. `must`: nothing else runs
+        that could free memory, so cached slots are evicted until the sequence fits.
         """
         reuse = self._reusable(sequence, match)
         if match is not None and reuse:
@@ -73,7 +73,7 @@ class Memory:
     def _adopt(
         self, sequence: Sequence, match: Match, reuse: int, num_reserved: int, must: bool
     ) -> bool:
-        """There is no slot to fork into, and none to evict but the match itself: go on in that one."""
+        """Continue in the matched slot itself: no slot is free to fork into, and no other one can be evicted."""
         self._cache.lock(match.slot)
         has_room = self.make_room(self._needed(sequence, reuse, num_reserved))
         self._cache.unlock(match.slot)
@@ -102,7 +102,7 @@ class Memory:
         return True
 
     def remember(self, sequence: Sequence) -> None:
-        """Let others share what this running sequence has computed so far."""
+        """Enter into the prefix cache what this running sequence has computed so far."""
         slot = sequence.slot
         if slot is None or sequence.salt is None:
             return
@@ -112,12 +112,12 @@ class Memory:
             self._cache.keep_scores(slot, sequence.scores)
 
     def outgrow(self, sequence: Sequence) -> None:
-        """It goes on to draw tokens. A slot that cannot be trimmed is then no prefix for others any more."""
+        """The sequence starts to draw tokens. If its slot cannot be trimmed, others can no longer share it."""
         if sequence.slot is not None and not self._limits.can_trim:
             self._cache.remove(sequence.slot)
 
     def retire(self, sequence: Sequence, keep: bool = True) -> None:
-        """It runs no more: its slot becomes a cached prefix, or free."""
+        """The sequence stops running: its slot becomes a cached prefix (`keep`) or free."""
         slot, sequence.slot = sequence.slot, None
         if slot is None:
             return
@@ -131,7 +131,7 @@ class Memory:
             self._release(redundant)
 
     def forget(self, salt: str) -> None:
-        """Free all that is cached under this salt."""
+        """Free all slots cached under this salt."""
         for slot in self._cache.slots_of(salt):
             if slot not in self._owned:
                 self._release(slot)

@@ -1,11 +1,11 @@
 """What the next step computes: rows of decoding sequences, prompt chunks, admission and preemption.
 
 Each step carries one row for every decoding sequence and then prompt chunks, first come first served, up to the
-row budget; so a long prompt never stalls running streams for more than one chunk. A prompt that shares more with a
-prompt now being read than with anything cached waits for it, instead of computing the same twice.
+row budget; so a long prompt never stalls running streams for more than one chunk. If a prompt that is being computed
+shares a longer prefix with a waiting one than the prefix cache does, the waiting one waits for that prefix.
 
 When cells run out and nothing cached is left to evict, the youngest sequence is preempted: its tokens stay, its KV is
-computed again later. The oldest one can always go on, so everything finishes.
+computed again later. The oldest one is never preempted, so every sequence finishes.
 """
 
 from collections import Counter
@@ -18,9 +18,9 @@ from segue.engine.scheduling.state import State
 from segue.engine.seam import Span
 from segue.errors import EngineFault
 
-_MIN_SHARED = 32  # tokens worth waiting for another prompt
-_MAX_LOOKAHEAD = 256  # waiting sequences looked at in one step
-_MAX_FORCED = 32  # tokens of one sequence, all its constraint's choice, taken in one step
+_MIN_SHARED = 32  # shared tokens that are worth waiting for
+_MAX_LOOKAHEAD = 256  # waiting sequences examined per step
+_MAX_FORCED = 32  # tokens per sequence and step that the constraint alone determines
 
 
 class Planner:
@@ -35,7 +35,9 @@ class Planner:
         self._running = state.running
         self._counts = state.counts
         self._mask_wait = state.mask_wait
-        self.awaits_mask = False  # a sequence sat out the last batch: no mask yet
+        self.awaits_mask = (
+            False  # a sequence was left out of the last batch: its mask was not ready
+        )
 
     def next_batch(self) -> Batch | None:
         batch = Batch()
@@ -70,7 +72,7 @@ class Planner:
             self._preempt_youngest(batch)
 
     def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
-        """Guesses fill rows that cost nothing, and cells that nobody has to give up."""
+        """Draft tokens for speculative decoding. They use only spare rows and cells, so they preempt no sequence."""
         limits = self._limits
         forced = () if sequence.guide is None else sequence.guide.forced
         limit = min(
@@ -81,13 +83,13 @@ class Planner:
         )
         if limit <= 0 or not limits.can_trim:
             return []
-        if forced:  # no guesses: each saves a step of its own
+        if forced:  # forced tokens are certain, so each one saves a step
             return list(forced[:limit])
         num_idle = limits.min_rows - batch.num_rows - num_left
         return sequence.drafter.draft(sequence.tokens, limit, num_idle)
 
     def _is_certain(self, sequence: Sequence, draft: list[int]) -> bool:
-        """Whether it can be taken unseen: forced, with nobody asking for scores and no say of the sampler's."""
+        """Whether the draft needs no logits: it is forced, not scored, and the sampler cannot change it."""
         if not draft or sequence.guide is None or not sequence.guide.forced:
             return False
         job = self._jobs[sequence.request_id]
@@ -109,11 +111,11 @@ class Planner:
             if len(self._running) == 1:
                 raise EngineFault("the KV memory cannot hold one sequence of the model's context")
             if self._running[-1] is sequence and batch.spans:
-                return  # others go on; it waits a step for cells
+                return  # the others run; this one waits for cells until the next step
             self._preempt_youngest(batch)
 
     def _stops_at_fork(self, sequence: Sequence) -> bool:
-        """Slots that can only be forked whole are, for the other candidates, before the last prompt token."""
+        """Whether this span must end before the last prompt token, where a slot that cannot be trimmed is forked."""
         is_shared = sequence.num_followers > 0 and sequence.salt is not None
         return is_shared and not sequence.has_read_prompt and not self._limits.can_trim
 
@@ -164,9 +166,7 @@ class Planner:
                 continue
             if not self._start(batch, sequence, match):
                 passed.append(sequence)
-                is_full = (
-                    True  # only who has less than its share may still start, in another's place
-                )
+                is_full = True  # only a tenant below its share may still start, by preemption
                 continue
             self._running.append(sequence)
             self._note_start(sequence)
@@ -174,7 +174,7 @@ class Planner:
         self._waiting.extendleft(reversed(passed))
 
     def _start(self, batch: Batch, sequence: Sequence, match: Match | None) -> bool:
-        """Where memory is full, in the place of a tenant that holds more than its share."""
+        """Admit the sequence. If memory is full, preempt a sequence of a tenant that holds more than its share."""
         while True:
             must = not self._running
             if self._memory.start(sequence, match, batch.num_cells, must):
@@ -183,12 +183,14 @@ class Planner:
             if victim is None:
                 return False
             self._preempt(batch, victim)
-            match = self._memory.match(sequence)  # it may have been the victim's
+            match = self._memory.match(
+                sequence
+            )  # the match may have been in the slot of the preempted one
 
     def _victim_for(self, sequence: Sequence) -> Sequence | None:
-        """The youngest sequence of the tenant that runs most, if this one's runs less than its share.
+        """The youngest sequence of the tenant that runs most, if this sequence's tenant runs less than its share.
 
-        It must be less by two: after the exchange nobody has a reason to take the place back.
+        The difference must be two or more, so that the preempted tenant cannot preempt in turn.
         """
         tenant_of = self._waiting.tenant_of
         running = Counter(map(tenant_of, self._running))
@@ -200,7 +202,7 @@ class Planner:
         return next(s for s in reversed(self._running) if tenant_of(s) == most)
 
     def _waits_for_leader(self, batch: Batch, sequence: Sequence) -> bool:
-        """Until its prompt is computed, or can be forked: in the step that reads its last token."""
+        """Whether the candidate must wait: its leader has not computed the prompt up to where it can be forked."""
         leader = sequence.leader
         if leader is None or leader.has_read_prompt:
             return False
@@ -218,7 +220,7 @@ class Planner:
         return batch.num_prompt_rows < self._chunk_rows and batch.num_rows < self._limits.max_rows
 
     def _is_worth_waiting(self, sequence: Sequence, match: Match | None) -> bool:
-        """Somebody is just computing a prefix that is longer than the cached one."""
+        """Whether another sequence is now computing a shared prefix that is longer than the cached one."""
         if sequence.salt is None or not self._limits.can_trim:
             return False
         cached = match.length if match else 0
@@ -234,7 +236,7 @@ class Planner:
         self._preempt(batch, self._running[-1])
 
     def _preempt(self, batch: Batch, victim: Sequence) -> None:
-        """Take its slot. Its tokens stay; it waits at the head of its own line."""
+        """Take its slot. Its tokens stay, and it goes to the front of its tenant's queue."""
         self._running.remove(victim)
         if victim in batch.sequences:
             at = batch.sequences.index(victim)

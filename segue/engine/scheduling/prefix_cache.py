@@ -101,7 +101,7 @@ class PrefixCache:
         return Match(slot, length, entry.scores.first(length - 1).narrowed(num_top))
 
     def insert(self, slot: int, tokens: Sequence[int], salt: str = "") -> None:
-        """The slot now holds exactly `tokens`. Whether it is locked, and its scores, stay as they were."""
+        """Record that the slot holds exactly `tokens`. Its lock and its scores do not change."""
         old = self._entries.get(slot)
         if old is not None:
             self._unlink(slot, old)
@@ -134,7 +134,7 @@ class PrefixCache:
         self._touch(slot)
 
     def remove(self, slot: int) -> None:
-        """Forget the slot, if it is known at all."""
+        """Remove the slot's entry, if it has one."""
         entry = self._entries.pop(slot, None)
         if entry is not None:
             self._unlink(slot, entry)
@@ -143,7 +143,7 @@ class PrefixCache:
                 del self._roots[entry.salt]
 
     def redundant(self, slot: int) -> list[int]:
-        """Unlocked slots that hold nothing but a prefix of what `slot` holds, and no scores it has not."""
+        """Unlocked slots whose tokens are a prefix of those of `slot` and whose scores `slot` has too."""
         mine = self._entries[slot]
         path = set()
         node: _Node | None = mine.end
@@ -160,7 +160,7 @@ class PrefixCache:
         ]
 
     def evict(self) -> int | None:
-        """Forget the least recently used unlocked slot. The caller frees it."""
+        """Remove and return the least recently used unlocked slot, or None. The caller frees it."""
         unlocked = [(entry.used, slot) for slot, entry in self._entries.items() if not entry.locked]
         if not unlocked:
             return None

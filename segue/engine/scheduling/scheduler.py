@@ -1,4 +1,4 @@
-"""The scheduler as others see it: requests come and go, and each step is next_batch → Runner.decode → commit."""
+"""The scheduler's interface: add and cancel requests; each step is next_batch → Runner.decode → commit."""
 
 from collections.abc import Callable
 
@@ -24,12 +24,12 @@ class Scheduler:
         self._state.waiting.extend(job.sequences)
 
     def cancel(self, request_id: str) -> None:
-        """Free all it holds now. Its computed prefix stays in the cache for the next try."""
+        """End the request and free its slots. Its computed prefixes stay in the prefix cache."""
         if self._state.drop(request_id):
             self._state.counts.cancelled += 1
 
     def next_batch(self) -> Batch | None:
-        """What to compute now; None: nothing can be."""
+        """The batch to compute now, or None if nothing can be computed."""
         return self._planner.next_batch()
 
     def commit(self, batch: Batch, logits: Logits) -> StepEvents:
@@ -38,7 +38,7 @@ class Scheduler:
 
     @property
     def awaits_mask(self) -> bool:
-        """Whether a sequence sat out the last batch, because its constraint's mask was not there yet."""
+        """Whether the last batch left out a sequence because its constraint's mask was not ready."""
         return self._planner.awaits_mask
 
     @property

@@ -1,4 +1,4 @@
-"""What the two halves of a step share: the runner and its limits, requests, queues, memory and totals."""
+"""What planning and commit share: the runner and its limits, requests, queues, memory and counters."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ from segue.engine.scheduling.memory import Memory
 from segue.engine.scheduling.waiting import WaitingQueue
 from segue.engine.seam import Runner, Vocab
 
-_MASK_WAIT_S = 0.005  # the longest that a step waits for slow constraints
+_MASK_WAIT_S = 0.005  # the longest time per step spent waiting for slow constraints
 
 
 class State:
-    """Collections are changed in place, never replaced: planning and commit hold on to them."""
+    """Collections are changed in place, never replaced: planning and commit keep references to them."""
 
     def __init__(
         self, runner: Runner, vocab: Vocab, chunk_rows: int, clock: Callable[[], float]
@@ -32,7 +32,7 @@ class State:
         self.mask_wait = MaskWait(_MASK_WAIT_S)
 
     def drop(self, request_id: str, keep: bool = True) -> bool:
-        """Take the request out with all its sequences. `keep`: their computed prefixes stay cached."""
+        """Remove the request with all its sequences. `keep`: their computed prefixes stay cached."""
         if self.jobs.get(request_id) is None:
             return False
         self.waiting.drop(request_id)
@@ -43,7 +43,7 @@ class State:
         return True
 
     def close(self, request_id: str) -> None:
-        """The request is over. What it cached for itself alone is of no use to anybody now."""
+        """Remove an ended request, and free the cached prefixes that only this request could use."""
         job = self.jobs.pop(request_id)
         if job.private_salt is not None:
             self.memory.forget(job.private_salt)

@@ -1,6 +1,6 @@
-"""Sequences that wait for a slot: tenants take turns, and each one's own come first come first served.
+"""Sequences that wait for a slot: round robin over tenants, first come first served within a tenant.
 
-So a tenant with a thousand requests in the queue delays another's first one by one turn, not by a thousand.
+So a tenant with a thousand waiting requests delays the first request of another by one turn, not by a thousand.
 """
 
 from collections import OrderedDict, deque
@@ -12,42 +12,42 @@ from segue.engine.request.sequence import Sequence
 class WaitingQueue:
     def __init__(self, tenant_of: Callable[[Sequence], str]) -> None:
         self.tenant_of = tenant_of
-        self._lines: OrderedDict[str, deque[Sequence]] = OrderedDict()  # whose turn it is: first
+        self._queues: OrderedDict[str, deque[Sequence]] = OrderedDict()  # the next tenant is first
 
     def extend(self, sequences: Iterable[Sequence]) -> None:
         for sequence in sequences:
-            self._lines.setdefault(self.tenant_of(sequence), deque()).append(sequence)
+            self._queues.setdefault(self.tenant_of(sequence), deque()).append(sequence)
 
     def popleft(self) -> Sequence:
-        tenant, line = next(iter(self._lines.items()))
-        sequence = line.popleft()
-        if line:
-            self._lines.move_to_end(tenant)
+        tenant, queue = next(iter(self._queues.items()))
+        sequence = queue.popleft()
+        if queue:
+            self._queues.move_to_end(tenant)
         else:
-            del self._lines[tenant]
+            del self._queues[tenant]
         return sequence
 
     def appendleft(self, sequence: Sequence) -> None:
-        """Back to the front of its own line, and it is that line's turn again."""
+        """Put the sequence back in front: its tenant is next, and it is the first of that tenant."""
         tenant = self.tenant_of(sequence)
-        self._lines.setdefault(tenant, deque()).appendleft(sequence)
-        self._lines.move_to_end(tenant, last=False)
+        self._queues.setdefault(tenant, deque()).appendleft(sequence)
+        self._queues.move_to_end(tenant, last=False)
 
     def extendleft(self, sequences: Iterable[Sequence]) -> None:
         for sequence in sequences:
             self.appendleft(sequence)
 
     def drop(self, request_id: str) -> None:
-        for tenant, line in list(self._lines.items()):
-            kept = deque(s for s in line if s.request_id != request_id)
+        for tenant, queue in list(self._queues.items()):
+            kept = deque(s for s in queue if s.request_id != request_id)
             if kept:
-                self._lines[tenant] = kept
+                self._queues[tenant] = kept
             else:
-                del self._lines[tenant]
+                del self._queues[tenant]
 
     def __len__(self) -> int:
-        return sum(map(len, self._lines.values()))
+        return sum(map(len, self._queues.values()))
 
     def __iter__(self) -> Iterator[Sequence]:
-        for line in self._lines.values():
-            yield from line
+        for queue in self._queues.values():
+            yield from queue

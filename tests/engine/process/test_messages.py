@@ -6,9 +6,9 @@ from segue.engine.process.messages import (
     Submit,
     WorkerMessage,
     frame,
-    orders,
     receive,
     reports,
+    worker_messages,
 )
 from segue.types import Delta, Done, Event, Finished, Prompted, TokenScore, Usage
 from tests.engine.harness import ask
@@ -25,8 +25,8 @@ def test_messages_cross_whole_and_in_order() -> None:
         with ours:
             for message in sent:
                 ours.sendall(frame(message))
-            assert [receive(theirs, orders) for _ in sent] == sent
-        assert receive(theirs, orders) is None
+            assert [receive(theirs, worker_messages) for _ in sent] == sent
+        assert receive(theirs, worker_messages) is None
 
 
 def test_every_event_survives() -> None:

@@ -44,7 +44,7 @@ def test_a_long_prompt_is_indexed_step_by_step_and_once_for_all_candidates() -> 
     assert first.draft([*prompt, 4, 9, 3, 4], 1, num_idle=1) == [9], "the latest place counts"
 
 
-def test_a_hunch_fills_idle_rows_alone() -> None:
+def test_a_free_draft_fills_idle_rows_alone() -> None:
     """Where a row is computed in any case, two tokens or one are enough to go by; a miss then costs nothing."""
     tokens = [1, 2, 9, 4, 2, 8, 1, 2]
     assert Drafter().draft(tokens, 4) == []
