@@ -1,1 +1,1 @@
-"""Engines that are somebody else's: vLLM's, behind the same seam as our own."""
+"""External engines behind the same seam as the built-in one: vLLM."""

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import NamedTuple
 
-_MAX_HEADER = 100 * 1024 * 1024  # as the format itself has it
+_MAX_HEADER = 100 * 1024 * 1024  # bytes, the limit of the format itself
 
 
 class Weights(NamedTuple):
@@ -14,7 +14,7 @@ class Weights(NamedTuple):
 
 
 def read_weights(model: str) -> Weights:
-    """Zeros for what is not a folder of safetensors here: how large it is, is not worth a download."""
+    """Number and size of the weights; zeros if `model` is not a local folder of safetensors: nothing is downloaded."""
     files = sorted(Path(model).glob("*.safetensors")) if Path(model).is_dir() else []
     return Weights(sum(map(_num_params, files)), sum(file.stat().st_size for file in files))
 

@@ -1,4 +1,4 @@
-"""What vLLM hands over, one output after another, told as the events of our own engine.
+"""Converts the outputs of vLLM, one after another, to the events of Segue's engine.
 
 The job, its sequences and their texts are the engine's own: only the tokens and their scores come from vLLM.
 """
@@ -17,7 +17,7 @@ from segue.types import Cause, Event
 
 
 class Completion(Protocol):
-    """The part of an output that is new."""
+    """The new part of an output."""
 
     @property
     def token_ids(self) -> Sequence[int]: ...
@@ -51,7 +51,7 @@ class Output(Protocol):
     def finished(self) -> bool: ...
 
 
-# Why vLLM ended a text by itself, where no token says so.
+# vLLM's finish reason → cause, where no token or stop string explains the end.
 _CAUSES: dict[str, Cause] = {"length": "max_tokens", "stop": "eos"}
 
 
@@ -64,7 +64,7 @@ class RequestEvents:
         }
 
     def take(self, candidate: Candidate, output: Output, now: float) -> list[Event]:
-        """The events of one output. The candidate has a cause once it is over."""
+        """The events of one output. Sets the candidate's cause if the candidate ended."""
         completion = output.outputs[0]
         events: list[Event] = []
         if not candidate.has_read_prompt:
@@ -78,7 +78,7 @@ class RequestEvents:
             if candidate.cause is None:
                 raise EngineFault(f"vLLM ended the request: {completion.finish_reason}")
         if candidate.cause is not None:
-            self._judge(candidate)
+            self._set_cause_at_dead_end(candidate)
             events += self._job.finished(candidate)
         return events
 
@@ -115,15 +115,15 @@ class RequestEvents:
         return events
 
     def _follow(self, candidate: Candidate, token: int) -> None:
-        """A text that meets its constraint and can only end does so here, before vLLM draws the end."""
+        """Advance the constraint. If only the end may follow, end the text before vLLM draws the end token."""
         witness = self._witnesses.get(candidate)
         if witness is None or candidate.cause in ("eos", "stop_token"):
             return
         if witness.accept(token) and candidate.cause in (None, "max_tokens"):
             candidate.cause = "constraint"
 
-    def _judge(self, candidate: Candidate) -> None:
-        """Where nothing may follow vLLM ends the text, though its constraint is not met."""
+    def _set_cause_at_dead_end(self, candidate: Candidate) -> None:
+        """Set the cause where vLLM ended the text because its constraint allows no token, though it is not met."""
         witness = self._witnesses.get(candidate)
         if witness is not None and candidate.cause == "eos" and not witness.is_whole:
             candidate.cause = "dead_end"

@@ -1,4 +1,4 @@
-"""distributed/filters.py where vLLM runs it: a logits processor for each of its two model runners."""
+"""distributed/filters.py inside vLLM: one logits processor for each of its two model runners."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -24,7 +24,7 @@ def _temperature(key: _Key) -> float:
 
 
 def _alike(rows: Iterable[tuple[int, _Key]]) -> dict[_Key, list[int]]:
-    """Rows that want the same are cut together."""
+    """Group the rows by equal settings, so that each group is filtered in one call."""
     groups: dict[_Key, list[int]] = {}
     for row, key in rows:
         groups.setdefault(key, []).append(row)
@@ -32,13 +32,13 @@ def _alike(rows: Iterable[tuple[int, _Key]]) -> dict[_Key, list[int]]:
 
 
 class CutRows(Processor):  # type: ignore[misc, unused-ignore]
-    """Of the first model runner: it is called when temperature has scaled the logits already."""
+    """For the first model runner, which calls it after scaling the logits by the temperature."""
 
     def __init__(self, vllm_config: Any, device: Any, is_pin_memory: bool) -> None:
         self._rows: dict[int, _Key] = {}
 
     def is_argmax_invariant(self) -> bool:
-        return True  # every cut keeps the likeliest
+        return True  # every filter keeps the likeliest token
 
     def update_state(self, batch_update: Any) -> None:
         process_dict_updates(self._rows, batch_update, lambda params, *_: _wanted(params))
@@ -51,7 +51,7 @@ class CutRows(Processor):  # type: ignore[misc, unused-ignore]
 
 
 class CutSlots(SlotProcessor):  # type: ignore[misc, unused-ignore]
-    """Of the second one: it is called before, and knows requests by their slots."""
+    """For the second model runner, which calls it before scaling and identifies requests by slot."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         self._slots: dict[int, _Key] = {}
@@ -66,7 +66,7 @@ class CutSlots(SlotProcessor):  # type: ignore[misc, unused-ignore]
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
         slots = ctx.idx_mapping_np
-        if len(slots) != len(logits):  # speculation: a request has several rows
+        if len(slots) != len(logits):  # speculative decoding: a request has several rows
             slots = ctx.expanded_idx_mapping.cpu().numpy()
         wanted = ((row, self._slots[slot]) for row, slot in enumerate(slots) if slot in self._slots)
         for key, rows in _alike(wanted).items():

@@ -1,6 +1,6 @@
-"""Cuts in an order vLLM does not know, on rows of logits: llama.cpp's and Ollama's dialects cut, then scale.
+"""Filters in an order that vLLM does not support: llama.cpp's and Ollama's dialects filter first, then scale.
 
-They mean what engine/sampling/filters.py says; there on one row in numpy, here on many where vLLM has them.
+The definitions are those of engine/sampling/filters.py: there for one row in numpy, here for many rows in torch.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ _Cut = Callable[[torch.Tensor, float, float], torch.Tensor]
 
 
 def cut(logits: torch.Tensor, steps: Sequence[tuple[str, float]]) -> torch.Tensor:
-    """Logits [rows, vocabulary], unscaled; the same with minus infinity for what is cut."""
+    """Unscaled logits [rows, vocabulary] → the same, with minus infinity for removed tokens."""
     temperature = 1.0
     for name, value in steps:
         if name == "temperature":

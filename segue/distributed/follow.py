@@ -1,8 +1,8 @@
-"""One request of vLLM's, followed without a task switch per token.
+"""Runs one request in vLLM without a task switch per token.
 
-vLLM's own `generate` wakes a coroutine for every output of every request. Its output handler, which reads a whole step
-at once, puts each output into a collector first: `take` stands in for that collector's queue, so all the outputs of a
-step are handled in one pass where they arrive.
+vLLM's own `generate` wakes a coroutine for every output of every request. Its output handler reads a whole step at once
+and puts each output into a collector. `take` replaces that collector's queue, so all outputs of a step are handled in
+one pass.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from segue.distributed.events import Output
 
 
 class Collector(Protocol):
-    """What is used of vLLM's RequestOutputCollector."""
+    """The part of vLLM's RequestOutputCollector that is used here."""
 
     request_id: str
     put: Callable[[Any], None]
@@ -25,7 +25,7 @@ class Collector(Protocol):
 
 
 class Llm(Protocol):
-    """What is used of vLLM's AsyncLLM."""
+    """The part of vLLM's AsyncLLM that is used here."""
 
     @property
     def errored(self) -> bool: ...
@@ -38,7 +38,7 @@ class Llm(Protocol):
 
 
 class Ask:
-    """What vLLM is asked for."""
+    """A request to vLLM."""
 
     def __init__(self, request_id: str, prompt: Any, parameters: Any) -> None:
         self.request_id = request_id
@@ -47,9 +47,9 @@ class Ask:
 
 
 async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
-    """Hand each output to `take` until it says that it has enough, or vLLM is done. Raises what either raises.
+    """Give each output to `take` until it returns True or vLLM has finished. Raises what either raises.
 
-    However it ends, cancelled too, vLLM does nothing more for this request.
+    Guaranteed: afterwards, also after a cancellation, vLLM does no more work for this request.
     """
     collector = await _added(llm, ask)
     is_done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -68,7 +68,9 @@ async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
     has_ended = False
     try:
         collector.put = put
-        while (early := collector.get_nowait()) is not None:  # what came before the hook was there
+        while (
+            early := collector.get_nowait()
+        ) is not None:  # outputs from before `take` was installed
             put(early)
         has_ended = await is_done
     finally:
@@ -78,7 +80,7 @@ async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
 
 
 async def _added(llm: Llm, ask: Ask) -> Collector:
-    """Cancelled while vLLM takes it in, the request must still be found and aborted."""
+    """Add the request to vLLM. If cancelled meanwhile, the request is aborted once it is added."""
     adding = asyncio.ensure_future(llm.add_request(ask.request_id, ask.prompt, ask.parameters))
     try:
         collector: Collector = await asyncio.shield(adding)

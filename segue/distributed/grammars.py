@@ -1,4 +1,4 @@
-"""A compiled constraint in the one form that vLLM's guidance backend takes whole: a Lark grammar."""
+"""A constraint as a Lark grammar, the one form that vLLM's guidance backend accepts for all of them."""
 
 import json
 
@@ -8,7 +8,7 @@ _MARK = "%llguidance"
 
 
 def lark(text: str, param: str) -> str:
-    """`text`: what our own compiler hands to llguidance, a list of grammars. Raises InvalidField."""
+    """The Lark grammar of `text`, a list of grammars as llguidance takes it. Raises InvalidField."""
     grammars = json.loads(text)["grammars"]
     if len(grammars) > 1:
         raise InvalidField(f"{param}: the vLLM engine takes one grammar, not a list of them", param)
@@ -17,5 +17,5 @@ def lark(text: str, param: str) -> str:
         written: str = grammar["lark_grammar"]
     else:
         written = f"start: %json {json.dumps(grammar['json_schema'])}"
-    # With the mark in front nothing in it is taken for GBNF.
+    # With the mark in front, no part of the grammar is mistaken for GBNF.
     return written if _MARK in written else f"{_MARK} {{}}\n{written}"

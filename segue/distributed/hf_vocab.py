@@ -1,4 +1,4 @@
-"""The tokenizer of a Hugging Face folder as the engine's Vocab: the bytes of each token, by what its decoder says."""
+"""The tokenizer of a Hugging Face folder as the engine's Vocab. Token bytes follow from the tokenizer's decoder."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -7,7 +7,7 @@ from typing import Any
 from segue.engine.seam import FimTokens
 from segue.errors import Incompatible
 
-# Spellings of FIM tokens, a family a row: prefix, suffix, middle, pad, repository, file separator.
+# Spellings of FIM tokens, one row per family: prefix, suffix, middle, pad, repository, file separator.
 _FIM = (
     ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
     ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>", "<repo_name>", "<file_sep>"),
@@ -31,7 +31,7 @@ class HfVocab:
             copy.no_padding()
             copy.no_truncation()
         self._tokenizer, self._plain = copies
-        self._plain.encode_special_tokens = True  # spelled out, they are text
+        self._plain.encode_special_tokens = True  # special tokens spelled out in a text stay text
         self._ids: dict[str, int] = self._tokenizer.get_vocab(True)
         self._size = max(self._ids.values(), default=-1) + 1
         added = self._tokenizer.get_added_tokens_decoder()
@@ -70,13 +70,13 @@ class HfVocab:
 
     def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         by = self._tokenizer if parse_special else self._plain
-        # A lone surrogate is no text to a tokenizer written in Rust.
+        # The tokenizer, written in Rust, rejects lone surrogates.
         clean = text.encode("utf-8", "replace").decode()
         ids: list[int] = by.encode(clean, add_special_tokens=add_special).ids
         return ids
 
     def piece(self, token: int) -> bytes:
-        """Rows of logits may be wider than the vocabulary: what is beyond has no bytes."""
+        """The bytes of a token. Rows of logits may be wider than the vocabulary: ids beyond it have no bytes."""
         return self._pieces[token] if 0 <= token < self._size else b""
 
     def is_control(self, token: int) -> bool:

@@ -1,4 +1,4 @@
-"""Where vLLM is met: its engine is started, and what it takes and raises is made from and into our words."""
+"""Starts vLLM's engine, and converts its inputs and errors from and to Segue's types."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ _CUTS = "segue.distributed.filter_processors:"
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start; a call blocks until the model is loaded. Raises SetupError."""
+    """What to start. A call starts it and blocks until the model is loaded. Raises SetupError."""
 
     model: str  # a folder, or OWNER/REPO
     name: str
@@ -57,7 +57,7 @@ class Launch:
 
 
 class Gauges:
-    """The last figures of vLLM's scheduler."""
+    """The last statistics of vLLM's scheduler."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -82,8 +82,8 @@ class Launched(NamedTuple):
     capabilities: Capabilities
     info: ModelInfo
     gauges: Gauges
-    parameters: Callable[[dict[str, Any], str | None], Any]  # with the grammar: SamplingParams
-    prompt: Callable[[Sequence[int], str], Any]  # tokens and cache salt: an input of vLLM's
+    parameters: Callable[[dict[str, Any], str | None], Any]  # values, grammar → SamplingParams
+    prompt: Callable[[Sequence[int], str], Any]  # tokens, cache salt → vLLM's prompt
     error: Callable[[Exception], SegueError]
 
 
@@ -119,7 +119,7 @@ def _launch(launch: Launch) -> Launched:
 
 
 def parse_options(options: Sequence[str], known: set[str]) -> dict[str, Any]:
-    """NAME=VALUE, the value in JSON or a plain text. Raises Incompatible."""
+    """Parse NAME=VALUE options; a value is JSON or plain text. Raises Incompatible."""
     parsed: dict[str, Any] = {}
     for option in options:
         name, equals, text = option.partition("=")
@@ -155,7 +155,7 @@ def _stat_logger(gauges: Gauges) -> Any:
 
 
 def _end_tokens(model_config: Any) -> list[int]:
-    """Those of the generation config; the tokenizer's own is known to it."""
+    """End tokens of the generation config; the tokenizer's own end token is not included."""
     ends = model_config.try_get_generation_config().get("eos_token_id")
     return [ends] if isinstance(ends, int) else list(ends or ())
 

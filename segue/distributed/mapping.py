@@ -1,6 +1,6 @@
-"""A request in vLLM's words: each core field is one of its parameters, is done here around it, or is refused.
+"""A request as vLLM parameters: each core field is a vLLM parameter, is done by Segue, or is refused.
 
-Pure: nothing of vLLM is imported. ROWS is the table; documentation and tests are held to it.
+Pure: vLLM is not imported. ROWS is the table; documentation and tests are checked against it.
 """
 
 import math
@@ -88,7 +88,7 @@ REQUEST_ROWS = (
 )
 ROWS = SAMPLING_ROWS + REQUEST_ROWS
 
-# Steps that vLLM lacks, by the field that turns them on.
+# Sampling steps that vLLM lacks → the field that turns them on.
 _MISSING: dict[Step, str] = {
     "dry": "dry_multiplier",
     "typical_p": "typical_p",
@@ -96,17 +96,17 @@ _MISSING: dict[Step, str] = {
     "infill": "samplers",
 }
 _BOUNDS = {"temperature": 2.0, "presence_penalty": 2.0, "frequency_penalty": 2.0}
-CUTS_KEY = "segue_cuts"  # in extra_args: what distributed/filters.py does
+CUTS_KEY = "segue_cuts"  # in extra_args: the steps for distributed/filters.py
 
 
 class Asked(NamedTuple):
-    """What one candidate asks of vLLM, besides what its request says."""
+    """What one candidate asks of vLLM, besides the fields of its request."""
 
     seed: int
     candidate: int
     max_tokens: int
-    num_alternatives: int | None  # of drawn tokens; None: they are not scored
-    prompt_alternatives: int | None  # the same for prompt tokens
+    num_alternatives: int | None  # per drawn token; None: not scored
+    prompt_alternatives: int | None  # per prompt token; None: not scored
 
 
 def check(request: CompletionRequest, reach: int) -> None:
@@ -178,7 +178,7 @@ def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> d
 
 
 def _scoring(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
-    """vLLM generates a token at least: the cheapest one."""
+    """Parameters for scoring. vLLM generates at least one token, so it is made as cheap as possible."""
     return {"max_tokens": 1, "temperature": 0.0, **_common(request, asked)}
 
 
@@ -193,7 +193,7 @@ def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
 
 
 def _biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
-    """Of two for a token the more exact one counts, as in engine/sampling/logit_bans.py."""
+    """Logit biases. A bias by token id overrides one by text, as in engine/sampling/logit_bans.py."""
     ends = dict.fromkeys(rules.ends, -math.inf) if s.ignore_eos else {}
     return rules.text_bias | s.logit_bias | ends
 
@@ -214,10 +214,10 @@ def _steps(s: Sampling) -> dict[str, Any]:
 
 
 def _is_native(cuts: Sequence[Step]) -> bool:
-    """vLLM scales, then cuts by min_p, top_k and top_p.
+    """Whether these filters equal vLLM's own order: temperature, then min_p, top_k and top_p.
 
-    All three keep the likeliest, so top_k may stand anywhere, and min_p anywhere after temperature. What top_p
-    keeps depends on all that was done before it.
+    All three keep the likeliest token, so top_k may come at any position, and min_p at any position after temperature.
+    The result of top_p depends on every step before it.
     """
     if "top_n_sigma" in cuts:
         return False

@@ -1,26 +1,26 @@
-"""vLLM's processes must not outlive the server: killed outright, it can no longer end them.
+"""Ends vLLM's processes when the server dies: a server that was killed can no longer end them itself.
 
-A plugin of vLLM's (`vllm.general_plugins`), which loads it in each of them. Without the variable it does nothing.
+A vLLM plugin (`vllm.general_plugins`): vLLM loads it in each of its processes. Without the variable it does nothing.
 """
 
 import atexit
 import multiprocessing
-import multiprocessing.util  # waits for children at exit; what is registered after it runs before it
+import multiprocessing.util  # its exit handler waits for children; handlers registered later run before it
 import os
 import threading
 
-_VARIABLE = "SEGUE_TETHER"  # processes inherit it
+_VARIABLE = "SEGUE_TETHER"  # inherited by child processes
 
 
 def tie() -> None:
-    """In the server, before vLLM is started: whatever it starts from now on ends with this process."""
+    """Called in the server before vLLM is started: all processes started from now on end with this one."""
     os.environ[_VARIABLE] = "1"
-    atexit.unregister(_end_children)  # once is enough
+    atexit.unregister(_end_children)  # so that it is registered only once
     atexit.register(_end_children)
 
 
 def watch() -> None:
-    """In a process of vLLM's. Each ends with the one that started it, and so all end with the server."""
+    """Called in a vLLM process: end it when its parent ends, and so with the server."""
     if os.environ.get(_VARIABLE) and multiprocessing.parent_process() is not None:
         threading.Thread(target=_end_with_parent, name="tether", daemon=True).start()
 
@@ -33,6 +33,6 @@ def _end_with_parent() -> None:
 
 
 def _end_children() -> None:
-    """Those of an engine that was still loading when the server was told to stop: Python would wait for them."""
+    """End children that were still loading a model when the server stopped: Python would wait for them at exit."""
     for child in multiprocessing.active_children():
         child.kill()

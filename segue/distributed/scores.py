@@ -1,4 +1,4 @@
-"""Log-probabilities as vLLM hands them over → ours. Pure; its containers are known by their shape only."""
+"""vLLM's log-probabilities → Segue's scores. Pure: vLLM's containers are described by protocols."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -19,7 +19,7 @@ class Entry(Protocol):
 
 
 class Flat(Protocol):
-    """Of a whole prompt: for each token but the first the token itself, then its likeliest alternatives."""
+    """Log-probabilities of a prompt: for each token but the first, the token itself, then its alternatives."""
 
     @property
     def token_ids(self) -> Sequence[int]: ...
@@ -32,7 +32,7 @@ class Flat(Protocol):
 
 
 def prompt_scores(flat: Flat, num_tokens: int, num_top: int) -> Scores:
-    """Of all tokens of a prompt but the first."""
+    """Scores of all prompt tokens but the first."""
     shape = num_tokens - 1, num_top + 1
     ids = np.array(flat.token_ids, np.int32).reshape(shape)
     values = np.maximum(np.array(flat.logprobs, np.float32).reshape(shape), np.float32(LOWEST))
@@ -41,7 +41,7 @@ def prompt_scores(flat: Flat, num_tokens: int, num_top: int) -> Scores:
 
 
 def drawn_score(token: int, entries: Mapping[int, Entry], num_top: int, vocab: Vocab) -> TokenScore:
-    """Of one drawn token; `entries` hold it and the likeliest ones, which may be the same."""
+    """The score of one drawn token. `entries`: the drawn token and the likeliest ones, which may include it."""
     own = entries[token]
     best = sorted((entry.rank or 0, other) for other, entry in entries.items())
     top = tuple(

@@ -1,4 +1,4 @@
-"""An Engine over vLLM's AsyncLLM, which runs in processes of its own. If they die they are started again."""
+"""An Engine over vLLM's AsyncLLM, which runs in its own processes. If they die, they are started again."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,12 @@ from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
 
 log = logging.getLogger("segue.vllm")
 
-_LOOK_S = 0.5  # how often to look whether vLLM still lives
-_RETRY_S = 10.0  # it takes its time to load
+_LOOK_S = 0.5  # how often to check whether vLLM has died
+_RETRY_S = 10.0  # loading takes long
 
 
 class _Open(Mailbox):
-    """One open request, and the tasks that make its events."""
+    """One open request, and the tasks that produce its events."""
 
     def __init__(self, sink: Sink | None) -> None:
         super().__init__(sink)
@@ -37,7 +37,7 @@ class _Open(Mailbox):
         self.put([failed])
 
     async def stop(self) -> None:
-        """Whatever vLLM still does for it ends with its tasks."""
+        """Cancel its tasks; vLLM's work for the request ends with them."""
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -47,7 +47,7 @@ class VllmEngine:
     def __init__(self, launch: Callable[[], Awaitable[Launched]]) -> None:
         self._launch = launch
         self._launched: Launched | None = None
-        self._orders: VllmRequests | None = None  # None while vLLM is not up
+        self._requests: VllmRequests | None = None  # None while vLLM is not up
         self._living: asyncio.Task[None] | None = None
         self._open: set[_Open] = set()
         self._nothing_open = asyncio.Event()
@@ -56,7 +56,7 @@ class VllmEngine:
         self._totals = Stats()
 
     async def start(self) -> None:
-        """Returns once the model is loaded. Raises what kept it from loading."""
+        """Start vLLM and wait until the model is loaded. Raises the error of a failed load."""
         await self._take(await self._launch())
         self._living = asyncio.create_task(self._live())
 
@@ -75,13 +75,13 @@ class VllmEngine:
     async def submit(
         self, request: CompletionRequest, sink: Sink | None = None
     ) -> AsyncGenerator[Event, None]:
-        orders = self._ready()
+        requests = self._ready()
         box = _Open(sink)
         self._open.add(box)
         self._nothing_open.clear()
         is_over = False
         try:
-            box.tasks.append(asyncio.create_task(self._serve(orders, request, box)))
+            box.tasks.append(asyncio.create_task(self._serve(requests, request, box)))
             while not is_over:
                 for event in await box.take():
                     is_over = isinstance(event, Done | Failed)
@@ -126,9 +126,9 @@ class VllmEngine:
         )
 
     async def close(self, drain_s: float = 0.0) -> None:
-        """May be called again while it drains, to end it sooner."""
+        """End vLLM, after at most `drain_s` for open requests. A second call may shorten the drain."""
         self._is_closing = True
-        if drain_s > 0 and self._orders is not None:
+        if drain_s > 0 and self._requests is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._nothing_open.wait(), drain_s)
         for box in list(self._open):
@@ -136,45 +136,45 @@ class VllmEngine:
         if self._living is not None:
             self._living.cancel()
             await asyncio.wait([self._living])
-        if self._orders is not None:
-            orders, self._orders = self._orders, None
-            await asyncio.to_thread(orders.launched.llm.shutdown)
+        if self._requests is not None:
+            requests, self._requests = self._requests, None
+            await asyncio.to_thread(requests.launched.llm.shutdown)
 
     # --- one request ------------------------------------------------------------------------------
 
-    async def _serve(self, orders: VllmRequests, request: CompletionRequest, box: _Open) -> None:
+    async def _serve(self, requests: VllmRequests, request: CompletionRequest, box: _Open) -> None:
         try:
-            order = await asyncio.to_thread(orders.prepare, request)
+            prepared = await asyncio.to_thread(requests.prepare, request)
             async with asyncio.TaskGroup() as group:
-                heard = [asyncio.Event() for _ in request.prompts]
-                for candidate in order.job.sequences:
-                    following = self._follow(orders, order, candidate, heard, box)
+                has_output = [asyncio.Event() for _ in request.prompts]
+                for candidate in prepared.job.sequences:
+                    following = self._follow(requests, prepared, candidate, has_output, box)
                     group.create_task(following)
         except* Exception as errors:
-            self._fail(orders, box, _first(errors))
+            self._fail(requests, box, _first(errors))
 
     async def _follow(
         self,
-        orders: VllmRequests,
-        order: VllmRequest,
+        requests: VllmRequests,
+        prepared: VllmRequest,
         candidate: Candidate,
-        heard: list[asyncio.Event],
+        has_output: list[asyncio.Event],
         box: _Open,
     ) -> None:
-        """One candidate from its first token to its last. The others of a prompt wait until it has been read."""
+        """Run one candidate. Other candidates of a prompt wait until the leader's first output, to share its prefix."""
         if candidate.leader is not None:
-            await heard[candidate.prompt_index].wait()
+            await has_output[candidate.prompt_index].wait()
 
         def take(output: Output) -> bool:
-            if events := order.story.take(candidate, output, time.monotonic()):
+            if events := prepared.events.take(candidate, output, time.monotonic()):
                 box.put(events)
-            heard[candidate.prompt_index].set()
+            has_output[candidate.prompt_index].set()
             return candidate.cause is not None
 
-        await follow(orders.launched.llm, orders.ask(order, candidate), take)
+        await follow(requests.launched.llm, requests.ask(prepared, candidate), take)
 
-    def _fail(self, orders: VllmRequests, box: _Open, error: Exception) -> None:
-        known = orders.launched.error(error)
+    def _fail(self, requests: VllmRequests, box: _Open, error: Exception) -> None:
+        known = requests.launched.error(error)
         if known is not error and not isinstance(known, EngineDied):
             log.error("a request failed", exc_info=error)
         if isinstance(known, EngineDied):
@@ -216,29 +216,31 @@ class VllmEngine:
             }
         )
 
-    # --- life and death ---------------------------------------------------------------------------
+    # --- start and restart ------------------------------------------------------------------------
 
     def _ready(self) -> VllmRequests:
         if self._is_closing:
             raise Unavailable("the server is shutting down", retry_after_s=1.0)
-        if self._orders is None or self._orders.launched.llm.errored:
+        if self._requests is None or self._requests.launched.llm.errored:
             raise Unavailable("vLLM's engine is being started", retry_after_s=_RETRY_S)
-        return self._orders
+        return self._requests
 
     async def _take(self, launched: Launched) -> None:
         self._launched = launched
-        self._orders = await asyncio.to_thread(VllmRequests, launched)  # reads the whole vocabulary
+        self._requests = await asyncio.to_thread(
+            VllmRequests, launched
+        )  # reads the whole vocabulary
 
     async def _live(self) -> None:
         pause_s, begun = 0.0, time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
-            orders = self._orders
-            if orders is not None and not orders.launched.llm.errored:
+            requests = self._requests
+            if requests is not None and not requests.launched.llm.errored:
                 continue
-            if orders is not None:
-                await self._bury(orders)
-            pause_s = next_pause(pause_s, time.monotonic() - begun, orders is not None)
+            if requests is not None:
+                await self._end_open_requests(requests)
+            pause_s = next_pause(pause_s, time.monotonic() - begun, requests is not None)
             await asyncio.sleep(pause_s)
             begun = time.monotonic()
             self._add(restarts=1)
@@ -247,15 +249,15 @@ class VllmEngine:
             except SetupError as error:
                 log.error("vLLM could not be started again: %s", error.message)
 
-    async def _bury(self, orders: VllmRequests) -> None:
+    async def _end_open_requests(self, requests: VllmRequests) -> None:
         log.error("vLLM's engine died; it is being started again")
-        self._orders = None
+        self._requests = None
         for box in list(self._open):
-            self._fail(orders, box, EngineDied("vLLM's engine ended unexpectedly"))
-        await asyncio.to_thread(orders.launched.llm.shutdown)
+            self._fail(requests, box, EngineDied("vLLM's engine ended unexpectedly"))
+        await asyncio.to_thread(requests.launched.llm.shutdown)
 
     async def _launched_again(self) -> Launched:
-        """An engine that comes up when nobody waits for it any more goes at once."""
+        """Launch vLLM. If cancelled meanwhile, the engine is shut down as soon as it is up."""
         launching = asyncio.ensure_future(self._launch())
         try:
             return await asyncio.shield(launching)
@@ -270,5 +272,5 @@ def _shut_down(launching: "asyncio.Future[Launched]") -> None:
 
 
 def _first(error: Exception) -> Exception:
-    """The first leaf of a group."""
+    """The first single exception in a group."""
     return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error

@@ -1,4 +1,4 @@
-"""A request made ready for vLLM: its job, prepared as for our own engine, and what each candidate asks for."""
+"""A request prepared for vLLM: its job, as for the built-in engine, and the vLLM request of each candidate."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from segue.types import CompletionRequest
 @dataclass(frozen=True)
 class VllmRequest:
     job: Job
-    story: RequestEvents
+    events: RequestEvents
     grammar: str | None  # in Lark
 
 
@@ -29,11 +29,11 @@ class VllmRequests:
         self._compiler = Compiler(launched.vocab, launched.capabilities.vocab_size)
 
     def prepare(self, request: CompletionRequest) -> VllmRequest:
-        """Slow, and safe on any thread. Raises RequestError."""
+        """Prepare the request. Slow; may run on any thread. Raises RequestError."""
         vocab, limits = self.launched.vocab, self.launched.capabilities
         infill = request.infill
-        way = None if infill is None else infill.way(vocab.fim is not None)
-        if way == "ranked" and request.max_tokens != 0:
+        method = None if infill is None else infill.way(vocab.fim is not None)
+        if method == "ranked" and request.max_tokens != 0:
             raise InvalidField(
                 "suffix: the vLLM engine fills in only with models that have tokens for it",
                 "suffix",
@@ -48,9 +48,9 @@ class VllmRequests:
         check(request, reach)
         return VllmRequest(job, RequestEvents(job, vocab, grammar), text)
 
-    def ask(self, order: VllmRequest, candidate: Candidate) -> Ask:
-        """What to ask vLLM for one candidate."""
-        job, request, launched = order.job, order.job.request, self.launched
+    def ask(self, prepared: VllmRequest, candidate: Candidate) -> Ask:
+        """The vLLM request of one candidate."""
+        job, request, launched = prepared.job, prepared.job.request, self.launched
         asked = Asked(
             seed=job.seed,
             candidate=candidate.candidate,
@@ -59,7 +59,7 @@ class VllmRequests:
             prompt_alternatives=candidate.num_top,
         )
         values = parameters(request, job.rules, asked)
-        grammar = None if request.max_tokens == 0 else order.grammar
+        grammar = None if request.max_tokens == 0 else prepared.grammar
         return Ask(
             f"{request.request_id}-{candidate.prompt_index}-{candidate.candidate}",
             launched.prompt(candidate.tokens, request.cache_salt),
@@ -68,7 +68,7 @@ class VllmRequests:
 
 
 def _check_room(job: Job, context: int) -> None:
-    """vLLM draws a token even where only the prompt is scored, and wants room for it."""
+    """Raise if a prompt fills the context: vLLM generates a token even if only the prompt is scored."""
     for candidate in job.sequences:
         if candidate.num_prompt >= context:
             raise PromptTooLong(

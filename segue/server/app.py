@@ -1,4 +1,4 @@
-"""The application, assembled from lists: each dialect at its prefix, one of them at the root."""
+"""The ASGI application: each dialect at its prefix, and one of them at the root too."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ def create_app(
     root: str = "openai",
     policy: Policy | None = None,
 ) -> Starlette:
-    """`root` names the dialect that is served without a prefix too. `state.admission` can refuse at the connection."""
+    """`root`: the dialect that is also served without a prefix. Connections use `state.admission` to refuse early."""
     policy = policy or Policy()
     limiter = Limiter(policy.limits)
     metrics = Metrics()
@@ -47,7 +47,7 @@ def create_app(
         *_own_pages(mounts, dialects),
         *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
         *_routes(mounts, models, policy),
-        # After the dialects': where one of them is at the root, its own metrics are meant.
+        # After the dialects' routes: a dialect at the root may have its own /metrics.
         Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
     ]
     public_paths, check_path = _public_paths(mounts), _path_check(routes)
@@ -57,16 +57,16 @@ def create_app(
         middleware=[Middleware(Guard, admission=admission)],
         exception_handlers={HTTPException: _refuse(dialect_at)},
     )
-    app.router.redirect_slashes = False  # a redirect would repeat whatever Host the caller sent
+    app.router.redirect_slashes = False  # a redirect would contain the Host that the client sent
     app.state.admission = admission
     return app
 
 
-# --- what is served where ------------------------------------------------------------------------
+# --- routes --------------------------------------------------------------------------------------
 
 
 def mounts_of(dialects: Sequence[Dialect], root: str) -> list[Mount]:
-    """Every path with what answers it. The first to claim a method and path keeps it."""
+    """Every path with its operation or companion. The first one for a method and path is used."""
     home = next(dialect for dialect in dialects if dialect.name == root)
     claims: list[Mount] = [("", home, end) for end in _ends(home)]
     for dialect in dialects:
@@ -109,7 +109,7 @@ def _routes(mounts: list[Mount], models: Models, policy: Policy) -> list[Route]:
 
 
 def _path_check(routes: Sequence[Route]) -> Callable[[Scope], None]:
-    """Raises UnknownPath where no route answers, whatever the method."""
+    """A check that raises UnknownPath if no route has the path, for any method."""
     plain = {route.path for route in routes if not route.param_convertors}
     patterns = [route for route in routes if route.param_convertors]
 
@@ -128,7 +128,7 @@ def _unknown(scope: Scope) -> UnknownPath:
 
 
 def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
-    """Whose errors a path speaks, served or not: the longest start that is a dialect's own."""
+    """Path → the dialect for its errors, even if nothing is served there: the longest matching prefix."""
     home = mounts[0][1]
     starts = {f"/{dialect.name}/": dialect for _, dialect, _ in mounts}
     starts |= {
@@ -146,12 +146,12 @@ def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
     return lambda path: usual.get(path) or find(path)
 
 
-# --- what no endpoint answers --------------------------------------------------------------------
+# --- other pages ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Page:
-    """An answer that is the same for everybody."""
+    """A constant answer."""
 
     reply: Reply
 
@@ -164,7 +164,7 @@ def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
     html = (("content-type", "text/html; charset=utf-8"),)
     css = (("content-type", "text/css; charset=utf-8"),)
     pages = {
-        "/livez": Reply({"status": "alive"}),  # whatever its models do: a busy server is alive
+        "/livez": Reply({"status": "alive"}),  # regardless of the models: a busy server is alive
         "/openapi.json": Reply(openapi(mounts, __version__)),
         "/docs": Reply(docs_page(dialects, __version__), headers=html),
         "/docs/style.css": Reply(STYLE, headers=css),
@@ -173,7 +173,7 @@ def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
 
 
 class Ready:
-    """Says whether a request would be let in now. Not so: wait a little, but do not restart us."""
+    """Readiness: whether a request would be admitted now. If not, send no requests, but do not restart the server."""
 
     def __init__(self, models: Models, admission: Admission) -> None:
         self._models = models
@@ -190,7 +190,7 @@ class Ready:
         if engine is None:
             return (
                 "loading" if self._models.is_loading(name) else "ready"
-            )  # it loads when asked for
+            )  # a model that loads on first use counts as ready
         try:
             await engine.stats()
         except SegueError:
@@ -199,7 +199,7 @@ class Ready:
 
 
 class MetricsPage:
-    """What Prometheus asks for. A model that is not up has none, and is not loaded for this."""
+    """Metrics for Prometheus. Models that are not loaded are left out, and are not loaded for this."""
 
     def __init__(self, models: Models, metrics: Metrics) -> None:
         self._models = models

@@ -1,7 +1,7 @@
-"""Chunks of a streamed answer, written to the client's connection without waking a task.
+"""Writes chunks of a streamed answer to the client's connection without waking a task.
 
-ASGI's `send` is a coroutine, so a token of each stream would cost a task switch. Connections offer this as an
-extension of their scope; where there is none, `send` does the same.
+ASGI's `send` is a coroutine, so every token of every stream would cost a task switch. Connections offer this writer as
+an extension of their scope; without it, `send` is used.
 """
 
 import weakref
@@ -14,11 +14,13 @@ _EXTENSION = "segue.chunks"
 
 class ChunkWriter:
     def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = weakref.ref(cycle)  # the cycle holds the scope, which holds this
+        self._cycle = weakref.ref(
+            cycle
+        )  # weak: the cycle refers to the scope, and the scope to this
 
     @property
     def is_open(self) -> bool:
-        """Not before the headers, nor after the end, nor while the client is behind, nor to an HTTP/1.0 client."""
+        """Whether a chunk can be written now: headers sent, answer not ended, no backpressure, and HTTP/1.1."""
         cycle = self._cycle()
         return (
             cycle is not None

@@ -1,8 +1,8 @@
-"""One client's connection, with bounds on everything a client can make us keep or wait for.
+"""One client's connection, with bounds on everything that a client can make the server keep or wait for.
 
-uvicorn's protocol puts no limit on the size of a request's head, on the time it takes to arrive, or on how long a
-reader may stand still; it loses track of a running request when a second one is sent behind it, and the body of a
-request that asks for an upgrade; and it takes a client that has only finished sending for one that has left.
+uvicorn's protocol has no limit on the size of a request's head, on the time it takes to arrive, or on how long a client
+may read nothing. It loses a running request when a second one is pipelined, and the body of a request that asks for an
+upgrade. It treats a client that has finished sending (half-close) as disconnected.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ DEFAULT_WRITE_TIMEOUT_S = 30.0
 _CLOSE: Header = (b"connection", b"close")
 _BODY_HEADERS = (b"content-length", b"transfer-encoding")
 
-# A peer that vanished without a word is found out after idle + 3 × interval seconds.
+# A peer that vanished without a FIN or RST is detected after idle + 3 × interval seconds.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-_FIRST_LOOK_S, _LAST_LOOK_S = 0.005, 1.0  # for the reset that a probe brings from a peer that left
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.005, 1.0  # between checks for a reset, after a probe byte was sent
 
 
 class _Outlet(NamedTuple):
-    """The transport as a request's cycle uses it, with an end of our own."""
+    """The transport as a request's cycle uses it; `close` is replaced by our own."""
 
     write: Callable[[bytes], None]
     is_closing: Callable[[], bool]
@@ -79,11 +79,11 @@ class Connection(HttpToolsProtocol):
         self._num_body_bytes = 0
         self._num_dropped_bytes = 0
         self._is_head_complete = False
-        self._is_repeating = False  # the parser is given a head that we know
-        self._is_deaf = False  # whatever else arrives is dropped, and the connection closes soon
+        self._is_repeating = False  # a new parser reads a head that was already handled
+        self._ignores_input = False  # further input is dropped; the connection closes soon
         self._is_lingering = False
         self._wrong: SegueError | None = None
-        self._has_refused = False  # a request of what is being read now
+        self._has_refused = False  # a request in the data that is being parsed
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -99,12 +99,12 @@ class Connection(HttpToolsProtocol):
         for alarm in list(self._alarms):
             self._clear_alarm(alarm)
         self._write_alarm.stop()
-        # uvicorn leaves it running where the client reset the connection, and it holds on to all of this.
+        # After a reset, uvicorn leaves this timer running, and the timer refers to the connection.
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf or self.transport.is_closing():
+        if self._ignores_input or self.transport.is_closing():
             self._num_dropped_bytes += len(data)
             if self._is_lingering and self._num_dropped_bytes > MAX_LINGER_BYTES:
                 self._close()
@@ -114,10 +114,10 @@ class Connection(HttpToolsProtocol):
         try:
             self._parse(data)
         except httptools.HttpParserError:
-            self._stumble(self._wrong or MalformedHttp("This is not an HTTP/1.1 request."))
+            self._refuse_malformed(self._wrong or MalformedHttp("This is not an HTTP/1.1 request."))
             return
         if self._num_framing_bytes > MAX_HEAD_BYTES + self._num_body_bytes:
-            self._stumble(_too_large())
+            self._refuse_malformed(_too_large())
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -128,7 +128,7 @@ class Connection(HttpToolsProtocol):
                 self._parse(rest)
 
     def _ignore_upgrade(self) -> None:
-        """The parser takes what follows an upgrade for another protocol; here it is the request's body."""
+        """The parser stops at an upgrade request. It is not upgraded: a new parser reads the rest as its body."""
         lines = [b"%b: %b\r\n" % each for each in self.headers if each[0] in _BODY_HEADERS]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -137,14 +137,14 @@ class Connection(HttpToolsProtocol):
         self._is_repeating = False
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Whether to keep the connection. A client that sends no more may still wait for its answer, or have left:
-        one that left answers any byte with a reset. HTTP/1.0 has no byte to spare for that, so it counts as gone."""
+        """Whether to keep the connection after a FIN. The client may wait for its answer or be gone. A probe byte
+        shows which: a client that is gone answers with a reset. HTTP/1.0 has no such byte, so it counts as gone."""
         cycle = self.cycle
         is_waiting = cycle is not None and not (cycle.response_complete or cycle.more_body)
         if self._is_lingering or not is_waiting or cycle.scope["http_version"] == HTTP_1_0:
             return False
         cycle.keep_alive = False
-        self._is_deaf = True
+        self._ignores_input = True
         if not cycle.response_started:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         elif cycle.chunked_encoding:
@@ -168,15 +168,15 @@ class Connection(HttpToolsProtocol):
         self._write_alarm.stop()
         super().resume_writing()
 
-    # --- what the parser tells --------------------------------------------------------------------
+    # --- callbacks of the parser ------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         if self._is_repeating:
             return
         if self._has_refused or (self.cycle is not None and not self.cycle.response_complete):
-            # Sent behind a request that still runs. We answer one at a time, then close: also where
-            # the first was refused, or one read of a thousand requests would hold up everybody.
-            self._is_deaf = True
+            # Pipelined behind a request that still runs: answer that one, then close. The same if the
+            # first one was refused: a read of a thousand requests would block the event loop.
+            self._ignores_input = True
             self.cycle.keep_alive = False
             raise self._stop(MalformedHttp("Requests must not be pipelined."))
         self._unset_keepalive_if_required()
@@ -195,7 +195,7 @@ class Connection(HttpToolsProtocol):
             raise self._stop(UrlTooLong(f"The URL must be at most {MAX_URL_BYTES} bytes."))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers come here too, after the body. They count, and have no effect."""
+        """Also called for trailers, after the body: they count towards the limits and are ignored."""
         if self._is_repeating:
             return
         self._num_head_bytes += len(name) + len(value) + 4
@@ -218,11 +218,12 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self.parser.should_upgrade():  # its body has not been read yet: see _ignore_upgrade
+        if not self.parser.should_upgrade():  # else the body is still to come: see _ignore_upgrade
             super().on_message_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """A crowd is refused here, at a third of the price. Whoever does not read his answers gets no more of them."""
+        """Refuse here if possible: without a task, at a third of the cost. Not under backpressure, so that a client
+        that does not read cannot make refusals pile up."""
         outlet = _Outlet(self.transport.write, self.transport.is_closing, self._end)
         cycle.transport = cast("asyncio.Transport", outlet)
         scope = cast("Scope", cycle.scope)
@@ -236,7 +237,7 @@ class Connection(HttpToolsProtocol):
             super()._start_asgi_task(cycle, app)
 
     def _refuse(self, cycle: RequestResponseCycle, refusal: Refusal) -> None:
-        """The rest of the body is passed over as it comes, as it is behind every answer that was early."""
+        """Write the refusal. The rest of the body is discarded as it arrives."""
         status, headers, body = refusal
         is_last = not cycle.keep_alive or _CLOSE in headers
         if is_last and _CLOSE not in headers:
@@ -252,22 +253,22 @@ class Connection(HttpToolsProtocol):
             self._end()
         self.on_response_complete()
 
-    # --- endings ----------------------------------------------------------------------------------
+    # --- closing ----------------------------------------------------------------------------------
 
     def stop_reading(self) -> None:
-        """The server stops: a request whose body has not come by now is not waited for."""
+        """The server shuts down: refuse a request whose body is not complete."""
         cycle = self.cycle
         if cycle is not None and cycle.more_body and not cycle.response_complete:
-            self._stumble(Unavailable("The server is shutting down.", retry_after_s=1.0))
+            self._refuse_malformed(Unavailable("The server is shutting down.", retry_after_s=1.0))
 
     def _stop(self, wrong: SegueError) -> SegueError:
-        """Raised in a callback, it ends the parsing; data_received then tells the client."""
+        """Keep the error for data_received, which answers with it; raised in a callback, it ends the parsing."""
         self._wrong = wrong
         return wrong
 
-    def _stumble(self, wrong: SegueError) -> None:
-        """What follows cannot be read. A running answer is finished; otherwise the client is told."""
-        self._is_deaf = True
+    def _refuse_malformed(self, wrong: SegueError) -> None:
+        """Stop reading. A running answer is finished; otherwise the error is sent, and the connection closes."""
+        self._ignores_input = True
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete and not cycle.more_body:
             cycle.keep_alive = False
@@ -288,13 +289,13 @@ class Connection(HttpToolsProtocol):
         )
 
     def _end(self) -> None:
-        """Close behind what is written. A client that is still sending gets a moment to read it: closing
-        at once would answer its next byte with a reset, and its system would throw our answer away."""
+        """Close after what is written (lingering close). If the client is still sending, keep the socket open for a
+        moment: a close would answer its next byte with a reset, and its system would discard the answer."""
         cycle = self.cycle
-        if not self._is_deaf and (cycle is None or not cycle.more_body):
+        if not self._ignores_input and (cycle is None or not cycle.more_body):
             self.transport.close()
         elif not (self._is_lingering or self.transport.is_closing()):
-            self._is_deaf = self._is_lingering = True
+            self._ignores_input = self._is_lingering = True
             self.flow.resume_reading()
             with contextlib.suppress(OSError, RuntimeError, NotImplementedError):
                 self.transport.write_eof()
@@ -308,7 +309,7 @@ class Connection(HttpToolsProtocol):
         return self.transport.get_write_buffer_size()
 
     def _drop_stalled_reader(self) -> None:
-        """abort, not close: close would wait until the reader has taken what is buffered."""
+        """Abort, not close: close would wait until the client has read the buffer."""
         log.info("a client read nothing for %.0f s: dropped", self._write_timeout_s)
         self.transport.abort()
 

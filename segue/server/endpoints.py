@@ -1,4 +1,4 @@
-"""The one endpoint of every dialect's completions, streamed or not, and the one of all the rest."""
+"""The endpoint of all completions, streamed or not, and the endpoint of all companion operations."""
 
 import asyncio
 import logging
@@ -60,7 +60,7 @@ from segue.types import (
 
 logger = logging.getLogger(__name__)
 
-HEADERS_AFTER_S = 2.0  # how long a stream's status can still become an error's
+HEADERS_AFTER_S = 2.0  # a stream's status is held back this long, so that it can still be an error
 PING_S = 15.0
 MAX_NAMED_IGNORED = 32
 
@@ -97,9 +97,9 @@ class Completions:
                     else:
                         await self._answer(call, feed, send, headers)
             finally:
-                # Without a prompt it was done before the answer: twice would race with others.
+                # Without a prompt the keep-alive was set before the answer; setting it twice would be a race.
                 if call.request.prompts:
-                    self._keep(call)  # from now on
+                    self._keep(call)  # counts from now
         except SegueError as error:
             await _send(send, self.error(error), [*headers, *error_headers(error)])
 
@@ -130,7 +130,7 @@ class Completions:
     ) -> AsyncGenerator[Event, None]:
         request = call.request
         if not request.prompts:
-            # Nothing to complete: the request was for the model to be loaded, or to go.
+            # No prompt: the request only loads or unloads the model.
             if call.keep_s != 0:
                 await open_engine(self.models, request.model)
             self._keep(call)
@@ -142,7 +142,9 @@ class Completions:
             record.permit.widen(candidates(request, info.has_fim))
         if self.operation.adapt:
             request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
-            engine = await open_engine(self.models, request.model)  # it may have been unloaded
+            engine = await open_engine(
+                self.models, request.model
+            )  # the model may have been unloaded
         return engine.submit(request, sink)
 
     def _keep(self, call: Call) -> None:
@@ -183,16 +185,14 @@ class Completions:
         prompts = [event for event in events if isinstance(event, Prompted)]
         headers += _found(prompts) if prompts else self._foreseen(call)
         await _start(send, frame, headers)
-        while (
-            not events
-        ):  # the model is being loaded: what every object tells of it is not known yet
+        while not events:  # the model is being loaded, and every object contains fields about it
             for body in frame.note(_so_far(events)):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
             events = await feed.take(PING_S)
         renderer = self._renderer(call)
 
         def direct(events: Sequence[Event]) -> bool:
-            """Write what these say without waking a task, if the client keeps up."""
+            """Write these events without waking a task; False under backpressure."""
             if writer is None or not writer.is_open or _is_long(events, call):
                 return False
             objects = [each for event in events for each in renderer.push(event)]
@@ -205,7 +205,7 @@ class Completions:
             return [*frame.note(_so_far(events)), *frame.wrap(objects, is_over)], is_over
 
         while True:
-            feed.is_reader_behind = True  # nothing is written past what is being rendered
+            feed.is_reader_behind = True  # so that later events are not written before these
             writes, is_over = await beside_the_loop(_is_long(events, call), partial(render, events))
             for left, body in zip(reversed(range(len(writes))), writes, strict=True):
                 more = left > 0 or not is_over
@@ -217,7 +217,7 @@ class Completions:
             events = await feed.take(PING_S)
 
     def _renderer(self, call: Call) -> Renderer:
-        """Knows the model that answers, unless that is gone by now."""
+        """A renderer with the facts of the model, if it is still loaded."""
         engine = self.models.loaded(call.request.model)
         if engine is None:
             return self.operation.renderer(call)
@@ -225,11 +225,11 @@ class Completions:
         return self.operation.renderer(msgspec.structs.replace(call, stamp=stamp, info=engine.info))
 
     def _foreseen(self, call: Call) -> list[Header]:
-        """What is sure of a prompt that is still being read."""
+        """Headers that are known before the prompt is computed."""
         engine, infill = self.models.loaded(call.request.model), call.request.infill
         if engine is None or infill is None:
             return []
-        return _way(infill.way(engine.info.has_fim))
+        return _infill_header(infill.way(engine.info.has_fim))
 
     def _render(self, renderer: Renderer, events: list[Event]) -> tuple[list[Any], bool]:
         """The objects of these events, and whether the last of them ended the request."""
@@ -247,7 +247,7 @@ class Completions:
         return objects, False
 
     def _broken(self, failed: Failed) -> Any:
-        """The last object of a stream that cannot go on."""
+        """The last object of a stream that failed."""
         shape = self.operation.stream_error or self.error
         return shape(_raised(failed)).body
 
@@ -276,7 +276,7 @@ class Companions:
             await send(message)
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[bool, Draft]:
-        """What was sent, and whether it is so much that the answer may be long too."""
+        """The body, and whether it is so large that the answer may be long too."""
         table = self.companion.table
         if self.companion.method == "POST" and table.rows:
             body = await read_body(receive)
@@ -287,7 +287,7 @@ class Companions:
 
 
 def _is_long(events: Sequence[Event], call: Call) -> bool:
-    """Whether rendering these takes more than a moment. What is told of a prompt, each of its choices repeats."""
+    """Whether rendering takes long enough for a thread. Prompt scores are rendered once per choice."""
     if call.request.logprobs is None and call.request.prompt_logprobs is None:
         return False
     copies = (call.request.n if isinstance(event, Prompted) else 1 for event in events)
@@ -296,8 +296,8 @@ def _is_long(events: Sequence[Event], call: Call) -> bool:
 
 
 def _own_salt(call: Call, tenant: str) -> str:
-    """What one key has cached must not be felt by another. A salt that is given may be shared on purpose,
-    but can never be made to look like a key's own."""
+    """The cache salt: prefixes of one key must not speed up another key's requests, which would reveal them.
+    A salt that the client gives may be shared on purpose, but never equals a key's own."""
     given = call.request.cache_salt
     return f"salt:{given}" if given else f"key:{tenant}"
 
@@ -316,7 +316,7 @@ def _stamp(record: RequestRecord) -> Stamp:
         public_id=record.public_id,
         created=int(arrived),
         arrived=arrived,
-        seed=secrets.randbits(53),  # a JSON number in every language
+        seed=secrets.randbits(53),  # exact as a JSON number in every language
         fingerprint=unpromised("nothing"),  # until the model is known
         now=time.time,
     )
@@ -332,26 +332,26 @@ def _report(call: Call) -> list[Header]:
 
 
 def _ignored(sent: Iterable[str]) -> list[Header]:
-    """Names what was sent and has no effect."""
+    """A header with the fields that were sent and have no effect."""
     names = [name for name in sent if _FIELD_NAME.fullmatch(name)][:MAX_NAMED_IGNORED]
     return [(b"x-segue-ignored", ", ".join(names).encode())] if names else []
 
 
 def _found(prompts: Iterable[Prompted]) -> list[Header]:
-    """What only the engine could tell of a request."""
+    """Headers that only the engine's events make known."""
     headers: list[Header] = []
     known = list(prompts)
     if num_dropped := sum(prompt.num_dropped for prompt in known):
         headers.append((b"x-segue-truncated", b"%d" % num_dropped))
-    for prompt in known[:1]:  # all are filled in the same way
-        headers += _way(prompt.infill)
+    for prompt in known[:1]:  # the method is the same for all prompts
+        headers += _infill_header(prompt.infill)
     if splits := [prompt.split for prompt in known if prompt.split]:
         headers.append((b"x-segue-infill-kept", _kept(splits)))
     return headers
 
 
-def _way(way: InfillMethod | None) -> list[Header]:
-    return [] if way is None else [(b"x-segue-infill", way.encode())]
+def _infill_header(method: InfillMethod | None) -> list[Header]:
+    return [] if method is None else [(b"x-segue-infill", method.encode())]
 
 
 def _kept(splits: list[Split]) -> bytes:
@@ -365,7 +365,7 @@ def _kept(splits: list[Split]) -> bytes:
 
 
 def _so_far(events: Sequence[Event]) -> str:
-    """What a stream tells in comments: that it is alive, or how far a search is."""
+    """The comment to send on a stream: a keep-alive, or the progress of a search."""
     if not events:
         return "ping"
     searches = [event for event in events if isinstance(event, Searching)]

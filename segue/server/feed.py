@@ -1,11 +1,11 @@
-"""The events of one running request, ended the moment its client is gone.
+"""The events of one running request; the request ends as soon as its client disconnects.
 
-Two tasks stand beside the endpoint. One runs the engine's generator, so that the endpoint can take
-whatever has arrived in one piece and can wait with a limit. The other listens for the disconnect
-and cancels the first, which closes the generator wherever it stands: opening, queued or running.
+Two tasks run beside the endpoint. One runs the engine's generator, so that the endpoint can take all events
+that have arrived at once and can wait with a timeout. The other waits for the disconnect and cancels the first,
+which closes the generator in any state: opening, queued or running.
 
-Neither task is woken for a token of a running stream: the engine hands the events of a step to `put`, and
-`direct` writes them to the client in the same call. Only what cannot be written at once waits for the endpoint.
+Neither task is woken per token of a running stream: the engine gives the events of a step to `put`, and `direct`
+writes them to the client in the same call. Only events that cannot be written at once wait for the endpoint.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ FAULT = Failed("engine_fault", "The server failed on this request.")
 
 
 class Disconnected(Exception):
-    """The client has gone: there is nobody to answer."""
+    """The client has disconnected, so no answer is sent."""
 
 
 Source = Callable[[Sink], Awaitable[AsyncGenerator[Event, None]]]
@@ -36,7 +36,7 @@ Watch = Callable[[Event], None]
 
 
 class Feed:
-    """`watch` is told of every event as it comes. `timeout_s` bounds the whole request; 0 does not."""
+    """`watch` is called with every event. `timeout_s` bounds the whole request; 0 is no bound."""
 
     def __init__(
         self, source: Source, receive: Receive, watch: Watch | None = None, timeout_s: float = 0.0
@@ -47,8 +47,8 @@ class Feed:
         self._timeout_s = timeout_s
         self._deadline: asyncio.TimerHandle | None = None
         self._backlog = 0
-        self.is_reader_behind = False  # set while a write waits: what arrives now is kept
-        # Writes events to the client at once; False: they could not be written, and wait for `take`.
+        self.is_reader_behind = False  # set while a write waits: new events are kept
+        # Writes events to the client at once. Returns False if it could not: then they wait for `take`.
         self.direct: Callable[[Sequence[Event]], bool] | None = None
         self._num_direct = 0
         self._arrived: list[Event] = []
@@ -70,16 +70,16 @@ class Feed:
             self._deadline.cancel()
         for task in (self._watch, self._pump):
             task.cancel()
-        # The generator is closed before the endpoint returns: the next request finds the slot.
+        # The generator is closed before the endpoint returns, so that its slot is free for the next request.
         await asyncio.wait((self._watch, self._pump))
-        # A cancelled task holds its frame, which holds us: with these the request would outlive itself.
+        # A cancelled task refers to its frame, and the frame to this object: break the cycle.
         del self._watch, self._pump
 
     async def take(self, patience_s: float = FOREVER_S) -> list[Event]:
         """Everything that arrived since the last call; empty if there was no event for `patience_s`."""
         while True:
             self._num_direct = 0
-            # A bare alarm: asyncio.timeout costs five times as much.
+            # A plain timer: asyncio.timeout costs five times as much.
             alarm = asyncio.get_running_loop().call_later(patience_s, self._wake.set)
             await self._wake.wait()
             alarm.cancel()
@@ -115,7 +115,7 @@ class Feed:
         self._cut(TimedOut(f"The request took longer than {self._timeout_s:g} seconds."))
 
     def _cut(self, error: SegueError) -> None:
-        """End the request here: the engine stops, and the client is told."""
+        """End the request with an error: the engine stops, and the client gets the error."""
         self._end(Failed(error.code, error.message, error.param, error.retry_after_s))
 
     def _end(self, failed: Failed) -> None:
@@ -163,5 +163,5 @@ def num_scores(event: Event) -> int:
 
 
 def _weight(event: Event) -> int:
-    """About how much memory an event holds on to, in tokens and scores."""
+    """About how much memory an event takes, in tokens and scores."""
     return 1 + len(getattr(event, "tokens", ())) + num_scores(event)

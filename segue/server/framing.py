@@ -17,14 +17,14 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True)
 class Frame:
-    """How a stream is cut."""
+    """The format of a stream: how objects become writes."""
 
     content_type: bytes
     before: bytes
     after: bytes
     end: bytes
-    has_comments: bool  # lines that readers pass by
-    is_joined: bool  # whether objects may share a write; some readers of NDJSON stall on two
+    has_comments: bool  # whether the format has lines that clients ignore
+    is_joined: bool  # whether objects may share a write; some NDJSON clients stall on two
 
     def wrap(self, objects: Iterable[Any], is_over: bool) -> list[bytes]:
         """The writes that carry these objects, and the end of the stream if it is over."""
@@ -34,7 +34,7 @@ class Frame:
         return [b"".join(frames)] if self.is_joined and len(frames) > 1 else frames
 
     def note(self, text: str) -> list[bytes]:
-        """The write that tells a reader this without being part of the answer, where the format can."""
+        """The text as a comment, not part of the answer; no write if the format has no comments."""
         return [b": %b\n\n" % text.encode()] if text and self.has_comments else []
 
 
@@ -55,7 +55,7 @@ FRAMES: dict[Framing, Frame] = {
 
 TEXT = "text/plain; charset=utf-8"
 
-# Proxies that buffer would undo streaming.
+# Against buffering by proxies, which would delay the stream.
 STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),

@@ -1,4 +1,4 @@
-"""A request's body as JSON; a large one, and whatever is made from it, in a thread beside the event loop."""
+"""Decodes a request's body as JSON; large bodies, and work on them, in a thread beside the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -43,5 +43,5 @@ def decode(body: bytes) -> Any:
 
 
 async def beside_the_loop(is_long: bool, work: Callable[[], T]) -> T:
-    """In a thread where it takes long: other streams wait a few milliseconds at a time, not for all of it."""
+    """Run `work`, in a thread if `is_long`: other streams then wait a few milliseconds at a time, not for all of it."""
     return await asyncio.to_thread(work) if is_long else work()

@@ -1,4 +1,4 @@
-"""How many values a JSON text holds, before it is decoded: decoding keeps the interpreter to itself."""
+"""Bounds the number of values in a JSON text before it is decoded: decoding holds the interpreter lock."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,17 +6,17 @@ from numpy.typing import NDArray
 from segue.bounds import MAX_JSON_CONTAINERS, MAX_JSON_VALUES
 from segue.errors import BodyTooLarge
 
-_PIECE_BYTES = 1 << 17  # looked at together: a millisecond or two
+_PIECE_BYTES = 1 << 17  # counted at a time: a millisecond or two
 _QUOTE, _BACKSLASH, _COMMA = (ord(each) for each in '"\\,')
-_COSTLY = tuple(ord(each) for each in "[{:")  # what begins a list or an object, or ends a key
+_COSTLY = tuple(ord(each) for each in "[{:")  # they begin a list or an object, or end a key
 
 
 def check_size(body: bytes) -> None:
-    """Raises BodyTooLarge. The signs inside strings are told apart only where there are many of all."""
+    """Raises BodyTooLarge. Strings are left out only if the count with strings exceeds the bound."""
     data = np.frombuffer(body, np.uint8)
     if not _is_within(*_count(data)):
-        is_inside = False  # a string
-        is_escaped = False  # the next byte
+        is_inside = False  # inside a string
+        is_escaped = False  # the next byte is escaped
         num_values = num_containers = 0
         for start in range(0, len(data), _PIECE_BYTES):
             piece = data[start : start + _PIECE_BYTES]
@@ -35,7 +35,7 @@ def _is_within(num_values: int, num_containers: int) -> bool:
 
 
 def _count(data: NDArray[np.uint8]) -> tuple[int, int]:
-    """All values, and those that cost most. A value follows each bracket and each comma, at most."""
+    """Upper bounds on the number of values and of costly ones: one per bracket and comma."""
     num_containers = sum(int(np.count_nonzero(data == sign)) for sign in _COSTLY)
     return num_containers + int(np.count_nonzero(data == _COMMA)), num_containers
 
@@ -43,9 +43,9 @@ def _count(data: NDArray[np.uint8]) -> tuple[int, int]:
 def _without_strings(
     data: NDArray[np.uint8], is_inside: bool, is_escaped: bool
 ) -> tuple[NDArray[np.uint8], bool, bool]:
-    """What is outside of strings, and where the next piece begins.
+    """The bytes outside strings, and the two states at the start of the next piece.
 
-    Outside of strings a backslash is an error, at which decoding ends: what we make of the rest does not matter.
+    A backslash outside a string is an error that ends decoding, so the count after it does not matter.
     """
     is_quote = data == _QUOTE
     slashes = np.flatnonzero(data == _BACKSLASH)

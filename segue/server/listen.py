@@ -1,4 +1,4 @@
-"""Running the application on a socket, from the first bind to the last drained request."""
+"""Runs the application on a socket, from bind to the end of the drain."""
 
 import asyncio
 import contextlib
@@ -16,15 +16,15 @@ from starlette.applications import Starlette
 from segue.errors import SetupError
 from segue.server.connection import DEFAULT_WRITE_TIMEOUT_S, Connection
 
-KEEP_ALIVE_S = 120  # longer than the pools of clients and proxies keep a connection
-GRACE_S = 5  # for writing what remains once the engines have ended their requests
+KEEP_ALIVE_S = 120  # longer than clients and proxies keep idle connections in their pools
+GRACE_S = 5  # for writing the last answers after the engines have ended their requests
 HURRY_S = 1.0  # the same after a second signal
-SPARE_FILES = 64  # descriptors that connections leave to everything else
+SPARE_FILES = 64  # file descriptors reserved for everything but connections
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine on the fastest event loop there is."""
+    """Run a coroutine on the fastest event loop that is installed."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(main)
 
@@ -32,7 +32,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         import uvloop
-    except ImportError:  # there is none for this platform
+    except ImportError:  # not available for this platform
         return asyncio.new_event_loop
     return uvloop.new_event_loop
 
@@ -53,10 +53,10 @@ def address(listener: socket.socket) -> str:
 
 
 def _max_connections() -> int:
-    """As many as the system lets us have open; past them accept() would fail for everybody."""
+    """The limit of open files, less the reserve; beyond it accept() would fail for every client."""
     try:
         import resource
-    except ImportError:  # Windows knows no such limit
+    except ImportError:  # Windows has no such limit
         return 2**31
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
@@ -106,7 +106,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """uvicorn would raise the signal again at the end, and a clean stop would look like a death."""
+        """Without uvicorn's re-raise of the signal at the end, which would turn a clean exit into a death by signal."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -128,7 +128,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Beside uvicorn's own wait for open requests, which would otherwise outlast its patience.
+        # In parallel with uvicorn's own wait for open requests, which would otherwise time out.
         stopping = asyncio.ensure_future(self._drain(self._drain_s))
         hurrying = asyncio.ensure_future(self._stop_now())
         await super().shutdown(sockets)
@@ -136,7 +136,7 @@ class Server(uvicorn.Server):
         hurrying.cancel()
 
     async def _drain(self, seconds: float) -> None:
-        """Let what runs finish, then end what has not even been sent in full."""
+        """Let running requests finish, then refuse requests whose body is not complete."""
         await self._on_stop(seconds)
         for connection in list(self.server_state.connections):
             cast("Connection", connection).stop_reading()

@@ -1,4 +1,4 @@
-"""Answers to HTTP/1.0, which knows no chunks: without a length, the end of the connection is the end of the answer."""
+"""Answers to HTTP/1.0, which has no chunked encoding: an answer without a length ends with the connection."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle

@@ -1,4 +1,4 @@
-"""What endpoints ask of the served models."""
+"""What endpoints need of the served models."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ LOAD_RETRY_S = 10.0
 
 
 async def open_engine(models: Models, name: str) -> Engine:
-    """Why a model cannot be loaded is for the operator: it may name files of this machine."""
+    """The engine of the model. Why a load failed is logged, not sent: the reason may name local files."""
     try:
         return await models.open(name)
     except SetupError as error:
@@ -37,7 +37,7 @@ async def open_engine(models: Models, name: str) -> Engine:
 
 
 async def loaded_stats(models: Models) -> dict[str, Stats]:
-    """By served name, of the models that are up; one that is just restarting is left out."""
+    """Statistics by served name, of loaded models; one that is restarting is left out."""
     stats: dict[str, Stats] = {}
     for name in dict.fromkeys(map(models.resolve, models.names)):
         engine = models.loaded(name)

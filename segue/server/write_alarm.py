@@ -1,4 +1,4 @@
-"""Notices a reader that takes nothing. One that reads slowly, but reads, is left alone."""
+"""Detects a client that reads nothing. A client that reads slowly is not affected."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""Who may come in: hosts, CORS, keys, bodies, rate limits, and the record of each request."""
+"""Which requests are admitted: hosts, CORS, keys, bodies, rate limits, and the record of each request."""

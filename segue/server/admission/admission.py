@@ -1,6 +1,6 @@
-"""What a request's head alone decides: who may come in, what those are told who may not, and what every answer carries.
+"""Admission by a request's head alone: whether it is admitted, how it is refused, and the headers of every answer.
 
-Nothing here waits, so a crowd can be refused without a task for each.
+Nothing here waits, so many requests can be refused without a task for each.
 """
 
 from collections.abc import Callable
@@ -47,23 +47,23 @@ _STATE = "segue.incoming_request"
 
 
 class IncomingRequest:
-    """One request at the admission. `is_examined` once it may come in."""
+    """One request during admission. `is_examined`: it was admitted."""
 
     def __init__(self, scope: Scope) -> None:
         scope[_STATE] = self
         self.is_examined = False
         self.record = RequestRecord(scope)
         self.headers: list[Header] = [(b"x-request-id", self.record.public_id.encode()), *HYGIENE]
-        self.rates: Callable[[], list[Header]] = list  # as they are when the answer begins
+        self.rates: Callable[[], list[Header]] = list  # evaluated when the answer begins
 
     @staticmethod
     def of(scope: Scope) -> "IncomingRequest":
-        """The one that the connection examined, or a new one where there is no connection of ours."""
+        """The one that the connection made, or a new one if the server is not ours (tests)."""
         incoming: IncomingRequest | None = scope.get(_STATE)
         return incoming or IncomingRequest(scope)
 
     def carried(self, headers: list[Header]) -> list[Header]:
-        """What an answer with these headers has besides."""
+        """Further headers for an answer with these headers."""
         is_page = dict(headers).get(b"content-type", b"").startswith(b"text/html")
         return [*self.headers, *self.rates(), *(PAGE_HYGIENE if is_page else ())]
 
@@ -78,7 +78,7 @@ class Admission:
         public_paths: frozenset[str],
         check_path: Callable[[Scope], None],
     ) -> None:
-        """`check_path` raises UnknownPath: the body of a request that nothing answers is not looked at."""
+        """`check_path` raises UnknownPath: the body of a request to an unknown path is not read."""
         self.dialect_at = dialect_at
         self.public_paths = public_paths
         self._check_path = check_path
@@ -88,7 +88,7 @@ class Admission:
         self._metrics = metrics
 
     def examine(self, scope: Scope, incoming: IncomingRequest) -> None:
-        """Once a request. Raises SegueError."""
+        """Admit the request or raise SegueError. Called once per request."""
         if incoming.is_examined:
             return
         policy, record = self.policy, incoming.record
@@ -110,11 +110,11 @@ class Admission:
         return self.limiter.is_full or self.bodies.is_full
 
     def reads_body(self, scope: Scope) -> bool:
-        """Not of public paths: whoever may not come in must not fill the memory for bodies."""
+        """Whether the body is read. Not on public paths: clients without a key must not use memory for bodies."""
         return scope["method"] in METHODS_WITH_BODY and scope["path"] not in self.public_paths
 
     def refusal(self, scope: Scope) -> Refusal | None:
-        """What to answer at once; None: it may come in."""
+        """The answer of a refusal; None: the request is admitted."""
         incoming = IncomingRequest(scope)
         try:
             self.examine(scope, incoming)
@@ -128,7 +128,7 @@ class Admission:
         return None
 
     def finish(self, record: RequestRecord) -> None:
-        """It is over: its line in the log, and its place in the figures."""
+        """The request ended: write its access log line, and count it in the metrics."""
         record.status = record.status or CLIENT_LEFT
-        record.tell()
+        record.log()
         self._metrics.observe(record.status, record.first_s, record.elapsed_s)

@@ -20,7 +20,7 @@ DEFAULT_BODY_TIMEOUT_S = 60.0
 
 @dataclass
 class _Body:
-    """One body while it is held: for whom, and how much of it has come."""
+    """One body in memory: its holder, and its size so far."""
 
     holder: str
     size: int = 0
@@ -31,10 +31,10 @@ class Bodies:
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._num_held = 0  # bytes, over all requests
-        self._held: Counter[str] = Counter()  # the same by whose they are
+        self._held: Counter[str] = Counter()  # bytes by holder
 
     def check(self, scope: Scope, dialect: Dialect) -> None:
-        """What the head alone tells, so that nothing need be read."""
+        """Checks by the head alone, before the body is read. Raises RequestError."""
         lengths = header_values(scope, b"content-length")
         if any(length.isdigit() and int(length) > self._max_bytes for length in lengths):
             raise self._too_large()
@@ -42,7 +42,7 @@ class Bodies:
         if any(encoding.strip().lower() not in (b"", b"identity") for encoding in encodings):
             raise UnsupportedMedia("The body must not be compressed: send it without encoding.")
         media = header_values(scope, b"content-type") or [b"application/json"]
-        # A web page can post text or forms anywhere unasked, but not JSON.
+        # Without a CORS preflight, a web page can post text or forms to any server, but not JSON.
         is_json = all(
             each.partition(b";")[0].strip().lower() == b"application/json" for each in media
         )
@@ -102,13 +102,13 @@ class Bodies:
 
 
 def holder(scope: Scope, record: RequestRecord) -> str:
-    """For whom a body is held: a key, or without keys an address."""
+    """Whose limit a body counts for: a key, or without keys an address."""
     client = scope.get("client")
     return f"key {record.tenant}" if record.tenant else f"address {client[0] if client else ''}"
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """As if the body arrived in one piece; then whatever `receive` says."""
+    """A `receive` that gives the body in one piece, then what `receive` gives."""
     is_sent = False
 
     async def replay() -> Message:

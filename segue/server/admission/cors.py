@@ -14,7 +14,7 @@ _WEB_SCHEMES = ("http", "https")
 
 
 class Origins:
-    """Pages of which other origins may use this server: none, unless told.
+    """Other origins whose pages may use this server (CORS): none by default.
 
     `*` is every origin, `localhost` every page of this machine on any port, and a scheme with its
     colon (`vscode-webview:`, `app:`) every origin of that scheme. Anything else is one origin.
@@ -34,7 +34,7 @@ class Origins:
         if len(origins) == 1 and (name := self._allows(origins[0])):
             return [
                 (b"access-control-allow-origin", name),
-                # Browsers do not take these two together, and everybody's cookies are not wanted.
+                # Browsers reject `*` together with credentials.
                 *([] if name == b"*" else [(b"access-control-allow-credentials", b"true")]),
                 (b"access-control-expose-headers", b"*"),
                 (b"vary", b"origin"),
@@ -45,7 +45,7 @@ class Origins:
         return []
 
     def _allows(self, origin: bytes) -> bytes:
-        """What the answer says of an origin that is let in; nothing of others."""
+        """The allow-origin value for an allowed origin; empty for others."""
         if b"*" in self._allowed:
             return b"*"
         scheme, _, host = origin.decode("latin-1").partition("://")
@@ -54,7 +54,7 @@ class Origins:
         return origin if known & self._allowed else b""
 
     def _is_own(self, origin: bytes, scope: Scope) -> bool:
-        """Whether the page was served from here. The scheme may be a proxy's."""
+        """Whether the page is from this server. The scheme is not compared: a proxy may have changed it."""
         return [origin.partition(b"://")[2] or None] == header_values(scope, b"host")
 
 

@@ -1,4 +1,4 @@
-"""What stands before every endpoint: the admission, the body, a place in the queue, and the line in the log."""
+"""The middleware before every endpoint: admission, body, a place in the queue, and the access log."""
 
 import logging
 
@@ -35,7 +35,7 @@ class Guard:
         except Exception:
             log.exception("request %s failed", incoming.record.request_id)
             if answer.has_begun:
-                raise  # closes the connection: there is no other way left to tell
+                raise  # closes the connection: the status has been sent already
             fault = EngineFault("The server failed on this request.")
             await answer.refuse(dialect_at(scope["path"]), fault)
         finally:
@@ -71,7 +71,7 @@ class Guard:
 
 
 class _Answer:
-    """Sends on, and puts in what every answer carries."""
+    """Wraps `send`, and adds the headers that every answer carries."""
 
     def __init__(self, send: Send, incoming: IncomingRequest) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""API keys: named, kept and looked up as SHA-256, and read again when their file changes."""
+"""API keys: named, stored and looked up as SHA-256, and reloaded when their file changes."""
 
 import hashlib
 import logging
@@ -17,7 +17,7 @@ from segue.server.playground import paths as playground
 
 log = logging.getLogger(__name__)
 
-# What is asked by those that have no key: probes, and people who have yet to enter theirs.
+# Open without a key: probes, and the page on which a person enters a key.
 PUBLIC_PATHS = frozenset({"/health", "/livez", "/readyz"}) | playground.PUBLIC_PATHS
 FORM = "[NAME:]KEY, where KEY may be sha256: and 64 hexadecimal digits"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -28,12 +28,12 @@ _LOOK_AGAIN_S = 1.0
 
 @dataclass(frozen=True)
 class Key:
-    name: str  # the tenant: for limits, turns, cached prefixes and the log
+    name: str  # the tenant: for limits, fairness, prefix cache and log
     digest: bytes
 
 
 def parse_key(text: str) -> Key:
-    """The message never repeats the text: it goes to a log."""
+    """Parse a key. The error message never contains the text, because it is logged."""
     name, colon, rest = text.partition(":")
     if not colon or (name == "sha256" and _DIGEST.fullmatch(text)):
         name, rest = "", text
@@ -47,7 +47,7 @@ def parse_key(text: str) -> Key:
 
 
 def read_keys(file: Path) -> list[Key]:
-    """A key a line; empty lines and those that begin with # do not count."""
+    """One key per line; empty lines and lines that begin with # are ignored."""
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
@@ -56,21 +56,21 @@ def read_keys(file: Path) -> list[Key]:
 
 
 class Keyring:
-    """The keys that open this server. With none in it, nothing does.
+    """The valid keys of this server. If it is empty, every request is refused.
 
-    A file is looked at by a thread of its own once it is watched: it may be on a slow disk, or a pipe nobody writes to.
+    A watched file is read by its own thread: it may be on a slow disk, or be a pipe without a writer.
     """
 
     def __init__(self, keys: Iterable[Key] = (), file: Path | None = None) -> None:
         self._given = list(keys)
         self._file = file
         self._version = _version(file) if file else ()
-        self._num_missed = 0  # looks in a row that found no file
+        self._num_missed = 0  # checks in a row that found no file
         self._names: dict[bytes, str] = {}
         self._take(read_keys(file) if file else [])
 
     def watch(self) -> None:
-        """From now on, read the file again when it changes."""
+        """Start to reload the file when it changes."""
         if self._file is not None:
             threading.Thread(target=self._watch, name="segue-keys", daemon=True).start()
 
@@ -83,7 +83,7 @@ class Keyring:
         raise Unauthorized(f"{what}: send it as Authorization: Bearer KEY, or as x-api-key: KEY.")
 
     def _find(self, token: bytes) -> str:
-        """Looked up by SHA-256, of which nobody can choose a part: the time says nothing about which key is near."""
+        """The name of a key; empty if unknown. Looked up by SHA-256, so that timing reveals nothing about the keys."""
         return self._names.get(hashlib.sha256(token).digest(), "")
 
     def _take(self, keys: Iterable[Key]) -> None:
@@ -95,7 +95,7 @@ class Keyring:
             self.look()
 
     def look(self) -> None:
-        """Read the file if it has changed. One that is gone, at two looks in a row, takes its keys with it."""
+        """Reload the file if it has changed. If it is missing at two checks in a row, its keys become invalid."""
         if self._file is None:
             return
         version = _version(self._file)
@@ -116,7 +116,7 @@ class Keyring:
 
 
 def _version(file: Path) -> tuple[int, ...]:
-    """Differs when the file does; empty where there is none."""
+    """A value that changes with the file; empty if there is no file."""
     try:
         stat = file.stat()
     except FileNotFoundError:
@@ -127,7 +127,7 @@ def _version(file: Path) -> tuple[int, ...]:
 
 
 def _presented(scope: Scope) -> list[bytes]:
-    """Every key sent; more than one is refused, as it is not clear who asks."""
+    """Every key that was sent; more than one is refused, because the tenant would be ambiguous."""
     tokens = list(header_values(scope, b"x-api-key"))
     for value in header_values(scope, b"authorization"):
         scheme, _, token = value.partition(b" ")

@@ -1,7 +1,7 @@
-"""How much is let in: a bounded queue for all, and for each tenant so many requests and tokens.
+"""Admission limits: a bounded queue for all tenants, and rate limits on requests and tokens per tenant.
 
-Tokens are charged as they come, so an account can be overdrawn by what was already running; it is then closed until
-it has recovered.
+Tokens are charged as they are generated, so requests that already run can bring a tenant's balance below zero; further
+requests are then refused until it is positive again.
 """
 
 import time
@@ -12,13 +12,13 @@ from segue.errors import Overloaded
 from segue.server.framing import Header
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
-_KNOCKS_PER_S = 100  # of those refused; more would take time from the streams that run
-_PACE_WEIGHT = 0.1  # of the latest start in the running mean of the time between two
+_RETRIES_PER_S = 100  # retries of refused requests; more would slow down running streams
+_PACE_WEIGHT = 0.1  # of the latest interval between two starts, in their running mean
 
 
 @dataclass(frozen=True)
 class Limits:
-    """0 is no limit; all but the queue are for each key."""
+    """0 is no limit; all but the queue are per key."""
 
     max_queue: int = 512  # requests that wait for their first token
     max_concurrent: int = 0
@@ -27,7 +27,7 @@ class Limits:
 
 
 class Bucket:
-    """So much a minute, saved up for a minute at most."""
+    """A token bucket: refilled by so much per minute, up to one minute's worth."""
 
     def __init__(self, per_minute: int, now: float) -> None:
         self.capacity = per_minute
@@ -43,7 +43,7 @@ class Bucket:
         self._level = self.level(now) - amount
 
     def wait_s(self, amount: float, now: float) -> float:
-        """Until so much is there."""
+        """Seconds until `amount` is available."""
         return max(0.0, amount - self.level(now)) * 60 / self.capacity
 
 
@@ -64,10 +64,10 @@ class Limiter:
         self._accounts: dict[str, _Account] = {}
         self._pace_s = 0.0
         self._last_start = clock()
-        self._next_knock = 0.0
+        self._next_retry = 0.0
 
     def check(self, tenant: str) -> None:
-        """Raise Overloaded if a request would not be let in now. Costs nothing."""
+        """Raise Overloaded if a request would not be admitted now. Charges nothing."""
         account, now = self._account(tenant), self.clock()
         try:
             self._check_queue(account, bool(tenant))
@@ -93,18 +93,18 @@ class Limiter:
         return self._accounts[tenant]
 
     def _check_queue(self, account: _Account, has_key: bool) -> None:
-        # Half of the queue at most for one key: the other half is how others get in at all.
+        # One key gets half of the queue at most, so that other keys can be admitted.
         share = max(self.limits.max_queue // 2, 1) if has_key else self.limits.max_queue
         if self.is_full or account.num_waiting >= share:
-            wait_s = self._until_next_knock(self.num_waiting * self._pace_s)
+            wait_s = self._spread_retry_s(self.num_waiting * self._pace_s)
             raise Overloaded("The queue is full; try again later.", retry_after_s=wait_s)
 
-    def _until_next_knock(self, least_s: float) -> float:
-        """Each of those refused is given a moment of its own: a crowd that comes back comes one by one."""
+    def _spread_retry_s(self, least_s: float) -> float:
+        """Retry-after times spread out, so that refused clients do not all retry at once."""
         now = self.clock()
-        turn = max(self._next_knock + 1 / _KNOCKS_PER_S, now + max(least_s, _SHORTEST_WAIT_S))
-        self._next_knock = min(turn, now + _LONGEST_WAIT_S)
-        return self._next_knock - now
+        turn = max(self._next_retry + 1 / _RETRIES_PER_S, now + max(least_s, _SHORTEST_WAIT_S))
+        self._next_retry = min(turn, now + _LONGEST_WAIT_S)
+        return self._next_retry - now
 
     def _check_account(self, account: _Account, now: float) -> None:
         most = self.limits.max_concurrent
@@ -117,13 +117,13 @@ class Limiter:
                 raise Overloaded(message, retry_after_s=max(wait_s, 0.001))
 
     def started(self) -> None:
-        """A waiting request has got its first token."""
+        """A waiting request has its first token."""
         now = self.clock()
         self._pace_s += _PACE_WEIGHT * (now - self._last_start - self._pace_s)
         self._last_start = now
 
     def headers(self, tenant: str) -> list[Header]:
-        """OpenAI's, for each rate that is limited."""
+        """OpenAI's rate limit headers, for each rate that is limited."""
         now, headers = self.clock(), []
         for name, bucket in self._account(tenant).buckets.items():
             values = {
@@ -137,7 +137,7 @@ class Limiter:
 
 
 class Permit:
-    """One request that was let in. It waits until `begin`, and holds its place until `release`."""
+    """One admitted request. It is in the queue until `begin`, and counts for its key until `release`."""
 
     def __init__(self, limiter: Limiter, account: _Account) -> None:
         self._limiter = limiter
@@ -149,7 +149,7 @@ class Permit:
         limiter.num_waiting += 1
 
     def widen(self, num_candidates: int) -> None:
-        """It draws so many texts per prompt, and takes as many places of its key. Raises Overloaded."""
+        """Count the request as `num_candidates` requests of its key. Raises Overloaded."""
         most, more = self._limiter.limits.max_concurrent, num_candidates - self._width
         if most and self._account.num_open + more > max(most, num_candidates):
             message = f"At most {most} requests or candidates at once; wait for one of them."
@@ -167,7 +167,7 @@ class Permit:
             self._account.buckets["tokens"].take(num_tokens, self._limiter.clock())
 
     def release(self) -> None:
-        """Once."""
+        """End the request's accounting. To be called once."""
         if self._is_waiting:
             self._leave_queue()
         self._account.num_open -= self._width
@@ -179,7 +179,7 @@ class Permit:
 
 
 def _duration(seconds: float) -> str:
-    """As Go writes it: 120ms, 1.5s, 6m0s."""
+    """A duration in Go's notation: 120ms, 1.5s, 6m0s."""
     if seconds < 1:
         return f"{round(seconds * 1000)}ms"
     minutes, rest = divmod(seconds, 60)

@@ -15,15 +15,17 @@ DEFAULT_REQUEST_TIMEOUT_S = 3600.0
 
 @dataclass(frozen=True)
 class Policy:
-    keys: Keyring | None = None  # None: everybody may
-    hosts: Hosts | None = None  # None: any Host will do
+    keys: Keyring | None = None  # None: no key is needed
+    hosts: Hosts | None = None  # None: any Host is accepted
     origins: Origins = field(default_factory=Origins)
     limits: Limits = field(default_factory=Limits)
     caps: Caps = field(default_factory=Caps)
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S  # 0: none
-    client_keep_alive: bool = True  # whether a request may have its model unloaded, or kept
-    fim_only: bool = False  # refuse a suffix where the model has no tokens for it
+    client_keep_alive: bool = True  # whether a request may set its model's keep-alive
+    fim_only: bool = False  # refuse a suffix if the model has no FIM tokens
     log_prompts: bool = False
-    defaults: Defaults = field(default_factory=dict)  # of sampling, where a request says nothing
+    defaults: Defaults = field(
+        default_factory=dict
+    )  # for sampling fields that a request leaves out

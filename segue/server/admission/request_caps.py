@@ -1,4 +1,4 @@
-"""The most that one request may ask for, whatever dialect it speaks. Checked once, before the engine sees it."""
+"""Upper bounds for one request, in every dialect. Checked once, before the engine gets the request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Caps:
     logprobs: int = 100
     logit_bias: int = 1024
     grammar_chars: int = 256 << 10
-    total_tokens: int = 1 << 20  # that could be generated, over all candidates
+    total_tokens: int = 1 << 20  # to generate at most, over all candidates
 
     def check(self, call: Call) -> None:
         """Raises InvalidField, with the name the client used."""
@@ -46,7 +46,7 @@ class Caps:
         yield "sampling.logit_bias", num_biases, self.logit_bias, " tokens and texts"
 
     def check_length(self, call: Call, context_length: int, has_fim: bool = True) -> None:
-        """The same for what depends on the model."""
+        """The bounds that depend on the model. Raises InvalidField."""
         request = call.request
         longest = context_length if request.max_tokens is None else request.max_tokens
         num_drawn = candidates(request, has_fim)
@@ -62,7 +62,7 @@ class Caps:
 
 
 def candidates(request: CompletionRequest, has_fim: bool) -> int:
-    """Drawn for each prompt. Infill on a model without tokens for that draws more than it returns."""
+    """Candidates per prompt. Infill on a model without FIM tokens draws more than it returns."""
     if request.infill is None or request.infill.way(has_fim) != "ranked" or request.max_tokens == 0:
         return request.num_candidates
     return max(request.best_of or RANKED_CANDIDATES, request.n)

@@ -1,4 +1,4 @@
-"""One request as the access log tells it: who asked, what it cost, how it ended."""
+"""The access log record of one request: its key, its cost, its end."""
 
 import logging
 import re
@@ -17,7 +17,7 @@ CLIENT_LEFT = 499  # logged, never sent
 _STATE = "segue.request_record"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
 _MAX_PATH_CHARS = 200
-# Probes ask every few seconds: while all is well their lines are for debugging.
+# Probes repeat every few seconds: without an error they are logged at debug level.
 _QUIET = frozenset({"health", "livez", "readyz", "ping", "metrics", "models.json"})
 
 
@@ -30,12 +30,14 @@ class RequestRecord:
         scope[_STATE] = self
         given = header_values(scope, b"x-request-id")
         is_usable = len(given) == 1 and _REQUEST_ID.fullmatch(given[0])
-        self.request_id = secrets.token_hex(12)  # the engine's: unique, whatever the client sends
+        self.request_id = secrets.token_hex(
+            12
+        )  # the engine's id: unique, unlike one that a client sends
         self.public_id = given[0].decode() if is_usable else self.request_id
-        self.tenant = ""  # the name of the key it came with
+        self.tenant = ""  # the name of its key
         self.model = ""
         self.permit: Permit | None = None
-        self.status = 0  # until there is an answer
+        self.status = 0  # 0 until there is an answer
         self.failure = ""  # the code of an error that came after the status
         self._prompt_tokens = 0
         self._completion_tokens = 0
@@ -50,7 +52,7 @@ class RequestRecord:
         return record
 
     def push(self, event: Event) -> None:
-        """Take note of what the engine says. Tokens are charged as they come."""
+        """Record an event of the engine. Tokens are charged as they come."""
         if self._first_at is None:
             self._first_at = time.perf_counter()
             if self.permit is not None:
@@ -60,7 +62,7 @@ class RequestRecord:
                 self._charge(self._prompt_tokens + len(tokens), self._completion_tokens)
             case Delta(_, _, tokens):
                 self._charge(self._prompt_tokens, self._completion_tokens + len(tokens))
-            case Done(usage):  # counts the candidates that were not returned too
+            case Done(usage):  # also counts candidates that were not returned
                 self._charge(usage.prompt_tokens, usage.completion_tokens)
             case Failed(code):
                 self.failure = code
@@ -77,11 +79,11 @@ class RequestRecord:
 
     @property
     def first_s(self) -> float | None:
-        """Until the engine said something, if it did."""
+        """Time to first token; None if there was no event."""
         return None if self._first_at is None else self._first_at - self._begun_at
 
-    def tell(self) -> None:
-        """The one line of this request."""
+    def log(self) -> None:
+        """Write the access log line of this request."""
         level = logging.DEBUG if self._is_probe else logging.INFO
         if access.isEnabledFor(level):
             access.log(level, "%s", " ".join(self._words()))

@@ -1,4 +1,4 @@
-"""`/docs`: every dialect on one page, made from the tables, without anything from elsewhere, nor anything that runs."""
+"""`/docs`: every dialect on one page, made from the tables; no external resources and no scripts."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -83,7 +83,7 @@ def _code(text: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells are HTML already."""
+    """An HTML table. Cells are HTML already."""
     names = "".join(f"<th>{name}</th>" for name in head)
     lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><tr>{names}</tr>{lines}</table>"

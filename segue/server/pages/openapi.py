@@ -21,7 +21,7 @@ _PATH_PARAMETER = re.compile(r"\{(\w+)(:\w+)?\}")
 
 
 def openapi(mounts: Iterable[Mount], version: str) -> dict[str, Any]:
-    """`mounts` are what is served where: prefix, dialect, operation or companion."""
+    """The OpenAPI document of `mounts`: prefix, dialect, operation or companion."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Schema] = {}
     tags: dict[str, str] = {}
@@ -91,7 +91,7 @@ def _responses(end: Operation | Companion) -> dict[str, Any]:
 
 
 def table_schema(table: Table) -> Schema:
-    """An object with a property for every spelling; dots reach into objects of their own."""
+    """An object with a property for every spelling; dots in a spelling become nested objects."""
     whole: Schema = {"type": "object", "properties": {}}
     for row in table.rows:
         for spelling in row.spellings:

@@ -1,1 +1,1 @@
-"""The page at `/`: static files, and what they ask of the server beside completions."""
+"""The page at `/`: static files, and the endpoints they use besides completions."""

@@ -1,4 +1,4 @@
-"""What the page must know of the server: parameters in the words of the tables, and the dialects."""
+"""What the page needs to know about the server: the parameters, from the tables, and the dialects."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from segue.dialects.fields.table import Field
 from segue.dialects.reference.tables import entries
 from segue.server.playground.snippets import LANGUAGES
 
-# Fields that the page has a place of its own for.
+# Fields for which the page has a control of its own.
 _PLACED = frozenset(
     {
         "model",
@@ -32,7 +32,7 @@ _PLACED = frozenset(
         "keep_alive",
     }
 )
-# Those that most people want, in this order; all others follow under a fold.
+# The most used parameters, in this order; all others are in a collapsed section.
 _FIRST = (
     "max_tokens",
     "temperature",
@@ -49,7 +49,7 @@ _FIRST = (
 
 
 def guide(source: Operation, dialects: Sequence[Dialect], version: str) -> dict[str, Any]:
-    """`source` is the operation the page itself speaks."""
+    """The guide as JSON values. `source`: the operation that the page uses."""
     return {
         "version": version,
         "parameters": parameters(source),
@@ -59,15 +59,15 @@ def guide(source: Operation, dialects: Sequence[Dialect], version: str) -> dict[
 
 
 def parameters(source: Operation) -> list[dict[str, Any]]:
-    told = {entry.name: entry for entry in entries(source.table)}
+    documented = {entry.name: entry for entry in entries(source.table)}
     rows = [row for row in source.table.rows if _is_offered(row)]
     order = {name: place for place, name in enumerate(_FIRST)}
     rows.sort(key=lambda row: order.get(row.name, len(order)))
     return [
         {
             "name": row.name,
-            "type": told[row.name].type,
-            "default": told[row.name].default,
+            "type": documented[row.name].type,
+            "default": documented[row.name].default,
             "doc": row.doc,
             "schema": row.kind.schema(),
             "first": row.name in order,

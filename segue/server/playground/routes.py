@@ -1,4 +1,4 @@
-"""What is served for the page: its files, the guide, the state of the models, a request in other words."""
+"""The routes of the page: its files, the guide, the state of the models, a request in other dialects."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-# Files change with the version alone, but a browser should not miss that change.
+# Files change only with the version, but then browsers must load the new ones.
 _FRESH = {"cache-control": "no-cache"}
 
 _WAY = f"""\
@@ -49,12 +49,12 @@ def routes(models: Models, dialects: Sequence[Dialect], root: str, needs_key: bo
     state = _State(models, needs_key)
     words = _Words(source, dialects, needs_key)
 
-    async def told(request: Request) -> Response:
+    async def guide_json(request: Request) -> Response:
         return Response(known, headers=_FRESH, media_type="application/json")
 
     return [
         Route("/", _Home(root), methods=["GET"]),
-        Route("/play/guide.json", told, methods=["GET"]),
+        Route("/play/guide.json", guide_json, methods=["GET"]),
         Route("/play/models.json", state.answer, methods=["GET"]),
         Route("/play/translate", words.answer, methods=["POST"]),
         Route("/play/{name}", _file, methods=["GET"]),
@@ -75,7 +75,7 @@ async def _file(request: Request) -> Response:
 
 
 class _Home:
-    """A page for browsers, words for all others, and for Ollama's clients the words they look for."""
+    """`/`: a page for browsers, text for other clients, and the text that Ollama's clients check for."""
 
     def __init__(self, root: str) -> None:
         self._is_ollama = root == "ollama"
@@ -94,7 +94,7 @@ class _Home:
 
 
 class _State:
-    """Every served model, once each, whatever its aliases, and what the loaded ones are busy with."""
+    """Every served model, once each without its aliases, with the load of those that are loaded."""
 
     def __init__(self, models: Models, needs_key: bool) -> None:
         self._models = models

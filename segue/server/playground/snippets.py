@@ -1,4 +1,4 @@
-"""A request as people paste it: for curl, Python and JavaScript. Each is tested by running it."""
+"""A request as code: for curl, Python and JavaScript. Tests run each snippet."""
 
 import json
 from typing import Any, Literal, get_args
@@ -31,7 +31,7 @@ _OPENAI_NAMES = frozenset(
         "user",
     }
 )
-# The same of the package `ollama`.
+# The same for the package `ollama`.
 _OLLAMA_NAMES = frozenset(
     {
         "model",
@@ -59,7 +59,7 @@ def snippet(said: Translation, language: Language, url: str, needs_key: bool) ->
 
 
 def _pretty(body: dict[str, Any]) -> str:
-    """A field a line; what is in a field stays on it."""
+    """JSON with one field per line; nested values stay on the line of their field."""
     lines = (
         f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}"
         for name, value in body.items()
@@ -105,7 +105,7 @@ def _openai_package(said: Translation, url: str, needs_key: bool) -> str:
     return (
         _imports(needs_key, "from openai import OpenAI\n\n")
         + f'client = OpenAI(base_url="{base}", api_key={key})\n'
-        + _told(call, said, "for choice in part.choices:", "choice.text")
+        + _printed(call, said, "for choice in part.choices:", "choice.text")
     )
 
 
@@ -115,12 +115,12 @@ def _ollama_package(said: Translation, url: str, needs_key: bool) -> str:
     return (
         _imports(needs_key, "from ollama import Client\n\n")
         + f'client = Client("{url}/ollama"{key if needs_key else ""})\n'
-        + _told(call, said, "", "part.response")
+        + _printed(call, said, "", "part.response")
     )
 
 
-def _told(call: str, said: Translation, loop: str, text: str) -> str:
-    """The call, and its texts on standard output."""
+def _printed(call: str, said: Translation, loop: str, text: str) -> str:
+    """The call, and code that prints its texts."""
     if said.body.get("stream"):
         head, indent = f"for part in {call}:\n", "    "
     else:

@@ -1,7 +1,7 @@
 """The same request in another dialect, found by the targets of both tables: no field is mapped by hand.
 
-A translated body is read back by the dialect's own rows and compared with what was meant, so that whatever a
-dialect cannot say is named, not guessed.
+A translated body is parsed by the dialect's own rows and compared with the original request, so that every field that
+the dialect cannot express is named.
 """
 
 import json
@@ -17,7 +17,7 @@ from segue.errors import RequestError
 from segue.types import CompletionRequest, Constraint, Sampling
 
 _STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
-# Who asks, and what only this server keeps: no part of what is asked for.
+# Identity and bookkeeping: not compared.
 _APART = {"request_id", "model", "sampling", "tenant", "cache_salt"}
 _CUTS = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "top_n_sigma": 0.0}
 
@@ -26,11 +26,11 @@ class Translation(NamedTuple):
     dialect: str
     path: str
     body: dict[str, Any]
-    lost: tuple[str, ...]  # fields of the request, by their own names, that it has no words for
+    lost: tuple[str, ...]  # fields of the request that the dialect cannot express
 
 
 def translate(body: dict[str, Any], source: Operation, dialect: Dialect) -> Translation:
-    """Raises RequestError where the body itself is at fault."""
+    """The body in another dialect. Raises RequestError if the body itself is invalid."""
     wanted = source.parse(body, _STAMP).request
     if source in dialect.operations:
         return Translation(dialect.name, f"/{dialect.name}{source.path}", body, ())
@@ -44,7 +44,10 @@ def translate(body: dict[str, Any], source: Operation, dialect: Dialect) -> Tran
                 break
     known = {row.name: row.target for row in operation.table.rows}
     if wanted.logprobs is not None and "logprobs" not in known.values() and "logprobs" in known:
-        said |= {"logprobs": True, "top_logprobs": wanted.logprobs}  # Ollama says it in two fields
+        said |= {
+            "logprobs": True,
+            "top_logprobs": wanted.logprobs,
+        }  # Ollama has two fields for this
     if "stream" in known:
         said["stream"] = bool(body.get("stream", False))
     left = _differing(said, operation, wanted)
@@ -56,7 +59,7 @@ def translate(body: dict[str, Any], source: Operation, dialect: Dialect) -> Tran
 
 
 def _operation(dialect: Dialect, wanted: CompletionRequest) -> Operation:
-    """The system's own path where it has one."""
+    """The operation to use: the system's native path if it has one."""
     gap = next((each for each in dialect.operations if each.path == "/infill"), None)
     if gap and wanted.infill is not None:
         return gap
@@ -65,7 +68,7 @@ def _operation(dialect: Dialect, wanted: CompletionRequest) -> Operation:
 
 
 def _beginning(body: dict[str, Any], operation: Operation, name: str) -> dict[str, Any]:
-    """What every request of this path has to say."""
+    """The fields that every request to this path needs."""
     said: dict[str, Any] = {"model": body.get("model") or "default"}
     if operation.path == "/infill":
         return said | {"input_prefix": body["prompt"], "input_suffix": body.get("suffix", "")}
@@ -74,7 +77,7 @@ def _beginning(body: dict[str, Any], operation: Operation, name: str) -> dict[st
 
 
 def _wires(body: dict[str, Any], source: Operation) -> dict[str, Any]:
-    """By target, the value as it was written."""
+    """Target → the value as written in the body."""
     draft = source.table.read(body)
     written: dict[str, Any] = {}
     for target, name in draft.given.items():
@@ -127,7 +130,7 @@ def _is_same(target: str, one: Any, other: Any) -> bool:
 
 
 def _plain(constraint: Constraint) -> tuple[str, Any]:
-    """Without the name it was given under, and however its JSON was spaced."""
+    """A constraint for comparison: without the field's name, and without the spacing of its JSON."""
     kind, value = constraint.kind, constraint.value
     if kind == "json_schema" and isinstance(value, str):
         try:
@@ -141,13 +144,13 @@ def _plain(constraint: Constraint) -> tuple[str, Any]:
 
 def _matters(target: str, wanted: CompletionRequest) -> bool:
     if target == "echo":
-        return wanted.echo  # where it is not asked for, a system may have its own reasons
+        return wanted.echo  # a system may echo without being asked
     rule = _MATTERS.get(target)
     return rule is None or rule(wanted.sampling)
 
 
 def _has_order(sampling: Sampling) -> bool:
-    """Whether steps in another order could leave other candidates."""
+    """Whether another order of the steps could change the result."""
     cuts = sum(getattr(sampling, name) != neutral for name, neutral in _CUTS.items())
     is_scaled = sampling.temperature != 1
     return sampling.temperature > 0 and cuts + is_scaled > 1
@@ -168,11 +171,11 @@ _MATTERS: dict[str, Callable[[Sampling], bool]] = {
 }
 
 
-# --- the words for a value -----------------------------------------------------------------------
+# --- writing a value -----------------------------------------------------------------------------
 
 
 def _wire(row: Field, wires: dict[str, Any], wanted: CompletionRequest) -> Any:
-    """How this row writes what is wanted; None where it cannot."""
+    """The value for this row's field; None if it cannot express the request."""
     value = _values(wanted)[row.target]
     for wire in _candidates(row, wires, value):
         try:
@@ -200,7 +203,7 @@ def _candidates(row: Field, wires: dict[str, Any], value: Any) -> Iterator[Any]:
 
 
 def _constraint_forms(constraint: Constraint) -> Iterator[Any]:
-    """Every system's way to write one; the row that reads it back as the same is right."""
+    """Every system's form of a constraint; the right one is the one that parses back to the same."""
     kind, value = constraint.kind, constraint.value
     plain = list(value) if isinstance(value, tuple) else value
     if kind == "json_schema" and isinstance(plain, str):
