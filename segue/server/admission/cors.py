@@ -64,7 +64,7 @@ def is_preflight(scope: Scope) -> bool:
 
 
 def _preflight_headers(scope: Scope) -> tuple[Header, ...]:
-    """Every header that is asked for may be sent: with credentials, a browser takes `*` as a name."""
+    """Preflight headers that allow every requested header by name: with credentials, `*` is taken literally."""
     asked = b", ".join(header_values(scope, b"access-control-request-headers"))
     return (
         (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
