@@ -1,7 +1,7 @@
-"""The Host header: which names this server answers to.
+"""The Host header: which names this server accepts, against DNS rebinding.
 
-A page anywhere can give a name of its own the address of this machine (DNS rebinding), and a browser then takes this
-server for the page's own. The Host header still says the page's name, so such requests are refused.
+A web page can make its own domain resolve to this machine; a browser then treats this server as the page's own. The
+Host header still contains the page's domain, so such requests are refused.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Hosts:
-    """Which names this server answers to. On loopback only those that mean loopback, and those allowed."""
+    """The Host names that this server accepts. On loopback, only names of loopback and those allowed."""
 
     def __init__(self, bound_to: str, allowed: Iterable[str] = ()) -> None:
         self._allowed = {name.lower() for name in allowed}
