@@ -30,7 +30,7 @@ SCHEMA = """{"type": "object", "properties": {
   "tags": {"type": "array", "items": {"type": "string", "maxLength": 12}, "minItems": 3, "maxItems": 9},
   "summary": {"type": "string", "minLength": 100}},
   "required": ["title", "year", "tags", "summary"], "additionalProperties": false}"""
-CASES: dict[str, tuple[Constraint, str]] = {  # with a text whose every place is measured
+CASES: dict[str, tuple[Constraint, str]] = {  # with a text that is measured at every position
     "json_schema": (
         Constraint(kind="json_schema", value=SCHEMA),
         '{"title": "A long summer in the north", "year": 1987, "tags": ["sun", "sea", "sky"], "s',
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Constraint, str]] = {  # with a text whose every place is
 
 
 def microseconds_a_mask(compiler: Compiler, loaded: Loaded) -> dict[str, list[float]]:
-    """Median and 99th percentile: finding what may follow, and forbidding the rest in a row of logits."""
+    """Median and 99th percentile of computing a mask and applying it to a row of logits."""
     figures: dict[str, list[float]] = {}
     row = np.zeros(loaded.runner.capabilities.vocab_size, np.float32)
     for name, (constraint, text) in CASES.items():
@@ -70,7 +70,7 @@ def microseconds_a_mask(compiler: Compiler, loaded: Loaded) -> dict[str, list[fl
 
 
 def tokens_a_second(server: Served, fields: dict[str, Any], turn: int) -> float:
-    """Over all clients, each with one request."""
+    """Tokens per second over all clients, each with one request."""
 
     def ask(client: int) -> int:
         body = {
@@ -104,7 +104,7 @@ def main() -> None:
     print(f"{'microseconds':24}{'median':>10}{'99 %':>10}")
     for name, (median, most) in masks.items():
         print(f"{name:24}{median:10}{most:10}")
-    # A list that nobody finishes, so that both do the same number of tokens.
+    # A list too long to finish, so that both generate the same number of tokens.
     schema = {"type": "array", "items": json.loads(SCHEMA), "minItems": 50}
     constrained = {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
     speeds: list[tuple[float, float]] = []

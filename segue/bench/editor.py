@@ -4,8 +4,8 @@
 
 200 keystrokes into a file of this package, 1,000 tokens around the cursor, a request each; the client closes the
 connection when the next key is pressed. Keys come in bursts of 10, one every 100 ms, so that most requests are dropped
-with whatever they have begun; after the last key of a burst the typist waits for the first token, and that wait is the
-figure. Bursts alternate between the servers, and none begins before both are idle.
+with whatever they have begun; after the last key of a burst the client waits for the first token; that time to first
+token is the figure. Bursts alternate between the servers, and none begins before both are idle.
 
 `infill` gives both servers the same file and the same `/infill` body, as llama.vim sends it. The embedded model has no
 tokens for that, so it is a copy of it in which three tokens it never uses are named as such: what it writes is
@@ -33,7 +33,7 @@ from segue.cpus import usable_cpus
 from segue.runners.llama.runner import LlamaVocab
 
 IDLE_WITHIN_S = 10.0
-NUM_PREDICT = 64  # far more than a typist waits for
+NUM_PREDICT = 64  # far more than is waited for
 
 Body = dict[str, Any]
 Stroke = tuple[str, str]  # what stands before the cursor, and after it
@@ -123,7 +123,7 @@ LLAMA_METRICS = ("llamacpp:requests_processing", "llamacpp:requests_deferred")
 
 
 class Typist:
-    """What one server makes of it."""
+    """One client of one server, and its measurements."""
 
     def __init__(
         self, host: str, port: int, session: Session, busy_metrics: tuple[str, ...]
@@ -133,11 +133,11 @@ class Typist:
         self._busy_metrics = busy_metrics
         self.waits: list[float] = []  # from the last keystroke of a burst to its first token
         self.reads: list[int] = []  # prompt tokens computed for it
-        self.frees: list[float] = []  # from leaving until nothing was computed any more
+        self.frees: list[float] = []  # from the disconnect until the server was idle
         self.num_sent = 0
 
     async def type(self, strokes: list[Stroke], interval_s: float) -> None:
-        """The last request is let speak; the others are left when the next key comes."""
+        """Send a burst. The last request is read; the others are aborted when the next key comes."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         for number, stroke in enumerate(strokes):

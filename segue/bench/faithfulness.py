@@ -110,7 +110,7 @@ def _log_probabilities(logits: Array) -> Array:
 
 
 def _loss(log_probabilities: Array, tokens: list[int]) -> float:
-    """In nats a token, over all but the first."""
+    """Mean loss in nats per token, over all tokens but the first."""
     return -float(log_probabilities[np.arange(len(tokens) - 1), tokens[1:]].mean())
 
 

@@ -1,4 +1,4 @@
-"""How many tokens a second pass the whole front: HTTP, rendering, the worker's messages; everything but a model.
+"""Tokens per second through the whole front: HTTP, rendering, the worker's messages; everything but a model.
 
     python -m segue.bench.front [--streams 64] [--tokens 400]
 
@@ -42,7 +42,7 @@ async def _load(host: str, port: int, streams: int, tokens: int) -> int:
 
 
 async def _stream(host: str, port: int, seed: int, tokens: int) -> int:
-    """Read one stream with as little work as can be; usage at its end says how many tokens it had."""
+    """Read one stream with as little work as possible; the usage at its end has the number of tokens."""
     body = json.dumps(
         {
             "prompt": f"stream {seed}",

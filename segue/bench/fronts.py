@@ -81,7 +81,7 @@ def _compare(
 ) -> None:
     speeds: dict[tuple[str, int], float] = {}
     waits: dict[tuple[str, int], float] = {}
-    for turn in range(options.rounds + 1):  # the first one warms both up
+    for turn in range(options.rounds + 1):  # the first one is a warm-up
         for clients in options.clients:
             for name, (host, port, path) in fronts.items():
                 load = Load(
@@ -112,7 +112,7 @@ def _compare(
 
 
 def _measure(load: Load, pool: ProcessPoolExecutor, processes: int) -> tuple[float, float]:
-    """Tokens per second of all clients, and the median time to a first token."""
+    """Tokens per second of all clients, and the median time to first token."""
     counts = [load.clients // processes + (i < load.clients % processes) for i in range(processes)]
     begun = time.perf_counter()
     running = [

@@ -1,11 +1,11 @@
-"""What one hostile request costs everybody else: the longest silence of a stream beside it, and of /livez.
+"""The cost of one hostile request for others: the longest pause of a stream beside it, and of /livez.
 
     python -m segue.bench.hostile [--rounds 3] [--only NAME] [MODEL and flags of segue serve]...
 
 A victim streams all the time, and /livez is asked all the time. Each request of the list (grammars, and bodies of
 every shape up to the largest) is sent beside them, alone, and in the end all grammars at once. `extra` is the longest
 silence of the stream while the request is read, prepared, refused or answered, less the usual one: the median of
-rounds, because a machine has silences of its own; those of quiet windows before each case are told too. `livez` is
+rounds, because a machine has pauses of its own; those of quiet windows before each case are printed too. `livez` is
 the longest answer of /livez, the median of rounds too. Every round has a server of its own, which has compiled
 nothing yet. `lag` is by how much the victim is late in all at the window's end.
 
@@ -32,7 +32,7 @@ QUIET, EVERYTHING = "(quiet)", "everything at once"
 QUIET_S = 0.5
 STREAMED = b'"stream": true'
 SETTLE_S = 2.0
-AFTER_S = 0.2  # what a refusal leaves to be done is the victim's too
+AFTER_S = 0.2  # work that goes on after a refusal counts too
 MAX_LIVEZ_S, MAX_SILENCE_S = 0.5, 1.0  # the rule
 LIVEZ_EVERY_S = 0.02
 
@@ -177,7 +177,7 @@ class Window(NamedTuple):
 
 
 class Victim:
-    """One stream after another; notes when its tokens come."""
+    """Runs one stream after another; records the time of each token."""
 
     def __init__(self, server: Served) -> None:
         self._server = server
@@ -203,7 +203,7 @@ class Victim:
                 await asyncio.sleep(LIVEZ_EVERY_S)
 
     async def during(self, doing: Awaitable[object]) -> Window:
-        """From the last token before to the first after: a silence has two ends."""
+        """From the last token before to the first one after, so that a pause at either end counts."""
         first, first_livez = len(self._arrivals) - 1, len(self._livez)
         await doing
         last, last_livez = len(self._arrivals), len(self._livez)
@@ -242,8 +242,8 @@ async def _measure(server: Served, only: str) -> dict[str, list[Window]]:
             found[QUIET].append(await victim.during(asyncio.sleep(QUIET_S)))
             found[name] = [await victim.during(_send(server, sent))]
         if not only:
-            crowd = asyncio.gather(*(_send(server, sent) for sent in grammars.values()))
-            found[EVERYTHING] = [await victim.during(crowd)]
+            all_at_once = asyncio.gather(*(_send(server, sent) for sent in grammars.values()))
+            found[EVERYTHING] = [await victim.during(all_at_once)]
     return found
 
 

@@ -63,8 +63,8 @@ def main() -> None:
     show(filled)
     result = summary(filled) | {
         name: round(sum(getattr(pair[i], field) for pair in costs) / len(costs), 3)
-        for i, way in enumerate(("continuations", "ranked"))
-        for field, name in ((f, f"{way}_{f}") for f in Cost._fields)
+        for i, method in enumerate(("continuations", "ranked"))
+        for field, name in ((f, f"{method}_{f}") for f in Cost._fields)
     }
     print(json.dumps({"temperature": options.temperature, **result}))
 
@@ -83,7 +83,7 @@ class Cost(NamedTuple):
 def answer(
     stepper: Stepper, gap: Gap, sampling: Sampling, candidates: int, is_ranked: bool
 ) -> tuple[str, Cost]:
-    """The first choice: ranked, or of as many plain continuations."""
+    """The first choice: by ranked infill, or of as many plain continuations."""
     request_id = str(next(_ids))
     request = CompletionRequest(
         request_id=request_id,

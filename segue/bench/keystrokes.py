@@ -1,9 +1,9 @@
-"""An editor's pace: how much is read again when one more character is typed, and how long a middle takes.
+"""Typing in an editor: how much is computed again per typed character, and how long a middle takes.
 
     python -m segue.bench.keystrokes MODEL.gguf [--runner llama] [--keystrokes 200] [--steps 4]
 
-First by layout, on paper: the tokens of each prompt that no earlier prompt begins with, for a file of this package
-with 1,000 tokens around the cursor; once typing only, once with an editor that closes brackets and quotes by itself.
+First by layout, without a model: the tokens of each prompt that no earlier prompt begins with, in a file of this
+package, 1,000 tokens around the cursor; once typing only, once with an editor that closes brackets and quotes itself.
 Then on the model: each request is dropped after `--steps` steps for the next one. The last line is JSON.
 """
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def keystrokes(vocab: Vocab, count: int, closes: bool) -> Iterator[tuple[str, str]]:
-    """What stands before and after the cursor, a character typed at a time."""
+    """The text before and after the cursor, for each typed character."""
     text = inspect.getsource(prefix_cache)
     at = text.index("    def insert(")
     before = _last_tokens(vocab, text[:at])
@@ -74,7 +74,7 @@ def _first_tokens(vocab: Vocab, text: str) -> str:
 
 
 def read_again(vocab: Vocab, strokes: list[tuple[str, str]], order: str) -> list[int]:
-    """With any tokens for markers: only where they stand matters."""
+    """Tokens to compute per keystroke. Any tokens serve as markers: only their positions matter."""
     fim = FimTokens(prefix=1, suffix=2, middle=3)
     cache, counts = PrefixCache(), []
     for slot, (before, after) in enumerate(strokes):
@@ -87,7 +87,7 @@ def read_again(vocab: Vocab, strokes: list[tuple[str, str]], order: str) -> list
 
 
 def session(stepper: Stepper, count: int, num_steps: int) -> dict[str, float]:
-    """The model's own way, each request dropped for the next; a last one is let finish, to be timed."""
+    """A session with the model's own method; each request is dropped for the next, the last one is timed."""
     strokes = list(keystrokes(stepper.vocab, count, closes=False))
     reads = []
     for stroke, (before, after) in enumerate(strokes):

@@ -1,12 +1,11 @@
-"""What a full server says to those it cannot take, how soon, and what that costs those it has taken.
+"""Refusals of a full server: how fast they are, and how much they slow down admitted streams.
 
     python -m segue.bench.overload [--clients 1000] [--seconds 4] [--rounds 5] [--impatient] [MODEL and flags]...
 
-The slots are busy and the queue is full all the time. Then `--clients` others knock, each on a connection of its own,
-and again when Retry-After says so; the impatient ones come once a second whatever it says. Clients, server and model
-share this machine, so every round has a control: the same clients knock as often at nothing, an answer of constant
-bytes from their own process. What streams lose against the quiet phase is the plain figure; what they lose against the
-control is the server's doing.
+The slots are busy and the queue is full all the time. Then `--clients` others send requests, on a connection each,
+and retry as Retry-After says; impatient ones retry once per second. Clients, server and model share this machine, so
+every round has a control: the same clients send as often to a constant answer from their own process. The loss of the
+streams against the quiet phase is the plain figure; their loss against the control is caused by the server.
 """
 
 import argparse
@@ -26,10 +25,12 @@ from segue.bench.harness.wire import Wire, request, run
 
 NUM_SLOTS = 8
 MAX_QUEUE = 8
-SETTLE_S = 3.0  # a thousand connections are made
-PATIENCE_S = 10.0  # a crowd that was told when to come back comes as if it had begun like this
-KNOCK = request({"prompt": "May I come in?", "max_tokens": 1})
-NOTHING = b"HTTP/1.1 429 Too Many Requests\r\nretry-after-ms: %d\r\ncontent-length: 0\r\n\r\n"
+SETTLE_S = 3.0  # time for a thousand connections
+PATIENCE_S = 10.0  # first requests are spread over this time, as retries after Retry-After would be
+REFUSED_REQUEST = request({"prompt": "May I come in?", "max_tokens": 1})
+CONSTANT_ANSWER = (
+    b"HTTP/1.1 429 Too Many Requests\r\nretry-after-ms: %d\r\ncontent-length: 0\r\n\r\n"
+)
 
 _PAUSE = re.compile(rb"retry-after-ms: (\d+)")
 _LENGTH = re.compile(rb"content-length: (\d+)")
@@ -78,14 +79,14 @@ def _figures(phases: dict[str, list[Figures]]) -> Figures:
 
 
 def _ratio(speeds: list[float], others: list[float]) -> float:
-    """Round by round, as machines get faster and slower meanwhile."""
+    """The ratio within each round, because the speed of the machine varies between rounds."""
     return round(median(one / other for one, other in zip(speeds, others, strict=True)), 3)
 
 
 def _show(figures: Figures, num_clients: int) -> None:
-    print(f"{num_clients} clients knocking: {figures['knocked_knocks']} refusals", end=", ")
+    print(f"{num_clients} clients refused: {figures['knocked_knocks']} refusals", end=", ")
     print(f"p50 {figures['knocked_p50_ms']} ms, p99 {figures['knocked_p99_ms']} ms", end=" ")
-    print(f"(knocking at nothing: p99 {figures['control_p99_ms']} ms)")
+    print(f"(control: p99 {figures['control_p99_ms']} ms)")
     print("tokens/s of each accepted stream:", end=" ")
     print(", ".join(f"{figures[f'{name}_tokens_s']} {name}" for name in _PHASES))
     kept = (f"{figures[name]:.1%}" for name in ("kept", "kept_in_control", "kept_of_control"))
@@ -104,33 +105,33 @@ class _Load:
         self._num_tokens = 0
 
     async def measure(self, rounds: int) -> dict[str, list[Figures]]:
-        """Phases take turns, so that whatever else the machine does befalls them alike."""
+        """Phases alternate, so that other load on the machine affects all alike."""
         phases: dict[str, list[Figures]] = {name: [] for name in _PHASES}
         streams = [asyncio.create_task(self._generate(i)) for i in range(NUM_SLOTS + MAX_QUEUE)]
         await asyncio.sleep(SETTLE_S)
         for _ in range(rounds):
-            phases["quiet"].append(await self._phase(_Crowd()))
+            phases["quiet"].append(await self._phase(_RefusedClients()))
             within_s = 1.0 if self._impatient else PATIENCE_S
-            crowd = self._crowd(within_s)
-            async with _knocking(self._server.host, self._server.port, crowd):
-                phases["knocked"].append(await self._phase(crowd))
-            pause_s = self._num_clients * self._seconds / len(crowd.delays)
+            clients = self._clients(within_s)
+            async with _retrying(self._server.host, self._server.port, clients):
+                phases["knocked"].append(await self._phase(clients))
+            pause_s = self._num_clients * self._seconds / len(clients.delays)
             async with (
-                _at_nothing(pause_s) as port,
-                _knocking("127.0.0.1", port, self._crowd(pause_s)) as crowd,
+                _control_server(pause_s) as port,
+                _retrying("127.0.0.1", port, self._clients(pause_s)) as clients,
             ):
-                phases["control"].append(await self._phase(crowd))
+                phases["control"].append(await self._phase(clients))
         for task in streams:
             task.cancel()
         await asyncio.wait(streams)
         return phases
 
-    def _crowd(self, within_s: float) -> "_Crowd":
-        return _Crowd(self._num_clients, self._impatient, within_s)
+    def _clients(self, within_s: float) -> "_RefusedClients":
+        return _RefusedClients(self._num_clients, self._impatient, within_s)
 
-    async def _phase(self, crowd: "_Crowd") -> Figures:
+    async def _phase(self, clients: "_RefusedClients") -> Figures:
         await asyncio.sleep(SETTLE_S)
-        crowd.delays, crowd.statuses = [], Counter()
+        clients.delays, clients.statuses = [], Counter()
         tokens, server_s = self._num_tokens, self._server.cpu_seconds()["server"]
         begun, generator_s = time.perf_counter(), time.process_time()
         await asyncio.sleep(self._seconds)
@@ -139,8 +140,8 @@ class _Load:
             "speed": (self._num_tokens - tokens) / elapsed / NUM_SLOTS,
             "server_s": self._server.cpu_seconds()["server"] - server_s,
             "generator_s": time.process_time() - generator_s,
-            "delays": crowd.delays,
-            "answered": crowd.statuses[200],
+            "delays": clients.delays,
+            "answered": clients.statuses[200],
         }
 
     async def _generate(self, number: int) -> None:
@@ -163,18 +164,18 @@ class _Load:
                 wire.abort()
 
 
-class _Crowd:
-    """Those who knock, and what they were told."""
+class _RefusedClients:
+    """The refused clients, and the answers they got."""
 
     def __init__(self, size: int = 0, impatient: bool = False, within_s: float = 1.0) -> None:
         self.size = size
-        self.within_s = within_s  # all have knocked once
+        self.within_s = within_s  # all clients send their first request in this time
         self.delays: list[float] = []  # of refusals
         self.statuses: Counter[int] = Counter()
         self._impatient = impatient
 
     def note(self, answer: bytes, delay_s: float) -> float:
-        """How long to wait before the next knock."""
+        """Record an answer; return the seconds to wait before the retry."""
         status = int(answer[9:12])
         self.statuses[status] += 1
         found = _PAUSE.search(answer)
@@ -184,17 +185,17 @@ class _Crowd:
         return pause_s * random.uniform(0.9, 1.1)
 
 
-class _Knocker(asyncio.Protocol):
-    """A client as light as can be: what it takes, the model lacks."""
+class _Client(asyncio.Protocol):
+    """A client with as little work as possible: it shares the processor with the model."""
 
-    def __init__(self, crowd: _Crowd) -> None:
-        self._crowd = crowd
+    def __init__(self, clients: _RefusedClients) -> None:
+        self._clients = clients
         self._transport: Any = None
         self._answer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._later(random.uniform(0.0, self._crowd.within_s))
+        self._later(random.uniform(0.0, self._clients.within_s))
 
     def data_received(self, data: bytes) -> None:
         self._answer += data
@@ -202,27 +203,27 @@ class _Knocker(asyncio.Protocol):
         found = _LENGTH.search(head)
         if not end or (found is not None and len(body) < int(found[1])):
             return
-        pause_s = self._crowd.note(self._answer, time.perf_counter() - self._begun)
+        pause_s = self._clients.note(self._answer, time.perf_counter() - self._begun)
         self._answer = b""
         self._later(pause_s)
 
     def _later(self, pause_s: float) -> None:
-        asyncio.get_running_loop().call_later(pause_s, self._knock)
+        asyncio.get_running_loop().call_later(pause_s, self._send)
 
-    def _knock(self) -> None:
+    def _send(self) -> None:
         if not self._transport.is_closing():
             self._begun = time.perf_counter()
-            self._transport.write(KNOCK)
+            self._transport.write(REFUSED_REQUEST)
 
     def leave(self) -> None:
         self._transport.abort()
 
 
-class _Nothing(asyncio.Protocol):
-    """What the control knocks at."""
+class _ConstantAnswer(asyncio.Protocol):
+    """The constant answer of the control."""
 
     def __init__(self, pause_s: float) -> None:
-        self._answer = NOTHING % round(pause_s * 1000)
+        self._answer = CONSTANT_ANSWER % round(pause_s * 1000)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: Any = transport
@@ -232,9 +233,11 @@ class _Nothing(asyncio.Protocol):
 
 
 @contextlib.asynccontextmanager
-async def _at_nothing(pause_s: float) -> AsyncGenerator[int, None]:
+async def _control_server(pause_s: float) -> AsyncGenerator[int, None]:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Nothing(pause_s), "127.0.0.1", 0, backlog=2048)
+    server = await loop.create_server(
+        lambda: _ConstantAnswer(pause_s), "127.0.0.1", 0, backlog=2048
+    )
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -242,16 +245,19 @@ async def _at_nothing(pause_s: float) -> AsyncGenerator[int, None]:
 
 
 @contextlib.asynccontextmanager
-async def _knocking(host: str, port: int, crowd: _Crowd) -> AsyncGenerator[_Crowd, None]:
+async def _retrying(
+    host: str, port: int, clients: _RefusedClients
+) -> AsyncGenerator[_RefusedClients, None]:
     loop = asyncio.get_running_loop()
     opened = [
-        await loop.create_connection(lambda: _Knocker(crowd), host, port) for _ in range(crowd.size)
+        await loop.create_connection(lambda: _Client(clients), host, port)
+        for _ in range(clients.size)
     ]
     try:
-        yield crowd
+        yield clients
     finally:
-        for _, knocker in opened:
-            knocker.leave()
+        for _, client in opened:
+            client.leave()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from segue.cpus import usable_cpus
 
 NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512
 SLOTS = {"n_parallel": 32, "n_ctx": 32 * 1024}
-REQUESTS_EACH = 1  # a client's: llama.cpp takes minutes for more
+REQUESTS_EACH = 1  # per client: llama.cpp takes minutes for more
 
 _PEER = """
 import json, sys, xllamacpp
@@ -61,7 +61,7 @@ def model_path(model: str) -> str:
 
 @contextlib.contextmanager
 def peer(path: str, threads: int, **settings: int | bool) -> Iterator[str]:
-    """The address of llama.cpp's server with these of its settings, all others as they are."""
+    """The address of llama.cpp's server with these settings, all others at their defaults."""
     command = [sys.executable, "-c", _PEER, path, str(threads), json.dumps(settings)]
     with subprocess.Popen(
         command,
@@ -107,7 +107,7 @@ async def _compare(
 
 
 async def _load(url: str, text: list[int], clients: int, seed: int) -> float:
-    """Tokens a second of a closed loop."""
+    """Tokens per second of a closed loop."""
     begun = time.perf_counter()
     counts = await asyncio.gather(*(_client(url, text, seed * 100 + c) for c in range(clients)))
     return sum(counts) / (time.perf_counter() - begun)
@@ -128,7 +128,7 @@ async def _first_token(url: str, text: list[int], seed: int) -> float:
 
 
 def prompt_tokens(text: list[int], seed: int, length: int) -> list[int]:
-    """A piece of the text behind a token of its own, so that no cache helps."""
+    """A piece of the text after a unique token, so that the prefix cache has no match."""
     start = seed * 7919 % (len(text) - length)
     return [100 + seed % 20_000, *text[start : start + length - 1]]
 

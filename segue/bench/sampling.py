@@ -1,4 +1,4 @@
-"""What sampling costs a step of 32 sequences: `python -m segue.bench.sampling`."""
+"""The cost of sampling in a step of 32 sequences: `python -m segue.bench.sampling`."""
 
 import json
 import time
@@ -39,7 +39,7 @@ ALLOWED_MS = {"greedy": 1.0, "usual": 8.0, "usual, cut first": 8.0}  # at the sm
 
 
 def logits_like_a_model(vocab_size: int) -> Logits:
-    """A bulk of unlikely tokens and a tail of likely ones, as language models give."""
+    """Random logits like those of a language model: most tokens unlikely, a few likely."""
     rng = np.random.default_rng(0)
     rows = rng.normal(0.0, 2.0, (NUM_SEQUENCES, vocab_size))
     rows[:, : vocab_size // 100] += rng.exponential(2.5, (NUM_SEQUENCES, vocab_size // 100))

@@ -1,4 +1,4 @@
-"""How fast given text is scored: with and without the prefix cache, a row at a time, and over a long run.
+"""Speed of scoring given text: with and without the prefix cache, per row, and over a long run.
 
     python -m segue.bench.scoring [MODEL] [--runner llama] [--prompts 64] [--tokens 300] [--header 250]
 
@@ -24,7 +24,7 @@ BATCH = 64
 VOCAB_SIZE = 49_152
 NUM_TOPS = (0, 1, 5, 20)
 _ROWS, _ROUNDS = 128, 7
-_IDS = range(32, 256)  # every model has these
+_IDS = range(32, 256)  # ids that every model has
 
 Prompt = list[int]
 
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def seconds_a_row(num_top: int) -> float:
-    """Processor time of one as wide as a vocabulary, from a chunk too big for the processor's cache."""
+    """Processor time of scoring one row of logits, in a chunk larger than the processor's cache."""
     rng = np.random.default_rng(0)
     logits = rng.normal(0, 3, (_ROWS, VOCAB_SIZE)).astype(np.float32)
     targets = rng.integers(0, VOCAB_SIZE, _ROWS).tolist()

@@ -1,9 +1,9 @@
-"""Mixed load for as long as you like: streams, people who leave, bad input, crowds, and a worker killed now and then.
+"""Mixed load for any time: streams, disconnects, bad input, bursts of requests, and a worker killed now and then.
 
     python -m segue.bench.soak [--minutes 10] [--kill-every 60] [MODEL and flags of segue serve]...
 
-Ends with exit code 1 if a slot leaked, a seeded stream changed, memory grew, or somebody got an answer that is none.
-A killed worker's memory begins anew, so only the server's is judged; with `--kill-every 0` both are.
+Ends with exit code 1 if a slot leaked, a seeded stream changed, memory grew, or an answer was malformed.
+A killed worker's memory starts again, so only the server's is checked; with `--kill-every 0` both are.
 """
 
 import argparse
@@ -25,11 +25,11 @@ LIMITS = ("--max-queue", "48", "--num-slots", "16", "--step-timeout", "30")
 QUIET_S = 60.0  # the longest that the last requests may take to be gone
 PATIENCE_S = 300.0  # with a machine that is too busy to restart or serve anything in the time given
 MAX_GROWTH = 0.05
-WARM_S = 60.0  # memory after this and memory at the end are told
+WARM_S = 60.0  # memory after this time and at the end is reported
 SAMPLE_S = 0.5
-WINDOW = 60  # samples, of which the least is told
-CROWD = 150
-BACK_OFF_S = 0.2  # for those who are refused: far less than they are told, or they would never meet
+WINDOW = 60  # samples, of which the least is reported
+BURST = 150
+BACK_OFF_S = 0.2  # for refused clients: far less than Retry-After, so that requests collide
 REFUSALS = {400: "bad", 413: "bad", 415: "bad", 429: "refused", 503: "unavailable"}
 
 STREAM = {"max_tokens": 200, "stream": True, "ignore_eos": True, "logprobs": 1}
@@ -84,7 +84,7 @@ class Resident(NamedTuple):
 
 
 def memory_figures(samples: list[Resident], has_kills: bool) -> dict[str, float]:
-    """Growth is of the least in each third, or what a large request takes for a moment would count."""
+    """Growth compares the least in each third, so that the peak of one large request does not count."""
     judged = ("server",) if has_kills else ("server", "worker")
     sizes = [sum(getattr(each, name) for name in judged) for each in samples]
     third = max(len(sizes) // 3, 1)
@@ -116,7 +116,7 @@ class Soak:
     async def run(
         self, seconds: float, kill_every_s: float, min_restarts: int = 0
     ) -> dict[str, Any]:
-        """For so long, and until so many workers have come back and somebody was served since."""
+        """Run for so long, and until `min_restarts` workers were restarted and a request was served after."""
         status = json.loads((await self._get("/health")).body)
         self._is_deterministic = bool(status.get("deterministic"))
         actors = [
@@ -124,7 +124,7 @@ class Soak:
             *[self._repeat(self._leave) for _ in range(4)],
             *[self._repeat(self._ask) for _ in range(4)],
             *[self._repeat(self._spoil) for _ in range(2)],
-            self._crowd(),
+            self._burst(),
             self._kill(kill_every_s),
             self._watch_memory(),
         ]
@@ -164,7 +164,7 @@ class Soak:
             await asyncio.sleep(BACK_OFF_S)
 
     async def _read_stream(self) -> None:
-        """To its end; the same seed must always say the same."""
+        """Read a stream to its end; the same seed must always give the same text."""
         seed = random.randrange(8)
         body = {**STREAM, "prompt": f"Story {seed}:", "seed": seed}
         wire = await self._open()
@@ -217,12 +217,12 @@ class Soak:
             wire.abort()
         await asyncio.sleep(0.05)
 
-    async def _crowd(self) -> None:
-        """Every so often far more than the queue holds."""
+    async def _burst(self) -> None:
+        """Now and then, send far more requests than the queue holds."""
         while True:
             await asyncio.sleep(7.0)
-            self._counts["requests"] += CROWD
-            await asyncio.gather(*(self._safely(self._ask) for _ in range(CROWD)))
+            self._counts["requests"] += BURST
+            await asyncio.gather(*(self._safely(self._ask) for _ in range(BURST)))
 
     async def _kill(self, every_s: float) -> None:
         while every_s > 0:
@@ -260,7 +260,7 @@ class Soak:
         self._counts[REFUSALS.get(int(status), "broken") if status.isdigit() else "broken"] += 1
 
     async def _leaked(self) -> int:
-        """What still runs or waits when nobody asks for anything any more."""
+        """How many requests still run or wait after all clients have ended."""
         deadline = time.monotonic() + QUIET_S
         while True:
             answer = await self._get("/vllm/load")

@@ -2,7 +2,7 @@
 
     python -m segue.bench.steady [MODEL.gguf] [--clients 32] [--rounds 3]
 
-Short prompts and long answers, so that both do the same work: steps of one row a sequence.
+Short prompts and long answers, so that both do the same work: steps of one row per sequence.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The bare step of the CPU runner: the hash of its logits, tokens a second, and where the time goes.
+"""The bare step of the CPU runner: the hash of its logits, tokens per second, and the time of each phase.
 
     python -m segue.bench.step [MODEL.gguf] [--threads 2 --threads 16] [--flavour avx2 ...] [--phases]
 
@@ -111,7 +111,7 @@ def _read(runner: CpuRunner, length: int) -> None:
 
 
 def _decoding(runner: CpuRunner, rows: int, rounds: int) -> float:
-    """Seconds a step."""
+    """Seconds per step."""
     steps = 8
     for slot in range(rows):
         runner.decode([Span(slot, _tokens(CONTEXT), 0, 0)])

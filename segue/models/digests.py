@@ -1,4 +1,4 @@
-"""The SHA-256 of a model's file: read beside whatever else loading does, and kept until the file changes.
+"""The SHA-256 of a model's file: computed in parallel with loading, and cached until the file changes.
 
 <cache>/digests/<SHA-256 of the path>    size, time of change, digest
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class FileDigest:
-    """Begins at once, in a thread of its own; hashing lets other threads run."""
+    """Starts hashing at once, in its own thread; hashing releases the interpreter lock."""
 
     def __init__(self, path: Path | str, cache_dir: Path | str):
         self._path = Path(path).resolve()
@@ -22,7 +22,7 @@ class FileDigest:
         threading.Thread(target=self._find, name="digest", daemon=True).start()
 
     def wait(self) -> str:
-        """Raises OSError where the file cannot be read."""
+        """The digest, once it is computed. Raises OSError if the file cannot be read."""
         return self._found.result()
 
     def _find(self) -> None:
@@ -51,7 +51,9 @@ class FileDigest:
         return None
 
     def _keep(self, state: str, digest: str) -> None:
-        with contextlib.suppress(OSError):  # of a full or read-only folder: it is found again
+        with contextlib.suppress(
+            OSError
+        ):  # full or read-only folder: it is computed again next time
             self._kept.parent.mkdir(parents=True, exist_ok=True)
             making = self._kept.with_name(f"{self._kept.name}.{os.getpid()}")
             making.write_text(f"{state} {digest}")

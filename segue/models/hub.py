@@ -1,7 +1,7 @@
-"""Models on Hugging Face: which file of a repository is meant, and bringing it to the hub's cache.
+"""Models on Hugging Face: chooses the file of a repository, and downloads it into the hub's cache.
 
-That cache is shared with every other program that uses it, and HF_HOME, HF_TOKEN, HF_ENDPOINT and
-HF_HUB_OFFLINE mean what they always mean.
+That cache is shared with every other program that uses it; HF_HOME, HF_TOKEN, HF_ENDPOINT and
+HF_HUB_OFFLINE have their usual meaning.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Protocol
 from segue.errors import ModelUnavailable
 from segue.models.names import ModelRef
 
-# Small and good first; then what a repository with few files is likely to have.
+# Small and good ones first; then those that a repository with few files often has.
 PREFERRED = (
     *("Q4_K_M", "Q8_0", "Q4_0", "Q4_K_S", "Q5_K_M", "Q5_K_S", "Q6_K", "Q4_1", "Q5_0", "Q5_1"),
     *("IQ4_NL", "IQ4_XS", "MXFP4", "F16", "BF16", "F32", "Q3_K_M", "Q2_K"),
@@ -38,7 +38,7 @@ class Hub(Protocol):
 
 
 class HuggingFace:
-    """The real one. The library is imported when it is needed: that takes a third of a second."""
+    """The real hub. The library is imported on first use: that takes a third of a second."""
 
     def cached(self, repo: str) -> Mapping[str, Path]:
         from huggingface_hub import CacheNotFound, scan_cache_dir
@@ -69,7 +69,7 @@ def fetch(ref: ModelRef, hub: Hub) -> Path:
     """The path of the model's file, the first of them if it is split. Raises ModelUnavailable."""
     try:
         cached = hub.cached(ref.repo)
-        # A restart serves the file it served before, and needs no network for it.
+        # A restart serves the same file as before, without the network.
         if local := choose(cached, ref.file, (ref.quant or PREFERRED[0],)):
             return cached[local[0]]
         files = _wanted(ref, hub, cached)
@@ -77,9 +77,7 @@ def fetch(ref: ModelRef, hub: Hub) -> Path:
         return first
     except ModelUnavailable:
         raise
-    except (
-        Exception
-    ) as error:  # the library lets errors of its HTTP client through, whichever it is
+    except Exception as error:  # the library passes on errors of its HTTP client
         raise ModelUnavailable(f"cannot fetch {_shown(ref)}: {_explain(error)}") from error
 
 
@@ -89,7 +87,7 @@ def _wanted(ref: ModelRef, hub: Hub, cached: Mapping[str, Path]) -> list[str]:
         listed = hub.files(ref.repo)
     except Exception:
         if local := choose(cached, ref.file, preferred):
-            return local  # offline, but there is something to serve
+            return local  # offline, but a cached file can be served
         raise
     files = choose(listed, ref.file, preferred)
     if not files:
@@ -114,9 +112,7 @@ def choose(files: Iterable[str], file: str, preferred: Sequence[str]) -> list[st
     firsts = [
         name for name in models if not (part := _PART.fullmatch(name)) or part["number"] == "00001"
     ]
-    if (
-        len(firsts) == 1 and len(preferred) > 1
-    ):  # nobody named a quantisation, and there is one model
+    if len(firsts) == 1 and len(preferred) > 1:  # no quantisation was named, and there is one model
         return _all_parts(firsts[0], models)
     return []
 
@@ -127,7 +123,7 @@ def _models(files: Iterable[str]) -> set[str]:
         for file in files
         if file.lower().endswith(".gguf")
         and not _NOT_MODELS.search(file)
-        and not {"", "..", "."} & set(file.split("/"))  # a listing is foreign input
+        and not {"", "..", "."} & set(file.split("/"))  # a listing is untrusted input
     }
 
 

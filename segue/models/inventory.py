@@ -1,4 +1,4 @@
-"""Which models this machine has: our own cache and that of Hugging Face."""
+"""The models on this machine: in Segue's cache and in that of Hugging Face."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from segue.models.embedded import SMOLLM2
 from segue.models.gguf import GgufHeader, header
 
 _TEMPLATE = "tokenizer.chat_template"
-# How vocabularies write the token that begins a gap's prefix.
+# Spellings of the FIM prefix token.
 _FIM_NAMES = (
     b"<|fim_prefix|>",
     b"<fim_prefix>",
@@ -22,7 +22,7 @@ _FIM_NAMES = (
 
 @dataclass(frozen=True)
 class Kept:
-    """A model file that is here. `name` is what `segue serve` would be told."""
+    """A local model file. `name`: the argument for `segue serve`."""
 
     name: str
     path: Path
@@ -31,7 +31,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Portrait:
-    """What a file says of its model."""
+    """What a file says about its model."""
 
     architecture: str
     num_params: int
@@ -67,7 +67,7 @@ def _of_hub() -> Iterator[Kept]:
 
 
 def portrait(path: Path) -> Portrait:
-    """Raises ModelUnavailable where the file is damaged."""
+    """Read the facts from the file. Raises ModelUnavailable if it is damaged."""
     read = header(path)
     return Portrait(
         architecture=read.architecture,
@@ -82,7 +82,7 @@ def portrait(path: Path) -> Portrait:
 
 
 def _has_fim(path: Path, read: GgufHeader) -> bool:
-    """Whether its vocabulary, which lies before the tensors, names the tokens."""
+    """Whether its vocabulary, which comes before the tensors, has FIM tokens."""
     end = min((tensor.offset for tensor in read.tensors), default=0)
     with path.open("rb") as file:
         start = file.read(end)
@@ -90,7 +90,7 @@ def _has_fim(path: Path, read: GgufHeader) -> bool:
 
 
 def remove(kept: Kept, cache_dir: Path) -> int:
-    """How many bytes are free then."""
+    """Delete the file; return the number of bytes freed."""
     if not kept.path.is_relative_to(cache_dir):
         return _remove_from_hub(kept)
     freed = kept.path.stat().st_size

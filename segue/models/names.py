@@ -1,4 +1,4 @@
-"""A model as written on the command line → ModelRef. Pure, but for asking whether a file exists."""
+"""A model as written on the command line → ModelRef. Pure, except for the check whether a file exists."""
 
 import os
 import re
@@ -75,7 +75,7 @@ def parse_all(
     taken = set(served) | set(chosen)
     result = []
     for ref in refs:
-        # Names that only follow from a file or repository give way to those somebody chose.
+        # Explicit names take precedence over names derived from a file or repository.
         implied = [alias for alias in ref.aliases if alias not in taken]
         taken.update(implied)
         wanted = [alias for alias, target in chosen.items() if target == ref.served_name]
@@ -155,5 +155,5 @@ def _hub_file(text: str, repo: str, file: str, colon: str) -> ModelRef:
 
 
 def _is_hub_part(part: str) -> bool:
-    # ".." inside a part is refused too: the hub allows it in no name, and nothing may climb out.
+    # ".." inside a part is refused too: the hub allows it in no name, and a path must stay in its folder.
     return bool(_HUB_PART.fullmatch(part)) and ".." not in part

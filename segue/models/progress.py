@@ -1,4 +1,4 @@
-"""How far a download is: what the sources report, and the bar the command line shows of it."""
+"""Progress of a download: what the sources report, and the bar on the command line."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ Report = Callable[
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """A Report for where nobody watches."""
+    """A Report that shows nothing."""
 
 
 @contextmanager
 def shown(console: Console) -> Iterator[Report]:
-    """A bar for each thing reported; on what is no terminal, one line for each."""
+    """One bar per download; without a terminal, one line per download."""
     if not console.is_terminal:
         yield _lines(console)
         return
@@ -30,7 +30,7 @@ def shown(console: Console) -> Iterator[Report]:
         def report(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total or None)
-            # What is complete leaves the screen: a server goes on for days.
+            # A complete bar is removed: a server runs for days.
             is_whole = bool(total) and done >= total
             bars.update(tasks[what], completed=done, total=total or None, visible=not is_whole)
 

@@ -1,4 +1,4 @@
-"""Bringing a model to this machine: a path, the embedded one, or Hugging Face."""
+"""Fetches a model: from a path, the embedded one, or from Hugging Face."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from segue.models.progress import Report, silent
 
 
 def fetch(ref: ModelRef, cache_dir: Path, report: Report = silent) -> Path:
-    """The path of the model's GGUF file, fetched if need be. Raises ModelUnavailable."""
+    """The path of the model's GGUF file, downloaded if necessary. Raises ModelUnavailable."""
     match ref.source:
         case "path":
             path = _existing(Path(ref.path).expanduser())

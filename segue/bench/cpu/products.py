@@ -1,4 +1,4 @@
-"""y = W x alone: billions of multiply-adds a second for each type, beside what the machine can do at most.
+"""y = W x alone: billions of multiply-adds per second for each type, beside the machine's peak.
 
     python -m segue.bench.cpu.products                      every type, all processors this process may use
     SEGUE_CPU=avx2 python -m segue.bench.cpu.products --types Q4_K,Q6_K --threads 1

@@ -1,1 +1,1 @@
-"""Random constraints against judges that know nothing of ours: what they allow, and what may be drawn."""
+"""Random constraints against independent validators: what they allow, and what can be drawn."""

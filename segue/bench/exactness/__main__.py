@@ -1,4 +1,4 @@
-"""Random schemas against the jsonschema package, random regular expressions against re, until told to stop.
+"""Random schemas against the jsonschema package, random regular expressions against re.
 
 python -m segue.bench.exactness [--trials 2000] [--seed 0]
 """

@@ -56,13 +56,13 @@ def try_schema(random: Random, compiler: Compiler, found: Findings) -> None:
         if drawn is None or re.search(rb"[0-9]{14}", drawn):  # doubles round what is longer
             continue
         found.drawn += 1
-        with suppress(OverflowError):  # the judge does not know numbers beyond a double's
+        with suppress(OverflowError):  # the validator has no numbers beyond the range of a double
             if not validator.is_valid(json.loads(drawn)):
                 found.wrong.append(f"{text}: drew {drawn!r}")
 
 
 def try_regex(random: Random, compiler: Compiler, found: Findings) -> None:
-    """As a constraint of its own, and as a pattern of a string, which may match anywhere."""
+    """One regular expression as a constraint, and as the pattern of a string, which may match anywhere."""
     source = regexes.regex(random)
     whole, anywhere = re.compile(source, re.ASCII), re.compile(source, re.ASCII)
     pattern = msgspec.json.encode({"type": "string", "pattern": source}).decode()
@@ -92,7 +92,7 @@ def is_whole(grammar: Grammar, text: str) -> bool:
 
 
 def draw(random: Random, grammar: Grammar) -> bytes | None:
-    """A text, at random but with an eye to its end; None if it is not over soon."""
+    """A random text that prefers to end; None if it does not end soon."""
     guide = Guide(grammar)
     drawn: list[int] = []
     for _ in range(MAX_TOKENS):

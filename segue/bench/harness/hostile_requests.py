@@ -1,6 +1,6 @@
-"""Requests of up to the largest body that once silenced the server, its streams or its worker. As bytes, by name.
+"""Requests, up to the largest body, that once blocked the server, its streams or its worker. As bytes, by name.
 
-Each is refused or served; what is measured is what it costs everybody else.
+Each is refused or served; the benchmark measures the cost for other requests.
 """
 
 import json
@@ -18,7 +18,7 @@ _LARGEST = 16 << 20  # --max-body-bytes, at its default
 
 
 def _repeated(before: bytes, what: bytes, after: bytes, size: int = _LARGEST) -> bytes:
-    """As many as fit into a body of that size."""
+    """`what`, repeated as often as fits into a body of that size."""
     return before + what * ((size - len(before) - len(after)) // len(what)) + after
 
 
@@ -37,7 +37,7 @@ def _filled(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bodies() -> dict[str, bytes]:
-    """What the decoder of JSON has to make."""
+    """Bodies that are costly to decode."""
     return {
         "empty lists": _repeated(b'{"prompt":"a","x":[', b"[],", b"[]]}"),
         "empty objects": _repeated(b'{"prompt":"a","x":[', b"{},", b"{}]}"),
@@ -57,7 +57,7 @@ def _bodies() -> dict[str, bytes]:
 
 
 def _prompts() -> dict[str, dict[str, Any]]:
-    """What the worker has to prepare."""
+    """Requests that are costly to prepare."""
     return {
         "special tokens": {"prompt": "<|endoftext|>a" * 214_285},
         "a long text": {"prompt": "word " * 3_200_000},
@@ -72,7 +72,7 @@ def _prompts() -> dict[str, dict[str, Any]]:
 
 
 def _answers() -> dict[str, dict[str, Any]]:
-    """What comes back."""
+    """Requests with large answers."""
     scored = {"max_tokens": 0, "echo": True, "logprobs": 100}
     return {
         "scores of prompts": {"prompt": ["a" * 4000] * 16, **scored},

@@ -1,4 +1,4 @@
-"""A transformer's forward pass in numpy, in float32, on the dequantised weights of a GGUF: slow, plain and exact."""
+"""A transformer's forward pass in numpy, in float32, on the dequantised weights of a GGUF: slow and exact."""
 
 import math
 from pathlib import Path
@@ -14,7 +14,7 @@ Array = NDArray[np.float32]
 
 
 class Reference:
-    """Of the architectures that the CPU runner knows; see anatomy.supports."""
+    """For the architectures that the CPU runner supports; see anatomy.supports."""
 
     def __init__(self, path: str | Path):
         header = gguf.header(path)
@@ -26,7 +26,7 @@ class Reference:
         self._speeds = rotations(header, known)
 
     def logits(self, tokens: list[int]) -> Array:
-        """One row a token, [T, V]."""
+        """One row per token, [T, V]."""
         embedding = self._weight("token_embd.weight")
         hidden = embedding[tokens]
         for layer in range(self._shape.layers):
@@ -64,7 +64,7 @@ class Reference:
         return self._product(gated, f"{prefix}ffn_down")
 
     def _turned(self, x: Array) -> Array:
-        """[T, heads, head_dim], each pair of dimensions turned by its position."""
+        """[T, heads, head_dim], each pair of dimensions rotated by its position (RoPE)."""
         angles = np.arange(len(x))[:, None, None] * self._speeds.astype(np.float64)
         cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
         half = x.shape[-1] // 2

@@ -1,4 +1,4 @@
-"""A server of one's own to measure: `segue serve` as a process, and what it and its worker take."""
+"""A server to measure: `segue serve` as a process, and the memory and time of it and its worker."""
 
 import contextlib
 import json
@@ -32,19 +32,19 @@ class Served(NamedTuple):
         return json.loads(text)
 
     def worker_pid(self) -> int | None:
-        """Of its children the one that takes most; None while there is none."""
+        """The child process with the most memory; None while there is none."""
         return max(_children(self.pid), key=_resident, default=None)
 
     def resident_bytes(self) -> dict[str, int]:
-        """Memory that server and worker hold now, where /proc tells."""
+        """Resident memory of server and worker, where /proc exists."""
         return {name: _resident(pid) for name, pid in self._processes().items()}
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Processor time so far of server and worker, where /proc tells: it does not see what else runs."""
+        """Processor time of server and worker, where /proc exists: independent of other processes."""
         return {name: _cpu(pid) for name, pid in self._processes().items()}
 
     def _processes(self) -> dict[str, int]:
-        # Beside the worker there may be a small process that multiprocessing keeps.
+        # Besides the worker there may be a small process of multiprocessing.
         workers = sorted(_children(self.pid), key=_resident)
         return dict(zip(("server", "worker"), (self.pid, *workers[-1:]), strict=False))
 

@@ -1,4 +1,4 @@
-"""An engine without processes: requests run to their end in this thread, and what they cost is counted."""
+"""An engine without processes: requests run to their end in this thread, and their cost is counted."""
 
 import time
 
@@ -25,21 +25,21 @@ class Stepper:
         self.scheduler.add(prepare(request, self.vocab, self.runner.capabilities))
 
     def step(self) -> list[Event] | None:
-        """None when there is nothing to do."""
+        """The events of one step; None if there is nothing to do."""
         batch = self.scheduler.next_batch()
         if batch is None:
             return None
         self.num_steps += 1
         self.num_rows += batch.num_rows
         self.num_prompt_rows += batch.num_prompt_rows
-        told = self.scheduler.commit(batch, self.runner.decode(batch.spans))
-        return [event for _, event in told]
+        new_events = self.scheduler.commit(batch, self.runner.decode(batch.spans))
+        return [event for _, event in new_events]
 
     def run(self, request: CompletionRequest) -> list[Event]:
         self.submit(request)
         events: list[Event] = []
-        while (told := self.step()) is not None:
-            events += told
+        while (new_events := self.step()) is not None:
+            events += new_events
         return events
 
 

@@ -1,4 +1,4 @@
-"""HTTP as a load generator speaks it: raw bytes over asyncio, with as little work of its own as can be."""
+"""An HTTP client for load generators: raw bytes over asyncio, with as little work as possible."""
 
 import asyncio
 import json
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """On the lightest event loop there is: what the load takes, the server lacks."""
+    """Run on the fastest event loop: load generator and server share the processor."""
     try:
         import uvloop
-    except ImportError:  # there is none for this platform
+    except ImportError:  # not available for this platform
         return asyncio.run(main)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
@@ -72,5 +72,5 @@ class Wire:
         self._writer.close()
 
     def abort(self) -> None:
-        """Go without a word."""
+        """Close the connection with a reset."""
         self._writer.transport.abort()

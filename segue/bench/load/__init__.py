@@ -1,1 +1,1 @@
-"""`segue bench`: load for any server in any dialect, closed or open loop, and what came of it."""
+"""`segue bench`: load for any server in any dialect, closed or open loop, and a report."""

@@ -1,4 +1,4 @@
-"""Two servers on the same processors: what the bare step of each makes of what one alone makes.
+"""Two servers on the same processors: the speed of each one's bare step, relative to one alone.
 
     python -m segue.bench.load.beside [MODEL.gguf] [--threads 2] [--processes 2] [--rows 8]
 

@@ -24,7 +24,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One request. Times are seconds from its sending; `problem` is empty where all went well."""
+    """One request. Times are seconds from its sending; `problem` is empty if all went well."""
 
     sent_at: float
     first_s: float
@@ -34,12 +34,12 @@ class Outcome:
 
     @property
     def gap_s(self) -> float:
-        """Between two tokens, on average."""
+        """Mean seconds between two tokens."""
         return (self.total_s - self.first_s) / max(1, self.num_tokens - 1)
 
 
 async def ask(target: Target, body: Body) -> Outcome:
-    """Never raises for what a server does."""
+    """Send one request. Never raises for errors of the server."""
     begun = time.perf_counter()
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -54,7 +54,7 @@ async def ask(target: Target, body: Body) -> Outcome:
 
 
 async def _exchange(target: Target, body: Body) -> tuple[float, bytes]:
-    """When the first of the answer's content came, and all of it."""
+    """Time to first token, and the whole answer."""
     parts = urlsplit(target.url)
     is_tls = parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)

@@ -9,7 +9,7 @@ from segue.bench.load.drive import Outcome
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one server under one load. Times in milliseconds."""
+    """The figures of one server under one load. Times in milliseconds."""
 
     name: str
     load: str  # "8 clients" or "2/s"
@@ -51,7 +51,7 @@ def figures(name: str, load: str, weight: float, outcomes: Sequence[Outcome]) ->
 
 
 def _share(values: list[float], share: float) -> float:
-    """The value that this share of them does not exceed."""
+    """The quantile of the values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
@@ -85,7 +85,7 @@ _COLOURS = ("#1f6f6b", "#d9730d", "#5b46a8", "#777777")
 
 
 def svg(rows: Sequence[Figures], unit: str) -> str:
-    """Tokens a second over the load, a line for each server."""
+    """A plot of tokens per second over load, one line per server."""
     names = list(dict.fromkeys(row.name for row in rows))
     loads = sorted({row.weight for row in rows})
     top = max((row.tokens_per_second for row in rows), default=1.0) * 1.1 or 1.0

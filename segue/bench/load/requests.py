@@ -1,4 +1,4 @@
-"""What a load generator sends in each dialect, and where an answer tells how many tokens it has."""
+"""What a load generator sends in each dialect, and where its answers contain the number of tokens."""
 
 import json
 import random
@@ -65,12 +65,12 @@ SPEECHES: Mapping[str, Speech] = {
 
 
 def prompt(words: list[str], length: int, seed: int) -> str:
-    """A piece of the text behind a number of its own, so that no cache helps."""
+    """A piece of the text after a unique number, so that the prefix cache has no match."""
     start = random.Random(seed).randrange(max(1, len(words) - length))
     return f"{seed} {' '.join(words[start : start + length])}"
 
 
 def objects(content: bytes) -> list[Body]:
-    """The JSON objects of a stream, whichever way it is framed."""
+    """The JSON objects of a stream, in any framing."""
     lines = (line.removeprefix(b"data: ") for line in content.splitlines())
     return [json.loads(line) for line in lines if line.startswith(b"{")]

@@ -1,7 +1,7 @@
 """llama.cpp's C API, by ctypes from the one extension module of the xllamacpp wheel.
 
-Layouts are those of the `llama.h` that very build was compiled from, so the version is checked
-before anything is called: a shifted field would not raise, it would corrupt memory.
+Struct layouts are those of the `llama.h` of that build, so the version is checked before anything is
+called: a shifted field would not raise, it would corrupt memory.
 """
 
 import ctypes
@@ -159,7 +159,7 @@ SIGNATURES: dict[str, tuple[type | None, Sequence[type]]] = {
     "llama_memory_seq_cp": (None, (pointer, c_int32, c_int32, c_int32, c_int32)),
 }
 
-# Defaults of fields spread over both structs: they only read right where the layout is right.
+# Defaults of fields spread over both structs: they are read correctly only if the layout is right.
 EXPECTED_MODEL_DEFAULTS = {"n_gpu_layers": -1, "vocab_only": False, "use_extra_bufts": True}
 EXPECTED_CONTEXT_DEFAULTS = {
     "n_ctx": 512,
@@ -178,13 +178,13 @@ EXPECTED_CONTEXT_DEFAULTS = {
 }
 
 
-# ggml_log_level → ours. It warns about every second file, so its warnings are no more than news.
+# ggml_log_level → ours. It warns about many files, so its warnings are logged as info.
 LOG_LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.INFO, 4: logging.WARNING}
 LOG_CONTINUED = 5
 
 
 class _Log:
-    """Forwards llama.cpp's chatter to logging and remembers why a load failed."""
+    """Forwards llama.cpp's messages to logging and keeps the reason of a failed load."""
 
     def __init__(self) -> None:
         self._level = logging.DEBUG
@@ -201,7 +201,7 @@ class _Log:
                 self.errors.append(line)
 
     def reason(self) -> str:
-        # The first complaint is the exact one; those after it only say what failed as a result.
+        # The first error is the cause; later ones follow from it.
         return self.errors[0] if self.errors else "no reason given"
 
 
@@ -211,7 +211,7 @@ _log = _Log()
 @cache
 def load() -> ctypes.CDLL:
     """The library, checked and ready. Every function of SIGNATURES is an attribute of it."""
-    # A failed assertion ends the process anyway; it shall not start a debugger first.
+    # A failed assertion ends the process anyway; it must not start a debugger first.
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     library = ctypes.CDLL(str(_find_extension()))
     for name, (result, arguments) in SIGNATURES.items():
@@ -227,7 +227,7 @@ def load() -> ctypes.CDLL:
 
 
 def _find_extension() -> Path:
-    # Found, not imported: importing the package would start its own server machinery.
+    # Found, not imported: importing the package would load its own server.
     spec = importlib.util.find_spec(PACKAGE)
     advice = f"Install it with: pip install {PACKAGE}=={VERSION}"
     if spec is None or not spec.submodule_search_locations:

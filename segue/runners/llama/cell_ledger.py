@@ -1,4 +1,4 @@
-"""Who holds which cell of a KV cache in which forked sequences share cells. Moves no data."""
+"""Which slots hold which cells of a KV cache in which forked sequences share cells. Moves no data."""
 
 import numpy as np
 

@@ -17,10 +17,10 @@ from segue.runners.llama.vocab import LlamaVocab, model_info
 __all__ = ["LlamaLoader", "LlamaRunner", "LlamaVocab", "model_info"]
 
 DEFAULT_CONTEXT = 8192
-SEQUENCES_WORTH = 4  # full-length sequences the cache holds, where nothing else is asked for
+SEQUENCES_WORTH = 4  # full-length sequences that the KV cache holds by default
 MEMORY_SHARE = 4  # of the machine's memory, the cache takes at most a fourth
 MAX_RECURRENT_SLOTS = 16  # each reserves its whole state, which can be tens of megabytes
-MICRO_BATCH = 512  # rows llama.cpp computes at once; scratch memory grows with it
+MICRO_BATCH = 512  # rows that llama.cpp computes at once; scratch memory grows with it
 
 Precision = Literal["f16", "f32"]
 KV_TYPES = {"f16": c_api.TYPE_F16, "f32": c_api.TYPE_F32}
@@ -125,7 +125,7 @@ class LlamaRunner:
         self._context = self._model = 0
 
     def _check(self, spans: Sequence[Span]) -> None:
-        """Refuse what would make llama.cpp abort the process or the ledger go wrong."""
+        """Raise for spans that would make llama.cpp abort the process or corrupt the ledger."""
         rows = sum(len(span.tokens) for span in spans)
         limits = self._capabilities
         if rows > limits.max_rows or rows > self.cells_free:
@@ -151,7 +151,7 @@ class LlamaRunner:
 
     @property
     def _is_stateful(self) -> bool:
-        """Recurrent in all or some layers: a state that only goes forward, next to KV cells."""
+        """Whether all or some layers are recurrent: their state cannot be trimmed, unlike KV cells."""
         questions = (self._api.llama_model_is_recurrent, self._api.llama_model_is_hybrid)
         return any(question(self._model) for question in questions)
 
@@ -160,7 +160,7 @@ class LlamaRunner:
         return int(self._api.llama_model_n_ctx_train(self._model)) or DEFAULT_CONTEXT
 
     def _num_cells(self, context_length: int, kv_bytes: int | None) -> int:
-        """What was asked for; else a few full sequences, within a fair share of the memory."""
+        """KV cells by `kv_bytes`; by default a few full sequences, within a share of the memory."""
         api, model = self._api, self._model
         architecture = c_api.metadata(model, "general.architecture")
         head_size = int(
@@ -177,7 +177,7 @@ class LlamaRunner:
     def _open_context(
         self, params: c_api.ContextParams, num_slots: int, threads: int, max_rows: int
     ) -> int:
-        # It asserts that a batch can carry one output a sequence.
+        # llama.cpp asserts that a batch can carry one output per sequence.
         params.n_batch = max(max_rows, num_slots)
         params.n_ubatch = min(params.n_batch, MICRO_BATCH)
         params.n_seq_max = num_slots
@@ -210,7 +210,7 @@ class BatchRows:
         )
 
     def fill(self, spans: Sequence[Span]) -> tuple[c_api.Batch, int]:
-        """The batch and how many of its rows want logits."""
+        """The batch and how many of its rows need logits."""
         start = num_logits = 0
         for slot, tokens, past, wanted in spans:
             end = start + len(tokens)
@@ -240,13 +240,13 @@ class LlamaLoader:
     context_length: int | None = None
     kv_bytes: int | None = None
     num_slots: int = 32
-    threads: int = 0  # 0: one a core
+    threads: int = 0  # 0: one per core
     max_rows: int = MICRO_BATCH
     kv_precision: Precision = "f16"
 
     def __call__(self) -> Loaded:
-        gguf.header(self.path)  # llama.cpp trusts the lengths a file tells; this does not
-        vocab = LlamaVocab(self.path)  # first, as it fails sooner
+        gguf.header(self.path)  # validates the file: llama.cpp trusts the lengths in it
+        vocab = LlamaVocab(self.path)  # first, because it fails sooner
         runner = LlamaRunner(
             self.path,
             context_length=self.context_length,

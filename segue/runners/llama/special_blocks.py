@@ -1,15 +1,15 @@
-"""Long texts in blocks, cut at special tokens, because llama.cpp's search for those takes quadratic time.
+"""Splits long texts into blocks at special tokens, because llama.cpp's search for those takes quadratic time.
 
-For every piece of text between two special tokens it looks for each of them in all the rest of the text. A block holds
-few pieces and little text, so blocks together take linear time. The tokens are the same: text is never merged
-across a special token, and cuts are where no token would take the space beside it with it.
+For every piece of text between two special tokens, llama.cpp searches all the rest of the text for each of them. A
+block holds few pieces and little text, so all blocks together take linear time. The tokens are the same: text is never
+merged across a special token, and blocks end where no special token strips the space beside it.
 """
 
 import re
 from collections.abc import Iterable
 
 _MIN_CHARS = 4096  # shorter texts are one block
-_MAX_SPECIALS = 64  # a block is cut at the next good place after so many, or so much text
+_MAX_SPECIALS = 64  # a block ends at the next possible position after so many, or so much text
 
 
 class SpecialBlocks:
@@ -18,7 +18,7 @@ class SpecialBlocks:
         self._special = re.compile("|".join(map(re.escape, texts))) if texts else None
 
     def split(self, text: str) -> list[str]:
-        """Joined, they are the text."""
+        """The blocks. Joined, they are the text."""
         if self._special is None or len(text) < _MIN_CHARS:
             return [text]
         blocks: list[str] = []

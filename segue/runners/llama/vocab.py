@@ -1,4 +1,4 @@
-"""The vocabulary of a GGUF by llama.cpp, and what else its metadata tells. Loads no weights."""
+"""The vocabulary of a GGUF by llama.cpp, and other facts from its metadata. Loads no weights."""
 
 import ctypes
 from pathlib import Path
@@ -13,7 +13,7 @@ from segue.runners.llama import c_api
 from segue.runners.llama.special_blocks import SpecialBlocks
 from segue.types import ModelInfo
 
-# role → (llama.cpp's own finder, spellings that it does not know)
+# role → (llama.cpp's function, spellings that it does not know)
 FIM_ROLES: dict[str, tuple[str, tuple[bytes, ...]]] = {
     "prefix": ("llama_vocab_fim_pre", (b"<[fim-prefix]>",)),
     "suffix": ("llama_vocab_fim_suf", (b"<[fim-suffix]>",)),
@@ -90,7 +90,7 @@ class LlamaVocab:
         # A lone surrogate has no UTF-8; everything else passes through as it is.
         data = text.encode(errors="replace")
         tokens = np.empty(len(data) + 8, np.int32)
-        for _ in range(2):  # the second time with the room the first asked for
+        for _ in range(2):  # the second time with the size that the first returned
             count = self._api.llama_tokenize(
                 self._vocab,
                 data,
@@ -122,7 +122,7 @@ class LlamaVocab:
 
     @property
     def size_bytes(self) -> int:
-        """Of the weights."""
+        """The size of the weights."""
         return int(self._api.llama_model_size(self._model))
 
     @property
@@ -140,7 +140,7 @@ class LlamaVocab:
         buffer = ctypes.create_string_buffer(256)
         for token in range(self._size):
             length = spell(self._vocab, token, buffer, len(buffer), 0, True)
-            if length < 0:  # too small: it says how much it needs
+            if length < 0:  # too small: −length is the size needed
                 buffer = ctypes.create_string_buffer(-length)
                 length = spell(self._vocab, token, buffer, len(buffer), 0, True)
             pieces.append(ctypes.string_at(buffer, length))
@@ -166,7 +166,7 @@ class LlamaVocab:
         is_end = self._api.llama_vocab_is_eog
         ends = {token for token in range(self._size) if is_end(self._vocab, token)}
         if self._fim is not None:
-            # llama.cpp ends at the FIM separators it knows; so shall the ones that only we know.
+            # llama.cpp ends at the FIM separators it knows; those that only Segue knows must end a text too.
             separators = (self._fim.pad, self._fim.repo, self._fim.file_sep)
             ends.update(token for token in separators if token is not None)
         return frozenset(ends)
@@ -207,7 +207,7 @@ def model_info(
 
 
 def _quantization(vocab: LlamaVocab) -> str:
-    """As files are named: Q4_K_M, F16."""
+    """The quantization as in file names: Q4_K_M, F16."""
     number = int(vocab.metadata("general.file_type") or LlamaFileType.GUESSED)
     if number not in set(LlamaFileType):
         return "unknown"
