@@ -13,6 +13,7 @@ from segue.runners.cpu.step.atomics import (
     await_at_least,
     exchange,
     fetch_add,
+    give_way,
     pause,
     plain_floats,
     shared_word,
@@ -25,6 +26,9 @@ from segue.runners.cpu.step.products import gated_phase, product_phase
 from segue.runners.cpu.step.rows import norm_phase, quantise_phase
 
 _IDLE_SPINS = 2 * SPINS  # the next step may be about to begin
+# Then some milliseconds of giving way: between two steps tokens are drawn and sent, and to wake sixteen sleeping
+# processors takes longer than that, above all virtual ones.
+_IDLE_YIELDS = 8000
 
 
 @compiled
@@ -83,6 +87,9 @@ def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
         spins += 1
         if spins < _IDLE_SPINS:
             pause()
+            continue
+        if spins < _IDLE_SPINS + _IDLE_YIELDS:
+            give_way()
             continue
         exchange(mailbox + 8, 1)
         if SLEEPS_HERE:
