@@ -4,7 +4,7 @@
 
 200 keystrokes into a file of this package, 1,000 tokens around the cursor, a request each; the client closes the
 connection when the next key is pressed. Keys come in bursts of 10, one every 100 ms, so that most requests are dropped
-with whatever they have begun; after the last key of a burst the client waits for the first token; that time to first
+unfinished; after the last key of a burst the client waits for the first token; that time to first
 token is the figure. Bursts alternate between the servers, and none begins before both are idle.
 
 `infill` gives both servers the same file and the same `/infill` body, as llama.vim sends it. The embedded model has no

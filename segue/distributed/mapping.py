@@ -80,7 +80,7 @@ REQUEST_ROWS = (
     Row("truncation", "segue", _SAME),
     Row("min_indent", "segue", _SAME),
     Row("time_limit_s", "segue", _SAME),
-    Row("report_progress", "segue", "told once, when the prompt has been read"),
+    Row("report_progress", "segue", "sent once, when the prompt has been computed"),
     Row("constraint", "vllm", "structured_outputs.grammar, compiled here first"),
     Row("use_cache", "vllm", "false is skip_reading_prefix_cache"),
     Row("cache_salt", "vllm", _SAME),

@@ -40,7 +40,7 @@ async def beside(work: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def tell(wrong: BaseException | None) -> None:
+    def set_outcome(wrong: BaseException | None) -> None:
         if done.done():
             return
         if wrong is None:
@@ -55,7 +55,7 @@ async def beside(work: Callable[[], None]) -> None:
         except BaseException as error:
             wrong = error
         with contextlib.suppress(RuntimeError):  # the loop has ended: no task waits any more
-            loop.call_soon_threadsafe(tell, wrong)
+            loop.call_soon_threadsafe(set_outcome, wrong)
 
     threading.Thread(target=run, daemon=True).start()
     await done

@@ -53,8 +53,8 @@ def _infill(
     capabilities: Capabilities,
     grammar: Grammar | None,
 ) -> Job:
-    way = infill.way(vocab.fim is not None)
-    if way == "fim":
+    method = infill.way(vocab.fim is not None)
+    if method == "fim":
         return _fim(request, infill, vocab, capabilities, grammar)
     if infill.order != "auto":
         raise InvalidField(
@@ -62,7 +62,7 @@ def _infill(
             "nothing has an order",
             "infill_order",
         )
-    if way == "ranked" and request.max_tokens != 0:
+    if method == "ranked" and request.max_tokens != 0:
         return _ranked(request, infill, vocab, capabilities, grammar)
     return _continued(request, infill, vocab, capabilities, grammar)
 

@@ -10,7 +10,7 @@ from segue.engine.sampling.candidates import Candidates, draw, top
 _MIROSTAT_LOOKS_AT = 100  # tokens used to estimate how fast probabilities fall with rank
 
 _LOG_2 = 0.6931471805599453
-_LARGEST_MU = 1e6  # whatever tau and eta are
+_LARGEST_MU = 1e6  # a bound for any tau and eta
 
 
 class Chooser(Protocol):
