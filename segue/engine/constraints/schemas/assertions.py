@@ -80,7 +80,10 @@ def say_enum(part: Part, value: Json, is_wanted: bool) -> Branches:
         raise fail(part, "enum is an empty list, which no value fits")
     distinct = tuple({key_of(v): v for v in value}.values())
     if is_wanted:
-        return [Branch(frozenset(map(type_of, distinct)), (Only(distinct),))]
+        types = part.value.get("type", ()) if isinstance(part.value, dict) else ()
+        is_number_meant = "number" in ([types] if isinstance(types, str) else types)
+        only = Only(distinct, is_number_meant)
+        return [Branch(frozenset(map(type_of, distinct)), (only,))]
     return just(Except(distinct))
 
 

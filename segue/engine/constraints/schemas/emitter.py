@@ -20,7 +20,16 @@ from segue.engine.constraints.schemas import judge, shapes
 from segue.engine.constraints.schemas.arrays import Tuples
 from segue.engine.constraints.schemas.assertions import Unenforceable
 from segue.engine.constraints.schemas.expander import ANNOTATIONS, Expander
-from segue.engine.constraints.schemas.facts import Branch, Except, Fact, Goal, Goals, Reader, Whole
+from segue.engine.constraints.schemas.facts import (
+    Branch,
+    Except,
+    Fact,
+    Goal,
+    Goals,
+    Only,
+    Reader,
+    Whole,
+)
 from segue.engine.constraints.schemas.objects import Fields
 from segue.engine.constraints.schemas.options import Options
 from segue.engine.constraints.schemas.values import Json, type_of
@@ -136,7 +145,10 @@ class Emitter:
     def _constants(self, values: list[Json], branch: Branch) -> list[Node]:
         """Those that are no arrays or objects are one terminal."""
         plain = [v for v in values if not isinstance(v, list | dict)]
-        is_integer = any(f.of == "number" and f == Whole() for f in branch.facts)
+        is_whole = any(f == Whole() for f in branch.facts)
+        is_integer = is_whole or not any(
+            isinstance(f, Only) and f.is_number_meant for f in branch.facts
+        )
         found: list[Node] = []
         if plain:
             found.append(Terminal(f"/{'|'.join(self._regex(v, is_integer) for v in plain)}/"))
