@@ -46,6 +46,11 @@ ROWS = (
     Row("prompt_seconds", "counter", "Time spent on prompts.", lambda s: s.prompt_s),
     Row("decode_seconds", "counter", "Time spent on answers.", lambda s: s.decode_s),
     Row("draft_tokens", "counter", "Tokens guessed ahead.", lambda s: s.draft_tokens),
+    Row("drafts", "counter", "Times that draft tokens were computed.", lambda s: s.drafts),
+    Row(
+        "sequences_stepped", "counter", "Sequences in a step, over all steps.", lambda s: s.stepped
+    ),
+    Row("longest_sequence_tokens", "gauge", "Tokens of the longest sequence.", lambda s: s.longest),
     Row("draft_accepted", "counter", "Guesses that were right.", lambda s: s.draft_accepted),
     Row("preemptions", "counter", "Sequences computed again.", lambda s: s.preemptions),
     Row("evictions", "counter", "Cached prefixes given up.", lambda s: s.evictions),
