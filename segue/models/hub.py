@@ -7,10 +7,13 @@ HF_HUB_OFFLINE have their usual meaning.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from segue.errors import ModelUnavailable
 from segue.models.names import ModelRef
+
+if TYPE_CHECKING:
+    from huggingface_hub import HFCacheInfo
 
 # Small and good ones first; then those that a repository with few files often has.
 PREFERRED = (
@@ -37,17 +40,24 @@ class Hub(Protocol):
     def download(self, repo: str, file: str) -> Path: ...
 
 
+def has_hub_cache() -> bool:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE).is_dir()
+
+
+def hub_cache() -> "HFCacheInfo":
+    """What the library keeps, at the place that it names now, not when it was first imported."""
+    from huggingface_hub import constants, scan_cache_dir
+
+    return scan_cache_dir(constants.HF_HUB_CACHE)
+
+
 class HuggingFace:
     """The real hub. The library is imported on first use: that takes a third of a second."""
 
     def cached(self, repo: str) -> Mapping[str, Path]:
-        from huggingface_hub import CacheNotFound, scan_cache_dir
-
-        try:
-            repos = scan_cache_dir().repos
-        except CacheNotFound:
-            return {}
-        for found in repos:
+        for found in hub_cache().repos if has_hub_cache() else ():
             main = found.refs.get("main")
             if found.repo_type == "model" and found.repo_id == repo and main is not None:
                 paths = [file.file_path for file in main.files]

@@ -7,6 +7,7 @@ from pathlib import Path
 from segue.errors import ModelUnavailable
 from segue.models.embedded import SMOLLM2
 from segue.models.gguf import GgufHeader, header
+from segue.models.hub import has_hub_cache, hub_cache
 
 _TEMPLATE = "tokenizer.chat_template"
 # Spellings of the FIM prefix token.
@@ -51,12 +52,7 @@ def kept_models(cache_dir: Path) -> Iterator[Kept]:
 
 
 def _of_hub() -> Iterator[Kept]:
-    from huggingface_hub import CacheNotFound, scan_cache_dir
-
-    try:
-        repos = scan_cache_dir().repos
-    except CacheNotFound:
-        return
+    repos = hub_cache().repos if has_hub_cache() else ()
     for repo in sorted(repos, key=lambda each: each.repo_id):
         for revision in repo.revisions:
             for file in sorted(revision.files, key=lambda each: each.file_name):
@@ -99,9 +95,7 @@ def remove(kept: Kept, cache_dir: Path) -> int:
 
 
 def _remove_from_hub(kept: Kept) -> int:
-    from huggingface_hub import scan_cache_dir
-
-    cache = scan_cache_dir()
+    cache = hub_cache()
     for repo in cache.repos:
         hashes = [
             revision.commit_hash
