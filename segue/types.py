@@ -156,6 +156,16 @@ class Infill(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None if way == "ranked" and not any(self.suffix.parts) else way
 
 
+class Adapter(Struct, frozen=True, array_like=True):
+    """A LoRA adapter of a request: by its name, or by its place in the server's list, counted from 0.
+
+    `scale`: how much of it is added; None is the scale it was served with.
+    """
+
+    name: str | int
+    scale: float | None = None
+
+
 class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str
     model: str
@@ -177,6 +187,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     time_limit_s: float | None = None  # ends a choice at the first new line after so long
     report_progress: bool = False  # tell how far a prompt has been read
     constraint: Constraint | None = None
+    adapters: tuple[Adapter, ...] | None = (
+        None  # settled by the server; None: those it applies, or none
+    )
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
     tenant: str = ""  # on whose behalf; the engine serves tenants in turn
@@ -345,6 +358,15 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     file: str = (
         ""  # the model's file, by its name alone: paths of this machine are nobody's business
     )
+
+
+class ServedAdapter(Struct, frozen=True):
+    """A LoRA adapter that a model is served with. Its place in the model's list is its number."""
+
+    name: str
+    file: str  # by its name alone
+    scale: float = 1.0  # of requests that name it
+    applied: float = 0.0  # of requests that say nothing of adapters; 0: it is left out
 
 
 class Stats(Struct, frozen=True, kw_only=True):

@@ -4,9 +4,11 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
+from segue.engine.process.adapter_list import AdapterList
 from segue.engine.seam import Sink
 from segue.errors import Unavailable, UnknownModel
 from segue.types import (
+    Adapter,
     CompletionRequest,
     Delta,
     Done,
@@ -15,6 +17,7 @@ from segue.types import (
     Finished,
     ModelInfo,
     Prompted,
+    ServedAdapter,
     Stats,
     TokenScore,
     Usage,
@@ -166,5 +169,16 @@ class OneModel:
 
     def expires_s(self, name: str) -> float | None:
         return self.kept[-1][1] if self.kept else None
+
+    def adapters(self, name: str) -> list[ServedAdapter]:
+        return []
+
+    def settle_adapters(
+        self, name: str, wanted: tuple[Adapter, ...] | None, param: str = "lora"
+    ) -> tuple[Adapter, ...]:
+        return AdapterList().settle(name, wanted, param)
+
+    def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
+        AdapterList().apply(wanted)
 
     async def close(self, drain_s: float = 0.0) -> None: ...

@@ -172,6 +172,7 @@ class Card(Struct, frozen=True):
     expires_s: float | None = None  # until it is unloaded, if nobody uses it; None: never
     aliases: tuple[str, ...] = ()  # the model's other names
     is_alias: bool = False  # the model has a card under its own name too
+    parent: str = ""  # of a LoRA adapter: the model that it adapts
 
 
 class Service(Protocol):

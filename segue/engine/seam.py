@@ -7,7 +7,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.types import CompletionRequest, Event, ModelInfo, Stats
+from segue.types import (
+    Adapter,
+    CompletionRequest,
+    Event,
+    ModelInfo,
+    ServedAdapter,
+    Stats,
+)
 
 Logits = NDArray[np.float32]
 Sink = Callable[[Sequence[Event]], None]
@@ -72,6 +79,20 @@ class Models(Protocol):
 
     def expires_s(self, name: str) -> float | None:
         """Seconds until it is unloaded if nobody uses it. None: it is not up, or stays."""
+
+    def adapters(self, name: str) -> list[ServedAdapter]:
+        """The LoRA adapters of that model. Their names are served names too, and resolve to the model."""
+
+    def settle_adapters(
+        self, name: str, wanted: tuple[Adapter, ...] | None, param: str = "lora"
+    ) -> tuple[Adapter, ...]:
+        """What a request to that served name is computed with: names and scales, those of scale 0 left out.
+
+        Raises InvalidField, which names the field `param`.
+        """
+
+    def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
+        """From now on requests that say nothing of adapters get these. Raises InvalidField."""
 
     async def close(self, drain_s: float = 0.0) -> None: ...
 

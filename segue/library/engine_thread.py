@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import msgspec
+
 from segue import assembly
 from segue.config import Settings
 from segue.engine.process.fleet import Fleet
@@ -55,6 +57,9 @@ class EngineThread:
 
     async def events(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
         """Runs in the thread. Failed becomes its exception."""
+        if self._fleet is not None:
+            adapters = self._fleet.settle_adapters(request.model, request.adapters)
+            request = msgspec.structs.replace(request, adapters=adapters)
         async with contextlib.aclosing(self.engine.submit(request)) as events:
             async for event in events:
                 if isinstance(event, Failed):

@@ -44,7 +44,7 @@ from segue.server.framing import (
     reply_messages,
 )
 from segue.server.json_body import beside_the_loop, decode, is_large, read_body
-from segue.server.service import open_engine
+from segue.server.service import open_engine, settled_adapters
 from segue.types import (
     CompletionRequest,
     Done,
@@ -109,14 +109,17 @@ class Completions:
         self.policy.caps.check(call)
         asked = self.operation.plain_name(call.request.model)
         record.model = self.models.resolve(asked, self.operation.exact_model)
-        changes: dict[str, Any] = {"model": record.model}
+        adapters, ignored = settled_adapters(self.models, call, asked)
+        changes: dict[str, Any] = {"model": record.model, "adapters": adapters or None}
         if record.tenant:
             changes |= {"tenant": record.tenant, "cache_salt": _own_salt(call, record.tenant)}
         if self.policy.fim_only and call.request.infill is not None:
             changes["infill"] = _fim_only(call.request.infill)
         request = msgspec.structs.replace(call.request, **changes)
         named = call.request.model if asked in self.models.names else record.model
-        call = msgspec.structs.replace(call, request=request, named=named)
+        call = msgspec.structs.replace(
+            call, request=request, named=named, ignored=(*call.ignored, *ignored)
+        )
         if call.keep_s is None or self.policy.client_keep_alive:
             return call
         name = call.given.get("keep_s", "keep_alive")

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from segue.bounds import LARGE_ANSWER_ITEMS
-from segue.dialects.base import NO_DEFAULTS, Card
+from segue.dialects.base import NO_DEFAULTS, Call, Card
 from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import SegueError, SetupError, Unavailable, UnknownModel
 from segue.server.framing import encode
-from segue.types import Stats
+from segue.types import Adapter, Stats
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,16 @@ async def open_engine(models: Models, name: str) -> Engine:
             f"The model {name} cannot be loaded now; the server's log says why.",
             retry_after_s=LOAD_RETRY_S,
         ) from None
+
+
+def settled_adapters(
+    models: Models, call: Call, asked: str
+) -> tuple[tuple[Adapter, ...], list[str]]:
+    """The adapters that the request is computed with; and its field of them, where it has no effect."""
+    wanted, field = call.request.adapters, call.given.get("adapters", "lora")
+    if wanted and isinstance(wanted[0].name, int) and not models.adapters(asked):
+        return (), [field]  # editors send a list by habit
+    return models.settle_adapters(asked, wanted, field), []
 
 
 async def loaded_stats(models: Models) -> dict[str, Stats]:
@@ -81,7 +91,10 @@ class ModelService:
 
     def _card(self, name: str) -> Card:
         own = self._models.resolve(name)
+        adapters = {each.name for each in self._models.adapters(own)}
+        is_adapter = name != own and name in adapters
         names = [each for each in self._models.names if self._models.resolve(each) == own]
+        aliases = () if is_adapter else (each for each in names if each not in (name, *adapters))
         engine, is_loading = self._models.loaded(name), self._models.is_loading(name)
         return Card(
             name,
@@ -89,8 +102,9 @@ class ModelService:
             "ok" if engine else "loading" if is_loading else "idle",
             engine.info if engine else None,
             self._models.expires_s(name) if engine else None,
-            aliases=tuple(each for each in names if each != name),
-            is_alias=name != own,
+            aliases=tuple(aliases),
+            is_alias=name != own and not is_adapter,
+            parent=own if is_adapter else "",
         )
 
     async def tokenize(

@@ -11,10 +11,12 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from segue.engine.process.adapter_list import AdapterList
 from segue.engine.seam import Engine
 from segue.errors import SetupError, UnknownModel
+from segue.types import Adapter, ServedAdapter
 
 log = logging.getLogger("segue.fleet")
 
@@ -30,6 +32,7 @@ class Member:
     name: str
     aliases: tuple[str, ...]
     start: Callable[[], Awaitable[Engine]]
+    adapters: AdapterList = field(default_factory=AdapterList)
     engine: Engine | None = None
     loading: asyncio.Task[None] | None = None
     used_at: float = 0.0
@@ -44,7 +47,7 @@ class Fleet:
         self, members: list[Member], keep_alive_s: float | None = None, strict: bool = False
     ) -> None:
         self._members = members
-        self._by_name = {n: m for m in reversed(members) for n in (m.name, *m.aliases)}
+        self._by_name = {n: m for m in reversed(members) for n in _names(m)}
         self._keep_alive_s = math.inf if keep_alive_s is None else keep_alive_s
         self._strict = strict
         self._unloading: asyncio.Task[None] | None = None
@@ -52,7 +55,7 @@ class Fleet:
 
     @property
     def names(self) -> list[str]:
-        return [name for m in self._members for name in (m.name, *m.aliases)]
+        return [name for m in self._members for name in _names(m)]
 
     @property
     def members(self) -> list[str]:
@@ -115,6 +118,17 @@ class Fleet:
             return None
         return max(0.0, member.used_at + self._keep_s(member) - time.monotonic())
 
+    def adapters(self, name: str) -> list[ServedAdapter]:
+        return self._find(name).adapters.served
+
+    def settle_adapters(
+        self, name: str, wanted: tuple[Adapter, ...] | None, param: str = "lora"
+    ) -> tuple[Adapter, ...]:
+        return self._find(name).adapters.settle(name, wanted, param)
+
+    def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
+        self._find(name).adapters.apply(wanted)
+
     async def close(self, drain_s: float = 0.0) -> None:
         if self._unloading is not None:
             self._unloading.cancel()
@@ -128,11 +142,12 @@ class Fleet:
         await asyncio.gather(*(engine.close(drain_s) for engine in engines))
 
     def _find(self, name: str, exact: bool = False) -> Member:
-        """The model with this name or alias. With a single model and no strict names, any name finds it."""
+        """The model with this name, alias or adapter. With a single choice and no strict names, any name finds it."""
         member = self._by_name.get(name)
         if member is not None:
             return member
-        is_free = len(self._members) == 1 and not (self._strict or exact)
+        is_only = len(self._members) == 1 and not self._members[0].adapters.has_choice
+        is_free = is_only and not (self._strict or exact)
         if name in ("", "default") or is_free:
             return self._members[0]
         served = ", ".join(self.names)
@@ -168,3 +183,7 @@ class Fleet:
             member.engine, member.keep_s = None, None
             log.info("unloading %s: unused for %.0f s", member.name, keep_s)
             await engine.close()
+
+
+def _names(member: Member) -> tuple[str, ...]:
+    return (member.name, *member.aliases, *member.adapters.names)
