@@ -150,10 +150,10 @@ class Infill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     order: Literal["auto", "psm", "spm"] = "auto"  # of prefix (P), suffix (S) and middle (M)
     mode: Literal["auto", "fim", "ranked"] = "auto"
 
-    def way(self, has_fim: bool) -> InfillMethod | None:
-        """How a model with or without FIM tokens answers this. None: with no suffix, by going on."""
-        way = ("fim" if has_fim else "ranked") if self.mode == "auto" else self.mode
-        return None if way == "ranked" and not any(self.suffix.parts) else way
+    def method(self, has_fim: bool) -> InfillMethod | None:
+        """How a model with or without FIM tokens answers. None: there is no suffix, so the prompt is continued."""
+        method = ("fim" if has_fim else "ranked") if self.mode == "auto" else self.mode
+        return None if method == "ranked" and not any(self.suffix.parts) else method
 
 
 class Adapter(Struct, frozen=True, array_like=True):

@@ -12,6 +12,7 @@ from segue.engine.constraints.grammar_text import grammar_text
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.request.sequence import Sequence as Candidate
+from segue.engine.seam import Model
 from segue.errors import InvalidField, PromptTooLong
 from segue.types import CompletionRequest
 
@@ -32,7 +33,7 @@ class VllmRequests:
         """Prepare the request. Slow; may run on any thread. Raises RequestError."""
         vocab, limits = self.launched.vocab, self.launched.capabilities
         infill = request.infill
-        method = None if infill is None else infill.way(vocab.fim is not None)
+        method = None if infill is None else infill.method(vocab.fim is not None)
         if method == "ranked" and request.max_tokens != 0:
             raise InvalidField(
                 "suffix: the vLLM engine fills in only with models that have tokens for it",
@@ -42,7 +43,7 @@ class VllmRequests:
         if request.constraint is not None:
             grammar = self._compiler.compile(request.constraint)
             text = lark(grammar_text(request.constraint), request.constraint.param)
-        job = prepare(request, vocab, limits)
+        job = prepare(request, Model(vocab, limits))
         _check_room(job, limits.context_length)
         reach = max(each.num_prompt + each.max_tokens for each in job.sequences)
         check(request, reach)

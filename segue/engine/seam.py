@@ -196,10 +196,21 @@ class Vocab(Protocol):
     def close(self) -> None: ...
 
 
+class Model(NamedTuple):
+    """What the preparation of a request needs to know of the loaded model."""
+
+    vocab: Vocab
+    capabilities: Capabilities
+
+
 class Loaded(NamedTuple):
     runner: Runner
     vocab: Vocab
     info: ModelInfo
+
+    @property
+    def model(self) -> Model:
+        return Model(self.vocab, self.runner.capabilities)
 
 
 class Loader(Protocol):

@@ -232,7 +232,7 @@ class Completions:
         engine, infill = self.models.loaded(call.request.model), call.request.infill
         if engine is None or infill is None:
             return []
-        return _infill_header(infill.way(engine.info.has_fim))
+        return _infill_header(infill.method(engine.info.has_fim))
 
     def _render(self, renderer: Renderer, events: list[Event]) -> tuple[list[Any], bool]:
         """The objects of these events, and whether the last of them ended the request."""

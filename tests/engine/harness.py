@@ -7,7 +7,7 @@ from dataclasses import replace
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling.scheduler import Scheduler
-from segue.engine.seam import Capabilities, Runner, Vocab
+from segue.engine.seam import Capabilities, Model, Runner, Vocab
 from segue.runners.fake import FakeRunner, FakeVocab, default_capabilities
 from segue.types import (
     CompletionRequest,
@@ -92,7 +92,7 @@ class Bench:
     def submit(self, request: CompletionRequest) -> None:
         constraint = request.constraint
         grammar = None if constraint is None else self.compiler.compile(constraint)
-        self.scheduler.add(prepare(request, self.vocab, self.capabilities, grammar))
+        self.scheduler.add(prepare(request, Model(self.vocab, self.capabilities), grammar))
 
     def step(self) -> bool:
         batch = self.scheduler.next_batch()

@@ -5,7 +5,7 @@ import time
 from segue.config import user_cache_dir
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling.scheduler import Scheduler
-from segue.engine.seam import Loader
+from segue.engine.seam import Loader, Model
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import CompletionRequest, Event
@@ -22,7 +22,7 @@ class Stepper:
         self.num_prompt_rows = 0
 
     def submit(self, request: CompletionRequest) -> None:
-        self.scheduler.add(prepare(request, self.vocab, self.runner.capabilities))
+        self.scheduler.add(prepare(request, Model(self.vocab, self.runner.capabilities)))
 
     def step(self) -> list[Event] | None:
         """The events of one step; None if there is nothing to do."""

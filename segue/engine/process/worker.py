@@ -229,7 +229,7 @@ class Worker:
         if request_id not in self._preparing:
             return  # cancelled meanwhile
         try:
-            job = prepare(request, self._loaded.vocab, self._loaded.runner.capabilities, grammar)
+            job = prepare(request, self._loaded.model, grammar)
         except Exception as error:
             self._preparing.discard(request_id)
             self._refuse(request_id, error)

@@ -8,10 +8,10 @@ from segue.detokenizer import decode
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import Sequence
+from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import Capabilities, Vocab
+from segue.engine.seam import Model
 from segue.types import (
     Cause,
     CompletionRequest,
@@ -45,42 +45,42 @@ REASONS: dict[Cause, Reason] = {
 class InfillPrompts:
     """How the prompts of an infill request were made; lists have one entry per prompt."""
 
-    way: InfillMethod | None
+    method: InfillMethod | None
     texts: list[str]  # what to echo: the tokens hold more than the caller's prompt
     splits: list[Split]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRequest:
+    """A request in the tokens of the loaded model, and checked against it; lists have one entry per prompt."""
+
+    request: CompletionRequest
+    prompts: list[list[int]]
+    num_dropped: list[int]  # tokens that did not fit
+    infill: InfillPrompts | None  # None: not an infill request
+    rules: TokenRules
+    seed: int
+    grammar: Grammar | None  # the compiled constraint
 
 
 class Job:
     """One request. With best_of > n, the candidates of a prompt have no events until the best n are known."""
 
-    def __init__(
-        self,
-        request: CompletionRequest,
-        prompts: list[list[int]],
-        seed: int,
-        vocab: Vocab,
-        capabilities: Capabilities,
-        rules: TokenRules,
-        num_dropped: list[int],
-        grammar: Grammar | None = None,
-        filling: InfillPrompts | None = None,
-    ) -> None:
-        self.request = request
-        self._num_dropped = num_dropped  # of each prompt
-        self.seed = seed
-        self.rules = rules
-        self._grammar = grammar
-        self._filling = filling
-        self._vocab = vocab
-        self._context_length = capabilities.context_length
-        self._is_ranked = request.num_candidates > request.n
+    def __init__(self, prepared: PreparedRequest, model: Model) -> None:
+        self.request = prepared.request
+        self.seed = prepared.seed
+        self.rules = prepared.rules
+        self._prepared = prepared
+        self._vocab = model.vocab
+        self._limits = model.capabilities
+        self._is_ranked = self.request.num_candidates > self.request.n
         self.sequences: list[Sequence] = []
-        for index, prompt in enumerate(prompts):
-            self.sequences.extend(self._candidates(index, prompt, capabilities.vocab_size))
+        for index, prompt in enumerate(prepared.prompts):
+            self.sequences.extend(self._candidates(index, prompt))
         self._num_open = len(self.sequences)
         self._held: dict[Sequence, list[Event]] = {}
         self._begun: set[int] = set()  # prompts whose first progress event was sent
-        self._usage = Usage(sum(map(len, prompts)), 0, 0)
+        self._usage = Usage(sum(map(len, prepared.prompts)), 0, 0)
 
     @property
     def is_over(self) -> bool:
@@ -105,8 +105,8 @@ class Job:
         """Further sequences to run, chosen by the results of the finished ones."""
         return []
 
-    def _candidates(self, index: int, prompt: list[int], vocab_size: int) -> list[Sequence]:
-        request = self.request
+    def _candidates(self, index: int, prompt: list[int]) -> list[Sequence]:
+        request, grammar = self.request, self._prepared.grammar
         wanted = self._num_wanted(index, len(prompt))
         made: list[Sequence] = []
         for candidate in range(self.num_candidates if wanted else 1):
@@ -114,18 +114,15 @@ class Job:
                 request.sampling,
                 self.seed,
                 candidate,
-                vocab_size,
+                self._limits.vocab_size,
                 self.rules,
                 request.post_sampling_probs and request.logprobs is not None,
             )
             sampler.start(prompt)
             made.append(
                 Sequence(
-                    request.request_id,
-                    index,
-                    candidate,
+                    SequenceKey(request.request_id, index, candidate),
                     prompt,
-                    wanted,
                     sampler,
                     Output(
                         request.stop,
@@ -133,18 +130,19 @@ class Job:
                         request.min_indent,
                         request.include_stop,
                     ),
-                    None if candidate else request.prompt_logprobs,
-                    self._salt,
-                    made[0] if made else None,
-                    request.time_limit_s,
-                    Guide(self._grammar) if self._grammar else None,
+                    max_tokens=wanted,
+                    time_limit_s=request.time_limit_s,
+                    guide=Guide(grammar) if grammar else None,
+                    scoring=PromptScoring(None if candidate else request.prompt_logprobs),
+                    salt=self._salt,
+                    leader=made[0] if made else None,
                 )
             )
         made[0].num_followers = len(made) - 1
         return made
 
     def _num_wanted(self, index: int, num_prompt: int) -> int:
-        room = self._context_length - num_prompt
+        room = self._limits.context_length - num_prompt
         wanted = self.request.max_tokens
         return room if wanted is None else min(wanted, room)
 
@@ -169,6 +167,7 @@ class Job:
     def prompted(self, leader: Sequence, now: float) -> list[Event]:
         """Events of a prompt that is computed. With max_tokens 0 nothing else follows."""
         index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
+        infill = self._prepared.infill
         self._add_usage(cached=leader.num_cached)
         shows_text = self.request.echo or self.request.logprobs is not None
         return [
@@ -179,10 +178,10 @@ class Job:
                 leader.num_cached,
                 self._prompt_text(index, tokens) if shows_text else None,
                 self._prompt_scores(leader, tokens),
-                self._num_dropped[index],
+                self._prepared.num_dropped[index],
                 now - (leader.prompt_started_s or now),
-                self._filling.way if self._filling else None,
-                self._filling.splits[index] if self._filling else None,
+                infill.method if infill else None,
+                infill.splits[index] if infill else None,
             ),
         ]
 
@@ -265,8 +264,8 @@ class Job:
 
     def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
         """The prompt as the caller wrote it, without the BOS or the space that the tokenizer adds."""
-        if self._filling is not None:
-            return self._filling.texts[prompt_index]
+        if self._prepared.infill is not None:
+            return self._prepared.infill.texts[prompt_index]
         vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
         has_bos = vocab.adds_bos and tokens[0] == vocab.bos
         text = decode([vocab.piece(token) for token in tokens[has_bos:]])

@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import replace
+from typing import NamedTuple
 
 from segue.bounds import MAX_TRUNCATED
 from segue.engine.constraints.compiler import Grammar
@@ -9,126 +10,52 @@ from segue.engine.infill.layouts import Laid, end_tokens, lay_out, lay_out_plain
 from segue.engine.infill.middles import SCORED_SUFFIX, read_suffix
 from segue.engine.request.answer_size import check_prompt_scores
 from segue.engine.request.healing import heal
-from segue.engine.request.job import InfillPrompts, Job
+from segue.engine.request.job import InfillPrompts, Job, PreparedRequest
 from segue.engine.request.ranked_job import RankedJob
 from segue.engine.sampling.token_rules import token_rules
-from segue.engine.seam import Capabilities, Vocab
+from segue.engine.seam import Model
 from segue.engine.tokens import check_ids, fewest_tokens, prompt_tokens
 from segue.errors import InvalidField, PromptTooLong, Unsupported
-from segue.types import CompletionRequest, Infill
+from segue.types import CompletionRequest, Infill, InfillMethod
 
 _ROOM_FOR_ANSWER = 256  # tokens that an infill prompt leaves free if max_tokens is not given
 
 
-def prepare(
-    request: CompletionRequest,
-    vocab: Vocab,
-    capabilities: Capabilities,
-    grammar: Grammar | None = None,
-) -> Job:
+class _Prompts(NamedTuple):
+    """The prompts of a request as tokens; lists have one entry per prompt."""
+
+    tokens: list[list[int]]
+    num_dropped: list[int]
+    infill: InfillPrompts | None = None
+
+
+def prepare(request: CompletionRequest, model: Model, grammar: Grammar | None = None) -> Job:
     """The request as a job. `grammar`: its compiled constraint. Raises RequestError."""
-    if request.infill is not None:
-        return _infill(request, request.infill, vocab, capabilities, grammar)
-    for index, prompt in enumerate(
-        request.prompts
-    ):  # a prompt that cannot fit is refused before it is tokenized
-        fewest = max(1, fewest_tokens(prompt, vocab))
-        if request.truncation is None or fewest > MAX_TRUNCATED * capabilities.context_length:
-            _check_length(request, index, fewest, capabilities.context_length)
-    whole = [prompt_tokens(prompt, vocab) for prompt in request.prompts]
-    prompts = [_truncated(request, tokens, capabilities.context_length) for tokens in whole]
-    for index, tokens in enumerate(prompts):
-        _check_length(request, index, len(tokens), capabilities.context_length)
-    check_prompt_scores(request, prompts)
-    rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
-    num_dropped = [len(old) - len(new) for old, new in zip(whole, prompts, strict=True)]
-    seed = _seed(request)
-    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar)
-
-
-def _infill(
-    request: CompletionRequest,
-    infill: Infill,
-    vocab: Vocab,
-    capabilities: Capabilities,
-    grammar: Grammar | None,
-) -> Job:
-    method = infill.way(vocab.fim is not None)
-    if method == "fim":
-        return _fim(request, infill, vocab, capabilities, grammar)
-    if infill.order != "auto":
+    infill, fim = request.infill, model.vocab.fim
+    method = None if infill is None else infill.method(fim is not None)
+    if infill is None:
+        prompts = _read(request, model)
+    elif method == "fim":
+        prompts = _read_fim(request, infill, model)
+    elif infill.order != "auto":
         raise InvalidField(
             "infill_order must be left out: this model has no tokens for filling in the middle, so that "
             "nothing has an order",
             "infill_order",
         )
-    if method == "ranked" and request.max_tokens != 0:
-        return _ranked(request, infill, vocab, capabilities, grammar)
-    return _continued(request, infill, vocab, capabilities, grammar)
-
-
-def _continued(
-    request: CompletionRequest,
-    infill: Infill,
-    vocab: Vocab,
-    capabilities: Capabilities,
-    grammar: Grammar | None,
-) -> Job:
-    """A job without infill: the suffix is empty or max_tokens is 0, so the prompt is used as it is."""
-    laid = _laid_plain(request, infill, vocab, capabilities, _room(request, capabilities))
-    filling = InfillPrompts(None, [each.text for each in laid], [each.split for each in laid])
-    rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
-    num_dropped = [each.split.num_dropped for each in laid]
-    prompts = [each.tokens for each in laid]
-    check_prompt_scores(request, prompts)
-    seed = _seed(request)
-    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling)
-
-
-def _laid_plain(
-    request: CompletionRequest, infill: Infill, vocab: Vocab, capabilities: Capabilities, room: int
-) -> list[Laid]:
-    if infill.snippets or infill.repo or infill.filename:
-        _check_echo(request)
-    laid = [lay_out_plain(prompt, infill, vocab, room) for prompt in request.prompts]
-    for index, each in enumerate(laid):
-        _check_length(request, index, len(each.tokens), capabilities.context_length)
-    return laid
-
-
-def _fim(
-    request: CompletionRequest,
-    infill: Infill,
-    vocab: Vocab,
-    capabilities: Capabilities,
-    grammar: Grammar | None,
-) -> Job:
-    fim = vocab.fim
-    if fim is None:
-        raise Unsupported(
-            "this model has no tokens for filling in the middle, and the request (infill_mode) or the "
-            "server (--infill fim-only) wants it to be done by those only",
-            "suffix",
-        )
-    _check_echo(request)
-    room = _room(request, capabilities)
-    laid = [lay_out(prompt, infill, vocab, fim, room) for prompt in request.prompts]
-    filling = InfillPrompts("fim", [each.text for each in laid], [each.split for each in laid])
-    num_dropped = [each.split.num_dropped for each in laid]
-    rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
-    rules = replace(rules, ends=rules.ends | end_tokens(vocab, fim))
-    prompts = [each.tokens for each in laid]
-    check_prompt_scores(request, prompts)
-    seed = _seed(request)
-    return Job(request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling)
+    elif method == "ranked" and request.max_tokens != 0:
+        return _ranked(request, infill, model, grammar)
+    else:  # nothing is filled in, so the prompt is used as it is
+        prompts = _read_plain(request, infill, model, None, _room(request, model))
+    prepared = _checked(request, prompts, model, grammar)
+    if method == "fim" and fim is not None:
+        ends = prepared.rules.ends | end_tokens(model.vocab, fim)
+        prepared = replace(prepared, rules=replace(prepared.rules, ends=ends))
+    return Job(prepared, model)
 
 
 def _ranked(
-    request: CompletionRequest,
-    infill: Infill,
-    vocab: Vocab,
-    capabilities: Capabilities,
-    grammar: Grammar | None,
+    request: CompletionRequest, infill: Infill, model: Model, grammar: Grammar | None
 ) -> Job:
     if request.post_sampling_probs:
         raise InvalidField(
@@ -136,34 +63,92 @@ def _ranked(
             "in the middle: middles are ranked by the model's own probabilities",
             "post_sampling_probs",
         )
-    room = _room(request, capabilities) - SCORED_SUFFIX
-    laid = _laid_plain(request, infill, vocab, capabilities, room)
-    filling = InfillPrompts("ranked", [each.text for each in laid], [each.split for each in laid])
-    num_dropped = [each.split.num_dropped for each in laid]
-    suffix = read_suffix(infill.suffix, vocab)
-    check_ids(suffix.tokens, vocab.size, "suffix")
+    room = _room(request, model) - SCORED_SUFFIX
+    prompts = _read_plain(request, infill, model, "ranked", room)
+    suffix = read_suffix(infill.suffix, model.vocab)
+    check_ids(suffix.tokens, model.vocab.size, "suffix")
     healed = [
-        heal(request, prompt, each.tokens, vocab)
-        for prompt, each in zip(request.prompts, laid, strict=True)
+        heal(request, prompt, tokens, model.vocab)
+        for prompt, tokens in zip(request.prompts, prompts.tokens, strict=True)
     ]
-    prompts = [
-        each.tokens if taken is None else each.tokens[:-1]
-        for each, taken in zip(laid, healed, strict=True)
+    left = [
+        tokens if taken is None else tokens[:-1]
+        for tokens, taken in zip(prompts.tokens, healed, strict=True)
     ]
-    check_prompt_scores(request, prompts)
-    rules = token_rules(request.sampling, vocab, capabilities.vocab_size)
-    return RankedJob(
-        request,
-        prompts,
-        _seed(request),
-        vocab,
-        capabilities,
-        rules,
-        num_dropped,
-        grammar,
-        filling,
-        suffix,
-        healed,
+    prepared = _checked(request, prompts._replace(tokens=left), model, grammar)
+    return RankedJob(prepared, model, suffix, healed)
+
+
+def _checked(
+    request: CompletionRequest, prompts: _Prompts, model: Model, grammar: Grammar | None
+) -> PreparedRequest:
+    check_prompt_scores(request, prompts.tokens)
+    seed = request.sampling.seed
+    return PreparedRequest(
+        request=request,
+        prompts=prompts.tokens,
+        num_dropped=prompts.num_dropped,
+        infill=prompts.infill,
+        rules=token_rules(request.sampling, model.vocab, model.capabilities.vocab_size),
+        seed=secrets.randbits(63) if seed is None else seed,
+        grammar=grammar,
+    )
+
+
+# --- prompts as tokens ----------------------------------------------------------------------------
+
+
+def _read(request: CompletionRequest, model: Model) -> _Prompts:
+    """The prompts of a request without infill."""
+    context = model.capabilities.context_length
+    for index, prompt in enumerate(request.prompts):
+        # A prompt that cannot fit is refused before it is tokenized.
+        fewest = max(1, fewest_tokens(prompt, model.vocab))
+        if request.truncation is None or fewest > MAX_TRUNCATED * context:
+            _check_length(request, index, fewest, context)
+    whole = [prompt_tokens(prompt, model.vocab) for prompt in request.prompts]
+    prompts = [_truncated(request, tokens, context) for tokens in whole]
+    for index, tokens in enumerate(prompts):
+        _check_length(request, index, len(tokens), context)
+    return _Prompts(prompts, [len(old) - len(new) for old, new in zip(whole, prompts, strict=True)])
+
+
+def _read_plain(
+    request: CompletionRequest,
+    infill: Infill,
+    model: Model,
+    method: InfillMethod | None,
+    room: int,
+) -> _Prompts:
+    """The prompts of an infill request, laid out without FIM tokens and without the suffix."""
+    if infill.snippets or infill.repo or infill.filename:
+        _check_echo(request)
+    laid = [lay_out_plain(prompt, infill, model.vocab, room) for prompt in request.prompts]
+    for index, each in enumerate(laid):
+        _check_length(request, index, len(each.tokens), model.capabilities.context_length)
+    return _laid_out(laid, method)
+
+
+def _read_fim(request: CompletionRequest, infill: Infill, model: Model) -> _Prompts:
+    """The prompts of an infill request, laid out with the model's FIM tokens."""
+    fim = model.vocab.fim
+    if fim is None:
+        raise Unsupported(
+            "this model has no tokens for filling in the middle, and the request (infill_mode) or the "
+            "server (--infill fim-only) wants it to be done by those only",
+            "suffix",
+        )
+    _check_echo(request)
+    room = _room(request, model)
+    laid = [lay_out(prompt, infill, model.vocab, fim, room) for prompt in request.prompts]
+    return _laid_out(laid, "fim")
+
+
+def _laid_out(laid: list[Laid], method: InfillMethod | None) -> _Prompts:
+    return _Prompts(
+        [each.tokens for each in laid],
+        [each.split.num_dropped for each in laid],
+        InfillPrompts(method, [each.text for each in laid], [each.split for each in laid]),
     )
 
 
@@ -176,16 +161,11 @@ def _check_echo(request: CompletionRequest) -> None:
         )
 
 
-def _room(request: CompletionRequest, capabilities: Capabilities) -> int:
+def _room(request: CompletionRequest, model: Model) -> int:
     """Tokens left for the prompt beside the answer; the answer gets half of the context at the most."""
-    context = capabilities.context_length
+    context = model.capabilities.context_length
     wanted = _ROOM_FOR_ANSWER if request.max_tokens is None else request.max_tokens
     return context - max(1, min(wanted, context // 2))
-
-
-def _seed(request: CompletionRequest) -> int:
-    seed = request.sampling.seed
-    return secrets.randbits(63) if seed is None else seed
 
 
 def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> list[int]:

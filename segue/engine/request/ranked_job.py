@@ -9,18 +9,15 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from segue.bounds import DRAWING_SHARE, LONGEST_MIDDLE, RANKED_CANDIDATES
-from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.middles import SCORED_SUFFIX, Cut, Drawn, Search, Suffix, find_cuts
 from segue.engine.request.healing import Healed
-from segue.engine.request.job import REASONS, InfillPrompts, Job
+from segue.engine.request.job import REASONS, Job, PreparedRequest
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import Sequence
+from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
 from segue.engine.sampling.scores import LOWEST
-from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import Capabilities, Vocab
+from segue.engine.seam import Model
 from segue.types import (
     Cause,
-    CompletionRequest,
     Delta,
     Done,
     Event,
@@ -34,23 +31,15 @@ from segue.types import (
 class RankedJob(Job):
     def __init__(
         self,
-        request: CompletionRequest,
-        prompts: list[list[int]],
-        seed: int,
-        vocab: Vocab,
-        capabilities: Capabilities,
-        rules: TokenRules,
-        num_dropped: list[int],
-        grammar: Grammar | None,
-        filling: InfillPrompts,
+        prepared: PreparedRequest,
+        model: Model,
         suffix: Suffix,
         healed: list[Healed | None],
     ) -> None:
         self._suffix = suffix
         self._healed = healed  # one entry per prompt
-        super().__init__(
-            request, prompts, seed, vocab, capabilities, rules, num_dropped, grammar, filling
-        )
+        super().__init__(prepared, model)
+        request, num_prompts = prepared.request, len(prepared.prompts)
         # The first candidate is what the request would get without a suffix. If it is greedy, it takes
         # the likeliest beginning, and the others start from the next.
         is_drawn = request.sampling.temperature > 0
@@ -66,8 +55,8 @@ class RankedJob(Job):
                 sequence.output.num_known = len(taken.text)
         num_taken = sum(taken is not None for taken in healed)
         self._usage = replace(self._usage, prompt_tokens=self._usage.prompt_tokens + num_taken)
-        self._num_busy = [self.num_candidates] * len(prompts)
-        self._num_scored = [0] * len(prompts)
+        self._num_busy = [self.num_candidates] * num_prompts
+        self._num_scored = [0] * num_prompts
         self._searches: dict[int, Search] = {}
         self._probed: dict[Sequence, Cut] = {}
         self._shown: dict[Sequence, Shown] = {}
@@ -83,7 +72,7 @@ class RankedJob(Job):
 
     def _num_wanted(self, index: int, num_prompt: int) -> int:
         """max_tokens, plus one if the first token repeats the text that token healing removed."""
-        room = self._context_length - num_prompt - SCORED_SUFFIX
+        room = self._limits.context_length - num_prompt - SCORED_SUFFIX
         return min(self._longest + (self._healed[index] is not None), room)
 
     @property
@@ -204,18 +193,15 @@ class RankedJob(Job):
         base = [*leader.tokens[: leader.num_prompt], *cut.tokens]
         end = cut.goal - 1
         probe = Sequence(
-            self.request.request_id,
-            index,
-            cut.candidate,
+            SequenceKey(self.request.request_id, index, cut.candidate),
             [*base, *cut.tail[:end]],
-            0,
             leader.sampler,
             Output(()),
-            0,
-            self._salt,
-            leader,
-            score_from=len(base) + len(cut.scored),
+            max_tokens=0,
+            scoring=PromptScoring(0, start=len(base) + len(cut.scored)),
             watched=(cut.tail[end],),
+            salt=self._salt,
+            leader=leader,
             is_probe=True,
         )
         self._probed[probe] = cut

@@ -7,6 +7,8 @@ Few facts are stored, the rest is derived:
     pending                           <-------------->   what the next spans compute; 1 token while decoding
 """
 
+from typing import NamedTuple
+
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.draft import Drafter
 from segue.engine.request.output import Output
@@ -16,28 +18,39 @@ from segue.engine.seam import Logits
 from segue.types import Cause, TokenScore
 
 
+class SequenceKey(NamedTuple):
+    """Which text this is: one candidate of one prompt of a request."""
+
+    request_id: str
+    prompt_index: int
+    candidate: int
+
+
+class PromptScoring(NamedTuple):
+    """Which log-probabilities of prompt tokens are wanted."""
+
+    num_top: int | None = None  # alternatives per token; None: the prompt is not scored
+    start: int = 1  # the first token that gets a score
+
+
 class Sequence:
     def __init__(
         self,
-        request_id: str,
-        prompt_index: int,
-        candidate: int,
+        key: SequenceKey,
         prompt: list[int],
-        max_tokens: int,
         sampler: Sampler,
         output: Output,
-        num_top: int | None,
-        salt: str | None,
-        leader: "Sequence | None",
+        *,
+        max_tokens: int,
         time_limit_s: float | None = None,
         guide: Guide | None = None,
-        score_from: int = 1,
+        scoring: PromptScoring,
         watched: tuple[int, ...] = (),
+        salt: str | None,
+        leader: "Sequence | None",
         is_probe: bool = False,
     ) -> None:
-        self.request_id = request_id
-        self.prompt_index = prompt_index
-        self.candidate = candidate
+        self.request_id, self.prompt_index, self.candidate = key
         self.tokens = list(prompt)
         self.num_prompt = len(prompt)
         self.max_tokens = max_tokens
@@ -50,9 +63,8 @@ class Sequence:
             False  # True: the time limit ends it at once; False: at the next line break
         )
         self.guide = guide  # its state in the constraint
-        self.num_top = num_top  # alternatives of prompt scores; None: the prompt is not scored
-        self.score_from = score_from  # the first prompt token that gets a score
-        self.scores: Scores | None = None if num_top is None else empty(num_top)
+        self.num_top, self.score_from = scoring
+        self.scores: Scores | None = None if self.num_top is None else empty(self.num_top)
         self.watched = watched  # tokens whose log-probability is recorded at every position
         self.chances: list[list[float]] = []
         self.num_followers = 0  # candidates that share its prompt

@@ -63,7 +63,11 @@ class Caps:
 
 def candidates(request: CompletionRequest, has_fim: bool) -> int:
     """Candidates per prompt. Infill on a model without FIM tokens draws more than it returns."""
-    if request.infill is None or request.infill.way(has_fim) != "ranked" or request.max_tokens == 0:
+    if (
+        request.infill is None
+        or request.infill.method(has_fim) != "ranked"
+        or request.max_tokens == 0
+    ):
         return request.num_candidates
     return max(request.best_of or RANKED_CANDIDATES, request.n)
 

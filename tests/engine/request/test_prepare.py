@@ -1,16 +1,18 @@
 import pytest
 
 from segue.engine.request.prepare import prepare
+from segue.engine.seam import Model
 from segue.errors import InvalidField, PromptTooLong
 from segue.runners.fake import FakeVocab, default_capabilities
 from segue.types import CompletionRequest, Prompt, Sampling, Truncation
 from tests.engine.harness import ask
 
-LIMITS = default_capabilities(context_length=20)
+SMALL = Model(FakeVocab(), default_capabilities(context_length=20))
+LARGE = Model(FakeVocab(), default_capabilities())
 
 
 def tokens_of(request: CompletionRequest) -> list[list[int]]:
-    return [s.tokens for s in prepare(request, FakeVocab(), LIMITS).sequences]
+    return [s.tokens for s in prepare(request, SMALL).sequences]
 
 
 def test_text_ids_and_mixtures() -> None:
@@ -80,30 +82,22 @@ class Unread(FakeVocab):
 @pytest.mark.parametrize("text", ["<|endoftext|>a" * 100_000, "é" * 100_000])
 def test_a_prompt_whose_bytes_cannot_fit_is_refused_before_it_is_tokenized(text: str) -> None:
     with pytest.raises(PromptTooLong) as raised:
-        prepare(ask(text), Unread(), default_capabilities())
+        prepare(ask(text), LARGE._replace(vocab=Unread()))
     assert raised.value.details["n_prompt_tokens"] > raised.value.details["n_ctx"]
 
 
 def test_what_is_to_be_truncated_has_a_bound_too() -> None:
     with pytest.raises(PromptTooLong):
-        prepare(ask("x" * 1_000_000, truncation=Truncation()), Unread(), default_capabilities())
+        prepare(ask("x" * 1_000_000, truncation=Truncation()), LARGE._replace(vocab=Unread()))
 
 
 def test_a_prompt_of_the_longest_tokens_fits() -> None:
     text = "<|fim_prefix|>" * 4095
-    assert prepare(ask(text), FakeVocab(), default_capabilities()).sequences[0].num_prompt == 4095
+    assert prepare(ask(text), LARGE).sequences[0].num_prompt == 4095
 
 
 def test_a_list_of_allowed_tokens_is_bounded_and_shared_by_candidates() -> None:
     with pytest.raises(InvalidField, match="allowed_token_ids has 265 entries"):
-        prepare(
-            ask("x", sampling=Sampling(allowed_token_ids=(1,) * 265)),
-            FakeVocab(),
-            default_capabilities(),
-        )
-    job = prepare(
-        ask("x", n=8, sampling=Sampling(allowed_token_ids=(3, 1, 3))),
-        FakeVocab(),
-        default_capabilities(),
-    )
+        prepare(ask("x", sampling=Sampling(allowed_token_ids=(1,) * 265)), LARGE)
+    job = prepare(ask("x", n=8, sampling=Sampling(allowed_token_ids=(3, 1, 3))), LARGE)
     assert len({id(sequence.sampler._rules.allowed) for sequence in job.sequences}) == 1

@@ -14,7 +14,7 @@ from segue.engine.infill.middles import SCORED_SUFFIX, Drawn, find_cuts, read_su
 from segue.engine.request.prepare import prepare
 from segue.engine.request.ranked_job import RankedJob
 from segue.engine.sampling.scores import score
-from segue.engine.seam import Logits, Span
+from segue.engine.seam import Logits, Model, Span
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, _Slot, default_capabilities
 from segue.types import (
     CompletionRequest,
@@ -236,7 +236,7 @@ def test_the_answer_is_the_best_of_all_cuts(
     """Against every cut of its candidates, each scored to the end by the runner itself."""
     request = fill(prefix, suffix, Sampling(seed=seed), max_tokens=max_tokens)
     bench = Bench(vocab=PlainVocab())
-    job = prepare(request, bench.vocab, bench.capabilities)
+    job = prepare(request, Model(bench.vocab, bench.capabilities))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(middles, "_STAGES", ((2, 1000, math.inf), (SCORED_SUFFIX, 1000, math.inf)))
         bench.scheduler.add(job)
@@ -266,12 +266,10 @@ def _every_cut(tokens: list[int], num_prefix: int, suffix: str) -> list[tuple[st
 
 def test_only_requests_with_something_to_rank_are_ranked() -> None:
     """The job that needs more steps is made only where it has a use."""
-    capabilities = default_capabilities()
-    assert isinstance(prepare(fill("a", "b"), PlainVocab(), capabilities), RankedJob)
-    assert not isinstance(prepare(fill("a", ""), PlainVocab(), capabilities), RankedJob)
-    assert not isinstance(
-        prepare(fill("a", "b", max_tokens=0), PlainVocab(), capabilities), RankedJob
-    )
+    model = Model(PlainVocab(), default_capabilities())
+    assert isinstance(prepare(fill("a", "b"), model), RankedJob)
+    assert not isinstance(prepare(fill("a", ""), model), RankedJob)
+    assert not isinstance(prepare(fill("a", "b", max_tokens=0), model), RankedJob)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from segue.engine.request.prepare import prepare
+from segue.engine.seam import Model
 from segue.runners.fake import FakeRunner, FakeVocab
 from tests.engine.harness import Bench, ask
 
@@ -63,7 +64,7 @@ def test_tokenizing() -> None:
     vocab = FakeVocab()
     vocab.tokenize = failing(vocab.tokenize, 1)  # type: ignore[method-assign]
     with pytest.raises(Fault):
-        prepare(ask("x"), vocab, Bench().capabilities)
+        prepare(ask("x"), Model(vocab, Bench().capabilities))
 
 
 @pytest.mark.parametrize("method", ["decode", "fork", "trim", "free"])
