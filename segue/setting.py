@@ -1,10 +1,10 @@
 """One setting: how a flag, a variable or a key of a file says it, and what would be right."""
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -15,7 +15,8 @@ AUTO = "auto"  # how a file, a variable or a flag writes None
 Kind = Literal["text", "int", "float", "bool", "list", "choice", "path"]
 
 
-class Setting(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Setting:
     """One row of the table that flags, variables and file keys are made from."""
 
     name: str  # the field, and the key in a file

@@ -30,7 +30,7 @@ START_S = 600.0
 _USAGE = re.compile(rb'"completion_tokens":\s*(\d+)')
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Load:
     """What one process sends: so many clients, each with so many streams one after another."""
 
@@ -85,14 +85,14 @@ def _compare(
         for clients in options.clients:
             for name, (host, port, path) in fronts.items():
                 load = Load(
-                    host,
-                    port,
-                    path,
-                    options.folder if name == "vllm serve" else "default",
-                    clients,
-                    options.streams_each,
-                    options.num_prompt,
-                    options.num_output,
+                    host=host,
+                    port=port,
+                    path=path,
+                    model=options.folder if name == "vllm serve" else "default",
+                    clients=clients,
+                    streams_each=options.streams_each,
+                    num_prompt=options.num_prompt,
+                    num_output=options.num_output,
                     seed=turn,
                 )
                 speed, first_s = _measure(load, pool, options.client_processes)

@@ -5,7 +5,7 @@ for all of them. Nothing here does I/O or looks at a clock: the server stamps ea
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
@@ -133,6 +133,7 @@ class Operation:
     table: Table
     renderer: Callable[[Call], Renderer]
     rules: tuple[Rule, ...] = ()
+    _: KW_ONLY
     framing: Framing = "sse"
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
     stream_error: ErrorShape | None = None  # the event of a broken stream, where that differs too
@@ -222,6 +223,7 @@ class Companion:
     doc: str
     answer: Answer
     table: Table = NO_FIELDS  # of the body, or of the query where the method has no body
+    _: KW_ONLY
     is_native: bool = False
     is_public: bool = False  # asked by those that have no key; its body is not read
 
@@ -233,7 +235,7 @@ class Difference(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
     name: str
     system: str  # what it speaks for, as people call it

@@ -27,7 +27,7 @@ from segue.types import ModelInfo
 _CUTS = "segue.distributed.filter_processors:"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Launch:
     """What to start. A call starts it and blocks until the model is loaded. Raises SetupError."""
 

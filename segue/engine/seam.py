@@ -109,7 +109,7 @@ class Span(NamedTuple):
     num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Capabilities:
     num_slots: int  # sequences that can hold KV at once, cached prefixes included
     num_cells: int  # KV capacity in tokens, over all slots

@@ -30,7 +30,7 @@ class Kept:
     num_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Portrait:
     """What a file says about its model."""
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from segue.errors import ModelUnavailable
@@ -32,6 +32,7 @@ class ModelRef:
     source: Source
     served_name: str
     aliases: tuple[str, ...] = ()
+    _: KW_ONLY
     path: str = ""  # source "path"
     repo: str = ""  # source "hub": owner/name
     file: str = ""  # source "hub": one file of the repository; else the quantisation decides
@@ -142,7 +143,8 @@ def _hub(text: str, rest: str) -> ModelRef:
         return _hub_file(text, repo, file, colon)
     if colon and not _QUANT.fullmatch(quant):
         raise ModelUnavailable(f"{text!r} names no quantisation: write {repo}:Q4_K_M or {repo}")
-    return ModelRef("hub", repo + colon + quant, (parts[1] + colon + quant,), "", repo, "", quant)
+    served, alias = repo + colon + quant, parts[1] + colon + quant
+    return ModelRef("hub", served, (alias,), repo=repo, quant=quant)
 
 
 def _hub_file(text: str, repo: str, file: str, colon: str) -> ModelRef:

@@ -5,7 +5,7 @@ For tests of the engine in milliseconds, and for `--runner fake`, which measures
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
@@ -187,6 +187,7 @@ def default_capabilities(
 @dataclass(frozen=True)
 class FakeLoader:
     name: str = "fake"
+    _: KW_ONLY
     script: bytes | None = None
     end_bias: float = 0.0
     num_slots: int = 256

@@ -7,7 +7,7 @@ from typing import Any
 from segue.bench.load.drive import Outcome
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Figures:
     """The figures of one server under one load. Times in milliseconds."""
 

@@ -1,7 +1,7 @@
 """Reading a JSON object by a table of rows. The rows are also the documentation of a dialect."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ class Field:
     kind: Kind
     doc: str
     target: str = ""  # where the value goes; "" is checked, has no effect, and is reported as such
+    _: KW_ONLY
     aliases: tuple[str, ...] = ()  # in order of precedence, after the name
     default: Any = UNSET  # UNSET leaves it to the core's default
     required: bool = False

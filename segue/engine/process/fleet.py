@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.seam import Engine
@@ -33,6 +33,7 @@ class Member:
     aliases: tuple[str, ...]
     start: Callable[[], Awaitable[Engine]]
     adapters: AdapterList = field(default_factory=AdapterList)
+    _: KW_ONLY
     engine: Engine | None = None
     loading: asyncio.Task[None] | None = None
     used_at: float = 0.0

@@ -178,10 +178,10 @@ class Job:
                 leader.num_cached,
                 self._prompt_text(index, tokens) if shows_text else None,
                 self._prompt_scores(leader, tokens),
-                self._prepared.num_dropped[index],
-                now - (leader.prompt_started_s or now),
-                infill.method if infill else None,
-                infill.splits[index] if infill else None,
+                num_dropped=self._prepared.num_dropped[index],
+                prompt_s=now - (leader.prompt_started_s or now),
+                infill=infill.method if infill else None,
+                split=infill.splits[index] if infill else None,
             ),
         ]
 
@@ -208,9 +208,9 @@ class Job:
             REASONS[cause],
             cause,
             sequence.num_output,
-            sequence.stop,
-            sequence.prompt_s,
-            sequence.decode_s,
+            stop=sequence.stop,
+            prompt_s=sequence.prompt_s,
+            decode_s=sequence.decode_s,
         )
         # Under a constraint only a cut leaves half a character, and what matches ends before it.
         rest = sequence.output.flush(keeps_half=sequence.guide is None)

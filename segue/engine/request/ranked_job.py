@@ -167,9 +167,11 @@ class RankedJob(Job):
             pieces[: len(tokens)],
             [LOWEST if score.logprob is None else score.logprob for score in shown.scores],
             [dict(zip(sequence.watched, row, strict=True)) for row in sequence.chances],
-            num_shown if num_shown < sum(map(len, pieces)) else None,
-            self.request.sampling.min_tokens + is_known,
-            None if sequence.guide is None else self._constrained_ends(sequence, len(tokens)),
+            num_bytes=num_shown if num_shown < sum(map(len, pieces)) else None,
+            min_tokens=self.request.sampling.min_tokens + is_known,
+            may_end=(
+                None if sequence.guide is None else self._constrained_ends(sequence, len(tokens))
+            ),
         )
 
     def _pieces(self, sequence: Sequence, tokens: Iterable[int]) -> list[bytes]:
@@ -240,9 +242,9 @@ class RankedJob(Job):
                     REASONS[cause],
                     cause,
                     len(scores),
-                    sequence.stop if cause == "stop_text" else None,
-                    max(0.0, first - (leader.prompt_started_s or first)),
-                    max(0.0, now - first),
+                    stop=sequence.stop if cause == "stop_text" else None,
+                    prompt_s=max(0.0, first - (leader.prompt_started_s or first)),
+                    decode_s=max(0.0, now - first),
                 )
             )
         return events

@@ -21,7 +21,7 @@ def _no_text(token: int) -> bytes:
     return b""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TokenRules:
     ends: frozenset[int] = frozenset()  # tokens that end a text, by the model
     end: int | None = None  # the end token that the infill sampler draws

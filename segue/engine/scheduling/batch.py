@@ -25,7 +25,7 @@ class Batch:
             raise EngineFault(f"the runner gave logits of shape {logits.shape}, not {wanted}")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Counts:
     steps: int = 0
     prompt_tokens: int = 0

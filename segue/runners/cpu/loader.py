@@ -2,7 +2,7 @@
 
 import importlib.util
 import logging
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from segue import fingerprint
@@ -31,6 +31,7 @@ class CpuLoader:
 
     path: str
     name: str
+    _: KW_ONLY
     context_length: int | None = None
     kv_bytes: int | None = None
     num_slots: int = 256

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
@@ -237,6 +237,7 @@ class LlamaLoader:
 
     path: str
     name: str
+    _: KW_ONLY
     context_length: int | None = None
     kv_bytes: int | None = None
     num_slots: int = 32

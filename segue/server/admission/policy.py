@@ -13,7 +13,7 @@ from segue.server.admission.request_caps import Caps
 DEFAULT_REQUEST_TIMEOUT_S = 3600.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Policy:
     keys: Keyring | None = None  # None: no key is needed
     hosts: Hosts | None = None  # None: any Host is accepted

@@ -9,7 +9,7 @@ from segue.errors import InvalidField
 from segue.types import CompletionRequest, Constraint
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Caps:
     n: int = 128
     best_of: int = 128

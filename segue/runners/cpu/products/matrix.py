@@ -24,7 +24,7 @@ _PIECE = 4 << 20  # bytes that a thread packs at a time
 _PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Matrix:
     """`outputs` rows of `columns` weights each, in tiles."""
 
@@ -38,7 +38,7 @@ class Matrix:
     memory: mmap.mmap  # shared by all that were packed together; kept alive by it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Plan:
     tensor: Tensor
     form: Format | FloatFormat
@@ -97,16 +97,16 @@ def _planned(
         tile_bytes = blocks * item * width
         plans.append(
             _Plan(
-                tensor,
-                form,
-                kernels(form, target, kept),
-                columns,
-                outputs,
-                blocks,
-                row_bytes,
-                tiles,
-                tile_bytes,
-                total,
+                tensor=tensor,
+                form=form,
+                made=kernels(form, target, kept),
+                columns=columns,
+                outputs=outputs,
+                blocks=blocks,
+                row_bytes=row_bytes,
+                tiles=tiles,
+                tile_bytes=tile_bytes,
+                start=total,
             )
         )
         total += -(-tiles * tile_bytes // _ALIGNMENT) * _ALIGNMENT
@@ -167,9 +167,15 @@ def _matrix(plan: _Plan, base: int, memory: mmap.mmap) -> Matrix:
     descriptor[field.TILE_BYTES] = plan.tile_bytes
     descriptor[field.BLOCKS] = plan.blocks
     return Matrix(
-        plan.tensor.name, plan.tensor.type, plan.columns, plan.outputs, plan.tiles,
-        plan.tiles * plan.tile_bytes, descriptor, memory,
-    )  # fmt: skip
+        name=plan.tensor.name,
+        type=plan.tensor.type,
+        columns=plan.columns,
+        outputs=plan.outputs,
+        tiles=plan.tiles,
+        num_bytes=plan.tiles * plan.tile_bytes,
+        descriptor=descriptor,
+        memory=memory,
+    )
 
 
 def _address(array: NDArray[np.uint8]) -> int:
