@@ -252,6 +252,7 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     prompt_s: float = 0.0  # from its first token computed until now
     infill: InfillMethod | None = None
     split: Split | None = None  # of an infill request
+    ignored: tuple[str, ...] = ()  # what of the constraint has no effect, where that was allowed
 
 
 class Progress(Struct, frozen=True, tag=True, array_like=True):

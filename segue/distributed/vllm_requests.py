@@ -8,7 +8,6 @@ from segue.distributed.grammars import lark
 from segue.distributed.launch import Launched
 from segue.distributed.mapping import Asked, check, parameters
 from segue.engine.constraints.compiler import Compiler
-from segue.engine.constraints.grammar_text import grammar_text
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.request.sequence import Sequence as Candidate
@@ -42,8 +41,9 @@ class VllmRequests:
         grammar, text = None, None
         if request.constraint is not None:
             grammar = self._compiler.compile(request.constraint)
-            text = lark(grammar_text(request.constraint), request.constraint.param)
+            text = lark(grammar.text, request.constraint.param)
         job = prepare(request, Model(vocab, limits))
+        job.ignored = grammar.ignored if grammar else ()
         _check_room(job, limits.context_length)
         reach = max(each.num_prompt + each.max_tokens for each in job.sequences)
         check(request, reach)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -44,6 +43,14 @@ from segue.server.framing import (
     reply_messages,
 )
 from segue.server.json_body import beside_the_loop, decode, is_large, read_body
+from segue.server.report_headers import (
+    found,
+    ignored,
+    ignored_header,
+    infill_header,
+    may_be_ignored,
+    report,
+)
 from segue.server.service import open_engine, settled_adapters
 from segue.types import (
     CompletionRequest,
@@ -51,10 +58,8 @@ from segue.types import (
     Event,
     Failed,
     Infill,
-    InfillMethod,
     Prompted,
     Searching,
-    Split,
     Usage,
 )
 
@@ -62,14 +67,11 @@ logger = logging.getLogger(__name__)
 
 HEADERS_AFTER_S = 2.0  # a stream's status is held back this long, so that it can still be an error
 PING_S = 15.0
-MAX_NAMED_IGNORED = 32
 
 _TOO_MANY_SCORES = (
     f"logprobs: the answer would hold more than {MAX_ANSWER_SCORES} scores; ask for fewer tokens or "
     "alternatives, or have it streamed"
 )
-
-_FIELD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Completions:
         headers: list[Header] = []
         try:
             call = await self._read(receive, record)
-            headers += _report(call)
+            headers += report(call)
             timeout_s = self.policy.request_timeout_s
             try:
                 async with Feed(
@@ -164,7 +166,7 @@ class Completions:
                 size += num_scores(event)
             if size > MAX_ANSWER_SCORES:
                 raise InvalidField(_TOO_MANY_SCORES, call.given.get("logprobs", "logprobs"))
-        headers += _found(tally.prompts)
+        headers += found(tally.prompts)
         renderer, is_long = self._renderer(call), size * call.request.n > LARGE_ANSWER_ITEMS
         messages = await beside_the_loop(
             is_long, lambda: reply_messages(Reply(renderer.fold(tally)), headers)
@@ -186,7 +188,7 @@ class Completions:
             if isinstance(event, Failed):
                 raise _raised(event)
         prompts = [event for event in events if isinstance(event, Prompted)]
-        headers += _found(prompts) if prompts else self._foreseen(call)
+        headers += found(prompts) if prompts else self._foreseen(call)
         await _start(send, frame, headers)
         while not events:  # the model is being loaded, and every object contains fields about it
             for body in frame.note(_so_far(events)):
@@ -230,9 +232,13 @@ class Completions:
     def _foreseen(self, call: Call) -> list[Header]:
         """Headers that are known before the prompt is computed."""
         engine, infill = self.models.loaded(call.request.model), call.request.infill
-        if engine is None or infill is None:
-            return []
-        return _infill_header(infill.method(engine.info.has_fim))
+        constraint = call.request.constraint
+        headers: list[Header] = []
+        if constraint is not None and may_be_ignored(constraint):
+            headers += ignored_header([constraint.param])
+        if engine is not None and infill is not None:
+            headers += infill_header(infill.method(engine.info.has_fim))
+        return headers
 
     def _render(self, renderer: Renderer, events: list[Event]) -> tuple[list[Any], bool]:
         """The objects of these events, and whether the last of them ended the request."""
@@ -269,7 +275,7 @@ class Companions:
             if "" in scope["path_params"].values():
                 raise UnknownPath(f"There is nothing at {scope['path']!a}.")  # "/v1/models/"
             is_long, draft = await self._read(scope, receive)
-            headers += _ignored(draft.ignored)
+            headers += ignored(draft.ignored)
             values = {**scope["path_params"], **draft.values}
             reply = await self.companion.answer(self.service, values)
             messages = await beside_the_loop(is_long, lambda: reply_messages(reply, headers))
@@ -327,44 +333,6 @@ def _stamp(record: RequestRecord) -> Stamp:
 
 async def _nothing(request: CompletionRequest) -> AsyncGenerator[Event, None]:
     yield Done(Usage(0, 0, 0), request.sampling.seed or 0)
-
-
-def _report(call: Call) -> list[Header]:
-    headers = [(b"x-segue-seed", b"%d" % (call.request.sampling.seed or 0))]
-    return [*headers, *_ignored(call.ignored)]
-
-
-def _ignored(sent: Iterable[str]) -> list[Header]:
-    """A header with the fields that were sent and have no effect."""
-    names = [name for name in sent if _FIELD_NAME.fullmatch(name)][:MAX_NAMED_IGNORED]
-    return [(b"x-segue-ignored", ", ".join(names).encode())] if names else []
-
-
-def _found(prompts: Iterable[Prompted]) -> list[Header]:
-    """Headers that only the engine's events make known."""
-    headers: list[Header] = []
-    known = list(prompts)
-    if num_dropped := sum(prompt.num_dropped for prompt in known):
-        headers.append((b"x-segue-truncated", b"%d" % num_dropped))
-    for prompt in known[:1]:  # the method is the same for all prompts
-        headers += _infill_header(prompt.infill)
-    if splits := [prompt.split for prompt in known if prompt.split]:
-        headers.append((b"x-segue-infill-kept", _kept(splits)))
-    return headers
-
-
-def _infill_header(method: InfillMethod | None) -> list[Header]:
-    return [] if method is None else [(b"x-segue-infill", method.encode())]
-
-
-def _kept(splits: list[Split]) -> bytes:
-    """`prefix=640/1210, suffix=128/300`: tokens that fit, of those given, over all prompts."""
-    words = []
-    for name in Split.__struct_fields__:
-        shares = [getattr(split, name) for split in splits]
-        if given := sum(share.given for share in shares):
-            words.append(f"{name}={sum(share.kept for share in shares)}/{given}")
-    return ", ".join(words).encode()
 
 
 def _so_far(events: Sequence[Event]) -> str:

@@ -499,6 +499,49 @@ NATIVES = [
         answer={"stop_type": "eos"},
         source="A.1 grammar",
     ),
+    Case(  # a dead end is neither an end nor a limit
+        "stop",
+        NATIVE,
+        {
+            "prompt": "x",
+            "grammar": 'root ::= "abc"',
+            "logit_bias": [[98, False]],
+            "response_fields": ["content", "stop_type"],
+        },
+        answer={"content": "a", "stop_type": "none"},
+        source="B.1 stop_type",
+    ),
+    Case(  # what already meets its constraint has ended, though a ban keeps it from going on
+        "stop",
+        NATIVE,
+        {
+            "prompt": "x",
+            "grammar": 'root ::= "ab" "c"?',
+            "logit_bias": [[99, False], [END_TOKEN, False]],
+            "response_fields": ["content", "stop_type"],
+        },
+        answer={"content": "ab", "stop_type": "eos"},
+        source="B.1 stop_type",
+    ),
+    Case(  # a schema that asks to be read leniently: what has no effect is named, and where it stands
+        "fold",
+        NATIVE,
+        {
+            "prompt": "x",
+            "json_schema": {
+                "$ref": "#/$comment",
+                "$comment": {"const": 1, "maxLen": 3, "format": "bogus"},
+                "x-guidance": {"lenient": True},
+            },
+            "frequency": 1,
+            "response_fields": ["content"],
+        },
+        answer={"content": "1"},
+        headers={
+            "x-segue-ignored": "frequency, json_schema#/$comment/maxLen, json_schema#/$comment/format"
+        },
+        source="A.1 json_schema",
+    ),
     Case(
         "batch",
         NATIVE,

@@ -307,6 +307,20 @@ def test_how_a_gap_will_be_filled_is_known_before_the_prompt_is_read(
         answer.read()
 
 
+def test_a_schema_that_may_be_ignored_in_part_is_named_before_it_is_read(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "HEADERS_AFTER_S", 0.01)
+    pause = Pause()
+    live = launch(lambda request: [pause, *speak("one")(request)])
+    schema = {"maxLen": 1, "x-guidance": {"lenient": True}}
+    body = {"prompt": "a", "json_schema": schema, "other": 1, "stream": True}
+    with live.client.stream("POST", "/v1/completions", json=body) as answer:
+        assert answer.headers["x-segue-ignored"] == "other, json_schema"
+        live.release(pause)
+        answer.read()
+
+
 def send_raw(live: Live, body: bytes) -> socket.socket:
     connection = socket.create_connection((live.host, live.port), timeout=10)
     head = f"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.engine.constraints.grammar import GrammarError
-from segue.engine.constraints.grammar_text import grammar_text
+from segue.engine.constraints.grammar_text import GrammarText, grammar_text
 from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField
@@ -59,13 +59,15 @@ class Mask(NamedTuple):
 class Grammar:
     """A compiled constraint. Guides are made from it; they share what its lexer learns."""
 
-    def __init__(self, text: str, vocabulary: Vocabulary, is_private: bool = False) -> None:
+    def __init__(
+        self, written: GrammarText, vocabulary: Vocabulary, is_private: bool = False
+    ) -> None:
         """Raises GrammarError."""
-        self._text = text
+        self._written = written
         self.vocabulary = vocabulary
         self.is_private = is_private  # to one guide
         self.is_spoilt = False  # its lexer ran into a limit: good for no new guide
-        self.matcher = _matcher(vocabulary.tokenizer, text)
+        self.matcher = _matcher(vocabulary.tokenizer, written.text)
         self.first = None if self.matcher.is_error() else self.mask(self.matcher)
         trial = self.matcher.deep_copy()
         if self.first is not None and self.first.forced:
@@ -73,8 +75,17 @@ class Grammar:
         if self.first is None or trial.is_error():
             raise GrammarError(reason(trial.get_error()))
 
+    @property
+    def text(self) -> str:
+        return self._written.text
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Names of what has no effect, where the caller allowed that."""
+        return self._written.ignored
+
     def alone(self) -> "Grammar":
-        return Grammar(self._text, self.vocabulary, is_private=True)
+        return Grammar(self._written, self.vocabulary, is_private=True)
 
     def mask(self, matcher: llguidance.LLMatcher) -> Mask | None:
         """None if nothing may follow what the matcher has read."""
@@ -138,11 +149,11 @@ class Compiler:
         if grammar is not None:
             return grammar
         try:
-            text = grammar_text(constraint)
-            grammar = Grammar(text, self._vocabulary)
+            written = grammar_text(constraint)
+            grammar = Grammar(written, self._vocabulary)
         except GrammarError as error:
             raise InvalidField(f"{constraint.param}: {error}", constraint.param) from None
-        self._keep(constraint, grammar, len(text))
+        self._keep(constraint, grammar, len(written.text))
         return grammar
 
     def _keep(self, constraint: Constraint, grammar: Grammar, size: int) -> None:

@@ -1,12 +1,13 @@
 """Every kind of constraint as the one text that llguidance compiles, with limits on what is let in."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from segue.engine.constraints import gbnf, lark_check
 from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.ignored import named
 from segue.engine.constraints.lark_text import quoted, to_lark
 from segue.engine.constraints.schemas.options import read_options, slashed
 from segue.engine.constraints.schemas.schema_text import schema_text
@@ -27,7 +28,17 @@ MAX_CHARS: dict[ConstraintKind, int] = {
 }
 
 
-def grammar_text(constraint: Constraint) -> str:
+class GrammarText(NamedTuple):
+    text: str
+    ignored: tuple[str, ...]  # names of what has no effect, for the caller
+
+
+class _Asked(NamedTuple):
+    constraint: Constraint
+    ignored: dict[str, None]  # is added to
+
+
+def grammar_text(constraint: Constraint) -> GrammarText:
     """Raises GrammarError with what is wrong."""
     value, most = constraint.value, MAX_CHARS[constraint.kind]
     texts = (value,) if isinstance(value, str) else value
@@ -40,35 +51,41 @@ def grammar_text(constraint: Constraint) -> str:
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise GrammarError("it holds half a character: a lone surrogate") from None
-    return _WRITERS[constraint.kind](constraint)
+    asked = _Asked(constraint, {})
+    text = _WRITERS[constraint.kind](asked)
+    return GrammarText(text, named(constraint.param, list(asked.ignored)))
 
 
-def _text(constraint: Constraint) -> str:
-    if not isinstance(constraint.value, str):
+def _text(asked: _Asked) -> str:
+    if not isinstance(asked.constraint.value, str):
         raise GrammarError("it must be one text")
-    return constraint.value
+    return asked.constraint.value
 
 
-def _json_schema(constraint: Constraint) -> str:
-    return _grammars({"lark_grammar": _schema(read_json(_text(constraint)), constraint)})
+def _json_schema(asked: _Asked) -> str:
+    return _grammars({"lark_grammar": _schema(read_json(_text(asked)), asked)})
 
 
-def _json_object(constraint: Constraint) -> str:
-    return _grammars({"lark_grammar": _schema({"type": "object"}, constraint)})
+def _json_object(asked: _Asked) -> str:
+    return _grammars({"lark_grammar": _schema({"type": "object"}, asked)})
 
 
-def _schema(schema: Json, constraint: Constraint) -> str:
+def _schema(schema: Json, asked: _Asked) -> str:
     if not isinstance(schema, bool | dict):
         raise GrammarError("the schema must be a JSON object")
-    return schema_text(schema, read_options(schema, constraint.whitespace, constraint.lenient))
+    constraint = asked.constraint
+    options = read_options(schema, constraint.whitespace, constraint.lenient)
+    written = schema_text(schema, options)
+    asked.ignored.update(dict.fromkeys(written.ignored))
+    return written.text
 
 
-def _regex(constraint: Constraint) -> str:
-    return _grammars({"lark_grammar": f"start: /{slashed(_text(constraint))}/"})
+def _regex(asked: _Asked) -> str:
+    return _grammars({"lark_grammar": f"start: /{slashed(_text(asked))}/"})
 
 
-def _choice(constraint: Constraint) -> str:
-    texts = constraint.value
+def _choice(asked: _Asked) -> str:
+    texts = asked.constraint.value
     if isinstance(texts, str) or not texts:
         raise GrammarError("it must be a list of at least one text")
     if len(texts) > MAX_CHOICES:
@@ -79,30 +96,30 @@ def _choice(constraint: Constraint) -> str:
     return _grammars({"lark_grammar": f"start: ONE\nONE: {' | '.join(map(quoted, texts))}"})
 
 
-def _gbnf(constraint: Constraint) -> str:
-    return _grammars({"lark_grammar": to_lark(gbnf.parse(_text(constraint)))})
+def _gbnf(asked: _Asked) -> str:
+    return _grammars({"lark_grammar": to_lark(gbnf.parse(_text(asked)))})
 
 
-def _lark(constraint: Constraint) -> str:
-    return _grammars({"lark_grammar": _checked_lark(_text(constraint), constraint)})
+def _lark(asked: _Asked) -> str:
+    return _grammars({"lark_grammar": _checked_lark(_text(asked), asked)})
 
 
-def _checked_lark(text: str, constraint: Constraint) -> str:
+def _checked_lark(text: str, asked: _Asked) -> str:
     """The grammar, with the schemas in it compiled here."""
     lark_check.check(text)
-    return lark_check.replaced(text, lambda schema: _nested(schema, constraint))
+    return lark_check.replaced(text, lambda schema: _nested(schema, asked))
 
 
-def _nested(schema: Json, constraint: Constraint) -> str:
-    return f"%lark {{\n{_schema(schema, constraint)}}}"
+def _nested(schema: Json, asked: _Asked) -> str:
+    return f"%lark {{\n{_schema(schema, asked)}}}"
 
 
-def _grammar(constraint: Constraint) -> str:
-    return (_gbnf if "::=" in _text(constraint) else _lark)(constraint)
+def _grammar(asked: _Asked) -> str:
+    return (_gbnf if "::=" in _text(asked) else _lark)(asked)
 
 
-def _llguidance(constraint: Constraint) -> str:
-    whole = read_json(_text(constraint), "it")
+def _llguidance(asked: _Asked) -> str:
+    whole = read_json(_text(asked), "it")
     grammars = whole.get("grammars") if isinstance(whole, dict) else None
     if not isinstance(grammars, list) or not grammars:
         raise GrammarError('it must be {"grammars": [...]} with at least one grammar')
@@ -112,9 +129,9 @@ def _llguidance(constraint: Constraint) -> str:
             raise GrammarError("each of its grammars must be a JSON object")
         own = dict(grammar)
         if isinstance(lark := own.get("lark_grammar"), str):
-            own["lark_grammar"] = _checked_lark(lark, constraint)
+            own["lark_grammar"] = _checked_lark(lark, asked)
         if (inline := own.pop("json_schema", None)) is not None:
-            own["lark_grammar"] = _schema(inline, constraint)
+            own["lark_grammar"] = _schema(inline, asked)
         found.append(own)
     return _grammars(*found)
 
@@ -130,9 +147,9 @@ class _Tags(msgspec.Struct):
     triggers: list[str]
 
 
-def _structural_tag(constraint: Constraint) -> str:
+def _structural_tag(asked: _Asked) -> str:
     """Any text; where a trigger appears, one of the tags that begin with it must go on, and hold its schema."""
-    text = _text(constraint)
+    text = _text(asked)
     whole = read_json(text, "it")
     try:
         tags = msgspec.convert(whole, _Tags)
@@ -145,7 +162,7 @@ def _structural_tag(constraint: Constraint) -> str:
         trigger = next((t for t in tags.triggers if t and tag.begin.startswith(t)), None)
         if trigger is None:
             raise GrammarError(f"no trigger begins {tag.begin!r}")
-        body = _nested(tag.schema, constraint)
+        body = _nested(tag.schema, asked)
         rest = tag.begin[len(trigger) :]
         lines.append(f"trigger{number}[lazy]: TEXT {quoted(trigger)}")
         lines.append(f"tag{number}: trigger{number} {quoted(rest)} {body} {quoted(tag.end)}")
@@ -160,7 +177,7 @@ def _grammars(*grammars: dict[str, Any]) -> str:
     return msgspec.json.encode({"grammars": grammars}).decode()
 
 
-_WRITERS: dict[ConstraintKind, Callable[[Constraint], str]] = {
+_WRITERS: dict[ConstraintKind, Callable[[_Asked], str]] = {
     "json_schema": _json_schema,
     "json_object": _json_object,
     "regex": _regex,

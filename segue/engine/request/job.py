@@ -74,6 +74,8 @@ class Job:
         self._vocab = model.vocab
         self._limits = model.capabilities
         self._is_ranked = self.request.num_candidates > self.request.n
+        grammar = prepared.grammar
+        self.ignored = grammar.ignored if grammar else ()  # of the constraint
         self.sequences: list[Sequence] = []
         for index, prompt in enumerate(prepared.prompts):
             self.sequences.extend(self._candidates(index, prompt))
@@ -182,6 +184,7 @@ class Job:
                 prompt_s=now - (leader.prompt_started_s or now),
                 infill=infill.method if infill else None,
                 split=infill.splits[index] if infill else None,
+                ignored=self.ignored,
             ),
         ]
 

@@ -65,19 +65,57 @@ def test_a_keyword_that_would_be_ignored_is_named(value: str, place: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "ignored"),
     [
-        '{"type": "string", "maxLen": 3, "if": {}, "format": "bogus"}',
-        '{"type": "array", "uniqueItems": true}',
-        '{"type": "object", "minProperties": 2}',
+        ('{"type": "string", "maxLen": 3, "if": {}, "format": "bogus"}', "/maxLen /format"),
+        ('{"type": "array", "uniqueItems": true}', "uniqueItems"),
+        ('{"type": "object", "minProperties": 2}', "minProperties"),
+        ('{"properties": {"a b": {"$ref": "#/x-y"}}, "x-y": {"é;": 1}}', "/x-y/%C3%A9%3B"),
+        ('{"$schema": "https://else.where/", "type": "null"}', "/$schema"),
+        ('{"not": {"format": "bogus"}}', "/not/format"),
+        ('{"type": "object", "not": {"propertyNames": {}}}', "/not/propertyNames"),
     ],
 )
-def test_lenient_schemas_let_it_pass(value: str) -> None:
+def test_lenient_schemas_let_it_pass_and_name_it(value: str, ignored: str) -> None:
     with pytest.raises(InvalidField):
         COMPILER.compile(Constraint(kind="json_schema", value=value))
-    COMPILER.compile(Constraint(kind="json_schema", value=value, lenient=True))
+    names = tuple(f"it#{name}" for name in ignored.split())
+    made = COMPILER.compile(Constraint(kind="json_schema", value=value, lenient=True, param="it"))
+    assert made.ignored == names
     own = value[:-1] + ', "x-guidance": {"lenient": true}}'
-    COMPILER.compile(Constraint(kind="json_schema", value=own))
+    assert COMPILER.compile(Constraint(kind="json_schema", value=own, param="it")).ignored == names
+
+
+@pytest.mark.parametrize(
+    ("value", "ignored"),
+    [
+        ('{"oneOf": [{"type": "null"}, {"const": 1}]}', ()),  # exact either way
+        ('{"oneOf": [{"type": "number"}, {"const": 1}]}', ("it#/oneOf",)),
+        ('{"type": "array", "uniqueItems": true, "maxItems": 1}', ()),
+        ('{"type": "null", "format": "date", "x-own": 1, "title": ""}', ()),
+    ],
+)
+def test_lenient_schemas_name_only_what_is_not_held_to(value: str, ignored: tuple[str]) -> None:
+    lenient = Constraint(kind="json_schema", value=value, lenient=True, param="it")
+    assert COMPILER.compile(lenient).ignored == ignored
+
+
+def test_many_ignored_keywords_are_named_without_their_places() -> None:
+    names = ", ".join(f'"p{i}": {{"maxLen": 1, "minLen": 1}}' for i in range(40))
+    value = f'{{"type": "object", "properties": {{{names}}}}}'
+    lenient = Constraint(kind="json_schema", value=value, lenient=True, param="it")
+    assert COMPILER.compile(lenient).ignored == ("it#maxLen", "it#minLen")
+
+
+def test_a_format_may_be_a_mere_annotation() -> None:
+    own = '"x-guidance": {"format": "annotation"}'
+    value = f'{{"type": "string", "format": "date", {own}, "not": {{"format": "bogus"}}}}'
+    with pytest.raises(InvalidField, match="no value fits"):  # a format says nothing: not nothing
+        COMPILER.compile(Constraint(kind="json_schema", value=value))
+    value = f'{{"type": "string", "format": "date", {own}}}'
+    made = COMPILER.compile(Constraint(kind="json_schema", value=value, param="it"))
+    assert is_whole(made, '"tomorrow"')
+    assert made.ignored == ("it#/format",)
 
 
 @pytest.mark.parametrize(

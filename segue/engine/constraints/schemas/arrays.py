@@ -41,10 +41,12 @@ class Tuples:
         if arrays.most is not None and arrays.least > arrays.most:
             return []
         is_free = arrays.most is None or arrays.most > 1
-        if arrays.is_unique and is_free and not self._writer.options.is_lenient:
-            raise Unenforceable(
-                "uniqueItems cannot be enforced; leave it out, or ask for lenient schemas"
-            )
+        if arrays.is_unique and is_free:
+            if not self._writer.options.is_lenient:
+                raise Unenforceable(
+                    "uniqueItems cannot be enforced; leave it out, or ask for lenient schemas"
+                )
+            self._writer.reader.ignore("uniqueItems")
         if arrays.contains:
             return [Seq((_OPEN, self._counted(), _CLOSE))]
         return [Seq((_OPEN, self._plain(), _CLOSE))]

@@ -1,7 +1,7 @@
 """Keywords that make one schema of others."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 
 from segue.engine.constraints.schemas.assertions import Unenforceable, fail
 from segue.engine.constraints.schemas.documents import Part
@@ -53,7 +53,10 @@ def any_of(reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked:
 def one_of(reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool) -> Branches:
     goals = _options(reader, part, "oneOf", value)
     if reader.one_of_is_any_of and is_wanted:
-        return reader.limited([b for goal in goals for b in reader.branches(goal, is_tracked)])
+        options = [reader.branches(goal, is_tracked) for goal in goals]
+        if not all(reader.are_apart(one, other) for one, other in combinations(options, 2)):
+            reader.ignore("oneOf", part)
+        return reader.limited([branch for option in options for branch in option])
     found: Branches = []
     for i, goal in enumerate(goals):
         others = [other for j, other in enumerate(goals) if j != i]

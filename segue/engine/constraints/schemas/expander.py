@@ -10,6 +10,7 @@ from segue.engine.constraints.schemas.containing import CONTAINING, unevaluated,
 from segue.engine.constraints.schemas.documents import Documents, Part
 from segue.engine.constraints.schemas.facts import ANYTHING, Branches, Goal
 from segue.engine.constraints.schemas.judge import is_void
+from segue.engine.constraints.schemas.options import Options
 from segue.engine.constraints.schemas.values import Json
 
 MAX_BRANCHES = 2000
@@ -40,10 +41,12 @@ class _Undecided(Exception):
 
 
 class Expander:
-    def __init__(self, documents: Documents, is_lenient: bool, one_of_is_any_of: bool) -> None:
+    def __init__(self, documents: Documents, options: Options) -> None:
         self.documents = documents
-        self.is_lenient = is_lenient
-        self.one_of_is_any_of = one_of_is_any_of or is_lenient
+        self.one_of_is_any_of = options.one_of_is_any_of or options.is_lenient
+        self.ignored: dict[str, None] = {}  # pointers to keywords that have no effect
+        self._is_lenient = options.is_lenient
+        self._asserts_format = options.asserts_format
         self._refusals: list[str] = []  # schemas that allow nothing
         self._known: dict[tuple[Goal, bool], Branches] = {}
         self._entered: list[Goal] = []  # schemas that are being read, each within the one before
@@ -110,10 +113,10 @@ class Expander:
 
     def _check_names(self, part: Part) -> None:
         dialect = part.value.get("$schema", "json-schema.org")
-        if not isinstance(dialect, str) or (
-            "json-schema.org" not in dialect and not self.is_lenient
-        ):
-            raise Unenforceable(f"at {part.path}: $schema names a dialect that is not known")
+        if not isinstance(dialect, str) or "json-schema.org" not in dialect:
+            if not isinstance(dialect, str) or not self._is_lenient:
+                raise Unenforceable(f"at {part.path}: $schema names a dialect that is not known")
+            self.ignore("$schema", part)
         for keyword in part.value:
             is_known = (
                 keyword in ASSERTIONS
@@ -122,15 +125,21 @@ class Expander:
                 or keyword in COMPANIONS
                 or keyword.startswith("x-")
             )
-            if not is_known and not self.is_lenient:
+            if is_known:
+                continue
+            if not self._is_lenient:
                 raise Unenforceable(
                     f"at {part.path}: the keyword {keyword!r} cannot be enforced; leave it out, or "
                     "ask for lenient schemas to have it ignored"
                 )
+            self.ignore(keyword, part)
 
     def _say(
         self, part: Part, keyword: str, value: Json, is_wanted: bool, is_tracked: bool
     ) -> Branches:
+        if keyword == "format" and not self._asserts_format:
+            self.ignore(keyword, part)
+            return ANYTHING if is_wanted else []
         try:
             if keyword in ASSERTIONS:
                 said = ASSERTIONS[keyword].say(part, value, is_wanted)
@@ -140,8 +149,9 @@ class Expander:
             if keyword in APPLICATORS:
                 return APPLICATORS[keyword](self, part, value, is_wanted, is_tracked)
         except Unenforceable:
-            if not self.is_lenient:
+            if not self._is_lenient:
                 raise
+            self.ignore(keyword, part)
             return ANYTHING
         return ANYTHING if is_wanted else []  # a companion, or unknown and ignored
 
@@ -172,6 +182,11 @@ class Expander:
                 f"the schema has more than {MAX_BRANCHES} combinations of alternatives"
             )
         return branches
+
+    def ignore(self, keyword: str, part: Part | None = None) -> None:
+        """Remember that it has no effect. Without a schema: where it stands is no longer known."""
+        name = keyword.replace("~", "~0").replace("/", "~1")
+        self.ignored["#" + name if part is None else f"{part.path}/{name}"] = None
 
     def spend(self, steps: int) -> None:
         """Of what may be spent on one schema, in steps of about ten microseconds."""

@@ -259,7 +259,6 @@ class Reader(Protocol):
     """What reads schemas: keywords that hold others ask it for theirs."""
 
     documents: Documents
-    is_lenient: bool
     one_of_is_any_of: bool
 
     def goal(self, part: Part, *steps: str | int, is_wanted: bool = True) -> Goal: ...
@@ -275,6 +274,8 @@ class Reader(Protocol):
     def are_apart(self, one: Branches, other: Branches) -> bool: ...
 
     def spend(self, steps: int) -> None: ...
+
+    def ignore(self, keyword: str, part: Part | None = None) -> None: ...
 
 
 # The reader, the schema, the keyword's value, whether it is wanted, and whether it matters what was looked at.

@@ -195,6 +195,7 @@ class Fields:
                 raise Unenforceable(
                     "minProperties cannot be enforced where names are free: the same name may come twice"
                 )
+            self._writer.reader.ignore("minProperties")
             missing = 0
         if missing > 0 and rest is None:
             return Either(())

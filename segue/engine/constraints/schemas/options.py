@@ -1,7 +1,7 @@
 """How a schema is to be written: spaces, separators, escapes, and what to do about what cannot be enforced."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,6 +22,7 @@ class Options:
     escapes: str = ALL_ESCAPES
     is_lenient: bool = False
     one_of_is_any_of: bool = False
+    asserts_format: bool = True
 
     @property
     def comma(self) -> Node:
@@ -67,6 +68,7 @@ class _Guidance(msgspec.Struct, forbid_unknown_fields=True):
     key_separator: str = ":"
     coerce_one_of: bool = False
     lenient: bool = False
+    format: Literal["assertion", "annotation"] = "assertion"
     json_allowed_escapes: str = ALL_ESCAPES
 
 
@@ -91,4 +93,5 @@ def read_options(schema: Json, whitespace: str | None, is_lenient: bool) -> Opti
         guidance.json_allowed_escapes,
         is_lenient or guidance.lenient,
         guidance.coerce_one_of,
+        guidance.format == "assertion",
     )

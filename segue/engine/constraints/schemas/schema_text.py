@@ -1,5 +1,7 @@
 """A JSON schema as Lark text."""
 
+from typing import NamedTuple
+
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.lark_text import write
 from segue.engine.constraints.regular import pruned
@@ -11,14 +13,21 @@ from segue.engine.constraints.schemas.options import Options, slashed
 from segue.engine.constraints.schemas.values import Json
 
 
-def schema_text(schema: Json, options: Options) -> str:
+class Written(NamedTuple):
+    text: str
+    ignored: tuple[
+        str, ...
+    ]  # pointers to keywords without effect; only where the caller allowed that
+
+
+def schema_text(schema: Json, options: Options) -> Written:
     """Raises GrammarError for what cannot be enforced, and for schemas that nothing fits."""
     documents = Documents(schema)
-    expander = Expander(documents, options.is_lenient, options.one_of_is_any_of)
+    expander = Expander(documents, options)
     rules = pruned(Emitter(expander, options).all(Goal(documents.same(documents.root))))
     if rules is None:
         raise GrammarError(expander.reason())
     head = '%llguidance {"ignore_once": true}\n'
     if options.whitespace is not None:
         head += f"%ignore /{slashed(options.whitespace)}/\n"
-    return head + write(rules)
+    return Written(head + write(rules), tuple(expander.ignored))

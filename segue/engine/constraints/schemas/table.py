@@ -7,7 +7,8 @@ from segue.engine.constraints.scalars.formats import FORMATS, NUMBER_FORMATS, UN
 from segue.engine.constraints.schemas.assertions import ASSERTIONS
 from segue.engine.constraints.schemas.expander import ANNOTATIONS, APPLICATORS, COMPANIONS
 
-_EXACT = "exact"
+_FIRST = "0.1.0"
+_SINCE: dict[str, str] = {}  # the version since which that holds, where it is not the first
 _NOTES = {  # of keywords that hold other schemas
     "$ref": "into the schema itself: pointers, anchors, embedded `$id`; nothing is fetched",
     "anyOf": "",
@@ -24,7 +25,7 @@ _NOTES = {  # of keywords that hold other schemas
     "unevaluatedItems": "not its opposite",
     "unevaluatedProperties": "not its opposite",
 }
-_REFUSED = {
+REFUSED = {
     "$dynamicRef": "write `$ref`",
     "$recursiveRef": "write `$ref`",
     "$vocabulary": "",
@@ -33,15 +34,29 @@ _REFUSED = {
 }
 
 
-def markdown() -> str:
+def exact() -> dict[str, str]:
+    """Every keyword that is enforced, with a note."""
     notes = {name: keyword.note for name, keyword in ASSERTIONS.items()}
-    notes |= {name: _NOTES.get(name, "") for name in [*APPLICATORS, *sorted(COMPANIONS)]}
-    lines = ["| keyword | | |", "|---|---|---|"]
-    lines += [f"| `{name}` | {_EXACT} | {note} |" for name, note in notes.items()]
+    return notes | {name: _NOTES.get(name, "") for name in [*APPLICATORS, *sorted(COMPANIONS)]}
+
+
+def markdown() -> str:
+    lines = ["| keyword | | since | |", "|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | exact | {_SINCE.get(name, _FIRST)} | {note} |"
+        for name, note in exact().items()
+    ]
     annotations = ", ".join(f"`{name}`" for name in sorted(ANNOTATIONS))
-    lines.append(f"| {annotations}, `x-...` | no effect | they say nothing about values |")
-    lines += [f"| `{name}` | refused | {note} |" for name, note in _REFUSED.items()]
-    lines.append("| any other | refused | a misspelt keyword would leave the output free |")
+    lines.append(
+        f"| {annotations}, `x-...` | no effect | {_FIRST} | they say nothing about values |"
+    )
+    lines += [
+        f"| `{name}` | refused | {_SINCE.get(name, _FIRST)} | {note} |"
+        for name, note in REFUSED.items()
+    ]
+    lines.append(
+        f"| any other | refused | {_FIRST} | a misspelt keyword would leave the output free |"
+    )
     formats = ", ".join(f"`{name}`" for name in [*FORMATS, *NUMBER_FORMATS])
     unchecked = ", ".join(f"`{name}`" for name in sorted(UNCHECKED_FORMATS))
     lines += ["", f"Formats: {formats}. {unchecked} allow everything. Any other is refused."]
