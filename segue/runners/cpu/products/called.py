@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu.products.formats import GROUP
+from segue.runners.cpu.products.formats import GROUP, SUMS
 from segue.runners.cpu.products.kernels import PRODUCT, TAKE_ROW
 from segue.runners.cpu.products.matrix import Matrix
+from segue.runners.cpu.products.tile import ADDED, PARTS, WHOLE
 
 Floats = NDArray[np.float32]
 
@@ -23,7 +24,7 @@ class Activations:
     x: Floats
     a: NDArray[np.int8]
     sa: Floats
-    asum: NDArray[np.int32]
+    asum: NDArray[np.int32]  # [rows][group][SUMS]
 
 
 def activations(x: Floats) -> Activations:
@@ -34,7 +35,17 @@ def activations(x: Floats) -> Activations:
     sa = (np.abs(groups).max(-1) / np.float32(127)).astype(np.float32)
     codes = np.rint(groups / np.where(sa == 0, np.float32(1), sa)[..., None])
     a = codes.clip(-127, 127).astype(np.int8).reshape(rows, columns)
-    return Activations(x, a, sa, a.reshape(rows, -1, 16).sum(-1, dtype=np.int32))
+    return Activations(x, a, sa, sums_of(a, sa))
+
+
+def sums_of(a: NDArray[np.int8], sa: Floats) -> NDArray[np.int32]:
+    """What tile.py wants to know of each group."""
+    rows, groups = sa.shape
+    found = np.empty((rows, groups, SUMS), np.int32)
+    found[..., :PARTS] = a.reshape(rows, groups, PARTS, -1).sum(-1, dtype=np.int32)
+    found[..., WHOLE] = found[..., :PARTS].sum(-1)
+    found[..., ADDED] = (sa * found[..., WHOLE].astype(np.float32)).view(np.int32)
+    return found
 
 
 def multiply(

@@ -97,7 +97,7 @@ def _product(made: ir.Module, width: int, is_float: bool, tiles: list[tuple[int,
                     b.call(function, [
                         weights, _field(b, descriptor, BLOCKS), b.add(inputs, b.mul(m, lda)), lda,
                         b.add(sa, b.mul(m, b.lshr(columns, number(3)))),
-                        b.add(asum, b.mul(m, b.lshr(columns, number(2)))),
+                        b.add(asum, b.mul(m, b.lshr(columns, number(1)))),
                         b.add(out, b.mul(place, number(4))), b.mul(ldo, number(4)), valid,
                     ])  # fmt: skip
                     b.store(b.add(m, number(size)), row)

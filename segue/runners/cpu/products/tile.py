@@ -33,11 +33,12 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.products.dots.table import begin, end, sums
 from segue.runners.cpu.products.dots.vectors import Kind, Part
-from segue.runners.cpu.products.formats import GROUP, STEP, Format
+from segue.runners.cpu.products.formats import GROUP, STEP, SUMS, Format
 from segue.runners.cpu.products.processor import Flavour
 from segue.runners.cpu.products.weights import Reader, prefetch
 
 PARTS = 2  # integer sums of activations are kept for each half of a group
+ADDED, WHOLE = 2, 3  # behind them: the scale times the sum of both as a float, and that sum
 SMALL = 4  # bytes of one scale or sum of activations
 
 
@@ -58,6 +59,7 @@ class Row:
     address: Value
     scale: Value  # splat
     sums: tuple[Value, ...]  # i32: of each part
+    added: Value  # splat: the scale times the sum of all
 
 
 def row_counts(flavour: Flavour, form: Format) -> tuple[int, ...]:
@@ -73,7 +75,7 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
     function.attributes.add("noinline")
     b = ir.IRBuilder(function.append_basic_block())
     weights, blocks, a, lda, sa, asum, out, ldo, valid = function.args
-    inputs = ((a, lda), (sa, b.lshr(lda, number(3))), (asum, b.lshr(lda, number(2))))
+    inputs = ((a, lda), (sa, b.lshr(lda, number(3))), (asum, b.lshr(lda, number(1))))
     reader, width = Reader(kind, form), kind.flavour.width
     acc = [
         [cell(b, kind.all(kind.floats, 0.0)) for _ in range(kind.flavour.vectors)]
@@ -114,11 +116,15 @@ def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Valu
 
 def _row(b: Builder, kind: Kind, form: Format, inputs: Any, m: int, index: Value) -> Row:
     a, sa, asum = (b.add(base, b.mul(stride, number(m))) for base, stride in inputs)
-    place = at(b, asum, index, PARTS * SMALL)
-    halves = [load(b, ahead(b, place, SMALL * part), i32) for part in range(PARTS)]
-    whole = tuple(halves) if form.parts == PARTS else (b.add(*halves),)
-    scale = load(b, at(b, sa, index, SMALL), f32)
-    return Row(at(b, a, index, GROUP), splat(b, scale, kind.floats), whole)
+    place = at(b, asum, index, SUMS * SMALL)
+    which = range(PARTS) if form.parts == PARTS else (WHOLE,)
+    sums = tuple(load(b, ahead(b, place, SMALL * word), i32) for word in which)
+    scale, added = (
+        load(b, at(b, sa, index, SMALL), f32),
+        load(b, ahead(b, place, SMALL * ADDED), f32),
+    )
+    scales = (splat(b, value, kind.floats) for value in (scale, added))
+    return Row(at(b, a, index, GROUP), next(scales), sums, next(scales))
 
 
 def _group(
@@ -167,11 +173,11 @@ def _add_products(b: Builder, scale: Scales, row: Row, parts: list[Value], acc: 
 def _add_minima(b: Builder, kind: Kind, scale: Scales, row: Row, acc: Value) -> Value:
     if scale.minimum is None:
         return acc
-    totals = [splat(b, b.sitofp(total, f32), kind.floats) for total in row.sums]
     if scale.minima:
+        totals = [splat(b, b.sitofp(total, f32), kind.floats) for total in row.sums]
         whole = fma(b, scale.minima[0], totals[0], b.fmul(scale.minima[1], totals[1]))
         return fma(b, b.fmul(scale.minimum, row.scale), whole, acc)
-    return fma(b, scale.minimum, b.fmul(row.scale, totals[0]), acc)
+    return fma(b, scale.minimum, row.added, acc)
 
 
 def write(b: Builder, kind: Kind, acc: list[Value], out: Value, valid: Value) -> None:

@@ -134,7 +134,7 @@ def rms_norm(x: Any, w: Any, epsilon: Any, out: Any, count: Any) -> None:
 
 @define(VOID, INT, INT, INT, INT, INT)
 def quantise(b: Builder, x: Value, a: Value, sa: Value, asum: Value, groups: Value) -> None:
-    """Each group of 32: bytes to `a`, the scale to `sa`, the sums of either half's bytes to `asum`."""
+    """Each group of 32: bytes to `a`, the scale to `sa`, sums of the bytes to `asum`, as products/tile.py has them."""
     with loop(b, groups) as each:
         place = at(b, x, each.index, 4 * GROUP)
         halves = [load(b, ahead(b, place, offset)) for offset in (0, 4 * LANES)]
@@ -145,12 +145,17 @@ def quantise(b: Builder, x: Value, a: Value, sa: Value, asum: Value, groups: Val
         one = b.select(is_zero, zero, b.fdiv(top, ir.Constant(f32, 127.0)))
         store(b, one, at(b, sa, each.index, 4))
         factors = splat(b, inverse)
+        sums = []
         for half, values in enumerate(halves):
             rounded = b.fptosi(nearest(b, b.fmul(values, factors)), INTS)
             store(
                 b, b.trunc(rounded, BYTES), ahead(b, at(b, a, each.index, GROUP), LANES * half), 1
             )
-            store(b, tree(b, rounded, b.add), ahead(b, at(b, asum, each.index, 8), 4 * half))
+            sums.append(tree(b, rounded, b.add))
+        whole = b.add(*sums)
+        added = b.fmul(one, b.sitofp(whole, f32))
+        for i, word in enumerate((*sums, added, whole)):
+            store(b, word, ahead(b, at(b, asum, each.index, 16), 4 * i))
 
 
 # --- activations ---

@@ -98,6 +98,6 @@ def _store_hidden(
             out,
             word(board + 8 * on.HIDDEN_BYTES) + m * hidden + column,
             word(board + 8 * on.HIDDEN_SCALES) + place * 4,
-            word(board + 8 * on.HIDDEN_SUMS) + place * 8,
+            word(board + 8 * on.HIDDEN_SUMS) + place * 16,
             wide // 32,
         )

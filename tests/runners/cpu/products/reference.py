@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from segue.config import user_cache_dir
 from segue.models.gguf import Tensor
 from segue.runners.cpu.kept_code import KeptCode
-from segue.runners.cpu.products.called import Activations, activations, multiply, take_row
+from segue.runners.cpu.products.called import (
+    Activations,
+    activations,
+    multiply,
+    sums_of,
+    take_row,
+)
 from segue.runners.cpu.products.formats import FORMATS, GROUP, Format
 from segue.runners.cpu.products.matrix import Matrix, pack
 from segue.runners.cpu.products.processor import Target
@@ -24,7 +30,7 @@ def inputs_of(rng: np.random.Generator, rows: int, columns: int) -> Activations:
     given = activations(rng.standard_normal((rows, columns)).astype(np.float32))
     if given.a.size:
         given.a[0, :GROUP] = 127  # what saturates if anything does
-        given.asum[0, :2] = 16 * 127
+        given.asum[:] = sums_of(given.a, given.sa)
     return given
 
 
@@ -140,7 +146,7 @@ def expected(tensor: Tensor, data: Bytes, given: Activations) -> Floats:
         block, inside = divmod(group, form.groups)
         own = blocks[:, block]
         sa = given.sa[:, group, None]
-        sums = given.asum[:, 2 * group : 2 * group + 2]
+        sums = given.asum[:, group, :2]
         acc = _group(form, own, inside, dots[2 * group : 2 * group + 2], sa, sums, acc)
     return acc
 
