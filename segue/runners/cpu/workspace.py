@@ -28,7 +28,7 @@ class Workspace:
         self._set(on.RESIDUAL, self._floats(rows * width))
         self._set(on.PRIVATE_RESIDUAL, PRIVATE_ROWS * width * 4)
         self._inputs(on.INPUT_FLOATS, rows, width)
-        sizes = {"FLOATS": 4, "BYTES": 1, "SCALES": 4 / 32, "SUMS": 16 / 32}
+        sizes = {"FLOATS": 4, "BYTES": 1, "SCALES": 16 / 32}
         for name, size in sizes.items():
             self._set(getattr(on, f"PRIVATE_{name}"), int(PRIVATE_ROWS * width * size))
         self._inputs(on.HEADS_FLOATS, max_rows, queries)
@@ -64,11 +64,10 @@ class Workspace:
         return address(self._array(count, np.float32))
 
     def _inputs(self, first: int, rows: int, columns: int) -> None:
-        """Floats, bytes, scales and sums of what a product takes: four slots of the board."""
+        """Floats, bytes and scales of what a product takes: three slots of the board."""
         self._set(first, self._floats(rows * columns))
         self._set(first + 1, address(self._array(rows * columns, np.int8)))
-        self._set(first + 2, self._floats(rows * columns // 32))
-        self._set(first + 3, address(self._array(rows * columns // 8, np.int32)))
+        self._set(first + 2, self._floats(rows * columns // 8))
 
     def _told(self, slot: int, count: int) -> NDArray[np.int64]:
         array: NDArray[np.int64] = zeros(count, np.int64)

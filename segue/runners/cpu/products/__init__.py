@@ -6,12 +6,12 @@
 
 In compiled code, on addresses (`product.py`):
 
-    product(descriptor, M, a, sa, asum, x, out, ldo, first, last)    # tiles first … last - 1 for M rows
+    product(descriptor, M, a, scales, x, out, ldo, first, last)      # tiles first … last - 1 for M rows
     take_row(descriptor, index, out)                                 # one row of weights as f32
 
-Activations are row-major and dense: a int8 [M][K] within ±127, sa f32 [M][K/32], asum int32 [M][K/32][4] (the sums of
-either 16 columns of a, sa times both as f32, and both). A matrix of floats reads x f32 [M][K] instead; the addresses it
-does not read may be 0.
+Activations are row-major and dense: a int8 [M][K] within ±127, scales [M][K/32][4]: of each 32 columns their scale and
+the scale times the sum of a as f32, then the sums of either 16 of them as int32. A matrix of floats reads x f32 [M][K]
+instead; the addresses it does not read may be 0.
 `out` is f32 with `ldo` floats from row to row; outputs behind the last one are never written.
 Tiles are the unit of work: field TILES of the descriptor counts them, TILE_BYTES is what each one reads.
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu.products.formats import GROUP, SUMS
+from segue.runners.cpu.products.formats import GROUP, SCALES
 from segue.runners.cpu.products.kernels import PRODUCT, TAKE_ROW
 from segue.runners.cpu.products.matrix import Matrix
-from segue.runners.cpu.products.tile import ADDED, PARTS, WHOLE
+from segue.runners.cpu.products.tile import ADDED, PARTS, SCALE, SUMS
 
 Floats = NDArray[np.float32]
 
-_PRODUCT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)
+_PRODUCT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)
 _TAKE_ROW = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
 
 
@@ -23,28 +23,28 @@ class Activations:
 
     x: Floats
     a: NDArray[np.int8]
-    sa: Floats
-    asum: NDArray[np.int32]  # [rows][group][SUMS]
+    scales: Floats  # [rows][group][SCALES]: the last two of them integers
 
 
 def activations(x: Floats) -> Activations:
     rows, columns = x.shape
     if columns % GROUP:  # only matrices of floats can take them
-        return Activations(x, np.zeros(0, np.int8), np.zeros(0, np.float32), np.zeros(0, np.int32))
+        return Activations(x, np.zeros(0, np.int8), np.zeros(0, np.float32))
     groups = x.reshape(rows, -1, GROUP)
     sa = (np.abs(groups).max(-1) / np.float32(127)).astype(np.float32)
     codes = np.rint(groups / np.where(sa == 0, np.float32(1), sa)[..., None])
     a = codes.clip(-127, 127).astype(np.int8).reshape(rows, columns)
-    return Activations(x, a, sa, sums_of(a, sa))
+    return Activations(x, a, scales_of(a, sa))
 
 
-def sums_of(a: NDArray[np.int8], sa: Floats) -> NDArray[np.int32]:
+def scales_of(a: NDArray[np.int8], scale: Floats) -> Floats:
     """What tile.py wants to know of each group."""
-    rows, groups = sa.shape
-    found = np.empty((rows, groups, SUMS), np.int32)
-    found[..., :PARTS] = a.reshape(rows, groups, PARTS, -1).sum(-1, dtype=np.int32)
-    found[..., WHOLE] = found[..., :PARTS].sum(-1)
-    found[..., ADDED] = (sa * found[..., WHOLE].astype(np.float32)).view(np.int32)
+    rows, groups = scale.shape
+    sums = a.reshape(rows, groups, PARTS, -1).sum(-1, dtype=np.int32)
+    found = np.empty((rows, groups, SCALES), np.float32)
+    found[..., SCALE] = scale
+    found[..., ADDED] = scale * sums.sum(-1).astype(np.float32)
+    found[..., SUMS:] = sums.view(np.float32)
     return found
 
 
@@ -54,8 +54,8 @@ def multiply(
     """Tiles first … last - 1 of all rows, into `out`: its rows may be longer than the outputs."""
     call = _PRODUCT(int(matrix.descriptor[PRODUCT]))
     call(
-        matrix.descriptor.ctypes.data, len(given.x), given.a.ctypes.data, given.sa.ctypes.data,
-        given.asum.ctypes.data, given.x.ctypes.data, out.ctypes.data, out.strides[0] // 4,
+        matrix.descriptor.ctypes.data, len(given.x), given.a.ctypes.data, given.scales.ctypes.data,
+        given.x.ctypes.data, out.ctypes.data, out.strides[0] // 4,
         first, matrix.tiles if last is None else last,
     )  # fmt: skip
 

@@ -30,12 +30,12 @@ from segue.runners.cpu.products.weights import half, prefetch
 
 
 def build_tile(module: Any, kind: Kind, form: FloatFormat, rows: int) -> Any:
-    """A function (weights, columns, x, ldx, -, -, out, ldo, valid), as that of a quantised tile."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 9), f"tile_{rows}")
+    """A function (weights, columns, x, ldx, -, out, ldo, valid), as that of a quantised tile."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 8), f"tile_{rows}")
     function.linkage = "internal"
     function.attributes.add("noinline")
     b = ir.IRBuilder(function.append_basic_block())
-    weights, columns, x, ldx, _, _, out, ldo, valid = function.args
+    weights, columns, x, ldx, _, out, ldo, valid = function.args
     vectors = range(kind.flavour.vectors)
     acc = [[cell(b, kind.all(kind.floats, 0.0)) for _ in vectors] for _ in range(rows)]
     inputs = [b.add(x, b.mul(ldx, number(m))) for m in range(rows)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 GROUP = 32  # columns with one scale of the activations
 STEP = 4  # columns of one dot product
-SUMS = 4  # words of a group of activations: see tile.py
+SCALES = 4  # words that go with a group of activations: see tile.py
 
 IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 # More by 12 than they mean, which makes them unsigned and small.

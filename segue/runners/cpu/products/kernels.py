@@ -24,7 +24,7 @@ _CACHED = 1 << 18  # bytes of activations that stay near while all tiles pass ov
 class Kernels:
     """Addresses. `product` and `take_row` take a descriptor's address first."""
 
-    product: int  # (descriptor, rows, a, sa, asum, x, out, ldo, first tile, last tile)
+    product: int  # (descriptor, rows, a, scales, x, out, ldo, first tile, last tile)
     take_row: int  # (descriptor, index, out)
     pack: int  # (source, row bytes, blocks of a row, outputs, target, first tile, last tile)
 
@@ -68,9 +68,7 @@ def _least(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _product(made: ir.Module, width: int, is_float: bool, tiles: list[tuple[int, Any]]) -> None:
-    b, (descriptor, num_rows, a, sa, asum, x, out, ldo, first, last) = _function(
-        made, "product", 10
-    )
+    b, (descriptor, num_rows, a, scales, x, out, ldo, first, last) = _function(made, "product", 9)
     columns = _field(b, descriptor, COLUMNS)
     lda = b.mul(columns, number(4)) if is_float else columns
     inputs = x if is_float else a
@@ -96,8 +94,7 @@ def _product(made: ir.Module, width: int, is_float: bool, tiles: list[tuple[int,
                     place = b.add(b.mul(m, ldo), b.mul(index, number(width)))
                     b.call(function, [
                         weights, _field(b, descriptor, BLOCKS), b.add(inputs, b.mul(m, lda)), lda,
-                        b.add(sa, b.mul(m, b.lshr(columns, number(3)))),
-                        b.add(asum, b.mul(m, b.lshr(columns, number(1)))),
+                        b.add(scales, b.mul(m, b.lshr(columns, number(1)))),
                         b.add(out, b.mul(place, number(4))), b.mul(ldo, number(4)), valid,
                     ])  # fmt: skip
                     b.store(b.add(m, number(size)), row)

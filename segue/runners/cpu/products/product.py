@@ -13,11 +13,11 @@ def _call(b: Builder, field: int, *args: Value) -> None:
     b.call(b.inttoptr(address, kind), list(args))
 
 
-@define(VOID, *[INT] * 10)
+@define(VOID, *[INT] * 9)
 def product(b: Builder, *args: Value) -> None:
-    """(descriptor, rows, a, sa, asum, x, out, ldo, first, last): tiles first … last - 1 of every row.
+    """(descriptor, rows, a, scales, x, out, ldo, first, last): tiles first … last - 1 of every row.
 
-    All are addresses or counts; ldo counts floats. A quantised matrix reads a, sa and asum, one of floats reads x.
+    All are addresses or counts; ldo counts floats. A quantised matrix reads a and scales, one of floats reads x.
     """
     _call(b, PRODUCT, *args)
 

@@ -4,10 +4,10 @@ What an output is, to the bit, whatever the flavour and however many rows share 
 
     acc = fma(d·sc · sa, float(dot), acc)                              one scale a group
     acc = fma(d · sa, sc₀·dot₀ + sc₁·dot₁, acc)                        a scale for each half (the sum is exact)
-    acc = fma(m, sa · float(asum), acc)                                a minimum; m = -dmin·min where it is small
-    acc = fma(-dmin · sa, min₀·asum₀ + min₁·asum₁, acc)                a minimum for each half (the sum is exact)
+    acc = fma(m, sa · float(sum), acc)                                 a minimum; m = -dmin·min where it is small
+    acc = fma(-dmin · sa, min₀·sum₀ + min₁·sum₁, acc)                  a minimum for each half (the sum is exact)
 
-with dot = Σ a·(code - zero) and asum = Σ a in integers; every other operation is rounded once, as IEEE says.
+with dot = Σ a·(code - zero) and sum = Σ a in integers; every other operation is rounded once, as IEEE says.
 """
 
 from dataclasses import dataclass
@@ -33,12 +33,16 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.products.dots.table import begin, end, sums
 from segue.runners.cpu.products.dots.vectors import Kind, Part
-from segue.runners.cpu.products.formats import GROUP, STEP, SUMS, Format
+from segue.runners.cpu.products.formats import GROUP, SCALES, STEP, Format
 from segue.runners.cpu.products.processor import Flavour
 from segue.runners.cpu.products.weights import Reader, prefetch
 
 PARTS = 2  # integer sums of activations are kept for each half of a group
-ADDED, WHOLE = 2, 3  # behind them: the scale times the sum of both as a float, and that sum
+SCALE, ADDED, SUMS = (
+    0,
+    1,
+    2,
+)  # words of a group of activations: its scale, that times its sum, then the sums
 SMALL = 4  # bytes of one scale or sum of activations
 
 
@@ -69,13 +73,13 @@ def row_counts(flavour: Flavour, form: Format) -> tuple[int, ...]:
 
 
 def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
-    """A function (weights, blocks, a, lda, sa, asum, out, ldo, valid): strides in bytes, `valid` outputs written."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 9), f"tile_{rows}")
+    """A function (weights, blocks, a, lda, scales, out, ldo, valid): strides in bytes, `valid` outputs written."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 8), f"tile_{rows}")
     function.linkage = "internal"
     function.attributes.add("noinline")
     b = ir.IRBuilder(function.append_basic_block())
-    weights, blocks, a, lda, sa, asum, out, ldo, valid = function.args
-    inputs = ((a, lda), (sa, b.lshr(lda, number(3))), (asum, b.lshr(lda, number(1))))
+    weights, blocks, a, lda, scales, out, ldo, valid = function.args
+    inputs = ((a, lda), (scales, b.lshr(lda, number(1))))
     reader, width = Reader(kind, form), kind.flavour.width
     acc = [
         [cell(b, kind.all(kind.floats, 0.0)) for _ in range(kind.flavour.vectors)]
@@ -115,16 +119,18 @@ def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Valu
 
 
 def _row(b: Builder, kind: Kind, form: Format, inputs: Any, m: int, index: Value) -> Row:
-    a, sa, asum = (b.add(base, b.mul(stride, number(m))) for base, stride in inputs)
-    place = at(b, asum, index, SUMS * SMALL)
-    which = range(PARTS) if form.parts == PARTS else (WHOLE,)
-    sums = tuple(load(b, ahead(b, place, SMALL * word), i32) for word in which)
+    a, scales = (b.add(base, b.mul(stride, number(m))) for base, stride in inputs)
+    return row_at(b, kind, form, at(b, a, index, GROUP), at(b, scales, index, SCALES * SMALL))
+
+
+def row_at(b: Builder, kind: Kind, form: Format, a: Value, scales: Value) -> Row:
+    """What a row has at these addresses of a group."""
+    halves = [load(b, ahead(b, scales, SMALL * (SUMS + part)), i32) for part in range(PARTS)]
     scale, added = (
-        load(b, at(b, sa, index, SMALL), f32),
-        load(b, ahead(b, place, SMALL * ADDED), f32),
+        splat(b, load(b, ahead(b, scales, SMALL * word), f32), kind.floats)
+        for word in (SCALE, ADDED)
     )
-    scales = (splat(b, value, kind.floats) for value in (scale, added))
-    return Row(at(b, a, index, GROUP), next(scales), sums, next(scales))
+    return Row(a, scale, tuple(halves) if form.parts == PARTS else (b.add(*halves),), added)
 
 
 def _group(

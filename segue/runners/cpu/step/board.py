@@ -26,26 +26,22 @@ WORD = 8  # bytes
     INPUT_FLOATS,  # what a product takes: normed rows in f32
     INPUT_BYTES,  # the same rounded to 8 bits
     INPUT_SCALES,
-    INPUT_SUMS,
     PRIVATE_RESIDUAL,  # bytes from one thread's part to the next
     PRIVATE_FLOATS,
     PRIVATE_BYTES,
     PRIVATE_SCALES,
-    PRIVATE_SUMS,
-    HEADS_FLOATS,  # what attention gives, as the four above
+    HEADS_FLOATS,  # what attention gives, as the three above
     HEADS_BYTES,
     HEADS_SCALES,
-    HEADS_SUMS,
     HIDDEN_FLOATS,  # what the feed-forward's activation gives
     HIDDEN_BYTES,
     HIDDEN_SCALES,
-    HIDDEN_SUMS,
     QUERIES,  # f32 [key head][rows][heads that share it][size]
     SCRATCH,  # of each thread
     SCRATCH_BYTES,
     LOGITS,
     NUM_NAMED,
-) = range(39)
+) = range(35)
 
 BARRIER = 64  # arrivals so far; on a line of its own
 MAILBOXES = (

@@ -157,7 +157,6 @@ def _round(board: Any, first: Any, rows: Any, columns: Any, start: Any, count: A
         quantise(
             word(board + 8 * on.HEADS_FLOATS) + (m * columns + start) * 4,
             word(board + 8 * on.HEADS_BYTES) + m * columns + start,
-            word(board + 8 * on.HEADS_SCALES) + place * 4,
-            word(board + 8 * on.HEADS_SUMS) + place * 16,
+            word(board + 8 * on.HEADS_SCALES) + place * 16,
             count // 32,
         )

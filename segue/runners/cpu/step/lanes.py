@@ -132,9 +132,9 @@ def rms_norm(x: Any, w: Any, epsilon: Any, out: Any, count: Any) -> None:
 # --- rounding to 8 bits ---
 
 
-@define(VOID, INT, INT, INT, INT, INT)
-def quantise(b: Builder, x: Value, a: Value, sa: Value, asum: Value, groups: Value) -> None:
-    """Each group of 32: bytes to `a`, the scale to `sa`, sums of the bytes to `asum`, as products/tile.py has them."""
+@define(VOID, INT, INT, INT, INT)
+def quantise(b: Builder, x: Value, a: Value, scales: Value, groups: Value) -> None:
+    """Each group of 32: bytes to `a`; to `scales` what products/tile.py has to know of them."""
     with loop(b, groups) as each:
         place = at(b, x, each.index, 4 * GROUP)
         halves = [load(b, ahead(b, place, offset)) for offset in (0, 4 * LANES)]
@@ -143,7 +143,6 @@ def quantise(b: Builder, x: Value, a: Value, sa: Value, asum: Value, groups: Val
         is_zero = b.fcmp_ordered("<", top, ir.Constant(f32, float(np.float32(_LEAST_MAXIMUM))))
         inverse = b.select(is_zero, zero, b.fdiv(ir.Constant(f32, 127.0), top))
         one = b.select(is_zero, zero, b.fdiv(top, ir.Constant(f32, 127.0)))
-        store(b, one, at(b, sa, each.index, 4))
         factors = splat(b, inverse)
         sums = []
         for half, values in enumerate(halves):
@@ -152,10 +151,9 @@ def quantise(b: Builder, x: Value, a: Value, sa: Value, asum: Value, groups: Val
                 b, b.trunc(rounded, BYTES), ahead(b, at(b, a, each.index, GROUP), LANES * half), 1
             )
             sums.append(tree(b, rounded, b.add))
-        whole = b.add(*sums)
-        added = b.fmul(one, b.sitofp(whole, f32))
-        for i, word in enumerate((*sums, added, whole)):
-            store(b, word, ahead(b, at(b, asum, each.index, 16), 4 * i))
+        added = b.fmul(one, b.sitofp(b.add(*sums), f32))
+        for i, word in enumerate((one, added, *sums)):
+            store(b, word, ahead(b, at(b, scales, each.index, 16), 4 * i))
 
 
 # --- activations ---

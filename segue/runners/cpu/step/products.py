@@ -25,19 +25,18 @@ def piece(count: Any, rows: Any, threads: Any) -> Any:
 def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     """[op, input, rows, out, row_floats, matrices, then of each: descriptor, offset in a row of out]
 
-    `input`: the board's index of its floats, behind which bytes, scales and sums stand; `rows`: that of their number.
+    `input`: the board's index of its floats, behind which bytes and scales stand; `rows`: that of their number.
     """
     source = board + 8 * word(row + 8)
     count = word(board + 8 * word(row + 16))
     out, row_floats, matrices = word(row + 24), word(row + 32), word(row + 40)
     if count == 0:
         return
-    floats, a, scales, sums = word(source), word(source + 8), word(source + 16), word(source + 24)
+    floats, a, scales = word(source), word(source + 8), word(source + 16)
     if word(board + 8 * on.IS_PRIVATE) and word(row + 8) == on.INPUT_FLOATS:
         floats += tid * word(board + 8 * on.PRIVATE_FLOATS)
         a += tid * word(board + 8 * on.PRIVATE_BYTES)
         scales += tid * word(board + 8 * on.PRIVATE_SCALES)
-        sums += tid * word(board + 8 * on.PRIVATE_SUMS)
     tiles = 0
     for i in range(matrices):
         tiles += word(word(row + 48 + 16 * i) + 8 * TILES)
@@ -50,7 +49,7 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
             own = word(matrix + 8 * TILES)
             low, high = max(first - before, 0), min(last - before, own)
             if low < high:
-                product(matrix, count, a, scales, sums, floats, out + offset, row_floats, low, high)
+                product(matrix, count, a, scales, floats, out + offset, row_floats, low, high)
             before += own
         first = fetch_add(counter, taken)
 
@@ -64,7 +63,6 @@ def gated_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     floats = word(board + 8 * on.INPUT_FLOATS) + part * word(board + 8 * on.PRIVATE_FLOATS)
     a = word(board + 8 * on.INPUT_BYTES) + part * word(board + 8 * on.PRIVATE_BYTES)
     scales = word(board + 8 * on.INPUT_SCALES) + part * word(board + 8 * on.PRIVATE_SCALES)
-    sums = word(board + 8 * on.INPUT_SUMS) + part * word(board + 8 * on.PRIVATE_SUMS)
     wide = word(row + 32)
     unit = max(32, wide)
     units = (hidden + unit - 1) // unit
@@ -76,8 +74,8 @@ def gated_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
             low, high = i * unit // wide, min(word(gate + 8 * TILES), (i + 1) * unit // wide)
             place = scratch - low * wide * 4
             stride = 2 * unit
-            product(gate, count, a, scales, sums, floats, place, stride, low, high)
-            product(up, count, a, scales, sums, floats, place + unit * 4, stride, low, high)
+            product(gate, count, a, scales, floats, place, stride, low, high)
+            product(up, count, a, scales, floats, place + unit * 4, stride, low, high)
             _store_hidden(board, scratch, count, unit, i * unit, hidden)
         first = fetch_add(counter, taken)
 
@@ -97,7 +95,6 @@ def _store_hidden(
         quantise(
             out,
             word(board + 8 * on.HIDDEN_BYTES) + m * hidden + column,
-            word(board + 8 * on.HIDDEN_SCALES) + place * 4,
-            word(board + 8 * on.HIDDEN_SUMS) + place * 16,
+            word(board + 8 * on.HIDDEN_SCALES) + place * 16,
             wide // 32,
         )

@@ -27,10 +27,9 @@ def norm_row(board: Any, row: Any, m: Any, i: Any, offset: Any) -> None:
     floats = word(board + 8 * on.INPUT_FLOATS) + offset * word(board + 8 * on.PRIVATE_FLOATS)
     a = word(board + 8 * on.INPUT_BYTES) + offset * word(board + 8 * on.PRIVATE_BYTES)
     scales = word(board + 8 * on.INPUT_SCALES) + offset * word(board + 8 * on.PRIVATE_SCALES)
-    sums = word(board + 8 * on.INPUT_SUMS) + offset * word(board + 8 * on.PRIVATE_SUMS)
     floats += i * width * 4
     rms_norm(x, word(row + 32), real(row + 40), floats, width)
-    quantise(floats, a + i * width, scales + i * groups * 4, sums + i * groups * 16, groups)
+    quantise(floats, a + i * width, scales + i * groups * 16, groups)
 
 
 @compiled
@@ -62,8 +61,7 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
         quantise(
             word(board + 8 * on.HEADS_FLOATS) + m * columns * 4,
             word(board + 8 * on.HEADS_BYTES) + m * columns,
-            word(board + 8 * on.HEADS_SCALES) + m * groups * 4,
-            word(board + 8 * on.HEADS_SUMS) + m * groups * 16,
+            word(board + 8 * on.HEADS_SCALES) + m * groups * 16,
             groups,
         )
         m = fetch_add(counter, 1)

@@ -13,12 +13,13 @@ from segue.runners.cpu.products.called import (
     Activations,
     activations,
     multiply,
-    sums_of,
+    scales_of,
     take_row,
 )
 from segue.runners.cpu.products.formats import FORMATS, GROUP, Format
 from segue.runners.cpu.products.matrix import Matrix, pack
 from segue.runners.cpu.products.processor import Target
+from segue.runners.cpu.products.tile import SCALE, SUMS
 
 KEPT = KeptCode(user_cache_dir())
 
@@ -30,7 +31,7 @@ def inputs_of(rng: np.random.Generator, rows: int, columns: int) -> Activations:
     given = activations(rng.standard_normal((rows, columns)).astype(np.float32))
     if given.a.size:
         given.a[0, :GROUP] = 127  # what saturates if anything does
-        given.asum[:] = sums_of(given.a, given.sa)
+        given.scales[:] = scales_of(given.a, given.scales[..., SCALE])
     return given
 
 
@@ -145,8 +146,8 @@ def expected(tensor: Tensor, data: Bytes, given: Activations) -> Floats:
     for group in range(columns // GROUP):
         block, inside = divmod(group, form.groups)
         own = blocks[:, block]
-        sa = given.sa[:, group, None]
-        sums = given.asum[:, group, :2]
+        sa = given.scales[:, group, SCALE, None]
+        sums = given.scales[:, group, SUMS:].view(np.int32)
         acc = _group(form, own, inside, dots[2 * group : 2 * group + 2], sa, sums, acc)
     return acc
 

@@ -62,7 +62,7 @@ def test_products_are_near_those_of_the_weights(kind: str) -> None:
     inputs = inputs_of(rng, 3, own.shape[0])
     taken = inputs.x.astype(np.float64)
     if kind in FORMATS:
-        taken = inputs.a.astype(np.float64) * np.repeat(inputs.sa, 32, axis=1)
+        taken = inputs.a.astype(np.float64) * np.repeat(inputs.scales[..., 0], 32, axis=1)
     weights = dequantised(own, data).astype(np.float64)
     got, _ = multiplied(packed(own, data, targets()[0]), inputs)
     np.testing.assert_allclose(
