@@ -107,6 +107,7 @@ class Span(NamedTuple):
     tokens: Sequence[int]
     past: int  # how many tokens the slot holds already; the span is appended after them
     num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
+    adapters: tuple[tuple[int, float], ...] = ()  # (place in Capabilities.adapters, scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +121,7 @@ class Capabilities:
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
     min_rows: int = 1  # a step of fewer is padded to so many: room for free_drafts
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
+    adapters: tuple[str, ...] = ()  # names of the LoRA adapters that spans may have
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
 
 

@@ -5,7 +5,7 @@ prompt is cut, on threads or on the processor.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from segue import exact_math
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Logits, Span
+from segue.runners.cpu.adapters import Adapters
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.kv import BLOCK, Kv
@@ -22,7 +23,7 @@ from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.program import Places, program
+from segue.runners.cpu.step.program import Places, nothing_before, program
 from segue.runners.cpu.step.softmax import Softmax
 from segue.runners.cpu.team import Team
 from segue.runners.cpu.tuning import Threads, tuned
@@ -48,7 +49,9 @@ class CpuRunner:
         threads: int = 0,
         max_rows: int = 512,
         target: Target | None = None,
+        adapters: Mapping[str, str] | None = None,
     ):
+        """`adapters`: files of LoRA adapters by name."""
         target = target or this_target()
         kept = KeptCode(cache_dir)
         threads = min(threads or usable_cpus(), on.MAX_THREADS)
@@ -58,6 +61,11 @@ class CpuRunner:
         self._kv = Kv(anatomy, context, kv_bytes, num_slots)
         context = min(context, self._kv.num_blocks * BLOCK)
         self._space = Workspace(anatomy, max_rows, threads, anatomy.vocab_size)
+        self._adapters: Adapters | None = None
+        if adapters:
+            board = self._space.board
+            self._adapters = Adapters(adapters, self._weights, board, max_rows)
+            board[on.TILE_OUTPUTS] = target.flavour.width
         self._turns = self._weights.rotations(context)
         self._program = self._written(target)
         self._counters = self._on_board()
@@ -73,6 +81,7 @@ class CpuRunner:
             max_rows=max_rows,
             vocab_size=anatomy.vocab_size,
             cells_per_block=BLOCK,
+            adapters=tuple(adapters or ()),
             deterministic=exact_math.keeps_denormals(),  # the team's threads inherit it
         )
         tuning = tuned(self._seconds, threads, min(max_rows, context))
@@ -163,12 +172,14 @@ class CpuRunner:
         items: list[int] = []  # first row and number of rows
         most = self._item_rows
         is_fused = True
-        for slot, new, past, num_logits in spans:
+        mixed: list[int] = []  # by row, its span
+        for index, (slot, new, past, num_logits, _) in enumerate(spans):
             count, first = len(new), len(tokens)
             if not count:
                 continue
             self._kv.append(slot, count)
             tokens += new
+            mixed += [index] * count
             positions += range(past, past + count)
             tables += [self._kv.table(slot)] * count
             wanted += range(first + count - num_logits, first + count)
@@ -181,6 +192,8 @@ class CpuRunner:
         space.tables[: len(tokens)] = tables
         space.wanted[: len(wanted)] = wanted
         space.items[: len(items)] = items
+        if self._adapters is not None:
+            self._adapters.tell([span.adapters for span in spans], mixed, wanted)
         space.board[on.NUM_ITEMS], space.board[on.IS_FUSED] = len(items) // 2, is_fused
         return len(tokens), len(wanted)
 
@@ -201,6 +214,8 @@ class CpuRunner:
                 raise ValueError(f"slot {span.slot} would outgrow {limits.context_length} tokens")
             if span.tokens and not 0 <= min(span.tokens) <= max(span.tokens) < limits.vocab_size:
                 raise ValueError(f"slot {span.slot} was given a token that the model does not have")
+            if any(not 0 <= number < len(limits.adapters) for number, _ in span.adapters):
+                raise ValueError(f"slot {span.slot} was given an adapter that is not there")
 
     # --- what is made once ---
 
@@ -219,7 +234,8 @@ class CpuRunner:
             cosines=address(self._turns[0]),
             sines=address(self._turns[1]),
         )
-        return program(self._weights, places, target.flavour.width)
+        before = nothing_before if self._adapters is None else self._adapters.phase
+        return program(self._weights, places, target.flavour.width, before)
 
     def _on_board(self) -> NDArray[np.int64]:
         counters: NDArray[np.int64] = zeros((len(self._program), on.COUNTER_WORDS), np.int64)

@@ -14,6 +14,7 @@ from segue.runners.cpu.anatomy import Anatomy, anatomy_of, rotations, supports, 
 from segue.runners.cpu.exact_math import cosines_and_sines
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products import matrix
+from segue.runners.cpu.products.kernels import ADAPTED
 from segue.runners.cpu.products.machine_code import Kept, nothing_kept
 from segue.runners.cpu.products.matrix import Matrix
 from segue.runners.cpu.products.processor import Target
@@ -29,7 +30,7 @@ class Weights:
         if obstacle := supports(header):
             raise Incompatible(f"the CPU runner cannot run {path}: {obstacle}")
         self.anatomy: Anatomy = anatomy_of(header)
-        self._header: GgufHeader = header
+        self.header: GgufHeader = header
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             data: NDArray[np.uint8] = np.frombuffer(view, np.uint8)
             tensors = [tensor for tensor in header.tensors if len(tensor.shape) == 2]
@@ -52,6 +53,11 @@ class Weights:
         """The address of a matrix's descriptor."""
         return self._places[name]
 
+    def adapt(self, place: int, number: int) -> None:
+        """Tell the matrix of that address its number among those that adapters change."""
+        row = (place - address(self._descriptors)) // (8 * _DESCRIPTOR_WORDS)
+        self._descriptors[row, ADAPTED] = number
+
     @property
     def head(self) -> int:
         """The matrix that gives logits: the embeddings, where the file has no other."""
@@ -65,7 +71,7 @@ class Weights:
 
     def rotations(self, positions: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Cosines and sines, [position][pair]."""
-        speeds = rotations(self._header, self._vectors.get("rope_freqs.weight"))
+        speeds = rotations(self.header, self._vectors.get("rope_freqs.weight"))
         angles = np.arange(positions, dtype=np.float64)[:, None] * speeds
         cosines, sines = cosines_and_sines(angles)
         return cosines.astype(np.float32), sines.astype(np.float32)

@@ -132,6 +132,10 @@ SIGNATURES: dict[str, tuple[type | None, Sequence[type]]] = {
     "llama_model_is_recurrent": (c_bool, (pointer,)),
     "llama_model_is_hybrid": (c_bool, (pointer,)),
     "llama_model_is_diffusion": (c_bool, (pointer,)),
+    # LoRA adapters
+    "llama_adapter_lora_init": (pointer, (pointer, c_char_p)),
+    "llama_adapter_lora_free": (None, (pointer,)),
+    "llama_set_adapters_lora": (c_int32, (pointer, pointer, c_size_t, pointer)),
     # vocabulary
     "llama_vocab_type": (c_int32, (pointer,)),
     "llama_vocab_n_tokens": (c_int32, (pointer,)),

@@ -1,7 +1,7 @@
 """The llama.cpp runner: slots are sequence ids in one KV cache whose cells forks share."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from segue.engine.seam import Capabilities, Loaded, Logits, Span
 from segue.errors import Incompatible
-from segue.models import gguf
+from segue.models import adapter_files, gguf
 from segue.runners.llama import c_api
 from segue.runners.llama.cell_ledger import CellLedger
 from segue.runners.llama.vocab import LlamaVocab, model_info
@@ -40,12 +40,17 @@ class LlamaRunner:
         threads: int = 0,
         max_rows: int = MICRO_BATCH,
         kv_precision: Precision = "f16",
+        adapters: Mapping[str, str] | None = None,
     ):
+        """`adapters`: files of LoRA adapters by name."""
         self._api = c_api.load()
         self._context = 0
+        self._adapters: list[int] = []
         self._model = c_api.open_model(path)
         try:
             self._check_kind(path)
+            for file in (adapters or {}).values():
+                self._adapters.append(self._open_adapter(file))
             most_slots = MAX_RECURRENT_SLOTS if self._is_stateful else c_api.MAX_SEQUENCES
             num_slots = min(num_slots, most_slots)
             context_length = context_length or min(self._train_context, DEFAULT_CONTEXT)
@@ -68,6 +73,7 @@ class LlamaRunner:
             max_rows=max_rows,
             vocab_size=self._api.llama_vocab_n_tokens(vocab),
             can_trim=not self._is_stateful,
+            adapters=tuple(adapters or ()),
         )
         self._ledger = CellLedger(num_slots, num_cells, self._capabilities.context_length)
         self._rows = BatchRows(max_rows)
@@ -81,7 +87,26 @@ class LlamaRunner:
         return self._ledger.cells_free
 
     def decode(self, spans: Sequence[Span]) -> Logits:
+        """One call of llama.cpp's; of spans with several mixes of adapters, one each: it has one mix for all rows."""
         self._check(spans)
+        mixes = list(dict.fromkeys(span.adapters for span in spans))
+        if len(mixes) < 2:
+            return self._decode(spans, mixes[0] if mixes else ())
+        width = self._capabilities.vocab_size
+        whole: Logits = np.empty((sum(span.num_logits for span in spans), width), np.float32)
+        ends = np.cumsum([span.num_logits for span in spans])
+        for mix in mixes:
+            own = [span for span in spans if span.adapters == mix]
+            rows = [
+                np.arange(end - span.num_logits, end)
+                for span, end in zip(spans, ends, strict=True)
+                if span.adapters == mix
+            ]
+            whole[np.concatenate(rows)] = self._decode(own, mix)
+        return whole
+
+    def _decode(self, spans: Sequence[Span], mix: tuple[tuple[int, float], ...]) -> Logits:
+        self._adapt(mix)
         width = self._capabilities.vocab_size
         batch, num_logits = self._rows.fill(spans)
         status = self._api.llama_decode(self._context, batch) if batch.n_tokens else 0
@@ -94,6 +119,15 @@ class LlamaRunner:
             return np.empty((0, width), np.float32)
         address = self._api.llama_get_logits(self._context)
         return np.ctypeslib.as_array(address, (num_logits, width))
+
+    def _adapt(self, mix: tuple[tuple[int, float], ...]) -> None:
+        if not self._adapters:
+            return
+        handles = np.array([self._adapters[number] for number, _ in mix], np.uintp)
+        scales = np.array([scale for _, scale in mix], np.float32)
+        self._api.llama_set_adapters_lora(
+            self._context, handles.ctypes.data, len(mix), scales.ctypes.data
+        )
 
     def fork(self, src: int, dst: int, length: int) -> None:
         held = self._ledger.length(src)
@@ -123,6 +157,13 @@ class LlamaRunner:
         if self._model:
             self._api.llama_model_free(self._model)
         self._context = self._model = 0
+        self._adapters = []  # they go with the model
+
+    def _open_adapter(self, path: str) -> int:
+        adapter = self._api.llama_adapter_lora_init(self._model, os.fsencode(path))
+        if not adapter:
+            raise Incompatible(f"llama.cpp cannot use the adapter {path}")
+        return int(adapter)
 
     def _check(self, spans: Sequence[Span]) -> None:
         """Raise for spans that would make llama.cpp abort the process or corrupt the ledger."""
@@ -212,7 +253,7 @@ class BatchRows:
     def fill(self, spans: Sequence[Span]) -> tuple[c_api.Batch, int]:
         """The batch and how many of its rows need logits."""
         start = num_logits = 0
-        for slot, tokens, past, wanted in spans:
+        for slot, tokens, past, wanted, _ in spans:
             end = start + len(tokens)
             self._tokens[start:end] = tokens
             self._positions[start:end] = np.arange(past, past + len(tokens))
@@ -244,9 +285,12 @@ class LlamaLoader:
     threads: int = 0  # 0: one per core
     max_rows: int = MICRO_BATCH
     kv_precision: Precision = "f16"
+    adapters: tuple[tuple[str, str], ...] = ()  # names and files
 
     def __call__(self) -> Loaded:
-        gguf.header(self.path)  # validates the file: llama.cpp trusts the lengths in it
+        base = gguf.header(self.path)  # validates the file: llama.cpp trusts the lengths in it
+        for _, file in self.adapters:
+            adapter_files.check(file, base)
         vocab = LlamaVocab(self.path)  # first, because it fails sooner
         runner = LlamaRunner(
             self.path,
@@ -256,5 +300,6 @@ class LlamaLoader:
             threads=self.threads,
             max_rows=self.max_rows,
             kv_precision=self.kv_precision,
+            adapters=dict(self.adapters),
         )
         return Loaded(runner, vocab, model_info(self.name, "llama", vocab, runner.capabilities))

@@ -1,6 +1,6 @@
 """Runners for the tests here: compiled once a machine, since the code is kept in the user's cache."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import gguf
@@ -12,9 +12,16 @@ from segue.runners.cpu.runner import CpuRunner
 from tests.tiny_gguf import write_tiny_gguf
 
 
-def load(path: Path, *, target: Target | None = None, **options: int) -> CpuRunner:
+def load(
+    path: Path,
+    *,
+    target: Target | None = None,
+    adapters: Mapping[str, str] | None = None,
+    **options: int,
+) -> CpuRunner:
     settings = {"num_slots": 6, "threads": 2, "max_rows": 256, "kv_bytes": 512 << 10} | options
-    return CpuRunner(path, cache_dir=config.load({}).cache_dir, target=target, **settings)
+    cache_dir = config.load({}).cache_dir
+    return CpuRunner(path, cache_dir=cache_dir, target=target, adapters=adapters, **settings)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

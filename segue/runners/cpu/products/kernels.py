@@ -16,6 +16,7 @@ from segue.runners.cpu.products.processor import Target
 # A descriptor: eight numbers that compiled code reads.
 PRODUCT, TAKE_ROW, WEIGHTS, COLUMNS, OUTPUTS, TILES, TILE_BYTES, BLOCKS = range(8)
 FIELDS = 8
+ADAPTED = 8  # behind them: the number that LoRA adapters have for the matrix, 0 where none has it
 
 _CACHED = 1 << 18  # bytes of activations that stay near while all tiles pass over them
 

@@ -43,6 +43,25 @@ WORD = 8  # bytes
     NUM_NAMED,
 ) = range(35)
 
+# Of LoRA adapters; see adapters.py.
+(
+    ADAPTED,  # how many mixes of adapters this step's rows have; 0: no row has any
+    MIXES,  # address of the rows' addresses of mixes, 0 for a row without adapters
+    WANTED_MIXES,  # the same of the rows that want logits
+    LOW_RANK,  # f32 [rows][matrices of a phase][ranks of all adapters]
+    LOW_RANK_ROW,  # floats of a row
+    LOW_RANK_STRIDE,  # of a matrix
+    TILE_OUTPUTS,  # of a product's tile
+) = range(50, 57)
+
+# Words of an adapter's pair for one matrix; there is a table of these, by adapter and number of the matrix.
+LORA_A, LORA_B, LORA_RANK, LORA_SCALE, LORA_COLUMNS = range(5)
+LORA_WORDS = 8
+# Words of a mix, which says what adapters a row has: behind their number, of each its table, its scale, and where
+# its ranks begin.
+MIX_TABLE, MIX_SCALE, MIX_PLACE = range(3)
+MIX_WORDS = 3
+
 BARRIER = 64  # arrivals so far; on a line of its own
 MAILBOXES = (
     80  # of each thread: the number of the step it shall take part in, and whether it sleeps
@@ -57,6 +76,8 @@ INSTRUCTION_WORDS = 24
 COUNTER_WORDS = 8
 
 NORM, PRODUCT, HEADS, ATTEND, QUANTISE, GATED = range(6)
+
+ADAPT = 32
 
 # Where the norm's rows come from.
 FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)

@@ -6,6 +6,7 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.products.kernels import TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.adapters import add_adapted
 from segue.runners.cpu.step.atomics import fetch_add, word
 from segue.runners.cpu.step.lanes import quantise, silu_gate
 
@@ -49,7 +50,10 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
             own = word(matrix + 8 * TILES)
             low, high = max(first - before, 0), min(last - before, own)
             if low < high:
-                product(matrix, count, a, scales, floats, out + offset, row_floats, low, high)
+                place = out + offset
+                product(matrix, count, a, scales, floats, place, row_floats, low, high)
+                rows = word(row + 16)
+                add_adapted(board, matrix, i, rows, count, place, row_floats, low, high)
             before += own
         first = fetch_add(counter, taken)
 
@@ -75,7 +79,10 @@ def gated_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
             place = scratch - low * wide * 4
             stride = 2 * unit
             product(gate, count, a, scales, floats, place, stride, low, high)
-            product(up, count, a, scales, floats, place + unit * 4, stride, low, high)
+            add_adapted(board, gate, 0, on.ROWS, count, place, stride, low, high)
+            place += unit * 4
+            product(up, count, a, scales, floats, place, stride, low, high)
+            add_adapted(board, up, 1, on.ROWS, count, place, stride, low, high)
             _store_hidden(board, scratch, count, unit, i * unit, hidden)
         first = fetch_add(counter, taken)
 

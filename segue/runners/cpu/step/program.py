@@ -1,7 +1,7 @@
 """A model's step as instructions: one row of numbers a phase, written once when the model is loaded."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,9 +32,25 @@ class Places:
     sines: int
 
 
-def program(weights: Weights, places: Places, tile_outputs: int) -> NDArray[np.int64]:
+Before = Callable[[int, int, Sequence[int]], Row | None]
+"""The phase before a product: of the board's indices of its input and its rows, and its matrices."""
+
+
+def nothing_before(source: int, rows: int, matrices: Sequence[int]) -> Row | None:
+    return None
+
+
+def program(
+    weights: Weights, places: Places, tile_outputs: int, before: Before = nothing_before
+) -> NDArray[np.int64]:
     """All phases of a step."""
-    rows = [*_phases(weights, places, tile_outputs)]
+    rows: list[Row] = []
+    for row in _phases(weights, places, tile_outputs):
+        if row[0] == on.PRODUCT:
+            first = before(row[1], row[2], row[6 : 6 + 2 * row[5] : 2])
+        else:
+            first = before(on.INPUT_FLOATS, on.ROWS, row[1:3]) if row[0] == on.GATED else None
+        rows += [first, row] if first else [row]
     made: NDArray[np.int64] = zeros((len(rows), on.INSTRUCTION_WORDS), np.int64)
     for i, row in enumerate(rows):
         made[i, : len(row)] = row

@@ -7,6 +7,7 @@ from typing import Any
 
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.adapters import adapt_phase
 from segue.runners.cpu.step.atomics import (
     SLEEPS_HERE,
     SPINS,
@@ -60,6 +61,10 @@ def run_step(tid: Any, board: Any) -> None:
             quantise_phase(board, row, counter)
         elif kind == on.GATED:
             gated_phase(board, row, counter, tid)
+        elif kind == on.ADAPT:
+            needs_all = word(board + 8 * on.ADAPTED) > 0
+            if needs_all:
+                adapt_phase(board, row, counter, tid)
         if needs_all and threads > 1:
             goal += threads
             fetch_add(board + 8 * on.BARRIER, 1)

@@ -1,0 +1,109 @@
+"""LoRA adapters in memory, as step/adapters.py reads them, and the mixes of a step's rows."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize
+from numpy.typing import NDArray
+
+from segue.models import adapter_files
+from segue.models.adapter_files import Pair
+from segue.models.gguf import GgufHeader, Tensor
+from segue.runners.cpu.memory import address, zeros
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.program import float_word
+from segue.runners.cpu.weights import Weights
+
+Mix = tuple[tuple[int, float], ...]  # numbers of adapters, and their scales
+_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
+_MOST_TOGETHER = 3  # matrices of one phase
+
+
+def obstacle(header: GgufHeader) -> str | None:
+    """Why the CPU runner cannot apply an adapter that goes with its base."""
+    for name, pair in adapter_files.pairs(header).items():
+        if name == "token_embd.weight":
+            return "it adapts the embeddings (token_embd.weight)"
+        if len(pair.a.shape) != 2:
+            return f"it adapts experts ({name})"
+        for tensor in (pair.a, pair.b):
+            if tensor.type not in _TYPES:
+                return f"{tensor.name} is of type {tensor.type}, not one of {', '.join(_TYPES)}"
+    return None
+
+
+class Adapters:
+    """The adapters of a model, by number. Without any, a step has no phase of them."""
+
+    def __init__(
+        self, paths: Mapping[str, str], weights: Weights, board: NDArray[np.int64], max_rows: int
+    ):
+        headers = [adapter_files.check(path, weights.header) for path in paths.values()]
+        found = [adapter_files.pairs(header) for header in headers]
+        self._numbers = {
+            weights.matrix(name): number
+            for number, name in enumerate(sorted({name for each in found for name in each}), 1)
+        }
+        for place, number in self._numbers.items():
+            weights.adapt(place, number)
+        self._kept: list[NDArray[np.float32]] = []
+        shape = (len(headers), len(self._numbers) + 1, on.LORA_WORDS)
+        self._tables: NDArray[np.int64] = zeros(shape, np.int64)
+        for which, (path, header) in enumerate(zip(paths.values(), headers, strict=True)):
+            data: NDArray[np.uint8] = np.memmap(path, np.uint8, "r")
+            for name, pair in found[which].items():
+                entry = self._tables[which, self._numbers[weights.matrix(name)]]
+                entry[: on.LORA_COLUMNS + 1] = self._entry(header, pair, data)
+        self._ranks = [max(pair.rank for pair in each.values()) for each in found]
+        self._take_board(board, max_rows)
+
+    def phase(self, source: int, rows: int, matrices: Sequence[int]) -> list[int] | None:
+        """The instruction before a product of these matrices; None where no adapter has one of them."""
+        numbers = [self._numbers.get(matrix, 0) for matrix in matrices]
+        return [on.ADAPT, source, rows, len(numbers), *numbers] if any(numbers) else None
+
+    def tell(self, mixes: Sequence[Mix], rows: Sequence[int], wanted: Sequence[int]) -> None:
+        """Of a step: the mix of each of its rows, and which rows want logits."""
+        places = {mix: self._write(i, mix) for i, mix in enumerate(dict.fromkeys(mixes)) if mix}
+        self._board[on.ADAPTED] = len(places)
+        if places:
+            of_rows = [places.get(mixes[span], 0) for span in rows]
+            self._rows[: len(rows)] = of_rows
+            self._wanted[: len(wanted)] = [of_rows[row] for row in wanted]
+
+    def _write(self, place: int, mix: Mix) -> int:
+        parts: list[int] = []
+        offset = 0
+        for number, scale in mix:
+            parts += (address(self._tables[number]), float_word(scale), offset)
+            offset += self._ranks[number]
+        self._mixes[place, : 1 + len(parts)] = [len(mix), *parts]
+        return address(self._mixes[place])
+
+    def _entry(self, header: GgufHeader, pair: Pair, data: NDArray[np.uint8]) -> list[int]:
+        a = _floats(pair.a, data)
+        b = np.ascontiguousarray(_floats(pair.b, data).T)  # [rank][outputs]
+        self._kept += [a, b]
+        scale = float_word(adapter_files.strength(header, pair.rank))
+        return [address(a), address(b), pair.rank, scale, pair.a.shape[0]]
+
+    def _take_board(self, board: NDArray[np.int64], max_rows: int) -> None:
+        stride = sum(self._ranks)
+        low: NDArray[np.float32] = zeros((max_rows, _MOST_TOGETHER * stride), np.float32)
+        self._kept.append(low)
+        self._board = board
+        self._rows: NDArray[np.int64] = zeros(max_rows, np.int64)
+        self._wanted: NDArray[np.int64] = zeros(max_rows, np.int64)
+        mix_words = 1 + on.MIX_WORDS * len(self._ranks)
+        self._mixes: NDArray[np.int64] = zeros((max_rows, mix_words), np.int64)
+        board[on.MIXES], board[on.WANTED_MIXES] = address(self._rows), address(self._wanted)
+        board[on.LOW_RANK], board[on.LOW_RANK_STRIDE] = address(low), stride
+        board[on.LOW_RANK_ROW] = _MOST_TOGETHER * stride
+
+
+def _floats(tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[np.float32]:
+    raw = data[tensor.offset : tensor.offset + tensor.num_bytes]
+    kind = GGMLQuantizationType[tensor.type]
+    rows = dequantize(raw.reshape(tensor.shape[1], -1), kind)
+    return np.ascontiguousarray(rows, np.float32).reshape(tensor.shape[::-1])

@@ -1,0 +1,141 @@
+"""LoRA adapters on the CPU runner: as merged weights, as llama.cpp, and the same bits in any company."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.engine.seam import Logits, Span
+from segue.runners.cpu.runner import CpuRunner
+from segue.runners.llama.runner import LlamaRunner
+from tests.runners.cpu.conftest import empty, load
+from tests.runners.cpu.test_runner import TEXT, divergence
+from tests.tiny_gguf import write_tiny_gguf
+from tests.tiny_lora import MATRICES, merged, write_tiny_lora
+
+Mix = tuple[tuple[int, float], ...]
+
+MIXES: tuple[Mix, ...] = ((), ((0, 1.0),), ((1, 0.7),), ((0, -0.5), (1, 1.5)), ((1, 2.0),))
+
+
+def whole(runner: CpuRunner | LlamaRunner, mix: Mix, tokens: list[int] = TEXT) -> Logits:
+    logits = runner.decode([Span(0, tokens, 0, len(tokens), mix)]).copy()
+    runner.free(0)
+    return logits
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_gguf(tmp_path_factory.mktemp("lora") / "base.gguf")
+
+
+@pytest.fixture(scope="module")
+def files(base: Path) -> dict[str, str]:
+    """Other ranks and other matrices; the second is small and in halves."""
+    some = [f"blk.1.{name}.weight" for name in ("attn_q", "ffn_down")]
+    half = gguf.GGMLQuantizationType.F16
+    one = write_tiny_lora(base.with_name("one.gguf"), base)
+    two = write_tiny_lora(
+        base.with_name("two.gguf"), base, names=some, rank=17, seed=1, tensor_type=half
+    )
+    return {"one": str(one), "two": str(two)}
+
+
+@pytest.fixture(scope="module")
+def adapted(base: Path, files: dict[str, str]) -> Iterator[CpuRunner]:
+    runner = load(base, adapters=files)
+    yield runner
+    runner.close()
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_computes_what_merged_weights_do(
+    tmp_path: Path, base: Path, files: dict[str, str], adapted: CpuRunner, mix: Mix
+) -> None:
+    paths = [Path(path) for path in files.values()]
+    alone = load(merged(tmp_path / "m.gguf", base, *((paths[i], scale) for i, scale in mix)))
+    expected = whole(alone, ())
+    alone.close()
+    found = whole(adapted, mix)
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+    if mix:
+        assert np.abs(found - whole(adapted, ())).max() > 0.1
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_computes_what_llama_cpp_does(
+    base: Path, files: dict[str, str], adapted: CpuRunner, mix: Mix
+) -> None:
+    theirs = LlamaRunner(str(base), threads=1, adapters=files)
+    np.testing.assert_allclose(whole(adapted, mix), whole(theirs, mix), atol=3e-2)
+    theirs.close()
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
+def test_other_architectures(tmp_path: Path, architecture: str) -> None:
+    path = write_tiny_gguf(tmp_path / "b.gguf", architecture=architecture, tied=True)
+    names = [f"blk.0.{name}.weight" for name in MATRICES]
+    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=names, architecture=architecture)
+    ours, alone = (
+        load(path, adapters={"l": str(lora)}),
+        load(merged(tmp_path / "m", path, (lora, 1))),
+    )
+    np.testing.assert_allclose(whole(ours, ((0, 1.0),)), whole(alone, ()), atol=2e-3)
+    ours.close()
+    alone.close()
+
+
+def test_on_quantised_weights(tmp_path: Path) -> None:
+    """The pair works on rows before they are rounded to 8 bits."""
+    kind = gguf.GGMLQuantizationType.Q8_0
+    floats, small = (
+        write_tiny_gguf(tmp_path / "f"),
+        write_tiny_gguf(tmp_path / "q", tensor_type=kind),
+    )
+    lora = write_tiny_lora(tmp_path / "l", small, tensor_type=kind)
+    ours, truth = (
+        load(small, adapters={"l": str(lora)}),
+        load(merged(tmp_path / "m", floats, (lora, 1))),
+    )
+    assert divergence(whole(ours, ((0, 1.0),)), whole(truth, ())) < 0.01
+    ours.close()
+    truth.close()
+
+
+def test_rows_without_adapters_have_the_bits_of_a_model_without_any(
+    base: Path, adapted: CpuRunner
+) -> None:
+    plain = load(base)
+    expected = whole(plain, ())
+    plain.close()
+    spans = [Span(0, TEXT, 0, len(TEXT)), Span(1, TEXT, 0, 1, ((0, 1.0),))]
+    assert np.array_equal(adapted.decode(spans)[: len(TEXT)], expected)
+    empty(adapted)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(MIXES), st.integers(1, 12), st.integers(0, 40)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_a_mixed_batch_gives_each_row_what_it_has_alone(
+    adapted: CpuRunner, plan: list[tuple[Mix, int, int]]
+) -> None:
+    """A first step of prompts of various lengths, then one of a token each: both mixed, in one step."""
+    empty(adapted)
+    prompts = [list(TEXT[start : start + length]) for _, length, start in plan]
+    read = [Span(i, p, 0, 1, plan[i][0]) for i, p in enumerate(prompts)]
+    after = [Span(i, [65], len(p), 1, plan[i][0]) for i, p in enumerate(prompts)]
+    together = [adapted.decode(spans).copy() for spans in (read, after)]
+    empty(adapted)
+    for i in range(len(plan)):
+        for rows, span in ((together[0], read[i]), (together[1], after[i])):
+            assert np.array_equal(adapted.decode([span])[0], rows[i])
+        adapted.free(i)
