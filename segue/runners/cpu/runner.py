@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from segue import exact_math
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Logits, Span
-from segue.runners.cpu.adapters import Adapters
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.kv import BLOCK, Kv
@@ -23,6 +22,7 @@ from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.adapter_tables import Adapters
 from segue.runners.cpu.step.program import Places, nothing_before, program
 from segue.runners.cpu.step.softmax import Softmax
 from segue.runners.cpu.team import Team
