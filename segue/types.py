@@ -30,30 +30,14 @@ Step = Literal[
     "infill",
     "adaptive_p",
 ]
-# Cutting before scaling, the cuts see the model's own probabilities; scaling first, they see what
-# temperature made of them.
+# The usual orders. If temperature comes last, the filters see the model's own probabilities; if it comes
+# first, they see the probabilities after temperature.
 CUT_FIRST: tuple[Step, ...] = (
-    "penalties",
-    "dry",
-    "top_n_sigma",
-    "top_k",
-    "typical_p",
-    "top_p",
-    "min_p",
-    "xtc",
-    "temperature",
-)
+    "penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature",
+)  # fmt: skip
 SCALE_FIRST: tuple[Step, ...] = (
-    "penalties",
-    "dry",
-    "temperature",
-    "top_n_sigma",
-    "min_p",
-    "top_k",
-    "typical_p",
-    "top_p",
-    "xtc",
-)
+    "penalties", "dry", "temperature", "top_n_sigma", "min_p", "top_k", "typical_p", "top_p", "xtc",
+)  # fmt: skip
 
 
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -200,6 +184,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 # --- what comes back -----------------------------------------------------------------------------
+
+
+LOWEST_LOGPROB = -9999.0  # stands for minus infinity, which JSON cannot say; clients add these up
 
 
 class Alternative(Struct, frozen=True, array_like=True):

@@ -37,7 +37,12 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.dialects": (*_BASE, "segue.dialects"),
     # Inside the engine: process → scheduling → request → {infill, constraints, sampling} → seam.
     "segue.engine": (*_BASE, "segue.engine.seam"),
-    "segue.engine.sampling": (*_BASE, "segue.engine.seam", "segue.engine.sampling"),
+    "segue.engine.sampling": (
+        *_BASE,
+        "segue.engine.seam",
+        "segue.engine.tokens",
+        "segue.engine.sampling",
+    ),
     "segue.engine.constraints": (*_BASE, "segue.engine.seam", "segue.engine.constraints"),
     "segue.engine.infill": (
         *_BASE,

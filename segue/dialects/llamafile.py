@@ -13,7 +13,7 @@ from segue.dialects.fields.kinds import Flag, Integer, Mismatch, OnlyEmpty, Stop
 from segue.dialects.fields.prompt_kinds import OnePrompt
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.rendering.logprobs import token_text
-from segue.dialects.rendering.text_completion import TextCompletion
+from segue.dialects.rendering.text_completion import TextCompletion, plain_usage
 from segue.errors import PromptTooLong, SegueError, UnsupportedMedia
 from segue.types import CUT_FIRST, Finished, Usage
 
@@ -87,11 +87,7 @@ class Completion(TextCompletion):
         return {"finish_reason": finished.reason}
 
     def _usage(self, usage: Usage) -> dict[str, Any]:
-        return {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        }
+        return plain_usage(usage)
 
 
 def error_reply(error: SegueError) -> Reply:

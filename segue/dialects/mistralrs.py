@@ -10,7 +10,7 @@ from segue.dialects.base import Call, Companion, Dialect, Difference, Operation,
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
 from segue.dialects.fields.prompt_kinds import OnePrompt
-from segue.dialects.fields.sampler_fields import SAMPLERS
+from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.dialects.rendering.logprobs import finite, token_text
@@ -66,18 +66,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         "Drop tokens less likely than this share of the best.",
         "sampling.min_p",
     ),
-    Field(
-        "presence_penalty",
-        Number(-MAX_NUMBER, MAX_NUMBER),
-        "Against tokens that occurred.",
-        "sampling.presence_penalty",
-    ),
-    Field(
-        "frequency_penalty",
-        Number(-MAX_NUMBER, MAX_NUMBER),
-        "Against tokens, by how often they occurred.",
-        "sampling.frequency_penalty",
-    ),
+    *PENALTIES.rows,
     Field(
         "repetition_penalty",
         Number(0, MAX_NUMBER, above_low=True),

@@ -33,40 +33,16 @@ class HfVocab:
         self._tokenizer, self._plain = copies
         self._plain.encode_special_tokens = True  # special tokens spelled out in a text stay text
         self._ids: dict[str, int] = self._tokenizer.get_vocab(True)
-        self._size = max(self._ids.values(), default=-1) + 1
+        self.size = max(self._ids.values(), default=-1) + 1
         added = self._tokenizer.get_added_tokens_decoder()
         self._controls = frozenset(token for token, about in added.items() if about.special)
         self._pieces = self._read_pieces({t: about.content for t, about in added.items()})
-        self._bos: int | None = tokenizer.bos_token_id
-        self._eos: int | None = tokenizer.eos_token_id
-        own = () if self._eos is None else (self._eos,)
-        self._ends = frozenset((*own, *end_tokens))
-        self._adds_bos = self._bos is not None and self.tokenize("a", True, True)[:1] == [self._bos]
-        self._fim = _fim_tokens(self._ids)
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    @property
-    def bos(self) -> int | None:
-        return self._bos
-
-    @property
-    def eos(self) -> int | None:
-        return self._eos
-
-    @property
-    def adds_bos(self) -> bool:
-        return self._adds_bos
-
-    @property
-    def end_tokens(self) -> frozenset[int]:
-        return self._ends
-
-    @property
-    def fim(self) -> FimTokens | None:
-        return self._fim
+        self.bos: int | None = tokenizer.bos_token_id
+        self.eos: int | None = tokenizer.eos_token_id
+        own = () if self.eos is None else (self.eos,)
+        self.end_tokens = frozenset((*own, *end_tokens))
+        self.adds_bos = self.bos is not None and self.tokenize("a", True, True)[:1] == [self.bos]
+        self.fim = _fim_tokens(self._ids)
 
     def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         by = self._tokenizer if parse_special else self._plain
@@ -77,7 +53,7 @@ class HfVocab:
 
     def piece(self, token: int) -> bytes:
         """The bytes of a token. Rows of logits may be wider than the vocabulary: ids beyond it have no bytes."""
-        return self._pieces[token] if 0 <= token < self._size else b""
+        return self._pieces[token] if 0 <= token < self.size else b""
 
     def is_control(self, token: int) -> bool:
         return token in self._controls
@@ -87,7 +63,7 @@ class HfVocab:
 
     def _read_pieces(self, added: dict[int, str]) -> list[bytes]:
         read = _reader(json.loads(self._tokenizer.to_str()).get("decoder"))
-        pieces = [b""] * self._size
+        pieces = [b""] * self.size
         for spelling, token in self._ids.items():
             pieces[token] = added[token].encode() if token in added else read(spelling)
         return pieces

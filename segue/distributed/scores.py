@@ -5,9 +5,9 @@ from typing import Protocol
 
 import numpy as np
 
-from segue.engine.sampling.scores import LOWEST, Scores
+from segue.engine.sampling.scores import Scores
 from segue.engine.seam import Vocab
-from segue.types import Alternative, TokenScore
+from segue.types import LOWEST_LOGPROB, Alternative, TokenScore
 
 
 class Entry(Protocol):
@@ -35,7 +35,9 @@ def prompt_scores(flat: Flat, num_tokens: int, num_top: int) -> Scores:
     """Scores of all prompt tokens but the first."""
     shape = num_tokens - 1, num_top + 1
     ids = np.array(flat.token_ids, np.int32).reshape(shape)
-    values = np.maximum(np.array(flat.logprobs, np.float32).reshape(shape), np.float32(LOWEST))
+    values = np.maximum(
+        np.array(flat.logprobs, np.float32).reshape(shape), np.float32(LOWEST_LOGPROB)
+    )
     ranks = np.array(flat.ranks, np.int32).reshape(shape)
     return Scores(values[:, 0], ranks[:, 0], ids[:, 1:], values[:, 1:])
 
@@ -45,8 +47,10 @@ def drawn_score(token: int, entries: Mapping[int, Entry], num_top: int, vocab: V
     own = entries[token]
     best = sorted((entry.rank or 0, other) for other, entry in entries.items())
     top = tuple(
-        Alternative(other, vocab.piece(other), max(entries[other].logprob, LOWEST))
+        Alternative(other, vocab.piece(other), max(entries[other].logprob, LOWEST_LOGPROB))
         for rank, other in best
         if rank <= num_top
     )
-    return TokenScore(token, vocab.piece(token), max(own.logprob, LOWEST), own.rank or 0, top)
+    return TokenScore(
+        token, vocab.piece(token), max(own.logprob, LOWEST_LOGPROB), own.rank or 0, top
+    )

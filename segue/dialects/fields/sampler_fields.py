@@ -154,6 +154,23 @@ TOKEN_LIMITS = (
     Field("bad_words", Texts(128, 256), "Texts that do not appear.", "sampling.bad_words"),
 )
 
+# Of the systems that set no bound; OpenAI's own are from -2 to 2.
+PENALTIES = Table(
+    (
+        Field(
+            "presence_penalty",
+            Number(-MAX_NUMBER, MAX_NUMBER),
+            "Against tokens that occurred.",
+            "sampling.presence_penalty",
+        ),
+        Field(
+            "frequency_penalty",
+            Number(-MAX_NUMBER, MAX_NUMBER),
+            "Against tokens, by how often they occurred.",
+            "sampling.frequency_penalty",
+        ),
+    )
+)
 SAMPLERS = Table(
     (
         Field(

@@ -10,7 +10,7 @@ from segue.dialects import openai
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
 from segue.dialects.fields.prompt_kinds import Prompts
-from segue.dialects.fields.sampler_fields import SAMPLERS, Biases, split_biases
+from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS, Biases, split_biases
 from segue.dialects.fields.table import Draft, Field, complain, show
 from segue.types import CUT_FIRST, Prompt
 
@@ -132,18 +132,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
         "sampling.penalty_window",
         default=64,
     ),
-    Field(
-        "presence_penalty",
-        Number(-MAX_NUMBER, MAX_NUMBER),
-        "Against tokens that occurred.",
-        "sampling.presence_penalty",
-    ),
-    Field(
-        "frequency_penalty",
-        Number(-MAX_NUMBER, MAX_NUMBER),
-        "Against tokens, by how often they occurred.",
-        "sampling.frequency_penalty",
-    ),
+    *PENALTIES.rows,
     *ENDINGS.rows,
     GBNF,
     LAZY,

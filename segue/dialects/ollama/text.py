@@ -5,7 +5,7 @@ from typing import Any
 from segue.dialects.base import Reply
 from segue.dialects.rendering.context_overflow import as_llamacpp
 from segue.dialects.rendering.tally import Tally
-from segue.dialects.rendering.text_completion import TextCompletion
+from segue.dialects.rendering.text_completion import TextCompletion, plain_usage
 from segue.errors import SegueError
 from segue.types import Done, Event, Finished, Usage
 
@@ -23,11 +23,7 @@ class Completion(TextCompletion):
         return {"finish_reason": finished.reason}
 
     def _usage(self, usage: Usage) -> dict[str, Any]:
-        return {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        }
+        return plain_usage(usage)
 
     def _loaded(self) -> dict[str, Any]:
         return {**self._blank(0), "finish_reason": "load"}

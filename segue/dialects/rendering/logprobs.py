@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from segue.detokenizer import Detokenizer
-from segue.types import Alternative, Prompted, TokenScore
-
-LOWEST = -9999.0  # JSON has no -inf, and clients add these up
+from segue.types import LOWEST_LOGPROB, Alternative, Prompted, TokenScore
 
 
 def token_text(piece: bytes) -> str:
@@ -32,7 +30,7 @@ def by_id(token: int, piece: bytes) -> str:
 
 
 def finite(logprob: float) -> float:
-    return logprob if logprob > LOWEST else LOWEST
+    return logprob if logprob > LOWEST_LOGPROB else LOWEST_LOGPROB
 
 
 class LegacyLogprobs:
@@ -79,7 +77,7 @@ class LegacyLogprobs:
         top: dict[str, float] = {}
         for other in alternatives:
             top.setdefault(self._name(other.token, other.piece), finite(other.logprob))
-        top[called] = max(top.get(called, LOWEST), finite(logprob))
+        top[called] = max(top.get(called, LOWEST_LOGPROB), finite(logprob))
         return top
 
 

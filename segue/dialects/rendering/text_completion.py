@@ -15,13 +15,17 @@ from segue.dialects.rendering.timings import (
 from segue.types import Delta, Done, Event, Finished, Progress, Prompted, TokenScore, Usage
 
 
-def render_usage(usage: Usage) -> dict[str, Any]:
+def plain_usage(usage: Usage) -> dict[str, int]:
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     }
+
+
+def render_usage(usage: Usage) -> dict[str, Any]:
+    cached = {"cached_tokens": usage.cached_tokens}
+    return {**plain_usage(usage), "prompt_tokens_details": cached}
 
 
 class Scribe(Protocol):

@@ -19,25 +19,8 @@ from multiprocessing.process import BaseProcess
 
 import msgspec
 
-from segue.engine.process import worker
+from segue.engine.process import messages, worker
 from segue.engine.process.mailbox import Mailbox
-from segue.engine.process.messages import (
-    HEADER_BYTES,
-    Answer,
-    Cancel,
-    GetPieces,
-    LoadFailed,
-    Ping,
-    Pong,
-    Ready,
-    Report,
-    StepEvents,
-    Submit,
-    Tokenize,
-    WorkerMessage,
-    frame,
-    reports,
-)
 from segue.engine.process.spawning import beside, start_apart
 from segue.engine.process.stats_report import LastStats
 from segue.engine.process.suspects import Suspects
@@ -84,7 +67,7 @@ class Supervisor:
         self._suspects = Suspects()
         self._num_unanswered = 0  # pings since the last message of the worker
         self._last_stats = LastStats(time.monotonic)
-        self._calls: dict[int, asyncio.Future[Answer]] = {}
+        self._calls: dict[int, asyncio.Future[messages.Answer]] = {}
         self._call_ids = itertools.count()
         self._num_restarts = 0
         self._retry_at = 0.0
@@ -123,7 +106,7 @@ class Supervisor:
         self, request: CompletionRequest, sink: Sink | None = None
     ) -> AsyncGenerator[Event, None]:
         self._check_ready()
-        data = frame(Submit(request))
+        data = messages.frame(messages.Submit(request))
         mailbox = self._open[request.request_id] = _Open(request, sink)
         self._nothing_open.clear()
         self._write(data)
@@ -137,16 +120,16 @@ class Supervisor:
                     yield event
         finally:
             if self._forget(mailbox) and self._is_ready:
-                self._send(Cancel(request.request_id))
+                self._send(messages.Cancel(request.request_id))
 
     async def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         answer = await self._call(
-            lambda call: Tokenize(call, text, add_special, parse_special),
+            lambda call: messages.Tokenize(call, text, add_special, parse_special),
         )
         return answer.tokens or []
 
     async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
-        answer = await self._call(lambda call: GetPieces(call, list(tokens)))
+        answer = await self._call(lambda call: messages.GetPieces(call, list(tokens)))
         return answer.pieces or []
 
     async def stats(self) -> Stats:
@@ -236,9 +219,9 @@ class Supervisor:
                 process.kill()
                 return
             self._num_unanswered += 1
-            self._send(Ping())
+            self._send(messages.Ping())
 
-    def _check_pulse(self, pong: Pong) -> None:
+    def _check_pulse(self, pong: messages.Pong) -> None:
         busy_s = max(pong.step_s, pong.inbox_s)
         if busy_s > self._step_timeout_s and self._is_ready and self._process is not None:
             what = "a step" if pong.step_s >= pong.inbox_s else "passing on a request"
@@ -257,27 +240,27 @@ class Supervisor:
         message = "the model process ended unexpectedly; it is being started again"
         self._end_all(Failed(EngineDied.code, message, retry_after_s=_DIED_RETRY_S))
 
-    def _take(self, report: Report, ready: asyncio.Future[None]) -> None:
+    def _take(self, report: messages.Report, ready: asyncio.Future[None]) -> None:
         match report:
-            case StepEvents(events, stats):
+            case messages.StepEvents(events, stats):
                 self._last_stats.take(stats)
                 for request_id, together in _by_request(events).items():
                     mailbox = self._open.get(request_id)
                     if mailbox is not None:
                         mailbox.put(together)
-            case Pong(step_s):
+            case messages.Pong(step_s):
                 if step_s == 0:
                     self._last_stats.confirm()
                 self._check_pulse(report)
-            case Answer(call):
+            case messages.Answer(call):
                 future = self._calls.pop(call, None)
                 if future is not None and not future.done():
                     future.set_result(report)
-            case Ready(info):
+            case messages.Ready(info):
                 self._info, self._is_ready, self._has_loaded = info, True, True
                 if not ready.done():
                     ready.set_result(None)
-            case LoadFailed(code, message):
+            case messages.LoadFailed(code, message):
                 raise BY_CODE.get(code, ModelUnavailable)(message)
 
     def _end_all(self, failed: Failed) -> None:
@@ -306,20 +289,20 @@ class Supervisor:
             what = "shutting down" if self._is_closing else "starting the model"
             raise Unavailable(f"the server is {what}; try again soon", retry_after_s=wait_s)
 
-    def _send(self, message: WorkerMessage) -> None:
-        self._write(frame(message))
+    def _send(self, message: messages.WorkerMessage) -> None:
+        self._write(messages.frame(message))
 
     def _write(self, data: bytes) -> None:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(data)
 
-    async def _call(self, make_message: Callable[[int], WorkerMessage]) -> Answer:
+    async def _call(self, make_message: Callable[[int], messages.WorkerMessage]) -> messages.Answer:
         self._check_ready()
         call = next(self._call_ids)
         future = self._calls[call] = asyncio.get_running_loop().create_future()
         self._send(make_message(call))
         try:
-            answer: Answer = await future
+            answer: messages.Answer = await future
         finally:
             self._calls.pop(call, None)
         if answer.error is not None:
@@ -343,13 +326,13 @@ def _by_request(events: Iterable[tuple[str, Event]]) -> dict[str, list[Event]]:
     return together
 
 
-async def _read_report(reader: asyncio.StreamReader) -> Report | None:
+async def _read_report(reader: asyncio.StreamReader) -> messages.Report | None:
     try:
-        header = await reader.readexactly(HEADER_BYTES)
+        header = await reader.readexactly(messages.HEADER_BYTES)
         body = await reader.readexactly(int.from_bytes(header, "little"))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
-    report: Report = reports.decode(body)
+    report: messages.Report = messages.reports.decode(body)
     return report
 
 

@@ -20,23 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from segue.engine.constraints.compiler import Compiler, Grammar, step_back
-from segue.engine.process.messages import (
-    Answer,
-    Cancel,
-    GetPieces,
-    LoadFailed,
-    Ping,
-    Pong,
-    Ready,
-    Report,
-    StepEvents,
-    Submit,
-    Tokenize,
-    WorkerMessage,
-    frame,
-    receive,
-    worker_messages,
-)
+from segue.engine.process import messages
 from segue.engine.process.preparation import NUM_LARGE, NUM_SMALL, Lanes
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.stats_report import StatsReport
@@ -44,7 +28,8 @@ from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
-from segue.errors import EngineFault, InvalidField, SegueError
+from segue.engine.tokens import check_ids
+from segue.errors import EngineFault, SegueError
 from segue.logs import set_up
 from segue.types import CompletionRequest, Event, Failed
 
@@ -60,11 +45,11 @@ _MASK_POLL_S = 0.002  # how often to check whether the mask of a slow constraint
 class Compiled:
     """A request whose constraint has been compiled, or why it could not be."""
 
-    message: Submit
+    message: messages.Submit
     outcome: Grammar | Exception
 
 
-Arrivals = SimpleQueue[WorkerMessage | Compiled]
+Arrivals = SimpleQueue[messages.WorkerMessage | Compiled]
 
 
 class Outbox:
@@ -74,8 +59,8 @@ class Outbox:
         self._sock = sock
         self._lock = threading.Lock()
 
-    def send(self, report: Report) -> None:
-        data = frame(report)
+    def send(self, report: messages.Report) -> None:
+        data = messages.frame(report)
         with self._lock:
             self._sock.sendall(data)
 
@@ -94,18 +79,18 @@ def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -
     try:
         loaded = loader()
     except SegueError as error:
-        outbox.send(LoadFailed(error.code, error.message))
+        outbox.send(messages.LoadFailed(error.code, error.message))
         return
     except Exception as error:
         log.exception("loading the model failed")
-        outbox.send(LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
+        outbox.send(messages.LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
         return
     worker = Worker(loaded, outbox, chunk_rows, arrived, pulses)
     for serve in worker.threads:
         threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     gc.collect()
     gc.freeze()  # the model's objects live on; garbage collection then visits objects of requests only
-    outbox.send(Ready(loaded.info))
+    outbox.send(messages.Ready(loaded.info))
     _end_if_it_fails(worker.serve_steps)
 
 
@@ -125,9 +110,9 @@ class Pulses(NamedTuple):
 
 def _listen(sock: socket.socket, arrived: Arrivals, outbox: Outbox, pulses: Pulses) -> None:
     with contextlib.suppress(OSError):  # of sending a Pong after the parent closed the socket
-        while (message := receive(sock, worker_messages)) is not None:
-            if isinstance(message, Ping):
-                outbox.send(Pong(pulses.step.age_s, pulses.inbox.age_s))
+        while (message := messages.receive(sock, messages.worker_messages)) is not None:
+            if isinstance(message, messages.Ping):
+                outbox.send(messages.Pong(pulses.step.age_s, pulses.inbox.age_s))
             else:
                 arrived.put(message)
     os._exit(0)  # the parent closed the socket or is gone
@@ -143,9 +128,9 @@ class Worker:
         self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, time.perf_counter)
         self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived
-        self._inbox: SimpleQueue[Job | Cancel] = SimpleQueue()
+        self._inbox: SimpleQueue[Job | messages.Cancel] = SimpleQueue()
         self._compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
-        self._to_compile: SimpleQueue[Submit] = SimpleQueue()
+        self._to_compile: SimpleQueue[messages.Submit] = SimpleQueue()
         self._lanes = Lanes()
         self._preparing: set[str] = set()  # requests not yet handed to the step thread
         self._handover = (
@@ -171,19 +156,19 @@ class Worker:
             message = self._arrived.get()
             pulse.beat()
             match message:
-                case Submit():
+                case messages.Submit():
                     self._admit(message)
                 case Compiled():
                     self._take_compiled(message)
-                case Tokenize() | GetPieces():
-                    size = len(message.text if isinstance(message, Tokenize) else message.tokens)
-                    self._lanes.put("", size, partial(self._answer_call, message))
-                case Cancel():
+                case messages.Tokenize() | messages.GetPieces():
+                    call = partial(self._answer_call, message)
+                    self._lanes.put("", _call_size(message), call)
+                case messages.Cancel():
                     with self._handover:
                         self._preparing.discard(message.request_id)
                         self._inbox.put(message)
 
-    def _admit(self, message: Submit) -> None:
+    def _admit(self, message: messages.Submit) -> None:
         """Queue a request for preparation; one with a constraint that is not compiled yet, for compilation first."""
         constraint = message.request.constraint
         grammar = None if constraint is None else self._compiler.known(constraint)
@@ -203,7 +188,7 @@ class Worker:
         else:
             self._submit(compiled.message, compiled.outcome)
 
-    def _submit(self, message: Submit, grammar: Grammar | None) -> None:
+    def _submit(self, message: messages.Submit, grammar: Grammar | None) -> None:
         work = partial(self._prepare, message.request, grammar)
         self._lanes.put(message.request.tenant, _size(message.request), work)
 
@@ -213,7 +198,7 @@ class Worker:
         else:
             log.error("request %s could not be prepared", request_id, exc_info=error)
             failed = Failed("engine_fault", "the request could not be prepared")
-        self._outbox.send(StepEvents([(request_id, failed)]))
+        self._outbox.send(messages.StepEvents([(request_id, failed)]))
 
     # --- preparation threads ----------------------------------------------------------------------
 
@@ -239,24 +224,27 @@ class Worker:
                 self._preparing.discard(request_id)
                 self._inbox.put(job)
 
-    def _answer_call(self, message: Tokenize | GetPieces) -> None:
+    def _answer_call(self, message: messages.Tokenize | messages.GetPieces) -> None:
         try:
             answer = self._answer(message)
+        except SegueError as error:
+            answer = messages.Answer(message.call, error=(error.code, error.message, error.param))
         except Exception:
             log.exception("a call could not be answered")
-            answer = Answer(message.call, error=(EngineFault.code, "the call failed", None))
+            answer = messages.Answer(
+                message.call, error=(EngineFault.code, "the call failed", None)
+            )
         self._outbox.send(answer)
 
-    def _answer(self, message: Tokenize | GetPieces) -> Answer:
+    def _answer(self, message: messages.Tokenize | messages.GetPieces) -> messages.Answer:
         vocab = self._loaded.vocab
-        if isinstance(message, Tokenize):
+        if isinstance(message, messages.Tokenize):
             tokens = vocab.tokenize(message.text, message.add_special, message.parse_special)
-            return Answer(message.call, tokens=tokens)
-        for token in message.tokens:
-            if not 0 <= token < vocab.size:
-                error = f"tokens holds id {token}, but the model's ids are 0 to {vocab.size - 1}"
-                return Answer(message.call, error=(InvalidField.code, error, "tokens"))
-        return Answer(message.call, pieces=[vocab.piece(token) for token in message.tokens])
+            return messages.Answer(message.call, tokens=tokens)
+        check_ids(message.tokens, vocab.size, "tokens")
+        return messages.Answer(
+            message.call, pieces=[vocab.piece(token) for token in message.tokens]
+        )
 
     # --- compiler threads: at low priority --------------------------------------------------------
 
@@ -290,7 +278,7 @@ class Worker:
     def _report(self, events: list[tuple[str, Event]]) -> None:
         stats = self._stats_report.due(self._scheduler.stats)
         if events or stats is not None:
-            self._outbox.send(StepEvents(events, stats))
+            self._outbox.send(messages.StepEvents(events, stats))
 
     def _rest(self) -> None:
         """Wait for a message. If sequences wait for masks, wait for a short time only."""
@@ -310,12 +298,16 @@ class Worker:
                 return
             self._handle(message)
 
-    def _handle(self, message: Job | Cancel) -> None:
+    def _handle(self, message: Job | messages.Cancel) -> None:
         match message:
-            case Cancel():
+            case messages.Cancel():
                 self._scheduler.cancel(message.request_id)
             case _:
                 self._scheduler.add(message)
+
+
+def _call_size(message: messages.Tokenize | messages.GetPieces) -> int:
+    return len(message.text if isinstance(message, messages.Tokenize) else message.tokens)
 
 
 def _size(request: CompletionRequest) -> int:

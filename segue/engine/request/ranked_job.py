@@ -14,9 +14,9 @@ from segue.engine.request.healing import Healed
 from segue.engine.request.job import REASONS, Job, PreparedRequest
 from segue.engine.request.output import Output, Shown
 from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
-from segue.engine.sampling.scores import LOWEST
 from segue.engine.seam import Model
 from segue.types import (
+    LOWEST_LOGPROB,
     Cause,
     Delta,
     Done,
@@ -165,7 +165,7 @@ class RankedJob(Job):
         return Drawn(
             tokens,
             pieces[: len(tokens)],
-            [LOWEST if score.logprob is None else score.logprob for score in shown.scores],
+            [LOWEST_LOGPROB if score.logprob is None else score.logprob for score in shown.scores],
             [dict(zip(sequence.watched, row, strict=True)) for row in sequence.chances],
             num_bytes=num_shown if num_shown < sum(map(len, pieces)) else None,
             min_tokens=self.request.sampling.min_tokens + is_known,

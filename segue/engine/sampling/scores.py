@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from segue import exact_math
 from segue.engine.sampling.candidates import Distribution, top
 from segue.engine.seam import Logits
-from segue.types import Alternative, TokenScore
-
-LOWEST = -9999.0  # stands for minus infinity, which JSON cannot say
+from segue.types import LOWEST_LOGPROB, Alternative, TokenScore
 
 Row = NDArray[np.float32]
 
@@ -112,8 +110,8 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
         scores.ranks[i] = _rank(row, chosen, tops, is_higher)
         scores.ids[i] = best
         np.subtract(tops, norm, out=scores.values[i])
-    np.maximum(scores.logprobs, LOWEST, out=scores.logprobs)
-    np.maximum(scores.values, LOWEST, out=scores.values)
+    np.maximum(scores.logprobs, LOWEST_LOGPROB, out=scores.logprobs)
+    np.maximum(scores.values, LOWEST_LOGPROB, out=scores.values)
     for values in (scores.logprobs, scores.values):
         np.add(
             values, _ZERO, out=values

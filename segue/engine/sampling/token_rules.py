@@ -1,6 +1,6 @@
 """The token ids for what a Sampling says in text: end tokens, stop tokens, bad words. Raises InvalidField."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +9,7 @@ from segue.engine.sampling.breakers import find_breakers
 from segue.engine.sampling.candidates import Index
 from segue.engine.sampling.dry import Breakers
 from segue.engine.seam import Vocab
+from segue.engine.tokens import check_ids
 from segue.errors import InvalidField
 from segue.types import Cause, Sampling
 
@@ -51,9 +52,9 @@ def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules
             raise InvalidField(
                 f"{name} has {num_ids} entries, but the model has {vocab_size} tokens", name
             )
-    _check_ids("logit_bias", sampling.logit_bias, vocab_size)
-    _check_ids("stop_token_ids", sampling.stop_token_ids, vocab_size)
-    _check_ids("allowed_token_ids", sampling.allowed_token_ids or (), vocab_size)
+    check_ids(sampling.logit_bias, vocab_size, "logit_bias")
+    check_ids(sampling.stop_token_ids, vocab_size, "stop_token_ids")
+    check_ids(sampling.allowed_token_ids or (), vocab_size, "allowed_token_ids")
     if sampling.allowed_token_ids == ():
         raise InvalidField("allowed_token_ids is empty: it must allow a token", "allowed_token_ids")
     return TokenRules(
@@ -72,15 +73,6 @@ def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules
 def allowed_tokens(sampling: Sampling) -> Index | None:
     allowed = sampling.allowed_token_ids
     return None if allowed is None else np.unique(np.array(allowed, np.intp))
-
-
-def _check_ids(name: str, tokens: Iterable[int], vocab_size: int) -> None:
-    for token in tokens:
-        if not 0 <= token < vocab_size:
-            raise InvalidField(
-                f"{name} names token id {token}, but the model's ids are 0 to {vocab_size - 1}",
-                name,
-            )
 
 
 def _text_bias(sampling: Sampling, vocab: Vocab) -> dict[int, float]:

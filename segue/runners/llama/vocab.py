@@ -38,45 +38,21 @@ class LlamaVocab:
         if self._api.llama_vocab_type(self._vocab) == c_api.NO_VOCAB:
             self.close()
             raise Incompatible(f"{path} holds no vocabulary, so text cannot become tokens.")
-        self._size = int(self._api.llama_vocab_n_tokens(self._vocab))
-        self._bos = _known(self._api.llama_vocab_bos(self._vocab))
-        self._eos = _known(self._api.llama_vocab_eos(self._vocab))
-        self._adds_bos = bool(self._api.llama_vocab_get_add_bos(self._vocab))
+        self.size = int(self._api.llama_vocab_n_tokens(self._vocab))
+        self.bos = _known(self._api.llama_vocab_bos(self._vocab))
+        self.eos = _known(self._api.llama_vocab_eos(self._vocab))
+        self.adds_bos = bool(self._api.llama_vocab_get_add_bos(self._vocab))
         self._pieces = self._read_pieces()
         self._controls = frozenset(
             token
-            for token in range(self._size)
+            for token in range(self.size)
             if self._api.llama_vocab_get_attr(self._vocab, token) & c_api.ATTR_CONTROL
         )
-        self._fim = self._find_fim()
-        self._end_tokens = self._find_end_tokens()
+        self.fim = self._find_fim()
+        self.end_tokens = self._find_end_tokens()
         texts = (self._pieces[token].decode(errors="replace") for token in self._controls)
-        ends_texts = len(self._tokenize("", True, False)) > int(self._adds_bos)
+        ends_texts = len(self._tokenize("", True, False)) > int(self.adds_bos)
         self._blocks = SpecialBlocks(() if ends_texts else texts)
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    @property
-    def bos(self) -> int | None:
-        return self._bos
-
-    @property
-    def eos(self) -> int | None:
-        return self._eos
-
-    @property
-    def adds_bos(self) -> bool:
-        return self._adds_bos
-
-    @property
-    def end_tokens(self) -> frozenset[int]:
-        return self._end_tokens
-
-    @property
-    def fim(self) -> FimTokens | None:
-        return self._fim
 
     def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         if not parse_special:
@@ -138,7 +114,7 @@ class LlamaVocab:
     def _read_pieces(self) -> list[bytes]:
         spell, pieces = self._api.llama_token_to_piece, []
         buffer = ctypes.create_string_buffer(256)
-        for token in range(self._size):
+        for token in range(self.size):
             length = spell(self._vocab, token, buffer, len(buffer), 0, True)
             if length < 0:  # too small: −length is the size needed
                 buffer = ctypes.create_string_buffer(-length)
@@ -164,10 +140,10 @@ class LlamaVocab:
 
     def _find_end_tokens(self) -> frozenset[int]:
         is_end = self._api.llama_vocab_is_eog
-        ends = {token for token in range(self._size) if is_end(self._vocab, token)}
-        if self._fim is not None:
+        ends = {token for token in range(self.size) if is_end(self._vocab, token)}
+        if self.fim is not None:
             # llama.cpp ends at the FIM separators it knows; those that only Segue knows must end a text too.
-            separators = (self._fim.pad, self._fim.repo, self._fim.file_sep)
+            separators = (self.fim.pad, self.fim.repo, self.fim.file_sep)
             ends.update(token for token in separators if token is not None)
         return frozenset(ends)
 

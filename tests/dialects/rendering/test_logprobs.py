@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.dialects.rendering.logprobs import (
-    LOWEST,
     LegacyLogprobs,
     echoed,
     prompt_scores,
     token_text,
 )
-from segue.types import Alternative, Prompted, TokenScore
+from segue.types import LOWEST_LOGPROB, Alternative, Prompted, TokenScore
 
 logprobs = st.floats(max_value=0, allow_nan=False)
 
@@ -74,8 +73,8 @@ def test_chosen_token_is_always_among_the_top() -> None:
 
 def test_impossible_is_a_finite_number() -> None:
     layout = LegacyLogprobs(0, 0).push([TokenScore(1, b"a", -math.inf, 9, ())])
-    assert layout["token_logprobs"] == [LOWEST]
-    assert layout["top_logprobs"] == [{"a": LOWEST}]
+    assert layout["token_logprobs"] == [LOWEST_LOGPROB]
+    assert layout["top_logprobs"] == [{"a": LOWEST_LOGPROB}]
 
 
 def test_half_characters_are_written_as_bytes() -> None:

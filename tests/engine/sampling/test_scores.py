@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.engine.sampling.scores import LOWEST, Scores, empty, score
+from segue.engine.sampling.scores import Scores, empty, score
+from segue.types import LOWEST_LOGPROB
 
 
 def log_softmax(row: Any) -> Any:
@@ -49,8 +50,8 @@ def test_minus_infinity_is_a_number() -> None:
     logits = np.full((1, 100), -np.inf, np.float32)
     logits[0, 3] = 1.0
     got = score(logits, [4], 2)
-    assert got.logprobs.tolist() == [LOWEST]
-    assert got.values[0].tolist() == [0.0, LOWEST]
+    assert got.logprobs.tolist() == [LOWEST_LOGPROB]
+    assert got.values[0].tolist() == [0.0, LOWEST_LOGPROB]
 
 
 def test_joined_and_cut() -> None:
