@@ -10,6 +10,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MAX_LINES = 400
 MAX_FUNCTION_LINES = 60
+MAX_POSITIONAL = 6  # arguments without a name: more of them cannot be told apart at the call
+MAX_ARGUMENTS = 12
+# Arguments of kernels have no names, and those of a command are its options.
+WITHOUT_NAMES = ("compiled", "define", "click.command")
 
 # Room (longest match) → what of ours it may import; a name stands for everything under it.
 _BASE = (
@@ -123,8 +127,9 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pickle": (),
 }
 
-# Nothing of the wire reaches the engine.
+# Nothing of the wire reaches the engine. JSON is read there only where it is a constraint: a schema.
 BANNED: dict[str, tuple[str, ...]] = {"segue.engine": ("json", "http", "starlette", "uvicorn")}
+JSON_READERS = "segue.engine.constraints"
 
 # The only modules without a row in the law: they build the concretes and run them.
 BUILDERS = {"segue", "segue.__main__", "segue.cli", "segue.serving", "segue.assembly"}
@@ -144,6 +149,8 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
+OLD = {"segue.runners.cpu.products.processor", "segue.distributed.launch"}
+NEW = [name for name in sorted(MODULES) if name not in OLD]
 
 
 def imports(name: str) -> Iterator[str]:
@@ -185,6 +192,13 @@ def test_libraries_have_one_owner(name: str) -> None:
             assert not (is_under(name, room) and library in banned), f"{name} imports {module}"
 
 
+@pytest.mark.parametrize("name", [name for name in MODULES if is_under(name, "segue.engine")])
+def test_the_engine_reads_json_only_in_constraints(name: str) -> None:
+    tree = ast.parse(MODULES[name].read_text())
+    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "json"]
+    assert not uses or is_under(name, JSON_READERS)
+
+
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("segue.dialects.")])
 def test_a_dialect_has_at_most_one_parent(name: str) -> None:
     room = "segue.dialects."
@@ -208,6 +222,33 @@ def test_files_and_functions_stay_small(name: str) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             num_lines = (node.end_lineno or node.lineno) - node.lineno + 1
             assert num_lines <= MAX_FUNCTION_LINES, f"{node.name} has {num_lines} lines"
+
+
+def has_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return not any(
+        ast.unparse(decorator).startswith(WITHOUT_NAMES) for decorator in function.decorator_list
+    )
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_functions_take_few_arguments(name: str) -> None:
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and has_names(node):
+            found = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+            positional = [arg for arg in found if arg not in ("self", "cls")]
+            num_named = len(node.args.kwonlyargs)
+            assert len(positional) <= MAX_POSITIONAL, f"{node.name}{tuple(positional)}"
+            assert len(positional) + num_named <= MAX_ARGUMENTS, f"{node.name} takes too many"
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_values_are_made_by_keyword_where_they_are_many(name: str) -> None:
+    """Of classes only: what a table such as `pick` takes one after another needs no names."""
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            made = node.func.id
+            is_class = made.lstrip("_")[:1].isupper()
+            assert not is_class or len(node.args) <= MAX_POSITIONAL, f"{made}, line {node.lineno}"
 
 
 def test_folders_stay_small() -> None:

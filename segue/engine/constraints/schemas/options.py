@@ -14,7 +14,7 @@ WHITESPACE = r"[ ]|\n[ \t]{0,40}"
 FLEXIBLE = r"[\x20\x0A\x0D\x09]+"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     whitespace: str | None = WHITESPACE  # a regular expression; None for none
     item_separator: str = ","
@@ -87,11 +87,11 @@ def read_options(schema: Json, whitespace: str | None, is_lenient: bool) -> Opti
     if set(guidance.json_allowed_escapes) - set(ALL_ESCAPES):
         raise GrammarError(f"x-guidance: json_allowed_escapes may hold {ALL_ESCAPES}")
     return Options(
-        spaces,
-        guidance.item_separator,
-        guidance.key_separator,
-        guidance.json_allowed_escapes,
-        is_lenient or guidance.lenient,
-        guidance.coerce_one_of,
-        guidance.format == "assertion",
+        whitespace=spaces,
+        item_separator=guidance.item_separator,
+        key_separator=guidance.key_separator,
+        escapes=guidance.json_allowed_escapes,
+        is_lenient=is_lenient or guidance.lenient,
+        one_of_is_any_of=guidance.coerce_one_of,
+        asserts_format=guidance.format == "assertion",
     )
