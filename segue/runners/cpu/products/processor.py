@@ -10,7 +10,6 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import llvmlite.binding as llvm
 
@@ -88,6 +87,10 @@ def arch() -> str:
     return {"amd64": _X86, "arm64": _ARM}.get(machine, machine)
 
 
+# Linux' AT_HWCAP and AT_HWCAP2 on aarch64: which vector, and which bit of it.
+_ARM_BITS = {"dotprod": (16, 20), "i8mm": (26, 13)}
+
+
 @cache
 def instructions() -> frozenset[str]:
     """What this processor has, in LLVM's words."""
@@ -109,15 +112,19 @@ def _may_use_amx() -> bool:
 
 def _arm_instructions() -> Iterable[str]:
     """Dot products and matrix products, which LLVM does not report."""
-    names = {"asimddp": "dotprod", "i8mm": "i8mm"}
     if platform.system() == "Darwin":
         return ["dotprod"]  # every Apple processor that runs macOS has them
+    return [name for name, (vector, bit) in _ARM_BITS.items() if _auxiliary(vector) >> bit & 1]
+
+
+def _auxiliary(vector: int) -> int:
+    """What the kernel told this process about the processor at its start; 0 where there is no way to ask."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return []
-    said = {word for line in lines if line.startswith("Features") for word in line.split()}
-    return [name for word, name in names.items() if word in said]
+        ask = ctypes.CDLL(None).getauxval
+    except (AttributeError, OSError, TypeError):
+        return 0
+    ask.restype, ask.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    return int(ask(vector))
 
 
 def possible() -> tuple[Flavour, ...]:

@@ -1,3 +1,5 @@
+import mmap
+import platform
 import re
 
 import pytest
@@ -34,6 +36,29 @@ def test_a_flavour_can_be_forced(flavour: processor.Flavour) -> None:
 def test_what_cannot_run_is_refused_and_what_can_is_named() -> None:
     with pytest.raises(Incompatible, match=r"this processor can run .*generic"):
         processor.this_target({"SEGUE_CPU": "abacus"})
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({16: 0, 26: 0}, []),
+        ({16: 1 << 20, 26: 0}, ["dotprod"]),
+        ({16: 1 << 20 | 0xFF, 26: 1 << 13}, ["dotprod", "i8mm"]),
+        ({16: ~(1 << 20), 26: ~(1 << 13)}, []),
+    ],
+)
+def test_what_linux_tells_of_an_arm_processor(
+    monkeypatch: pytest.MonkeyPatch, told: dict[int, int], found: list[str]
+) -> None:
+    monkeypatch.setattr(processor.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(processor, "_auxiliary", told.__getitem__)
+    assert processor._arm_instructions() == found
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="Linux has it")
+def test_the_kernel_can_be_asked() -> None:
+    page_size = 6
+    assert processor._auxiliary(page_size) == mmap.PAGESIZE
 
 
 @pytest.mark.parametrize("name", INSTRUCTIONS)
