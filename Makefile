@@ -26,7 +26,7 @@ test: $(VENV)/.dev ## lint, types and tests, as in CI
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 build: $(VENV)/.dev ## a wheel and a source archive, in dist/
 	$(BIN)/python -m hatchling build
