@@ -18,7 +18,7 @@ from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from tests.live import Live
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/library.md")
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 

@@ -14,7 +14,7 @@ from segue import config
 from segue.metrics import Metrics
 from segue.types import Stats
 
-DEPLOY = Path(__file__).parent.parent / "deploy"
+DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 FLAGS = {row.flag for row in config.TABLE} | {"--config"}
 VARIABLES = {row.variable for row in config.TABLE}
 

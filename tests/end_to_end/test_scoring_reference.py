@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.serving import serving
 
-TEXTS = Path(__file__).parent / "data" / "lm_eval" / "prose.jsonl"
+TEXTS = Path(__file__).parent.parent / "data" / "lm_eval" / "prose.jsonl"
 MISSING = "is not installed: pip install torch transformers accelerate"
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]

@@ -7,7 +7,7 @@ import pytest
 
 from segue import config
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "reliability.md").read_text()
 REFERENCES = sorted(set(re.findall(r"tests/[\w/]+\.py(?:::\w+)?", TEXT)))
 FLAGS = sorted(set(re.findall(r"`(--[a-z-]+)", TEXT)))
@@ -28,3 +28,19 @@ def test_every_flag_that_is_named_exists(flag: str) -> None:
 def test_every_corpus_that_is_named_exists_and_none_is_forgotten() -> None:
     named = set(re.findall(r"`(\w+\.json)`", TEXT))
     assert named == {path.name for path in (ROOT / "tests" / "hostile").glob("*.json")}
+
+
+PLACES = [ROOT / "segue", *(ROOT / "segue").rglob("*"), *(ROOT / "tests").rglob("*")]
+
+
+def named_places(document: str) -> list[str]:
+    """What stands in backquotes and looks like a Python file, or like a folder with a slash at its end."""
+    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
+    return sorted(set(re.findall(r"`((?:\w+/)+|[\w/]+\.py)`", text)))
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_every_file_and_folder_that_is_named_exists(document: str) -> None:
+    found = {path.relative_to(ROOT).as_posix() for path in PLACES}
+    ends = {"/".join(name.split("/")[at:]) for name in found for at in range(name.count("/") + 1)}
+    assert [name for name in named_places(document) if name.rstrip("/") not in ends] == []

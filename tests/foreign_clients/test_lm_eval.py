@@ -26,7 +26,7 @@ pytestmark = [
     ),
 ]
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 TASKS = ROOT / "tests" / "data" / "lm_eval"
 CHANCE = 0.25
 ROUNDING = 0.05  # a sum of log-probabilities may depend a little on the batch

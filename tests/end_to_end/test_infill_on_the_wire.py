@@ -14,8 +14,8 @@ from segue.engine.seam import Loaded
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.fake import FakeLoader, FakeVocab
 from segue.runners.llama.vocab import LlamaVocab
+from tests.end_to_end.test_disconnects import wait_until_idle
 from tests.live import Live, Served, serve
-from tests.test_disconnects import wait_until_idle
 from tests.tiny_gguf import write_tiny_gguf
 
 BEFORE, TYPED, AFTER = "def area(w, h):\n", "    return w", "\n\nprint(area(2, 3))\n"
