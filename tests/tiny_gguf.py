@@ -90,7 +90,7 @@ def write_tiny_gguf(
     controls = [END, *(FIM.values() if fim else ()), *control_tokens]
     writer.add_vocab_size(len(pieces()) + len(controls))
     writer.add_tokenizer_model(tokenizer)
-    _add_vocabulary(writer, controls, add_bos)
+    add_vocabulary(writer, controls, add_bos)
     for key, tensor in _tensors(architecture, len(controls), tied, seed).items():
         quantizable = tensor.ndim == 2 and tensor.shape[1] % 32 == 0
         kind = tensor_type if quantizable else gguf.GGMLQuantizationType.F32
@@ -124,7 +124,7 @@ def _add_ssm(writer: gguf.GGUFWriter) -> None:
     writer.add_ssm_time_step_rank(SSM_RANK)
 
 
-def _add_vocabulary(writer: gguf.GGUFWriter, controls: list[str], add_bos: bool) -> None:
+def add_vocabulary(writer: gguf.GGUFWriter, controls: list[str], add_bos: bool) -> None:
     alphabet = byte_alphabet()
 
     def spell(piece: bytes) -> str:
@@ -145,7 +145,7 @@ def _add_vocabulary(writer: gguf.GGUFWriter, controls: list[str], add_bos: bool)
             writer.add_uint32(key, tokens.index(text))
 
 
-class _Weights:
+class Weights:
     """Random matrices that keep the size of what passes through them.
 
     Made of integers and IEEE operations, so that the file is the same on every machine and with every numpy.
@@ -175,7 +175,7 @@ class _Weights:
 
 
 def _tensors(architecture: str, num_controls: int, tied: bool, seed: int) -> dict[str, Array]:
-    weights = _Weights(seed)
+    weights = Weights(seed)
     # Readable text most of the time: half characters are seldom drawn, control tokens hardly ever.
     readable = [piece.isascii() and piece.decode().isprintable() for piece in pieces()]
     liveliness = np.array([2.5 if yes else 1.0 for yes in readable] + [0.1] * num_controls, "f4")
@@ -193,7 +193,7 @@ def _tensors(architecture: str, num_controls: int, tied: bool, seed: int) -> dic
     return tensors
 
 
-def _transformer(architecture: str, weights: _Weights) -> dict[str, Array]:
+def _transformer(architecture: str, weights: Weights) -> dict[str, Array]:
     kv_dim = HEAD_DIM * KV_HEADS
     block = {
         "attn_norm.weight": weights.vector(1.0, DIM),
@@ -214,7 +214,7 @@ def _transformer(architecture: str, weights: _Weights) -> dict[str, Array]:
     return block
 
 
-def _mamba(weights: _Weights) -> dict[str, Array]:
+def _mamba(weights: Weights) -> dict[str, Array]:
     return {
         "attn_norm.weight": weights.vector(1.0, DIM),
         "ssm_in.weight": weights.matrix(2 * SSM_INNER, DIM),

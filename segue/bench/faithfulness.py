@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.bench.harness.reference import Reference
+from segue.bench.harness.reference import Reference, without_reference
 from segue.config import user_cache_dir
 from segue.engine.seam import Loader, Runner, Span
 from segue.errors import Incompatible
 from segue.models import gguf
-from segue.runners.cpu.anatomy import supports
+from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.llama.runner import LlamaLoader, LlamaVocab
 
@@ -45,7 +45,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--cache-dir", default=str(user_cache_dir()))
     options = parser.parse_args()
-    if obstacle := supports(gguf.header(options.model)):
+    header = gguf.header(options.model)
+    if obstacle := supports(header) or without_reference(header):
         raise Incompatible(f"there is no reference for this model: {obstacle}")
     vocab = LlamaVocab(options.model)
     tokens = vocab.tokenize(passage(), True, False)

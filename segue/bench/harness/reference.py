@@ -8,13 +8,24 @@ from gguf import GGMLQuantizationType, dequantize
 from numpy.typing import NDArray
 
 from segue.models import gguf
-from segue.runners.cpu.anatomy import anatomy_of, rotations
+from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.positions import rotations
+
+ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 Array = NDArray[np.float32]
 
 
+def without_reference(header: GgufHeader) -> str | None:
+    """Why there is none for a model that the CPU runner supports, or None."""
+    if header.architecture not in ARCHITECTURES or header.count("expert_count"):
+        return f"it is written for {', '.join(ARCHITECTURES)} without experts"
+    return None
+
+
 class Reference:
-    """For the architectures that the CPU runner supports; see anatomy.supports."""
+    """For the ARCHITECTURES, without experts."""
 
     def __init__(self, path: str | Path):
         header = gguf.header(path)
@@ -22,8 +33,8 @@ class Reference:
         self._tensors = {tensor.name: tensor for tensor in header.tensors}
         self._shape = anatomy_of(header)
         factors = "rope_freqs.weight"
-        known = self._weight(factors) if factors in self._tensors else None
-        self._speeds = rotations(header, known)
+        known = {factors: self._weight(factors)} if factors in self._tensors else {}
+        self._speeds = rotations(header, known).speeds
 
     def logits(self, tokens: list[int]) -> Array:
         """One row per token, [T, V]."""

@@ -1,4 +1,4 @@
-"""Sines, cosines and powers of IEEE operations alone: a C library's may differ in the last bit from system to system.
+"""Sines, cosines, powers and logarithms of IEEE operations alone: a C library's may differ in the last bit.
 
 float64 addition, multiplication and division are the same everywhere, and so is Python's decimal arithmetic.
 """
@@ -36,6 +36,11 @@ def power(base: float, exponent: float) -> float:
     """base ** exponent for a base above 0."""
     logarithm = _DIGITS.multiply(_DIGITS.ln(Decimal(base)), Decimal(exponent))
     return float(_DIGITS.exp(logarithm))
+
+
+def logarithm(value: float) -> float:
+    """The natural one, of a number above 0."""
+    return float(_DIGITS.ln(Decimal(value)))
 
 
 def cosines_and_sines(angles: Doubles) -> tuple[Doubles, Doubles]:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.errors import Incompatible
-from segue.runners.cpu.anatomy import Anatomy
+from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.blocks import BlockTables, Copy
 from segue.runners.cpu.memory import address, available_bytes, zeros
 from segue.runners.cpu.step.program import block_bytes

@@ -10,7 +10,7 @@ from segue.engine.seam import Loaded
 from segue.models import gguf
 from segue.models.digests import FileDigest
 from segue.models.progress import Report
-from segue.runners.cpu.anatomy import supports
+from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.llama.vocab import LlamaVocab, model_info
 

@@ -58,6 +58,8 @@ class CpuRunner:
         self._weights = Weights(path, target, threads, kept)
         anatomy = self._weights.anatomy
         context = context_length or min(anatomy.train_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
+        if anatomy.family.turns == "none":  # there are no more positions than were learned
+            context = min(context, anatomy.train_context)
         self._kv = Kv(anatomy, context, kv_bytes, num_slots)
         context = min(context, self._kv.num_blocks * BLOCK)
         self._space = Workspace(anatomy, max_rows, threads, anatomy.vocab_size)
@@ -231,8 +233,8 @@ class CpuRunner:
             values=kv.values,
             layer_bytes=kv.layer_bytes,
             block_bytes=kv.stride,
-            cosines=address(self._turns[0]),
-            sines=address(self._turns[1]),
+            turns=tuple(map(address, self._turns)),
+            mixture=space.mixture,
         )
         before = nothing_before if self._adapters is None else self._adapters.phase
         return program(self._weights, places, target.flavour.width, before)

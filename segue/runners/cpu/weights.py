@@ -3,6 +3,7 @@
 import mmap
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +11,31 @@ from numpy.typing import NDArray
 from segue.errors import Incompatible
 from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
-from segue.runners.cpu.anatomy import Anatomy, anatomy_of, rotations, supports, vector
+from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
+from segue.runners.cpu.anatomy.positions import rotations
+from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.anatomy.tensors import expert_name, is_vector, matrices, vector
 from segue.runners.cpu.exact_math import cosines_and_sines
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products import matrix
+from segue.runners.cpu.products.formats import FLOATS
 from segue.runners.cpu.products.kernels import ADAPTED
 from segue.runners.cpu.products.machine_code import Kept, nothing_kept
 from segue.runners.cpu.products.matrix import Matrix
 from segue.runners.cpu.products.processor import Target
 
 _DESCRIPTOR_WORDS = 16
+
+Floats = NDArray[np.float32]
+
+
+class Turns(NamedTuple):
+    """[position][pair]"""
+
+    cosines: Floats
+    sines: Floats
+    windowed_cosines: Floats  # of layers with a window
+    windowed_sines: Floats
 
 
 class Weights:
@@ -33,15 +49,16 @@ class Weights:
         self.header: GgufHeader = header
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             data: NDArray[np.uint8] = np.frombuffer(view, np.uint8)
-            tensors = [tensor for tensor in header.tensors if len(tensor.shape) == 2]
+            tensors = [*matrices(header.tensors, self.anatomy)]
             made = matrix.pack(tensors, data, target, threads, kept, partial(_let_go, view))
             self._matrices: dict[str, Matrix] = {each.name: each for each in made}
             self._vectors = {
                 tensor.name: vector(tensor, data)
                 for tensor in header.tensors
-                if len(tensor.shape) == 1
+                if is_vector(tensor.name)
             }
             del data  # the file is not read any more
+        self._tables: list[NDArray[np.int64]] = []
         self._descriptors = zeros((len(self._matrices), _DESCRIPTOR_WORDS), np.int64)
         self._places = {}
         for i, each in enumerate(self._matrices.values()):
@@ -58,23 +75,46 @@ class Weights:
         row = (place - address(self._descriptors)) // (8 * _DESCRIPTOR_WORDS)
         self._descriptors[row, ADAPTED] = number
 
+    def experts(self, name: str) -> int:
+        """The address of a table of the addresses of all experts' matrices."""
+        table: NDArray[np.int64] = zeros(self.anatomy.experts, np.int64)
+        table[:] = [self._places[expert_name(name, i)] for i in range(self.anatomy.experts)]
+        self._tables.append(table)
+        return address(table)
+
+    @property
+    def has_float_experts(self) -> bool:
+        """Whether some read their input as floats."""
+        return any("_exps" in m.name and m.type in FLOATS for m in self._matrices.values())
+
     @property
     def head(self) -> int:
         """The matrix that gives logits: the embeddings, where the file has no other."""
         name = "output.weight" if "output.weight" in self._places else "token_embd.weight"
         return self._places[name]
 
-    def vector(self, name: str) -> int:
-        """The address of a vector, 0 where the file has none of that name."""
-        found = self._vectors.get(name)
-        return 0 if found is None else address(found)
+    def has(self, name: str) -> bool:
+        return name in self._places or name in self._vectors
 
-    def rotations(self, positions: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Cosines and sines, [position][pair]."""
-        speeds = rotations(self.header, self._vectors.get("rope_freqs.weight"))
+    def vector(self, name: str, start: int = 0) -> int:
+        """The address of a vector's number `start`, 0 where the file has none of that name."""
+        found = self._vectors.get(name)
+        return 0 if found is None else address(found) + 4 * start
+
+    def rotations(self, positions: int) -> Turns:
+        """Of layers that see all tokens, and of those with a window."""
+        return Turns(*self._turns(positions, False), *self._turns(positions, True))
+
+    def _turns(self, positions: int, is_windowed: bool) -> tuple[Floats, Floats]:
+        if is_windowed and not any(self.anatomy.windows):
+            return np.empty(0, np.float32), np.empty(0, np.float32)
+        speeds, magnitude = rotations(self.header, self._vectors, is_windowed)
         angles = np.arange(positions, dtype=np.float64)[:, None] * speeds
         cosines, sines = cosines_and_sines(angles)
-        return cosines.astype(np.float32), sines.astype(np.float32)
+        return (
+            (cosines * magnitude).astype(np.float32),
+            (sines * magnitude).astype(np.float32),
+        )
 
 
 def _let_go(view: mmap.mmap, tensor: Tensor) -> None:

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu.anatomy import Anatomy
+from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.program import projected_floats
+from segue.runners.cpu.step.program import Mixture, projected_floats
 
 PRIVATE_ROWS = (
     4  # up to so many rows every thread norms all of them: cheaper than waiting for each other
@@ -20,7 +20,7 @@ class Workspace:
     def __init__(self, anatomy: Anatomy, max_rows: int, threads: int, vocab_size: int):
         self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
         self._arrays: list[NDArray[np.generic]] = []
-        width, hidden = anatomy.width, anatomy.hidden
+        width = anatomy.width
         queries = anatomy.heads * anatomy.head_size
         own = threads * PRIVATE_ROWS
         rows = max(max_rows, own)
@@ -32,7 +32,10 @@ class Workspace:
         for name, size in sizes.items():
             self._set(getattr(on, f"PRIVATE_{name}"), int(PRIVATE_ROWS * width * size))
         self._inputs(on.HEADS_FLOATS, max_rows, queries)
+        used = anatomy.experts_used
+        hidden = max(anatomy.hidden, anatomy.shared_hidden, used * anatomy.expert_hidden)
         self._inputs(on.HIDDEN_FLOATS, max_rows, hidden)
+        self._inputs(on.EXPERT_FLOATS, max_rows * used, width)
         self._set(on.QUERIES, self._floats(max_rows * queries))
         attention = TILE_ROWS * (SEGMENT_FLOATS + 2 * anatomy.head_size)
         scratch = -(-max(attention, max_rows * 2 * UNIT_FLOATS) // 1024) * 4096
@@ -41,6 +44,16 @@ class Workspace:
         self.projected = self._floats(max_rows * projected_floats(anatomy))
         self.attended = self._floats(max_rows * width)
         self.added = self._floats(max_rows * width)
+        self.mixture = Mixture(
+            scores=self._floats(max_rows * anatomy.experts),
+            chosen=self._words(max_rows * used),
+            shares=self._floats(max_rows * used),
+            places=self._words(max_rows * used),
+            order=self._words(max_rows * used),
+            active=self._words(1 + 3 * anatomy.experts),
+            filled=self._words(anatomy.experts),
+            out=self._floats(max_rows * used * width),
+        )
         self.logits: NDArray[np.float32] = zeros((max_rows, vocab_size), np.float32)
         # What a step is told, besides the board itself.
         self.tokens = self._told(on.TOKENS, max_rows)
@@ -62,6 +75,9 @@ class Workspace:
 
     def _floats(self, count: int) -> int:
         return address(self._array(count, np.float32))
+
+    def _words(self, count: int) -> int:
+        return address(self._array(count, np.int64))
 
     def _inputs(self, first: int, rows: int, columns: int) -> None:
         """Floats, bytes and scales of what a product takes: three slots of the board."""

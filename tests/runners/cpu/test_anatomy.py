@@ -7,7 +7,8 @@ import pytest
 
 from segue.models import gguf
 from segue.models.gguf import GgufHeader
-from segue.runners.cpu.anatomy import anatomy_of, supports
+from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.support import supports
 from tests.tiny_gguf import DIM, FFN, HEAD_DIM, HEADS, KV_HEADS, LAYERS, write_tiny_gguf
 
 
@@ -59,7 +60,10 @@ def without(name: str) -> Callable[[GgufHeader], GgufHeader]:
     [
         (with_metadata(attn_logit_softcapping=30.0), "settings it does not know: attn_logit"),
         (with_metadata(attention__causal=False), "not causal"),
-        (with_metadata(rope__scaling__type="yarn"), "scaled by 'yarn'"),
+        (with_metadata(rope__scaling__type="su"), "scaled by 'su'"),
+        (with_metadata(rope__scaling__yarn_beta_fast=16.0), "YaRN's beta_fast is not 32.0"),
+        (with_metadata(expert_count=4, expert_used_count=5), "5 of 4 experts are used"),
+        (with_metadata(expert_count=4, expert_used_count=2), "lacks tensors (blk.0.ffn_down_exps"),
         (with_metadata(attention__head_count_kv=3), "do not share 3 keys evenly"),
         (with_metadata(attention__value_length=16), "values are 16 wide"),
         (

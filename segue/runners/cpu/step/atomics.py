@@ -18,6 +18,7 @@ from segue.runners.cpu.emit import (
     load,
     number,
     pointer,
+    store,
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 
@@ -41,6 +42,16 @@ def word(b: Builder, address: Value) -> Value:
 def real(b: Builder, address: Value) -> Value:
     """The float at an address."""
     return load(b, address, f32)
+
+
+@define(VOID, INT, INT)
+def put_word(b: Builder, address: Value, value: Value) -> None:
+    store(b, value, address, 8)
+
+
+@define(VOID, INT, FLOAT)
+def put_real(b: Builder, address: Value, value: Value) -> None:
+    store(b, value, address)
 
 
 @define(INT, INT, INT)

@@ -13,7 +13,6 @@ import numpy as np
 from llvmlite import ir
 
 from segue.runners.cpu.emit import (
-    INTS,
     LANES,
     Builder,
     Value,
@@ -24,7 +23,6 @@ from segue.runners.cpu.emit import (
     f32,
     floats,
     fma,
-    greater,
     i8,
     i32,
     load,
@@ -33,12 +31,12 @@ from segue.runners.cpu.emit import (
     pointer,
     splat,
     store,
-    tree,
 )
-from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define, inlined
-from segue.runners.cpu.step.atomics import real, word
+from segue.runners.cpu.kernel import INT, VOID, compiled, define, inlined
+from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.halves import lane, narrowed, put_halves, widened
-from segue.runners.cpu.step.lanes import clear, exp, maximum, scale, vectors
+from segue.runners.cpu.step.lanes import clear, scale, vectors
+from segue.runners.cpu.step.shares import NOTHING, blend, cap_scores, exp_one, shares, total_of
 
 BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
@@ -49,7 +47,6 @@ TILE_ROWS = (
 
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
 _FEW = 8  # rows: one token's, whose keys and values nobody has read before
-_NOTHING = -1e30  # below every score
 # How many vectors of 16 a tile may keep in registers: 32 registers of 512 bits, or 16 to 32 smaller ones.
 _VECTORS = 8 if os.environ.get(WIDE_REGISTERS) == "1" else 2
 _MOST = _VECTORS if _VECTORS == 8 else 4  # rows of the largest tile
@@ -140,62 +137,6 @@ _mix1, _mix2, _mix3, _mix4 = (_mixer(rows) for rows in (1, 2, 3, 4))
 _mix8 = _mixer(_MOST)
 
 
-@define(FLOAT, INT, INT, INT)
-def _shares(b: Builder, scores: Value, count: Value, sums: Value) -> Value:
-    """In place over `count` scores: e^(score - greatest), whose lanes' sums go to `sums`. Returns the greatest.
-
-    What stands behind the last is not looked at, and becomes 0.
-    """
-    num_vectors = vectors(b, b.add(count, number(LANES - 1)))
-    order = ir.Constant(INTS, list(range(LANES)))
-    bound = splat(b, b.trunc(count, i32), INTS)
-
-    def inside(index: Value) -> Value:
-        first = splat(b, b.trunc(b.mul(index, number(LANES)), i32), INTS)
-        return b.icmp_signed("<", b.add(first, order), bound)
-
-    top, total = cell(b, floats(_NOTHING)), cell(b, floats(0.0))
-    with loop(b, num_vectors) as each:
-        values = load(b, at(b, scores, each.index, 64))
-        values = b.select(inside(each.index), values, floats(_NOTHING))
-        b.store(greater(b, values, b.load(top)), top)
-    greatest = maximum(b, b.load(top))
-    tops = splat(b, greatest)
-    with loop(b, num_vectors) as each:
-        place = at(b, scores, each.index, 64)
-        power = exp(b, b.fsub(load(b, place), tops))
-        power = b.select(inside(each.index), power, floats(0.0))
-        store(b, power, place)
-        b.store(b.fadd(b.load(total), power), total)
-    store(b, b.load(total), sums)
-    return greatest
-
-
-@define(FLOAT, FLOAT)
-def _exp_one(b: Builder, x: Value) -> Value:
-    return b.extract_element(exp(b, splat(b, x)), ir.Constant(i32, 0))
-
-
-@define(VOID, FLOAT, INT, FLOAT, INT, INT)
-def _blend(b: Builder, left: Value, x: Value, right: Value, y: Value, count: Value) -> None:
-    """x = x * left + y * right"""
-    lefts, rights = splat(b, left), splat(b, right)
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        kept = b.fmul(load(b, place), lefts)
-        store(b, fma(b, load(b, at(b, y, each.index, 64)), rights, kept), place)
-
-
-@define(FLOAT, INT)
-def _total(b: Builder, sums: Value) -> Value:
-    return tree(b, load(b, sums), b.fadd)
-
-
-@define(VOID, INT, FLOAT)
-def _put_real(b: Builder, address: Value, value: Value) -> None:
-    store(b, value, address)
-
-
 @define(VOID, INT, INT)
 def fetch_ahead(b: Builder, x: Value, count: Value) -> None:
     """Ask for so many lines of memory that are read soon."""
@@ -284,6 +225,64 @@ def _mix_rows(
 
 
 @compiled
+def _mix_segment(
+    rows: Any,
+    group: Any,
+    context: Any,
+    begin: Any,
+    end: Any,
+    start: Any,
+    values: Any,
+    block_bytes: Any,
+    table: Any,
+    size: Any,
+    scores: Any,
+    acc: Any,
+) -> None:
+    """Add the values of tokens `begin` … `end` - 1 by their shares."""
+    for position in range(begin, end, BLOCK):
+        block = word(table + 8 * (position // BLOCK)) * block_bytes
+        p = scores + 4 * (position - start)
+        if rows <= _FEW and position + BLOCK < end:
+            following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
+            fetch_ahead(values + following, size)
+        _mix_rows(p, rows, group, context, position, values + block, acc, size)
+
+
+@inlined
+def _unseen(context: Any, row: Any, group: Any, start: Any, window: Any) -> Any:
+    """How many tokens from `start` on lie before what a row sees."""
+    return max(0, context + row // group - window - start) if window else 0
+
+
+@compiled
+def _score_segment(
+    q: Any,
+    rows: Any,
+    begin: Any,
+    end: Any,
+    start: Any,
+    keys: Any,
+    values: Any,
+    block_bytes: Any,
+    table: Any,
+    size: Any,
+    scores: Any,
+) -> None:
+    """All rows against tokens `begin` … `end` - 1 of the segment at `start`."""
+    for position in range(begin, end, BLOCK):
+        block = word(table + 8 * (position // BLOCK)) * block_bytes
+        if rows > _FEW:
+            pass  # what several rows of a prompt read is near already
+        elif position + BLOCK < end:
+            following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
+            fetch_ahead(keys + following, size)
+        else:
+            fetch_ahead(values + word(table + 8 * (begin // BLOCK)) * block_bytes, size)
+        _score_rows(q, rows, keys + block, scores + 4 * (position - start), size)
+
+
+@compiled
 def attend(
     q: Any,
     rows: Any,
@@ -297,11 +296,15 @@ def attend(
     scratch: Any,
     out: Any,
     out_bytes: Any,
+    window: Any,
+    cap: Any,
+    sinks: Any,
 ) -> None:
     """`rows` queries [rows][size], scaled: `group` heads a position, the first of which sees `context` tokens.
 
     `keys` and `values` are those of the head in block 0; the block table is at `table`. Results go to `out`, positions
-    `out_bytes` apart.
+    `out_bytes` apart. A row sees the last `window` tokens (0: all); `cap` (0: none) bends scores; `sinks` (0: none) is
+    the address of each head's score that has no value.
     """
     scores = scratch
     sums = scores + TILE_ROWS * SEGMENT * 4
@@ -310,52 +313,70 @@ def attend(
     total = tops + TILE_ROWS * LANES * 4
     part = total + TILE_ROWS * size * 4
     last = context + (rows - 1) // group
-    start = 0
+    first = max(0, context - window) // BLOCK * BLOCK if window else 0
+    if window:
+        _begin(rows, scratch, size)
+    start = first // SEGMENT * SEGMENT
     while start < last:
-        end = min(last, start + SEGMENT)
-        acc = total if start == 0 else part
-        for position in range(start, end, BLOCK):
-            block = word(table + 8 * (position // BLOCK)) * block_bytes
-            if rows > _FEW:
-                pass  # what several rows of a prompt read is near already
-            elif position + BLOCK < end:
-                following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
-                fetch_ahead(keys + following, size)
-            else:
-                fetch_ahead(values + word(table + 8 * (start // BLOCK)) * block_bytes, size)
-            _score_rows(q, rows, keys + block, scores + 4 * (position - start), size)
+        begin, end = max(first, start), min(last, start + SEGMENT)
+        acc = total if start == 0 and window == 0 else part
+        _score_segment(q, rows, begin, end, start, keys, values, block_bytes, table, size, scores)
         for row in range(rows):
-            _weigh(row, _seen(context, row, group, start, SEGMENT), start, scratch, size)
+            low = _unseen(context, row, group, start, window)
+            count = _seen(context, row, group, start, SEGMENT)
+            _weigh(row, low, count, acc == total, scratch, cap)
         clear(acc, rows * size)
-        for position in range(start, end, BLOCK):
-            block = word(table + 8 * (position // BLOCK)) * block_bytes
-            p = scores + 4 * (position - start)
-            if rows <= _FEW and position + BLOCK < end:
-                following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
-                fetch_ahead(values + following, size)
-            _mix_rows(p, rows, group, context, position, values + block, acc, size)
-        if start:
+        _mix_segment(
+            rows, group, context, begin, end, start, values, block_bytes, table, size, scores, acc
+        )
+        if start or window:
             for row in range(rows):
-                if _seen(context, row, group, start, SEGMENT) > 0:
+                low = _unseen(context, row, group, start, window)
+                if _seen(context, row, group, start, SEGMENT) > low:
                     _join(row, scratch, size)
         start += SEGMENT
     for row in range(rows):
         place = out + (row // group) * out_bytes + (row % group) * size * 4
-        scale(np.float32(1) / _total(all_sums + row * 64), total + row * size * 4, place, size)
+        factor = np.float32(1) / total_of(all_sums + row * 64)
+        if sinks:
+            factor = _with_sink(real(tops + row * 64), factor, real(sinks + (row % group) * 4))
+        scale(factor, total + row * size * 4, place, size)
 
 
 @compiled
-def _weigh(row: Any, count: Any, start: Any, scratch: Any, size: Any) -> None:
+def _begin(rows: Any, scratch: Any, size: Any) -> None:
+    """Nothing seen yet. Rows with a window may begin in different segments, so each joins its first one to this."""
+    sums = scratch + TILE_ROWS * (SEGMENT * 4 + 64)
+    tops = sums + TILE_ROWS * 64
+    clear(sums, rows * LANES)
+    clear(tops + TILE_ROWS * 64, rows * size)
+    for row in range(rows):
+        put_real(tops + row * 64, np.float32(NOTHING))
+
+
+@compiled
+def _with_sink(top: Any, factor: Any, sink: Any) -> Any:
+    """What a row is scaled by where its shares and that of the sink are 1 together."""
+    greatest = max(top, sink)
+    part, rest = exp_one(top - greatest), exp_one(sink - greatest)
+    return part / (part / factor + rest)
+
+
+@compiled
+def _weigh(row: Any, low: Any, count: Any, is_first: Any, scratch: Any, cap: Any) -> None:
     """Turn a row's scores of a segment into shares; keep the greatest and the sum."""
-    if count <= 0:
+    if count <= low:
         return
+    scores = scratch + row * SEGMENT * 4
     sums = scratch + TILE_ROWS * SEGMENT * 4 + row * 64
     all_sums = sums + TILE_ROWS * 64
     tops = scratch + TILE_ROWS * (SEGMENT * 4 + 128) + row * 64
-    if start == 0:
-        _put_real(tops, _shares(scratch + row * SEGMENT * 4, count, all_sums))
+    if cap != np.float32(0):
+        cap_scores(scores, count, cap)
+    if is_first:
+        put_real(tops, shares(scores, low, count, all_sums))
     else:
-        _put_real(tops + 4, _shares(scratch + row * SEGMENT * 4, count, sums))
+        put_real(tops + 4, shares(scores, low, count, sums))
 
 
 @compiled
@@ -366,10 +387,10 @@ def _join(row: Any, scratch: Any, size: Any) -> None:
     total = scratch + TILE_ROWS * (SEGMENT * 4 + 192) + row * size * 4
     before, now = real(tops), real(tops + 4)
     greatest = max(before, now)
-    left, right = _exp_one(before - greatest), _exp_one(now - greatest)
-    _blend(left, total, right, total + TILE_ROWS * size * 4, size)
-    _blend(left, sums + TILE_ROWS * 64, right, sums, LANES)
-    _put_real(tops, greatest)
+    left, right = exp_one(before - greatest), exp_one(now - greatest)
+    blend(left, total, right, total + TILE_ROWS * size * 4, size)
+    blend(left, sums + TILE_ROWS * 64, right, sums, LANES)
+    put_real(tops, greatest)
 
 
 def scratch_bytes(size: int) -> int:

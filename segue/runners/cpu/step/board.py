@@ -36,12 +36,15 @@ WORD = 8  # bytes
     HIDDEN_FLOATS,  # what the feed-forward's activation gives
     HIDDEN_BYTES,
     HIDDEN_SCALES,
+    EXPERT_FLOATS,  # what experts take: a row for each expert of each row, those of an expert side by side
+    EXPERT_BYTES,
+    EXPERT_SCALES,
     QUERIES,  # f32 [key head][rows][heads that share it][size]
     SCRATCH,  # of each thread
     SCRATCH_BYTES,
     LOGITS,
     NUM_NAMED,
-) = range(35)
+) = range(38)
 
 # Of LoRA adapters; see adapters.py.
 (
@@ -72,12 +75,35 @@ NUM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS
 
 # --- instructions: one phase each ---
 
-INSTRUCTION_WORDS = 24
+INSTRUCTION_WORDS = 32
 COUNTER_WORDS = 8
 
-NORM, PRODUCT, HEADS, ATTEND, QUANTISE, GATED = range(6)
-
+(
+    NORM,
+    PRODUCT,
+    WHOLE_NORMS,
+    HEADS,
+    ATTEND,
+    QUANTISE,
+    GATED,
+    ROUTE,
+    SORT,
+    GATHER,
+    EXPERTS,
+    EXPERTS_DOWN,
+    COMBINE,
+    LOGITS,
+) = range(14)
 ADAPT = 32
 
 # Where the norm's rows come from.
 FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)
+
+# Kinds of norms.
+RMS_NORM, LAYER_NORM, NO_NORM = range(3)
+
+# Activations of the feed-forward.
+SILU, GELU, SQUARED_RELU, CLAMPED_SILU = range(4)
+
+# Experts' shares: of all experts' softmax, the same made 1 together, or of the chosen ones' softmax.
+SOFTMAX, RENORMALISED, OF_THE_CHOSEN = range(3)

@@ -13,7 +13,7 @@ from segue.runners.cpu.step.attention import (
     put_key,
     put_value,
 )
-from segue.runners.cpu.step.lanes import add_into, quantise, rms_norm, rotate, scale
+from segue.runners.cpu.step.lanes import add_into, norm, quantise, rotate, scale
 
 # Words of an instruction of either phase.
 (
@@ -39,15 +39,21 @@ from segue.runners.cpu.step.lanes import add_into, quantise, rms_norm, rotate, s
     Q_NORM,
     K_NORM,
     EPSILON,
-) = range(1, 23)
+    NORM,  # its kind
+    Q_NORM_BYTES,  # from one head's weights to the next
+    K_NORM_BYTES,
+    WINDOW,  # tokens that a row sees; 0: all
+    CAP,  # of scores; 0: none
+    SINKS,  # address of one score a head; 0: none
+) = range(1, 29)
 
 
 @compiled
-def _turn(row: Any, x: Any, norm: Any, position: Any) -> None:
+def _turn(row: Any, x: Any, weights: Any, position: Any) -> None:
     """Norm and turn one head in place."""
     size, pairs = word(row + 8 * SIZE), word(row + 8 * PAIRS)
-    if norm:
-        rms_norm(x, norm, real(row + 8 * EPSILON), x, size)
+    if weights:
+        norm(word(row + 8 * NORM), x, weights, 0, real(row + 8 * EPSILON), x, size)
     offset = position * pairs * 4
     cosines, sines = word(row + 8 * COSINES) + offset, word(row + 8 * SINES) + offset
     rotate(x, cosines, sines, x, pairs, word(row + 8 * NEIGHBOURS))
@@ -70,7 +76,8 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
         x = base + word(row + 8 * Q) + offset
         if word(row + 8 * Q_BIAS):
             add_into(x, word(row + 8 * Q_BIAS) + offset, size)
-        _turn(row, x, word(row + 8 * Q_NORM), position)
+        weights = word(row + 8 * Q_NORM) + (head * shared + i) * word(row + 8 * Q_NORM_BYTES)
+        _turn(row, x, weights, position)
         scale(real(row + 8 * SCALE), x, queries + i * size * 4, size)
     key = base + word(row + 8 * K) + head * size * 4
     value = base + word(row + 8 * V) + head * size * 4
@@ -78,7 +85,7 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
         add_into(key, word(row + 8 * K_BIAS) + head * size * 4, size)
     if word(row + 8 * V_BIAS):
         add_into(value, word(row + 8 * V_BIAS) + head * size * 4, size)
-    _turn(row, key, word(row + 8 * K_NORM), position)
+    _turn(row, key, word(row + 8 * K_NORM) + head * word(row + 8 * K_NORM_BYTES), position)
     place = position % BLOCK
     put_key(key, word(row + 8 * KEYS) + block + place * 2, size)
     put_value(value, word(row + 8 * VALUES) + block + place * size * 2, size)
@@ -129,6 +136,7 @@ def _attend_item(board: Any, row: Any, first: Any, rows: Any, head: Any, tid: An
     scratch = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)
     table = word(word(board + 8 * on.TABLES) + 8 * first)
     context = word(word(board + 8 * on.POSITIONS) + 8 * first) + 1
+    sinks = word(row + 8 * SINKS)
     # Either all heads of several rows, or some heads of one row.
     for i in range(0, shared, TILE_ROWS):
         attend(
@@ -144,6 +152,9 @@ def _attend_item(board: Any, row: Any, first: Any, rows: Any, head: Any, tid: An
             scratch,
             out + i * size * 4,
             columns * 4,
+            word(row + 8 * WINDOW),
+            real(row + 8 * CAP),
+            sinks + (head * shared + i) * 4 if sinks else 0,
         )
     if shared * size % 32 == 0:
         _round(board, first, rows, columns, head * shared * size, shared * size)

@@ -1,4 +1,4 @@
-"""Rows of floats, 16 lanes at a time: norms, activations, rotations, and rounding to 8 bits.
+"""Rows of floats, 16 lanes at a time: sums, norms, rotations, and rounding to 8 bits.
 
 Lengths are multiples of 16 (32 where rows are rounded). Sums run in 16 lanes and end in a fixed tree, so that a row
 gives the same bits on every machine.
@@ -35,6 +35,7 @@ from segue.runners.cpu.emit import (
     tree,
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
+from segue.runners.cpu.step import board as on
 
 GROUP = 32  # columns that share a scale when rows are rounded to 8 bits
 _LEAST_MAXIMUM = 1e-30  # a group below it counts as zeros: its scale would not be finite
@@ -69,6 +70,22 @@ def exp(b: Builder, x: Value) -> Value:
     return b.fmul(value, b.bitcast(power, FLOATS))
 
 
+def sigmoid(b: Builder, x: Value) -> Value:
+    """1 / (1 + e^-x)"""
+    is_negative = b.fcmp_ordered("<", x, floats(0.0))
+    power = exp(b, b.fneg(absolute(b, x)))
+    return b.fdiv(b.select(is_negative, power, floats(1.0)), b.fadd(power, floats(1.0)))
+
+
+def capped(b: Builder, x: Value, cap: Value) -> Value:
+    """cap * tanh(x / cap)"""
+    x = b.fdiv(x, cap)
+    is_negative = b.fcmp_ordered("<", x, floats(0.0))
+    power = exp(b, b.fmul(absolute(b, x), floats(-2.0)))
+    bent = b.fmul(b.fdiv(b.fsub(floats(1.0), power), b.fadd(floats(1.0), power)), cap)
+    return b.select(is_negative, b.fneg(bent), bent)
+
+
 def maximum(b: Builder, x: Value) -> Value:
     """Of all lanes."""
     return tree(b, x, lambda left, right: greater(b, left, right))
@@ -91,6 +108,15 @@ def add_into(b: Builder, x: Value, y: Value, count: Value) -> None:
     with loop(b, vectors(b, count)) as each:
         place = at(b, x, each.index, 64)
         store(b, b.fadd(load(b, place), load(b, at(b, y, each.index, 64))), place)
+
+
+@define(VOID, FLOAT, INT, INT, INT)
+def add_scaled(b: Builder, factor: Value, y: Value, x: Value, count: Value) -> None:
+    """x = y * factor + x"""
+    factors = splat(b, factor)
+    with loop(b, vectors(b, count)) as each:
+        place = at(b, x, each.index, 64)
+        store(b, fma(b, load(b, at(b, y, each.index, 64)), factors, load(b, place)), place)
 
 
 @define(VOID, FLOAT, INT, INT, INT, INT)
@@ -122,11 +148,38 @@ def copy(b: Builder, x: Value, out: Value, count: Value) -> None:
         store(b, load(b, at(b, x, each.index, 64)), at(b, out, each.index, 64))
 
 
+@define(FLOAT, INT, INT)
+def _sum(b: Builder, x: Value, count: Value) -> Value:
+    total = cell(b, floats(0.0))
+    with loop(b, vectors(b, count)) as each:
+        b.store(b.fadd(b.load(total), load(b, at(b, x, each.index, 64))), total)
+    return tree(b, b.load(total), b.fadd)
+
+
+@define(VOID, FLOAT, INT, INT, INT)
+def _shift(b: Builder, amount: Value, x: Value, out: Value, count: Value) -> None:
+    """out = x - amount"""
+    amounts = splat(b, amount)
+    with loop(b, vectors(b, count)) as each:
+        shifted = b.fsub(load(b, at(b, x, each.index, 64)), amounts)
+        store(b, shifted, at(b, out, each.index, 64))
+
+
 @compiled
-def rms_norm(x: Any, w: Any, epsilon: Any, out: Any, count: Any) -> None:
-    """out = x / sqrt(mean of squares + epsilon) * w"""
-    mean = dot(x, x, count) / np.float32(count)
-    scale_by_row(np.float32(1) / np.float32(math.sqrt(mean + epsilon)), x, w, out, count)
+def norm(kind: Any, x: Any, w: Any, bias: Any, epsilon: Any, out: Any, count: Any) -> None:
+    """out = x / sqrt(mean of squares + epsilon) * w + bias; a layer norm takes the mean from x first."""
+    if kind == on.NO_NORM:
+        copy(x, out, count)
+        return
+    source = x
+    if kind == on.LAYER_NORM:
+        _shift(_sum(x, count) / np.float32(count), x, out, count)
+        source = out
+    mean = dot(source, source, count) / np.float32(count)
+    factor = np.float32(1) / np.float32(math.sqrt(mean + epsilon))
+    scale_by_row(factor, source, w, out, count)
+    if bias:
+        add_into(out, bias, count)
 
 
 # --- rounding to 8 bits ---
@@ -154,20 +207,6 @@ def quantise(b: Builder, x: Value, a: Value, scales: Value, groups: Value) -> No
         added = b.fmul(one, b.sitofp(b.add(*sums), f32))
         for i, word in enumerate((one, added, *sums)):
             store(b, word, ahead(b, at(b, scales, each.index, 16), 4 * i))
-
-
-# --- activations ---
-
-
-@define(VOID, INT, INT, INT, INT)
-def silu_gate(b: Builder, gate: Value, up: Value, out: Value, count: Value) -> None:
-    """out = gate * sigmoid(gate) * up"""
-    with loop(b, vectors(b, count)) as each:
-        g, u = (load(b, at(b, row, each.index, 64)) for row in (gate, up))
-        is_negative = b.fcmp_ordered("<", g, floats(0.0))
-        power = exp(b, b.fneg(absolute(b, g)))
-        sigmoid = b.fdiv(b.select(is_negative, power, floats(1.0)), b.fadd(power, floats(1.0)))
-        store(b, b.fmul(b.fmul(g, sigmoid), u), at(b, out, each.index, 64))
 
 
 # --- rotations ---

@@ -6,9 +6,10 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.products.kernels import TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.adapters import add_adapted
 from segue.runners.cpu.step.atomics import fetch_add, word
-from segue.runners.cpu.step.lanes import quantise, silu_gate
+from segue.runners.cpu.step.lanes import add_into, quantise
 
 _PIECES = 4  # a thread: so many that one which was held up does not hold up the others
 _FEW_ROWS = 16
@@ -58,50 +59,81 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
         first = fetch_add(counter, taken)
 
 
+# Words of a feed-forward's instruction; with experts, addresses of tables of matrices, an entry each.
+(
+    GATE,  # 0: nothing is gated
+    UP,
+    HIDDEN,  # columns
+    TILE,  # outputs of a tile
+    ACTIVATION,
+    GATE_BIAS,  # addresses, 0 where there is none
+    UP_BIAS,
+) = range(1, 8)
+
+
 @compiled
 def gated_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """[op, gate, up, hidden columns, outputs of a tile]: products, activation and rounding, a few columns at a time."""
-    gate, up, hidden = word(row + 8), word(row + 16), word(row + 24)
+    """Products, activation and rounding, a few columns at a time."""
     count = word(board + 8 * on.ROWS)
     part = tid if word(board + 8 * on.IS_PRIVATE) else 0
     floats = word(board + 8 * on.INPUT_FLOATS) + part * word(board + 8 * on.PRIVATE_FLOATS)
     a = word(board + 8 * on.INPUT_BYTES) + part * word(board + 8 * on.PRIVATE_BYTES)
     scales = word(board + 8 * on.INPUT_SCALES) + part * word(board + 8 * on.PRIVATE_SCALES)
-    wide = word(row + 32)
-    unit = max(32, wide)
+    hidden, unit = word(row + 8 * HIDDEN), max(32, word(row + 8 * TILE))
     units = (hidden + unit - 1) // unit
-    scratch = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)
+    gate, up = word(row + 8 * GATE), word(row + 8 * UP)
+    biases = word(row + 8 * GATE_BIAS), word(row + 8 * UP_BIAS)
     taken = piece(units, count, word(board + 8 * on.THREADS))
     first = fetch_add(counter, taken)
     while first < units:
         for i in range(first, min(units, first + taken)):
-            low, high = i * unit // wide, min(word(gate + 8 * TILES), (i + 1) * unit // wide)
-            place = scratch - low * wide * 4
-            stride = 2 * unit
-            product(gate, count, a, scales, floats, place, stride, low, high)
-            add_adapted(board, gate, 0, on.ROWS, count, place, stride, low, high)
-            place += unit * 4
-            product(up, count, a, scales, floats, place, stride, low, high)
-            add_adapted(board, up, 1, on.ROWS, count, place, stride, low, high)
-            _store_hidden(board, scratch, count, unit, i * unit, hidden)
+            gated_unit(board, row, tid, gate, up, biases, count, a, scales, floats, i, 0)
         first = fetch_add(counter, taken)
 
 
 @compiled
-def _store_hidden(
-    board: Any, scratch: Any, count: Any, unit: Any, column: Any, hidden: Any
+def gated_unit(
+    board: Any,
+    row: Any,
+    tid: Any,
+    gate: Any,
+    up: Any,
+    biases: Any,
+    count: Any,
+    a: Any,
+    scales: Any,
+    floats: Any,
+    index: Any,
+    first: Any,
 ) -> None:
-    """Activate `unit` columns of gate and up and round them, for all rows."""
-    wide = min(unit, hidden - column)
-    groups = hidden // 32
+    """The index-th unit of columns for `count` rows, which are rows `first` and following of what is kept."""
+    wide, hidden = word(row + 8 * TILE), word(row + 8 * HIDDEN)
+    unit = max(32, wide)
+    scratch = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)
+    low, high = index * unit // wide, min(word(up + 8 * TILES), (index + 1) * unit // wide)
+    place = scratch - low * wide * 4
+    stride = 2 * unit
+    if gate:
+        product(gate, count, a, scales, floats, place, stride, low, high)
+        add_adapted(board, gate, 0, on.ROWS, count, place, stride, low, high)
+        place += unit * 4
+    product(up, count, a, scales, floats, place, stride, low, high)
+    add_adapted(board, up, 1, on.ROWS, count, place, stride, low, high)
+    column = index * unit
+    many, groups = min(unit, hidden - column), hidden // 32
     for m in range(count):
-        gate = scratch + m * unit * 8
-        out = word(board + 8 * on.HIDDEN_FLOATS) + (m * hidden + column) * 4
-        silu_gate(gate, gate + unit * 4, out, wide)
-        place = m * groups + column // 32
+        x = scratch + m * unit * 8
+        y = x + unit * 4
+        out = word(board + 8 * on.HIDDEN_FLOATS) + ((first + m) * hidden + column) * 4
+        if biases[0]:
+            add_into(x, biases[0] + column * 4, many)
+        if biases[1]:
+            add_into(y if gate else x, biases[1] + column * 4, many)
+        activate(word(row + 8 * ACTIVATION), gate != 0, x, y, out, many)
+        at = (first + m) * groups + column // 32
         quantise(
             out,
-            word(board + 8 * on.HIDDEN_BYTES) + m * hidden + column,
-            word(board + 8 * on.HIDDEN_SCALES) + place * 16,
-            wide // 32,
+            word(board + 8 * on.HIDDEN_BYTES) + (first + m) * hidden + column,
+            word(board + 8 * on.HIDDEN_SCALES) + at * 16,
+            many // 32,
         )

@@ -1,14 +1,58 @@
-"""Phases that work row by row: norms with what comes before them, and rounding."""
+"""Phases that work row by row: norms with what comes before them, rounding, and what logits still need."""
 
 from typing import Any
 
-from segue.runners.cpu.kernel import compiled
+import numpy as np
+from llvmlite import ir
+
+from segue.runners.cpu.emit import LANES, Builder, Value, at, f32, i32, load, loop, splat, store
+from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.products.product import take_row
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import add_into, quantise, rms_norm
+from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
+from segue.runners.cpu.step.lanes import add_into, capped, copy, norm, quantise, scale
 
 _CHUNK = 4  # rows
+_COLUMNS = 4096  # of logits that a thread takes at a time
+
+# Words of a norm's instruction.
+(
+    SOURCE,
+    EMBEDDING,  # matrix
+    EMBEDDING_SCALE,  # scales are 0 where there is none
+    POSITIONS,  # matrix of learned ones, or 0
+    SUMMANDS,  # two, five words each: address (0: none), bytes of its rows, bias, norm's weights, scale
+) = range(1, 6)
+_SUMMAND = 5
+NORM, WEIGHTS, BIAS, EPSILON, AFTER = range(SUMMANDS + 2 * _SUMMAND, SUMMANDS + 2 * _SUMMAND + 5)
+
+
+@compiled
+def _add_summand(row: Any, what: Any, m: Any, x: Any, free: Any, width: Any) -> None:
+    """Add a row of what attention or the feed-forward gave; `free` may be written over."""
+    place = word(what) + m * word(what + 8)
+    bias, weights, factor = word(what + 16), word(what + 24), real(what + 32)
+    if bias or weights or factor != np.float32(0):
+        copy(place, free, width)
+        place = free
+    if bias:
+        add_into(place, bias, width)
+    if weights:
+        norm(word(row + 8 * AFTER), place, weights, 0, real(row + 8 * EPSILON), place, width)
+    if factor != np.float32(0):
+        scale(factor, place, place, width)
+    add_into(x, place, width)
+
+
+@compiled
+def _embed(board: Any, row: Any, m: Any, x: Any, free: Any, width: Any) -> None:
+    take_row(word(row + 8 * EMBEDDING), word(word(board + 8 * on.TOKENS) + 8 * m), x)
+    factor = real(row + 8 * EMBEDDING_SCALE)
+    if factor != np.float32(0):
+        scale(factor, x, x, width)
+    if word(row + 8 * POSITIONS):
+        take_row(word(row + 8 * POSITIONS), word(word(board + 8 * on.POSITIONS) + 8 * m), free)
+        add_into(x, free, width)
 
 
 @compiled
@@ -18,24 +62,26 @@ def norm_row(board: Any, row: Any, m: Any, i: Any, offset: Any) -> None:
     groups = width // 32
     x = word(board + 8 * on.RESIDUAL) + offset * word(board + 8 * on.PRIVATE_RESIDUAL)
     x += m * width * 4
-    source = word(row + 8)
-    if source == on.FROM_EMBEDDING:
-        token = word(word(board + 8 * on.TOKENS) + 8 * m)
-        take_row(word(row + 16), token, x)
-    else:
-        add_into(x, word(row + 16) + m * word(row + 24), width)
     floats = word(board + 8 * on.INPUT_FLOATS) + offset * word(board + 8 * on.PRIVATE_FLOATS)
     a = word(board + 8 * on.INPUT_BYTES) + offset * word(board + 8 * on.PRIVATE_BYTES)
     scales = word(board + 8 * on.INPUT_SCALES) + offset * word(board + 8 * on.PRIVATE_SCALES)
     floats += i * width * 4
-    rms_norm(x, word(row + 32), real(row + 40), floats, width)
+    if word(row + 8 * SOURCE) == on.FROM_EMBEDDING:
+        _embed(board, row, m, x, floats, width)
+    else:
+        for which in range(2):
+            what = row + 8 * (SUMMANDS + _SUMMAND * which)
+            if word(what):
+                _add_summand(row, what, m, x, floats, width)
+    weights, bias = word(row + 8 * WEIGHTS), word(row + 8 * BIAS)
+    norm(word(row + 8 * NORM), x, weights, bias, real(row + 8 * EPSILON), floats, width)
     quantise(floats, a + i * width, scales + i * groups * 16, groups)
 
 
 @compiled
 def norm_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """[op, source, embedding or address of the summand, bytes of its rows, weights, epsilon]"""
-    gathers = word(row + 8) == on.FROM_WANTED
+    """Every row of the step, or every one that wants logits."""
+    gathers = word(row + 8 * SOURCE) == on.FROM_WANTED
     count = word(board + 8 * on.WANTED) if gathers else word(board + 8 * on.ROWS)
     wanted = word(board + 8 * on.WANTED_ROWS)
     if word(board + 8 * on.IS_PRIVATE):
@@ -52,6 +98,20 @@ def norm_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
 
 
 @compiled
+def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
+    """[op, address, bytes of its rows, norm, epsilon, then twice: offset, columns, weights]: in place."""
+    count = word(board + 8 * on.ROWS)
+    m = fetch_add(counter, 1)
+    while m < count:
+        base = word(row + 8) + m * word(row + 16)
+        for which in range(2):
+            part = row + 40 + 24 * which
+            x = base + word(part)
+            norm(word(row + 24), x, word(part + 16), 0, real(row + 32), x, word(part + 8))
+        m = fetch_add(counter, 1)
+
+
+@compiled
 def quantise_phase(board: Any, row: Any, counter: Any) -> None:
     """[op, columns]: what attention gave, where its heads do not end with a group."""
     columns, count = word(row + 8), word(board + 8 * on.ROWS)
@@ -65,3 +125,41 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
             groups,
         )
         m = fetch_add(counter, 1)
+
+
+@define(VOID, INT, INT, FLOAT)
+def _cap_all(b: Builder, x: Value, count: Value, cap: Value) -> None:
+    """Any number of floats, one by one behind the last 16."""
+    caps = splat(b, cap)
+    whole = b.udiv(count, ir.Constant(count.type, LANES))
+    with loop(b, whole) as each:
+        place = at(b, x, each.index, 4 * LANES)
+        store(b, capped(b, load(b, place), caps), place)
+    done = b.mul(whole, ir.Constant(count.type, LANES))
+    with loop(b, b.sub(count, done)) as each:
+        place = at(b, x, b.add(done, each.index), 4)
+        bent = capped(b, splat(b, load(b, place, f32)), caps)
+        store(b, b.extract_element(bent, ir.Constant(i32, 0)), place)
+
+
+@compiled
+def logits_phase(board: Any, row: Any, counter: Any) -> None:
+    """[op, logits, columns, bias or 0, scale or 0, cap or 0]"""
+    logits, columns, bias = word(row + 8), word(row + 16), word(row + 24)
+    factor, cap = real(row + 32), real(row + 40)
+    pieces = (columns + _COLUMNS - 1) // _COLUMNS
+    count = pieces * word(board + 8 * on.WANTED)
+    i = fetch_add(counter, 1)
+    while i < count:
+        first = i % pieces * _COLUMNS
+        many = min(_COLUMNS, columns - first)
+        x = logits + (i // pieces * columns + first) * 4
+        if bias:
+            for j in range(many):
+                put_real(x + 4 * j, real(x + 4 * j) + real(bias + 4 * (first + j)))
+        if factor != np.float32(0):
+            for j in range(many):
+                put_real(x + 4 * j, real(x + 4 * j) * factor)
+        if cap != np.float32(0):
+            _cap_all(x, many, cap)
+        i = fetch_add(counter, 1)

@@ -22,9 +22,15 @@ from segue.runners.cpu.step.atomics import (
     wake,
     word,
 )
+from segue.runners.cpu.step.experts import mixture_phase
 from segue.runners.cpu.step.heads import attend_phase, heads_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
-from segue.runners.cpu.step.rows import norm_phase, quantise_phase
+from segue.runners.cpu.step.rows import (
+    logits_phase,
+    norm_phase,
+    quantise_phase,
+    whole_norms_phase,
+)
 
 _IDLE_SPINS = 2 * SPINS  # the next step may be about to begin
 # Then some milliseconds of giving way: between two steps tokens are drawn and sent, and to wake sixteen sleeping
@@ -65,6 +71,12 @@ def run_step(tid: Any, board: Any) -> None:
             needs_all = word(board + 8 * on.ADAPTED) > 0
             if needs_all:
                 adapt_phase(board, row, counter, tid)
+        elif kind == on.WHOLE_NORMS:
+            whole_norms_phase(board, row, counter)
+        elif kind == on.LOGITS:
+            logits_phase(board, row, counter)
+        else:
+            mixture_phase(board, row, counter, tid, kind)
         if needs_all and threads > 1:
             goal += threads
             fetch_add(board + 8 * on.BARRIER, 1)

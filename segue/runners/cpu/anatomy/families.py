@@ -1,0 +1,187 @@
+"""The table of architectures: what a name in a GGUF file says of how its models compute.
+
+Adding an architecture is adding a row. What varies from file to file is in the file; see measures.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Turns = Literal["neighbours", "halves", "none"]
+Norm = Literal["rms", "layer"]
+HeadNorms = Literal["none", "each", "own", "whole"]
+Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
+Activation = Literal["silu", "gelu", "squared relu", "clamped silu"]
+Experts = Literal["none", "some", "all"]
+Routing = Literal["renormalised", "softmax", "of the chosen"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Layers that see only the last tokens: all but every `period`-th."""
+
+    period: int
+    size: int = 0  # where the file gives none; 0: then no layer has a window
+    base: float = (
+        0.0  # of rotations in those layers, where the file gives none; 0: that of all layers
+    )
+    is_plain: bool = False  # rotations in those layers are not scaled
+
+
+@dataclass(frozen=True)
+class Family:
+    """What an architecture's name says of its models."""
+
+    turns: Turns = "halves"  # positions turn dimensions half a head apart, or neighbours; none: they are learned
+    norm: Norm = "rms"
+    has_norm_bias: bool = False
+    norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
+    after: tuple[str, str] = ("", "")  # norms of what they give, before it is added
+    # Norms of queries and keys: each head's with one weight for all, with its own, or of all heads together.
+    head_norms: HeadNorms = "none"
+    residuals: Residuals = "sequential"
+    activation: Activation = "silu"
+    is_gated: bool = True
+    is_gate_fused: bool = False  # gate and up are one matrix
+    experts: Experts = "none"
+    routing: Routing = "renormalised"
+    has_sinks: bool = False
+    biases: tuple[str, ...] = ()  # products that have one, besides queries, keys and values
+    may_bias: tuple[str, ...] = ()  # those that may
+    is_tied: bool = False  # the head is always the embeddings
+    window: Window | None = None
+    wide_scale: int = 0  # a model of so many layers scales queries by its width over its heads
+    is_embedding_scaled: bool = False  # by the root of the width
+    score_cap: float = 0.0  # where the file gives none
+    logit_cap: float = 0.0
+    divides_logits: bool = False  # by the file's scale; else they are multiplied
+    has_long_rope: bool = False  # may have factors for long and short contexts
+    settings: tuple[
+        str, ...
+    ] = ()  # of the file that are read, or change nothing, besides the common ones
+
+
+_EXPERTS = ("expert_count", "expert_used_count")
+_WINDOWS = (
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "rope.freq_base_swa",
+)
+_FEED_FORWARD = ("ffn_gate", "ffn_up", "ffn_down")
+_PLAIN = ("attn_output", "ffn_up", "ffn_down")
+_AFTER = ("post_attention_norm", "post_ffw_norm")
+_MIXTURE = (*_EXPERTS, "expert_feed_forward_length")
+
+FAMILIES: Mapping[str, Family] = {
+    "llama": Family(
+        "neighbours",
+        experts="some",
+        may_bias=("attn_output", *_FEED_FORWARD),
+        has_long_rope=True,
+        settings=_EXPERTS,
+    ),
+    "qwen2": Family(may_bias=("output",)),
+    "qwen3": Family(head_norms="each"),
+    "qwen2moe": Family(
+        experts="all",
+        routing="softmax",
+        settings=(*_MIXTURE, "expert_shared_feed_forward_length"),
+    ),
+    "qwen3moe": Family(head_norms="each", experts="all", settings=_MIXTURE),
+    "gemma": Family(activation="gelu", is_tied=True, is_embedding_scaled=True),
+    "gemma2": Family(
+        after=_AFTER,
+        activation="gelu",
+        is_tied=True,
+        window=Window(2, size=4096),
+        wide_scale=46,
+        is_embedding_scaled=True,
+        score_cap=50.0,
+        logit_cap=30.0,
+        settings=(*_WINDOWS, "attn_logit_softcapping", "final_logit_softcapping"),
+    ),
+    "gemma3": Family(
+        after=_AFTER,
+        head_norms="each",
+        activation="gelu",
+        window=Window(6, base=10000.0, is_plain=True),
+        wide_scale=62,
+        is_embedding_scaled=True,
+        settings=(*_WINDOWS, "final_logit_softcapping"),
+    ),
+    "phi2": Family(
+        norm="layer",
+        has_norm_bias=True,
+        norms=("attn_norm", ""),
+        residuals="parallel",
+        activation="gelu",
+        is_gated=False,
+        biases=(*_PLAIN, "output"),
+    ),
+    # llama.cpp lets every layer of phi3 see all tokens, whatever the file says of a window.
+    "phi3": Family(is_gate_fused=True, has_long_rope=True, settings=_WINDOWS[:1]),
+    "starcoder2": Family(
+        norm="layer", has_norm_bias=True, activation="gelu", is_gated=False, biases=_PLAIN
+    ),
+    "stablelm": Family(
+        norm="layer",
+        has_norm_bias=True,
+        head_norms="own",
+        residuals="by norm",
+        settings=("use_parallel_residual",),
+    ),
+    "olmo2": Family(
+        norms=("", ""),
+        after=_AFTER,
+        head_norms="whole",
+        window=Window(4, is_plain=True),
+        settings=_WINDOWS,
+    ),
+    "granite": Family(
+        "neighbours",
+        may_bias=("attn_output", *_FEED_FORWARD),
+        divides_logits=True,
+        has_long_rope=True,
+        settings=("attention.scale", "embedding_scale", "residual_scale", "logit_scale"),
+    ),
+    "internlm2": Family("neighbours"),
+    "command-r": Family(
+        "neighbours",
+        norm="layer",
+        norms=("attn_norm", ""),
+        head_norms="own",
+        residuals="parallel",
+        is_tied=True,
+        settings=("logit_scale",),
+    ),
+    "gpt2": Family(
+        "none", norm="layer", has_norm_bias=True, activation="gelu", is_gated=False, biases=_PLAIN
+    ),
+    "gptneox": Family(
+        norm="layer",
+        has_norm_bias=True,
+        residuals="by setting",
+        activation="gelu",
+        is_gated=False,
+        biases=_PLAIN,
+        settings=("use_parallel_residual",),
+    ),
+    "gpt-oss": Family(
+        norms=("attn_norm", "post_attention_norm"),
+        activation="clamped silu",
+        experts="all",
+        routing="of the chosen",
+        has_sinks=True,
+        biases=("attn_output",),
+        window=Window(2),
+        settings=(*_MIXTURE, *_WINDOWS),
+    ),
+    "nemotron": Family(
+        norm="layer",
+        has_norm_bias=True,
+        activation="squared relu",
+        is_gated=False,
+        may_bias=_PLAIN,
+    ),
+    "arcee": Family("neighbours", activation="squared relu", is_gated=False),
+}

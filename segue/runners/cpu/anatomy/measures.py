@@ -1,0 +1,153 @@
+"""A model's measures: what its architecture's row and its file say together, as numbers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.families import FAMILIES, Family
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Scales and caps are 0 where there is none."""
+
+    architecture: str
+    layers: int
+    width: int
+    heads: int
+    key_heads: int
+    head_size: int
+    hidden: int  # columns of the feed-forward
+    vocab_size: int
+    train_context: int
+    epsilon: float
+    pairs: int  # of dimensions that turn with positions
+    windows: tuple[int, ...]  # of each layer: how many tokens it sees; 0: all
+    query_scale: float
+    score_cap: float
+    embedding_scale: float
+    residual_scale: float
+    logit_scale: float
+    logit_cap: float
+    is_parallel: bool  # attention and feed-forward take the same residual
+    shares_norm: bool  # and the same normed rows
+    has_fused_heads: bool  # queries, keys and values are one matrix
+    has_head_norms: bool
+    experts: int
+    experts_used: int
+    expert_hidden: int
+    shared_hidden: int  # columns of the expert that every row takes; 0: none
+
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.architecture]
+
+    @property
+    def shared(self) -> int:
+        """Query heads a key head."""
+        return self.heads // self.key_heads
+
+    @property
+    def queries(self) -> int:
+        """Floats of a row of all query heads."""
+        return self.heads * self.head_size
+
+    @property
+    def keys(self) -> int:
+        return self.key_heads * self.head_size
+
+
+def anatomy_of(header: GgufHeader) -> Anatomy:
+    """Of a model that support.py has passed."""
+    family, names = FAMILIES[header.architecture], {tensor.name for tensor in header.tensors}
+    heads, width, size = (
+        header.count("attention.head_count"),
+        header.count("embedding_length"),
+        head_size(header),
+    )
+    layers = header.count("block_count")
+    embedding = next(t for t in header.tensors if t.name == "token_embd.weight")
+    is_parallel = _is_parallel(header, family, names)
+    hidden = header.count("feed_forward_length")
+    experts = header.count("expert_count") if family.experts != "none" else 0
+    used = header.count("expert_used_count") if experts else 0
+    scale = width // heads if family.wide_scale == layers else size
+    logit_scale = real(header, "logit_scale")
+    return Anatomy(
+        architecture=header.architecture,
+        layers=layers,
+        width=width,
+        heads=heads,
+        key_heads=header.count("attention.head_count_kv") or heads,
+        head_size=size,
+        hidden=hidden,
+        vocab_size=embedding.shape[1] if len(embedding.shape) == 2 else 0,
+        train_context=header.train_context,
+        epsilon=_epsilon(header, family),
+        pairs=0 if family.turns == "none" else (header.count("rope.dimension_count") or size) // 2,
+        windows=_windows(header, family, layers),
+        query_scale=real(header, "attention.scale") or 1.0 / float(np.sqrt(np.float64(scale))),
+        score_cap=real(header, "attn_logit_softcapping", family.score_cap),
+        embedding_scale=float(np.sqrt(np.float64(width)))
+        if family.is_embedding_scaled
+        else real(header, "embedding_scale"),
+        residual_scale=real(header, "residual_scale"),
+        logit_scale=1.0 / logit_scale if family.divides_logits and logit_scale else logit_scale,
+        logit_cap=real(header, "final_logit_softcapping", family.logit_cap),
+        is_parallel=is_parallel,
+        shares_norm=is_parallel and "blk.0.ffn_norm.weight" not in names,
+        has_fused_heads="blk.0.attn_qkv.weight" in names,
+        has_head_norms="blk.0.attn_q_norm.weight" in names,
+        experts=experts,
+        experts_used=used,
+        expert_hidden=_expert_hidden(header, family, used) if experts else 0,
+        shared_hidden=_shared_hidden(header, names, hidden) if experts else 0,
+    )  # fmt: skip
+
+
+def real(header: GgufHeader, key: str, default: float = 0.0) -> float:
+    """A number of this architecture."""
+    value = header.metadata.get(f"{header.architecture}.{key}", default)
+    return float(value) if isinstance(value, int | float) else default
+
+
+def head_size(header: GgufHeader) -> int:
+    by_width = header.count("embedding_length") // header.count("attention.head_count")
+    return header.count("attention.key_length") or by_width
+
+
+def _epsilon(header: GgufHeader, family: Family) -> float:
+    name = "layer_norm_rms_epsilon" if family.norm == "rms" else "layer_norm_epsilon"
+    return float(header.metadata.get(f"{header.architecture}.attention.{name}", 1e-5))
+
+
+def _is_parallel(header: GgufHeader, family: Family, names: set[str]) -> bool:
+    if family.residuals == "by setting":
+        return bool(header.metadata.get(f"{header.architecture}.use_parallel_residual", False))
+    if family.residuals == "by norm":
+        return "blk.0.ffn_norm.weight" not in names
+    return family.residuals == "parallel"
+
+
+def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]:
+    if family.window is None:
+        return (0,) * layers
+    key = "attention.sliding_window"
+    size = int(real(header, key, family.window.size))
+    period = int(real(header, f"{key}_pattern", family.window.period))
+    has = [period == 0 or layer % period < period - 1 for layer in range(layers)]
+    return tuple(size if windowed else 0 for windowed in has)
+
+
+def _expert_hidden(header: GgufHeader, family: Family, used: int) -> int:
+    """Where the file does not say it: architectures that always have experts count those used together."""
+    hidden = header.count("feed_forward_length")
+    own = hidden // max(1, used) if family.experts == "all" else hidden
+    return header.count("expert_feed_forward_length") or own
+
+
+def _shared_hidden(header: GgufHeader, names: set[str], hidden: int) -> int:
+    if "blk.0.ffn_up_shexp.weight" not in names:
+        return 0
+    return header.count("expert_shared_feed_forward_length") or hidden

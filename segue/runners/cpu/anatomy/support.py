@@ -1,0 +1,149 @@
+"""Which GGUF files the kernels can compute. What a file says beyond the tables is refused: it could change results."""
+
+import re
+
+from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.measures import anatomy_of, head_size, real
+from segue.runners.cpu.anatomy.positions import SCALINGS, YARN_FAST, YARN_SLOW
+from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, extras, is_vector, shapes
+from segue.runners.cpu.products.formats import FLOATS, FORMATS
+
+MEASURES = ("block_count", "embedding_length", "attention.head_count", "feed_forward_length")
+COMMON = {
+    *MEASURES,
+    "attention.causal",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.layer_norm_epsilon",
+    "attention.layer_norm_rms_epsilon",
+    "attention.value_length",
+    "context_length",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.scale_linear",
+    "rope.scaling.attn_factor",
+    "rope.scaling.factor",
+    "rope.scaling.finetuned",
+    "rope.scaling.original_context_length",
+    "rope.scaling.type",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    "tensor_data_layout",
+    "vocab_size",
+}
+LANES, GROUP = 16, 32  # heads are a multiple of the first, products of the second
+MATRIX_TYPES = (*FLOATS, *FORMATS)
+MOST_EXPERTS = 1024
+
+
+def supports(header: GgufHeader) -> str | None:
+    """Why this model cannot run here, or None if it can."""
+    architecture = header.architecture
+    if architecture not in FAMILIES:
+        return f"the architecture is {architecture}, not one of {', '.join(FAMILIES)}"
+    return (
+        _wrong_settings(header)
+        or _wrong_values(header)
+        or _wrong_heads(header)
+        or _wrong_experts(header)
+        or _wrong_names(header)
+        or _wrong_shapes(header)
+    )
+
+
+def _wrong_settings(header: GgufHeader) -> str | None:
+    prefix = f"{header.architecture}."
+    given = {key for key, value in header.metadata.items() if value} | {*header.array_lengths}
+    own = {key.removeprefix(prefix) for key in given if key.startswith(prefix)}
+    if unknown := own - COMMON - {*FAMILIES[header.architecture].settings}:
+        return f"the file has settings it does not know: {', '.join(sorted(unknown)[:4])}"
+    for key in MEASURES:
+        if not header.count(key):
+            return f"{prefix}{key} is not one number"
+    if lists := sorted(key for key in header.array_lengths if key.startswith(prefix)):
+        return f"{lists[0]} is not one number"
+    return None
+
+
+def _wrong_values(header: GgufHeader) -> str | None:
+    """Settings that are known, but not with every value."""
+    prefix = f"{header.architecture}."
+    if header.metadata.get(f"{prefix}attention.causal") is False:
+        return "its attention is not causal"
+    scaling = header.metadata.get(f"{prefix}rope.scaling.type", "none")
+    if scaling not in SCALINGS:
+        return f"positions are scaled by {scaling!r}"
+    for name, usual in (("fast", YARN_FAST), ("slow", YARN_SLOW)):
+        if real(header, f"rope.scaling.yarn_beta_{name}", usual) != usual:
+            return f"YaRN's beta_{name} is not {usual}"
+    if (
+        header.architecture == "granite"
+        and header.metadata.get(f"{prefix}rope.scaling.finetuned") is False
+    ):
+        return "its positions do not turn"
+    for key in ("attention.sliding_window", "attention.sliding_window_pattern"):
+        if real(header, key) < 0:
+            return f"{prefix}{key} is negative"
+    return None
+
+
+def _wrong_heads(header: GgufHeader) -> str | None:
+    heads, size = header.count("attention.head_count"), head_size(header)
+    key_heads = header.count("attention.head_count_kv") or heads
+    if heads % key_heads:
+        return f"{heads} heads do not share {key_heads} keys evenly"
+    if header.count("attention.value_length") not in (0, size):
+        return f"values are {header.count('attention.value_length')} wide, keys {size}"
+    turning = header.count("rope.dimension_count") or size
+    if turning > size or turning % 2:
+        return f"positions turn {turning} of a head's {size} dimensions"
+    if size % LANES or not size:
+        return f"heads are {size} wide, not a multiple of {LANES}"
+    wide = {"rows": header.count("embedding_length"), "all heads together": heads * size}
+    wide["the feed-forward"] = header.count("feed_forward_length")
+    for what, count in wide.items():
+        if count % GROUP:
+            return f"{what} are {count} wide, not a multiple of {GROUP}"
+    return None
+
+
+def _wrong_experts(header: GgufHeader) -> str | None:
+    family = FAMILIES[header.architecture]
+    experts, used = header.count("expert_count"), header.count("expert_used_count")
+    if family.experts == "all" and not experts:
+        return f"{header.architecture}.expert_count is not one number"
+    if experts and not 0 < used <= experts <= MOST_EXPERTS:
+        return f"{used} of {experts} experts are used"
+    return None
+
+
+def _wrong_names(header: GgufHeader) -> str | None:
+    names = {tensor.name for tensor in header.tensors}
+    if "token_embd.weight" not in names:
+        return "the file lacks tensors (token_embd.weight)"
+    anatomy = anatomy_of(header)
+    for count in (anatomy.expert_hidden, anatomy.shared_hidden):
+        if count % GROUP:
+            return f"experts are {count} wide, not a multiple of {GROUP}"
+    required = {*shapes(anatomy)}
+    if missing := sorted(required - names):
+        return f"the file lacks tensors ({missing[0]})"
+    unknown = names - required - {*extras(anatomy)}
+    if unknown := {re.sub(r"\d+", "N", name) for name in unknown}:
+        return f"the file has tensors it does not know: {', '.join(sorted(unknown)[:4])}"
+    return None
+
+
+def _wrong_shapes(header: GgufHeader) -> str | None:
+    """Compiled code reads as many numbers as the measures say: no tensor may be smaller."""
+    anatomy = anatomy_of(header)
+    expected = shapes(anatomy) | extras(anatomy)
+    for tensor in header.tensors:
+        shape = expected[tensor.name]
+        if tensor.shape != shape:
+            return f"tensor {tensor.name} has the shape {tensor.shape}, not {shape}"
+        known = VECTOR_TYPES if is_vector(tensor.name) else MATRIX_TYPES
+        if tensor.type not in known:
+            return f"tensor {tensor.name} is of type {tensor.type}, not one of {', '.join(known)}"
+    return None

@@ -1,0 +1,253 @@
+"""Phases of a mixture of experts: each row chooses a few of them, rows of one expert are computed together.
+
+A row's experts are added up in the order of their scores, so its bits do not depend on the rows beside it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from segue.runners.cpu.emit import Builder, Value, at, i32, load, loop, splat, store
+from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
+from segue.runners.cpu.products.kernels import TILES
+from segue.runners.cpu.products.product import product
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step import products as words
+from segue.runners.cpu.step.atomics import fetch_add, put_real, put_word, real, word
+from segue.runners.cpu.step.halves import lane
+from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, scale, sigmoid
+from segue.runners.cpu.step.products import gated_unit, piece
+from segue.runners.cpu.step.shares import exp_one
+
+_LEAST_SHARE = 6.103515625e-5  # of the chosen ones together
+_TAKEN = -3e38  # below every score
+
+# Words of the instructions; those from SCORES on mean the same in all of them.
+(
+    SCORES,  # f32 [rows][experts]
+    COUNT,  # of experts
+    USED,  # by a row
+    CHOSEN,  # i64 [rows][used]
+    SHARES,  # f32 [rows][used]
+    PLACES,  # i64 [rows][used]: which row of the experts' inputs and outputs it is
+    ORDER,  # i64 [rows * used]: which row of the step each of those is
+    ACTIVE,  # i64 number, then of each expert that has rows: its number, first row, rows
+    FILLED,  # i64 [experts]: to count with
+) = range(8, 17)
+ROUTING, SCORE_BIAS = 1, 2  # of ROUTE
+TAKES_FLOATS = 1  # of GATHER
+DOWN, OUT = 1, 2  # of EXPERTS_DOWN and COMBINE
+DOWN_BIAS, ADDED, SHARED, SHARED_GATE = range(4, 8)
+
+
+@define(VOID, INT, INT, INT)
+def _copy(b: Builder, x: Value, out: Value, count: Value) -> None:
+    """Words of four bytes."""
+    with loop(b, count) as each:
+        store(b, load(b, at(b, x, each.index, 4), i32), at(b, out, each.index, 4))
+
+
+@define(FLOAT, FLOAT)
+def _sigmoid(b: Builder, x: Value) -> Value:
+    return lane(b, sigmoid(b, splat(b, x)), 0)
+
+
+@compiled
+def _choose(row: Any, m: Any) -> None:
+    """The best experts of a row, the lower number first where two are equal, and their shares."""
+    count, used = word(row + 8 * COUNT), word(row + 8 * USED)
+    scores = word(row + 8 * SCORES) + m * count * 4
+    chosen = word(row + 8 * CHOSEN) + m * used * 8
+    shares = word(row + 8 * SHARES) + m * used * 4
+    bias, routing = word(row + 8 * SCORE_BIAS), word(row + 8 * ROUTING)
+    greatest = np.float32(_TAKEN)
+    for i in range(count):
+        if bias:
+            put_real(scores + 4 * i, real(scores + 4 * i) + real(bias + 4 * i))
+        greatest = max(greatest, real(scores + 4 * i))
+    total = np.float32(0)
+    for i in range(count):
+        total += exp_one(real(scores + 4 * i) - greatest)
+    chosen_total = np.float32(0)
+    for k in range(used):
+        best = 0
+        for i in range(1, count):
+            if real(scores + 4 * i) > real(scores + 4 * best):
+                best = i
+        share = exp_one(real(scores + 4 * best) - greatest)
+        if routing != on.OF_THE_CHOSEN:
+            share /= total
+        chosen_total += share
+        put_word(chosen + 8 * k, best)
+        put_real(shares + 4 * k, share)
+        put_real(scores + 4 * best, np.float32(_TAKEN))
+    if routing == on.SOFTMAX:
+        return
+    chosen_total = max(chosen_total, np.float32(_LEAST_SHARE))
+    for k in range(used):
+        put_real(shares + 4 * k, real(shares + 4 * k) / chosen_total)
+
+
+@compiled
+def route_phase(board: Any, row: Any, counter: Any) -> None:
+    count = word(board + 8 * on.ROWS)
+    m = fetch_add(counter, 1)
+    while m < count:
+        _choose(row, m)
+        m = fetch_add(counter, 1)
+
+
+@compiled
+def sort_phase(board: Any, row: Any, counter: Any) -> None:
+    """Rows by expert, each expert's in the order of the step. One thread does it."""
+    if fetch_add(counter, 1):
+        return
+    count, used = word(row + 8 * COUNT), word(row + 8 * USED)
+    chosen, places, order = word(row + 8 * CHOSEN), word(row + 8 * PLACES), word(row + 8 * ORDER)
+    active, filled = word(row + 8 * ACTIVE), word(row + 8 * FILLED)
+    many = used * word(board + 8 * on.ROWS)
+    for expert in range(count):
+        put_word(filled + 8 * expert, 0)
+    for i in range(many):
+        place = filled + 8 * word(chosen + 8 * i)
+        put_word(place, word(place) + 1)
+    first, found = 0, 0
+    for expert in range(count):
+        rows = word(filled + 8 * expert)
+        put_word(filled + 8 * expert, first)
+        if rows:
+            entry = active + 8 + 24 * found
+            put_word(entry, expert)
+            put_word(entry + 8, first)
+            put_word(entry + 16, rows)
+            found += 1
+        first += rows
+    put_word(active, found)
+    for i in range(many):
+        place = filled + 8 * word(chosen + 8 * i)
+        put_word(places + 8 * i, word(place))
+        put_word(order + 8 * word(place), i // used)
+        put_word(place, word(place) + 1)
+
+
+@compiled
+def gather_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+    """The rows that experts take, side by side."""
+    width, part = word(board + 8 * on.WIDTH), tid if word(board + 8 * on.IS_PRIVATE) else 0
+    groups, many = width // 32, word(row + 8 * USED) * word(board + 8 * on.ROWS)
+    i = fetch_add(counter, 1)
+    while i < many:
+        m = word(word(row + 8 * ORDER) + 8 * i)
+        for which in range(3):
+            if which == 0 and not word(row + 8 * TAKES_FLOATS):
+                continue
+            words_each = width // 4 if which == 1 else width
+            if which == 2:
+                words_each = 4 * groups
+            source = word(board + 8 * (on.INPUT_FLOATS + which))
+            source += part * word(board + 8 * (on.PRIVATE_FLOATS + which))
+            target = word(board + 8 * (on.EXPERT_FLOATS + which))
+            _copy(source + m * words_each * 4, target + i * words_each * 4, words_each)
+        i = fetch_add(counter, 1)
+
+
+@compiled
+def experts_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+    """Gate, up and activation of every expert that has rows."""
+    active, width = word(row + 8 * ACTIVE), word(board + 8 * on.WIDTH)
+    hidden, unit = word(row + 8 * words.HIDDEN), max(32, word(row + 8 * words.TILE))
+    units = (hidden + unit - 1) // unit
+    total = units * word(active)
+    taken = piece(total, word(board + 8 * on.ROWS), word(board + 8 * on.THREADS))
+    begin = fetch_add(counter, taken)
+    while begin < total:
+        for i in range(begin, min(total, begin + taken)):
+            entry = active + 8 + 24 * (i // units)
+            expert, first, count = word(entry), word(entry + 8), word(entry + 16)
+            gate = word(word(row + 8 * words.GATE) + 8 * expert)
+            up = word(word(row + 8 * words.UP) + 8 * expert)
+            gate_bias, up_bias = word(row + 8 * words.GATE_BIAS), word(row + 8 * words.UP_BIAS)
+            if gate_bias:
+                gate_bias += expert * hidden * 4
+            if up_bias:
+                up_bias += expert * hidden * 4
+            floats = word(board + 8 * on.EXPERT_FLOATS) + first * width * 4
+            a = word(board + 8 * on.EXPERT_BYTES) + first * width
+            scales = word(board + 8 * on.EXPERT_SCALES) + first * width // 2
+            biases = gate_bias, up_bias
+            gated_unit(
+                board, row, tid, gate, up, biases, count, a, scales, floats, i % units, first
+            )
+        begin = fetch_add(counter, taken)
+
+
+@compiled
+def experts_down_phase(board: Any, row: Any, counter: Any) -> None:
+    active, width = word(row + 8 * ACTIVE), word(board + 8 * on.WIDTH)
+    hidden, table = word(row + 8 * words.HIDDEN), word(row + 8 * DOWN)
+    tiles = word(word(table) + 8 * TILES)
+    total = tiles * word(active)
+    taken = min(tiles, piece(total, word(board + 8 * on.ROWS), word(board + 8 * on.THREADS)))
+    pieces = (tiles + taken - 1) // taken
+    i = fetch_add(counter, 1)
+    while i < pieces * word(active):
+        entry = active + 8 + 24 * (i // pieces)
+        expert, first, count = word(entry), word(entry + 8), word(entry + 16)
+        low = i % pieces * taken
+        product(
+            word(table + 8 * expert),
+            count,
+            word(board + 8 * on.HIDDEN_BYTES) + first * hidden,
+            word(board + 8 * on.HIDDEN_SCALES) + first * hidden // 2,
+            word(board + 8 * on.HIDDEN_FLOATS) + first * hidden * 4,
+            word(row + 8 * OUT) + first * width * 4,
+            width,
+            low,
+            min(tiles, low + taken),
+        )
+        i = fetch_add(counter, 1)
+
+
+@compiled
+def combine_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+    """What a row's experts gave, by their shares, and what the shared expert gave."""
+    width, used = word(board + 8 * on.WIDTH), word(row + 8 * USED)
+    part = tid if word(board + 8 * on.IS_PRIVATE) else 0
+    m = fetch_add(counter, 1)
+    while m < word(board + 8 * on.ROWS):
+        out = word(row + 8 * ADDED) + m * width * 4
+        for k in range(used):
+            i = m * used + k
+            x = word(row + 8 * OUT) + word(word(row + 8 * PLACES) + 8 * i) * width * 4
+            share = real(word(row + 8 * SHARES) + 4 * i)
+            if word(row + 8 * DOWN_BIAS):
+                expert = word(word(row + 8 * CHOSEN) + 8 * i)
+                add_into(x, word(row + 8 * DOWN_BIAS) + expert * width * 4, width)
+            if k == 0:
+                scale(share, x, out, width)
+            else:
+                add_scaled(share, x, out, width)
+        if word(row + 8 * SHARED):
+            share = np.float32(1)
+            if word(row + 8 * SHARED_GATE):
+                normed = word(board + 8 * on.INPUT_FLOATS)
+                normed += part * word(board + 8 * on.PRIVATE_FLOATS) + m * width * 4
+                share = _sigmoid(dot(normed, word(row + 8 * SHARED_GATE), width))
+            add_scaled(share, word(row + 8 * SHARED) + m * width * 4, out, width)
+        m = fetch_add(counter, 1)
+
+
+@compiled
+def mixture_phase(board: Any, row: Any, counter: Any, tid: Any, kind: Any) -> None:
+    if kind == on.ROUTE:
+        route_phase(board, row, counter)
+    elif kind == on.SORT:
+        sort_phase(board, row, counter)
+    elif kind == on.GATHER:
+        gather_phase(board, row, counter, tid)
+    elif kind == on.EXPERTS:
+        experts_phase(board, row, counter, tid)
+    elif kind == on.EXPERTS_DOWN:
+        experts_down_phase(board, row, counter)
+    elif kind == on.COMBINE:
+        combine_phase(board, row, counter, tid)

@@ -1,0 +1,216 @@
+"""Every architecture of the table: a tiny model with random weights here, on llama.cpp, and as bits written down."""
+
+import hashlib
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from segue.engine.seam import Logits, Span
+from segue.models.gguf import header
+from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
+from segue.runners.cpu.runner import CpuRunner
+from segue.runners.llama.runner import LlamaRunner
+from tests.runners.cpu.conftest import load
+from tests.tiny_models import MODELS, write
+
+MOST_KL = 0.003
+NEAR_TIE = 0.02
+PROMPTS, LENGTH, CONTINUED = 10, 40, 32
+TEXT = random.Random(1).choices(range(256), k=90)
+BITS: dict[str, str] = {
+    "llama": "be0c9065a975106af3eb3d66b460c9130b051299cf07727562bbe17e273602fa",
+    "llama with experts": "f0b1512a8c0a21c17643c24beca7b9af71e7d4a6a26554b7e0e87ca184410618",
+    "llama with biases": "1a89483b60b65da2e8f69327a205d3c2c2128a0f5a6405def50cb4550812256f",
+    "llama, linear": "895d7fd210f0bd90ecf64f27a42b2f6082c42ac7cdb78743747bb65d2e97388c",
+    "llama, factors": "5e6375cdc34ef1eb380933bd1072ec8b2fa8bd1008bdff0d720b550a211a6be5",
+    "llama, YaRN": "dcffa3a89ada9baaff1e27fad9d936f2fc6b44538944cc6ec61c51157aadee2e",
+    "qwen2": "16390188808fcf86f93ea8fd5af1d4cfe4b727c315b19ccba1dba3121557d7a3",
+    "qwen3": "340b2a31f0a92e281ffb4ac62ae97d0d42f5bde4125317f7ecf41ccd816c2715",
+    "qwen2moe": "28fe92c045b2feead71ab13701188c20dd43750157e464235d0a87a57c84eee4",
+    "qwen3moe": "9668479ae6ab311e68fbed37839a905f51d35dd67aaa709c4153dcb1d5a048ed",
+    "gemma": "fb909c2e2d1876a5bf87f4fc3edd7afda8e6699715e80c23f25e5a3ce59dd663",
+    "gemma2": "dfcb457a5c9ec576654ac619ad8a0daad5ce8bdf0cecaffae7d4026938ca1b96",
+    "gemma3": "554ac639e1de2f2128134f932c42a06c5a77c80b0e8f31821fbb84ffd657fde7",
+    "phi2": "c1e20a4b06e1cfb47d9230ca45322eef7db2ad3b36bcabbddcce3aee81a24dfa",
+    "phi3": "abfabc0dee09ff00bb4a9b44a25b230c744194d9148f98c3267548030c9c1ef5",
+    "phi3, long rope": "a0e597811891cba339bfc1e3e9d52429a700340dfb38202cb00f8b67c04cf178",
+    "starcoder2": "b1c6e94700b19a731bc67d998e1b1840a57719c3785f41e40e605baa7dfb96e0",
+    "stablelm": "15ec610edf995370863be5c4547b769da1a4b5ac10f0ad223f88389f63a22d17",
+    "stablelm, parallel": "3d435f51b0b1a142c9e432bdc9cf2f310810b73f76e23880436020c4c3f0c830",
+    "olmo2": "951d4b3996a761412122ba3f003068c5d5e018f83108aa401b436f9da7ebabed",
+    "olmo2 with windows": "8cdd9abdad33573905e4e3c97b7e27b9229b55987489b6ccab2e491b25ad22a9",
+    "granite": "7ff48bf5a5818095f35e49710e036d5ba41383fbff879d2705f227afbe6ac309",
+    "internlm2": "be0c9065a975106af3eb3d66b460c9130b051299cf07727562bbe17e273602fa",
+    "command-r": "fb3b34918da95581351f7def8de0f5eedceb5caaae5d95aab91db169b3a3bc4f",
+    "gpt2": "5559c7e511237dd78fc07ae3580e0843660474bacb0afe12c42160dcb7611eb8",
+    "gptneox": "362fa2fc95a1c5eaf3c86cfce51c16d145add37d682c37f8d6e5f8b7933a11c5",
+    "gptneox, sequential": "394f016cae068d61439ce1c226c8a450eff36cd2de5b2b8db9b9cf006f95c61e",
+    "gpt-oss": "898e06bec6f6b722626e5de98d3add4ba2e27cd6552c8a16ec05f18021fcf8f1",
+    "nemotron": "b917cbd1d2f66d2f30ab9564b6e07aa9bce99639ba51626859be4b1cc204993c",
+    "arcee": "2d5bf6fdbaec3667801c8d768d75d5e6e784c1d4dcd26b7137d78f2179c40df2",
+}
+
+
+def texts(seed: int) -> list[list[int]]:
+    """One for each of ten seeds."""
+    return [random.Random(100 * seed + i).choices(range(256), k=LENGTH) for i in range(PROMPTS)]
+
+
+def divergences(truth: Logits, other: Logits) -> NDArray[np.float64]:
+    p, q = (_log_probabilities(logits.astype(np.float64)) for logits in (truth, other))
+    found: NDArray[np.float64] = (np.exp(p) * (p - q)).sum(-1)
+    return found
+
+
+def _log_probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    shifted = logits - logits.max(-1, keepdims=True)
+    result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return result
+
+
+def read_and_continue(
+    runner: CpuRunner | LlamaRunner, prompts: list[list[int]]
+) -> tuple[Logits, Logits]:
+    """Logits of all prompts' tokens, and those of each prompt's most likely continuation, [step][prompt]."""
+    spans = [Span(i, prompt, 0, len(prompt)) for i, prompt in enumerate(prompts)]
+    logits = runner.decode(spans).copy()
+    steps = [logits.reshape(len(prompts), LENGTH, -1)[:, -1]]
+    for step in range(CONTINUED - 1):
+        drawn = steps[-1].argmax(-1)
+        spans = [Span(i, [int(token)], LENGTH + step, 1) for i, token in enumerate(drawn)]
+        steps.append(runner.decode(spans).copy())
+    for i in range(len(prompts)):
+        runner.free(i)
+    return logits, np.stack(steps)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def tiny(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path, CpuRunner]]:
+    path = write(tmp_path_factory.mktemp("tiny") / "x.gguf", MODELS[request.param])
+    runner = load(path, threads=1, num_slots=PROMPTS, max_rows=512, kv_bytes=4 << 20)
+    yield request.param, path, runner
+    runner.close()
+
+
+def test_every_architecture_has_a_tiny_model() -> None:
+    assert {model.architecture for model in MODELS.values()} == {*FAMILIES}
+
+
+def test_agrees_with_llama_cpp(tiny: tuple[str, Path, CpuRunner]) -> None:
+    _, path, runner = tiny
+    judge = LlamaRunner(str(path), threads=1, kv_precision="f32", num_slots=PROMPTS, max_rows=512)
+    mine, my_steps = read_and_continue(runner, texts(0))
+    truth, its_steps = read_and_continue(judge, texts(0))
+    judge.close()
+    assert divergences(truth, mine).mean() <= MOST_KL
+    differs = my_steps.argmax(-1) != its_steps.argmax(-1)
+    assert differs.any(0).sum() <= 1
+    for prompt in np.flatnonzero(differs.any(0)):  # only where two tokens are as good as equal
+        least, most = np.sort(its_steps[differs[:, prompt].argmax(), prompt])[-2:]
+        assert most - least < NEAR_TIE
+
+
+def test_bits_are_those_of_every_machine_however_a_text_is_cut(
+    tiny: tuple[str, Path, CpuRunner],
+) -> None:
+    name, _, runner = tiny
+    whole = runner.decode([Span(0, TEXT, 0, len(TEXT))]).copy()
+    beside = [Span(1, TEXT[5:35], 0, 1), Span(2, TEXT[50:], 0, 1)]
+    rows = []
+    for start, end in pairwise([0, 1, 2, 9, 50, 51, len(TEXT)]):
+        spans = [Span(3, TEXT[start:end], start, end - start)]
+        others = beside if start == 9 else []
+        rows.append(runner.decode([*others, *spans])[len(others) :].copy())
+    for slot in range(4):
+        runner.free(slot)
+    np.testing.assert_array_equal(np.concatenate(rows), whole)
+    assert hashlib.sha256(whole.tobytes()).hexdigest() == BITS[name]
+
+
+@pytest.mark.parametrize("name", ["gpt-oss", "gemma2", "qwen2moe", "phi2"])
+def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "x.gguf", MODELS[name])
+    for flavour in possible():
+        runner = load(path, target=this_target({VARIABLE: flavour.name}), threads=2)
+        logits = runner.decode([Span(0, TEXT, 0, len(TEXT))])
+        assert hashlib.sha256(logits.tobytes()).hexdigest() == BITS[name]
+        runner.close()
+
+
+@pytest.mark.parametrize("name", ["llama with experts", "qwen2moe", "phi3", "gpt2"])
+def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
+    """Experts and fused matrices are cut out of the file's tensors."""
+    path = write(tmp_path / "x.gguf", MODELS[name], kind=gguf.GGMLQuantizationType.Q8_0)
+    runner = load(path, threads=1, kv_bytes=4 << 20)
+    judge = LlamaRunner(str(path), threads=1, kv_precision="f32")
+    span = Span(0, TEXT, 0, len(TEXT))
+    assert divergences(judge.decode([span]), runner.decode([span])).mean() < 0.01
+    judge.close()
+    runner.close()
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gpt-oss"])
+def test_windows_reach_over_segments_of_attention(tmp_path: Path, name: str) -> None:
+    tiny = MODELS[name].with_settings(context_length=1024, attention__sliding_window=300)
+    path = write(tmp_path / "x.gguf", tiny)
+    tokens = random.Random(2).choices(range(256), k=700)
+    runner = load(path, threads=2, kv_bytes=8 << 20)
+    judge = LlamaRunner(str(path), threads=1, kv_precision="f32", max_rows=1024)
+    truth = judge.decode([Span(0, tokens, 0, len(tokens))]).copy()
+    rows: dict[int, Logits] = {}
+    for size in (256, 37):
+        for start in range(0, len(tokens), size):
+            chunk = tokens[start : start + size]
+            logits = runner.decode([Span(0, chunk, start, len(chunk))]).copy()
+            for i, row in enumerate(logits, start):
+                np.testing.assert_array_equal(row, rows.setdefault(i, row))
+        runner.free(0)
+    mine = np.stack([rows[i] for i in range(len(tokens))])
+    assert divergences(truth, mine).mean() <= MOST_KL
+    judge.close()
+    runner.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        ("gpt-oss", {"attention.sliding_window": -1}, "sliding_window is negative"),
+        ("granite", {"rope.scaling.finetuned": False}, "positions do not turn"),
+        ("qwen3moe", {"expert_weights_scale": 2.5}, "settings it does not know: expert_weights"),
+        ("gemma3", {"attn_logit_softcapping": 30.0}, "does not know: attn_logit_softcapping"),
+        ("phi3", {"rope.scaling.type": "su"}, "scaled by 'su'"),
+        ("qwen2moe", {"expert_feed_forward_length": 40}, "experts are 40 wide"),
+        ("gpt2", {"attention.max_alibi_bias": 8.0}, "does not know: attention.max_alibi_bias"),
+    ],
+)
+def test_what_the_table_does_not_know_is_refused(
+    tmp_path: Path, name: str, settings: dict[str, float], reason: str
+) -> None:
+    path = write(tmp_path / "x.gguf", MODELS[name])
+    found = header(path)
+    own = {f"{found.architecture}.{key}": value for key, value in settings.items()}
+    changed = type(found)(
+        found.architecture,
+        {**found.metadata, **own},
+        found.array_lengths,
+        found.tensors,
+        found.num_bytes,
+    )
+    assert reason in (supports(changed) or "")
+
+
+def test_learned_positions_bound_the_context(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.gguf", MODELS["gpt2"])
+    runner = load(path, context_length=4096, kv_bytes=8 << 20)
+    assert runner.capabilities.context_length == 512
+    runner.close()
