@@ -4,7 +4,6 @@ Every flavour computes the same integers and the same chain of float operations,
 SEGUE_CPU names another flavour than the best one; it is then compiled as for the oldest processor that has it.
 """
 
-import ctypes
 import os
 import platform
 from collections.abc import Iterable, Mapping
@@ -52,11 +51,8 @@ _X86, _ARM = "x86_64", "aarch64"
 _AVX2 = "avx2 fma f16c"
 _AVX512 = f"{_AVX2} avx512f avx512bw avx512vl avx512dq"
 
-_AMX = f"{_AVX512} avx512vnni amx-tile amx-int8"
-
 # Best first.
 FLAVOURS: tuple[Flavour, ...] = (
-    _flavour("amx", _X86, _AMX, "amx", 16, 2, (16, 8, 4, 2, 1), "sapphirerapids"),
     _flavour(
         "avx512vnni", _X86, f"{_AVX512} avx512vnni", "vnni", 16, 2, (8, 4, 2, 1), "cascadelake"
     ),
@@ -97,17 +93,7 @@ def instructions() -> frozenset[str]:
     found = {name for name, has in llvm.get_host_cpu_features().items() if has}
     if arch() == _ARM:
         found |= {"neon", *_arm_instructions()}
-    if "amx-tile" in found and not _may_use_amx():
-        found -= {name for name in found if name.startswith("amx")}
     return frozenset(found)
-
-
-def _may_use_amx() -> bool:
-    """Linux lends the registers to those who ask, once for all threads of a process."""
-    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
-    if platform.system() != "Linux":
-        return False
-    return int(ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)) == 0
 
 
 def _arm_instructions() -> Iterable[str]:

@@ -31,7 +31,7 @@ from segue.runners.cpu.emit import (
     splat,
     store,
 )
-from segue.runners.cpu.products.dots.table import begin, end, sums
+from segue.runners.cpu.products.dots.table import sums
 from segue.runners.cpu.products.dots.vectors import Kind, Part
 from segue.runners.cpu.products.formats import GROUP, SCALES, STEP, Format
 from segue.runners.cpu.products.processor import Flavour
@@ -85,7 +85,6 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
         [cell(b, kind.all(kind.floats, 0.0)) for _ in range(kind.flavour.vectors)]
         for _ in range(rows)
     ]
-    begin(b, kind, rows, form.parts)
     with loop(b, blocks) as block:
         start = at(b, weights, block.index, form.kept_bytes * width)
         head = [_head(b, reader, start, v) for v in range(kind.flavour.vectors)]
@@ -102,7 +101,6 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
         else:
             with loop(b, number(form.groups)) as each:
                 group(each.index, at(b, groups, each.index, form.group_bytes * width))
-    end(b, kind, rows)
     for m in range(rows):
         write(b, kind, acc[m], b.add(out, b.mul(ldo, number(m))), valid)
     b.ret_void()

@@ -10,7 +10,6 @@ from segue.runners.cpu.emit import i8, i16, i32
 from segue.runners.cpu.products import kernels, processor
 from segue.runners.cpu.products.formats import FloatFormat, Format
 from segue.runners.cpu.products.processor import Flavour, Target
-from tests.runners.cpu.products.emulated_amx import AMX, define_amx
 
 Lane = Callable[[Any, Any, Any, int], Any]  # builder, arguments, number of a lane → its value
 
@@ -28,13 +27,9 @@ class Emulated:
         self.module = module
 
     def __str__(self) -> str:
-        names = [name for name in self.module.globals if name in _LANES or name in AMX]
+        names = [name for name in self.module.globals if name in _LANES]
         for name in names:
-            function = self.module.globals[name]
-            if name in AMX:
-                define_amx(self.module, function)
-            else:
-                _define(function, _LANES[name])
+            _define(self.module.globals[name], _LANES[name])
         text = str(self.module)
         for name in names:
             text = text.replace(f'@"{name}"', f'@"emulated.{name}"')

@@ -10,7 +10,6 @@ from segue.runners.cpu.products.formats import FORMATS
 
 # What each flavour is there for, as its assembly has it.
 INSTRUCTIONS = {
-    "amx": r"tdpbssd\s",
     "avx512vnni": r"vpdpbusd\s.*%zmm",
     "avx512": r"vpmaddubsw\s.*%zmm",
     "avxvnni": r"vpdpbusd\s.*%ymm",

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 from segue.runners.cpu.emit import Builder, Value
-from segue.runners.cpu.products.dots import amx, arm, generic, x86
-from segue.runners.cpu.products.dots.vectors import Kind, Part
+from segue.runners.cpu.products.dots import arm, generic, x86
+from segue.runners.cpu.products.dots.vectors import Part
 
 _DOTS: dict[str, Callable[[Builder, Part], list[list[Value]]]] = {
-    "amx": amx.tdpbssd,
     "vnni": x86.vnni,
     "maddubs": x86.maddubs,
     "sdot": arm.sdot,
@@ -20,14 +19,3 @@ _DOTS: dict[str, Callable[[Builder, Part], list[list[Value]]]] = {
 def sums(b: Builder, part: Part) -> list[list[Value]]:
     """For each row and each vector: the dot product of its activations with codes less zero."""
     return _DOTS[part.kind.flavour.dot](b, part)
-
-
-def begin(b: Builder, kind: Kind, rows: int, parts: int) -> None:
-    """What a tile needs done before its first dot product."""
-    if kind.flavour.dot == "amx" and rows == amx.ROWS:
-        amx.configure(b, parts)
-
-
-def end(b: Builder, kind: Kind, rows: int) -> None:
-    if kind.flavour.dot == "amx" and rows == amx.ROWS:
-        amx.release(b)
