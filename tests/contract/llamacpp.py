@@ -692,6 +692,8 @@ PAGES = [
             "eos_token": "<|endoftext|>",
             "build_info": Like("segue-.+"),
             "is_sleeping": False,
+            "deterministic": True,
+            "system_fingerprint": Like("fp_.+"),
         },
         source="B.1 /props",
     ),

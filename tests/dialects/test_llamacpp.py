@@ -119,6 +119,11 @@ def test_model_path_is_a_path() -> None:
     assert ask("GET", "/props").body["model_path"] == "tiny.gguf"
 
 
+def test_props_tell_whether_answers_come_again() -> None:
+    told = ask("GET", "/props").body
+    assert (told["deterministic"], told["system_fingerprint"]) == (True, INFO.fingerprint)
+
+
 @pytest.mark.parametrize("path", ["/slots/{slot}", "/props"])
 def test_what_cannot_be_changed_says_so(path: str) -> None:
     with pytest.raises(Unsupported) as refused:

@@ -136,6 +136,9 @@ class Props:
                 "eos_token": info.eos_token,
                 "build_info": f"segue-{service.version}",
                 "is_sleeping": False,
+                # What llama.cpp has no word for: whether the same request gives the same bytes.
+                "deterministic": info.deterministic,
+                "system_fingerprint": info.fingerprint,
             }
         )
 

@@ -4,6 +4,7 @@ Every flavour computes the same integers and the same chain of float operations,
 SEGUE_CPU names another flavour than the best one; it is then compiled as for the oldest processor that has it.
 """
 
+import ctypes
 import os
 import platform
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,7 @@
 from typing import Any
 
 from segue.runners.cpu.kernel import compiled
-from segue.runners.cpu.products.kernels import TILES
+from segue.runners.cpu.products.kernels import COLUMNS, TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
@@ -13,6 +13,7 @@ from segue.runners.cpu.step.lanes import add_into, quantise
 
 _PIECES = 4  # a thread: so many that one which was held up does not hold up the others
 _FEW_ROWS = 16
+_LEAST_ROWS = 4  # below, a piece is done sooner than the next one is taken
 
 
 @compiled
@@ -20,7 +21,16 @@ def piece(count: Any, rows: Any, threads: Any) -> Any:
     """How many of `count` equal parts to take at once."""
     if rows >= _FEW_ROWS:
         return 1
-    return max(1, count // (_PIECES * threads))
+    pieces = _PIECES if rows < _LEAST_ROWS else 2 * _PIECES
+    return max(1, count // (pieces * threads))
+
+
+@compiled
+def block_of_rows(tiles: Any, rows: Any, threads: Any) -> Any:
+    """How many rows to take at once: all, unless there are too few tiles to keep all threads busy."""
+    blocks = (_PIECES * threads + tiles - 1) // tiles
+    whole = 8 if rows >= _FEW_ROWS else _LEAST_ROWS  # rows that a tile takes well
+    return ((rows + blocks - 1) // blocks + whole - 1) // whole * whole
 
 
 @compiled
@@ -42,21 +52,34 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     tiles = 0
     for i in range(matrices):
         tiles += word(word(row + 48 + 16 * i) + 8 * TILES)
-    taken = piece(tiles, count, word(board + 8 * on.THREADS))
-    first = fetch_add(counter, taken)
-    while first < tiles:
-        last, before = min(tiles, first + taken), 0
+    columns = word(word(row + 48) + 8 * COLUMNS)
+    threads = word(board + 8 * on.THREADS)
+    block = count if word(board + 8 * on.ADAPTED) else block_of_rows(tiles, count, threads)
+    taken = piece(tiles, count, threads) if block >= count else 1
+    work = (count + block - 1) // block * tiles
+    following = fetch_add(counter, taken)
+    while following < work:
+        start, first = following // tiles * block, following % tiles
+        rows, last, before = min(block, count - start), min(tiles, first + taken), 0
         for i in range(matrices):
-            matrix, offset = word(row + 48 + 16 * i), word(row + 56 + 16 * i)
+            matrix, place = word(row + 48 + 16 * i), out + word(row + 56 + 16 * i)
             own = word(matrix + 8 * TILES)
             low, high = max(first - before, 0), min(last - before, own)
             if low < high:
-                place = out + offset
-                product(matrix, count, a, scales, floats, place, row_floats, low, high)
-                rows = word(row + 16)
-                add_adapted(board, matrix, i, rows, count, place, row_floats, low, high)
+                product(
+                    matrix,
+                    rows,
+                    a + start * columns,
+                    scales + start * columns // 2,
+                    floats + start * columns * 4,
+                    place + start * row_floats * 4,
+                    row_floats,
+                    low,
+                    high,
+                )
+                add_adapted(board, matrix, i, word(row + 16), count, place, row_floats, low, high)
             before += own
-        first = fetch_add(counter, taken)
+        following = fetch_add(counter, taken)
 
 
 # Words of a feed-forward's instruction; with experts, addresses of tables of matrices, an entry each.
