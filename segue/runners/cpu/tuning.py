@@ -13,7 +13,8 @@ ROWS = (1, 2, 4, 8, 32, 128)  # the last stands for all beyond it
 _DRAFTED = 8  # rows that drafts may fill
 _WORTH = 0.97  # another number of threads must be so much faster, once steps run: noise is noise
 _NEAR = 1.1  # fewer threads so much slower: still fewer may be faster again
-_LONGEST_S = 0.3  # a step that takes longer is not measured: large models take all threads
+# A step that takes longer is not measured: large models take all threads, and the start is waited for.
+_LONGEST_S, _LONGEST_UNDRAFTED_S = 0.3, 0.08
 _FREE = 1.35  # times a step of one row: what a draft's rows may cost
 
 Measure = Callable[[int, int], float]  # (rows, threads) → seconds a step
@@ -41,7 +42,8 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
     seconds: dict[int, float] = {}
     for rows in ROWS:
         last = max(seconds, default=0)
-        if rows > most_rows or (last and seconds[last] * rows / last > _LONGEST_S):
+        longest = _LONGEST_S if rows <= _DRAFTED else _LONGEST_UNDRAFTED_S
+        if rows > most_rows or (last and seconds[last] * rows / last > longest):
             break
         best, seconds[rows] = team, measure(rows, team)
         for candidate in _fewer(team):

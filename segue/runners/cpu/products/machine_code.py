@@ -88,8 +88,12 @@ def _optimised(text: str, target: Target) -> Any:
 
 
 def _machine(target: Target) -> Any:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    if target.triple == llvm.get_process_triple():  # the others take ten megabytes
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=2, jit=True, codemodel="jitdefault"
     )
