@@ -49,7 +49,7 @@ def test_what_cannot_run_is_refused_and_what_can_is_named() -> None:
 def test_what_linux_tells_of_an_arm_processor(
     monkeypatch: pytest.MonkeyPatch, told: dict[int, int], found: list[str]
 ) -> None:
-    monkeypatch.setattr(processor.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(processor, "_auxiliary", told.__getitem__)
     assert processor._arm_instructions() == found
 
