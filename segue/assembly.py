@@ -27,6 +27,7 @@ from segue.models.progress import Report
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.fake import FakeLoader
+from segue.runners.llama import c_api
 from segue.runners.llama.runner import LlamaLoader
 from segue.server.admission.cors import Origins
 from segue.server.admission.hosts import Hosts, is_loopback
@@ -67,6 +68,15 @@ def choose_runner(settings: Settings, path: Path, name: str) -> tuple[str, str]:
             return runner, "".join(reasons)
         reasons.append(f"; {_WORDS[runner]} cannot run it: {obstacle}")
     raise Incompatible(f"nothing here can run {name}{''.join(reasons)}")
+
+
+def tokenizer_obstacle() -> str:
+    """Why llama.cpp's library, which tokenizes on every runner, cannot be used here; empty if it can."""
+    try:
+        c_api.load()
+    except Incompatible as error:
+        return str(error)
+    return ""
 
 
 def runner_obstacle(runner: str, path: Path) -> str | None:

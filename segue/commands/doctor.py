@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segue import __version__, config, machine
+from segue.assembly import tokenizer_obstacle
 from segue.commands.options import with_settings
 from segue.config import Settings
 from segue.cpus import usable_cpus
@@ -46,6 +47,7 @@ def doctor(config_file: Path | None, **flags: Any) -> None:
 def examine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
     """`root` is where the system's own files are."""
     yield _python()
+    yield _tokenizer()
     yield from _processor(settings, root)
     yield _memory(root)
     yield _huge_pages(root)
@@ -64,6 +66,11 @@ def _python() -> Finding:
         words += f"; without {', '.join(kernels)} our own kernels cannot be compiled"
         return Finding("software", "slow", words)
     return Finding("software", "ok", words)
+
+
+def _tokenizer() -> Finding:
+    obstacle = tokenizer_obstacle()
+    return Finding("tokenizer", "fails" if obstacle else "ok", obstacle or "llama.cpp's")
 
 
 def _processor(settings: Settings, root: Path) -> Iterator[Finding]:

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from segue.cli import cli
 from segue.commands.doctor import examine
 from segue.config import Settings
+from segue.errors import Incompatible
+from segue.runners.llama import c_api
 
 GOOD = {
     "proc/cpuinfo": "model name\t: A Fine CPU\nflags\t\t: fpu avx2 fma f16c\n",
@@ -47,6 +49,18 @@ def test_what_is_wrong_is_found(
     tmp_path: Path, file: str, content: str, what: str, state: str
 ) -> None:
     assert states(tmp_path, GOOD | {file: content})[what][0] == state
+
+
+def test_a_system_without_what_the_tokenizer_needs_cannot_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load() -> None:
+        raise Incompatible("libgomp.so.1 is missing: apt install libgomp1")
+
+    monkeypatch.setattr(c_api, "load", load)
+    state, words = states(tmp_path, GOOD)["tokenizer"]
+    assert state == "fails"
+    assert "apt install libgomp1" in words
 
 
 def test_settings_that_would_not_work(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def load() -> ctypes.CDLL:
     """The library, checked and ready. Every function of SIGNATURES is an attribute of it."""
     # A failed assertion ends the process anyway; it must not start a debugger first.
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-    library = ctypes.CDLL(str(_find_extension()))
+    library = _open(_find_extension())
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(library, name, None)
         if function is None:
@@ -228,6 +228,16 @@ def load() -> ctypes.CDLL:
     library.llama_log_set(_log.callback, None)
     library.llama_backend_init()
     return library
+
+
+def _open(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise Incompatible(
+            f"{PACKAGE} cannot be loaded ({error}). It needs OpenMP's library of the system: "
+            "apt install libgomp1, dnf install libgomp, apk add libgomp"
+        ) from None
 
 
 def _find_extension() -> Path:

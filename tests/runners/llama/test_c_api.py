@@ -38,6 +38,12 @@ def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("unloaded")
+def test_a_library_the_system_lacks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cut.so").write_bytes(b"")
+    with pytest.raises(Incompatible, match=r"cut\.so: .*apt install libgomp1"):
+        c_api._open(tmp_path / "cut.so")
+
+
 def test_missing_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(c_api.SIGNATURES, "llama_no_such_thing", (None, ()))
     with pytest.raises(Incompatible, match="does not export llama_no_such_thing"):
