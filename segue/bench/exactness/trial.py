@@ -11,7 +11,9 @@ import jsonschema
 import msgspec
 import numpy as np
 
-from segue.bench.exactness import regexes, schemas
+from segue.bench.exactness import grammars, regexes, schemas
+from segue.bench.exactness.grammars import Recogniser
+from segue.engine.constraints import gbnf
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.guide import Guide
 from segue.errors import InvalidField
@@ -22,6 +24,7 @@ MAX_TOKENS = 200
 NUM_VALUES = 40
 NUM_TEXTS = 4
 NUM_SPELLINGS = 120
+MAX_RECOGNISED = 20  # characters of a drawn text: recognising by the book takes their cube
 
 
 @dataclass
@@ -81,6 +84,31 @@ def try_regex(random: Random, compiler: Compiler, found: Findings) -> None:
             found.wrong.append(f"pattern {source}: {text!r}")
 
 
+def try_grammar(random: Random, compiler: Compiler, found: Findings) -> None:
+    source = grammars.grammar(random)
+    rules = gbnf.parse(source)
+    expected = {text for text in grammars.TEXTS if Recogniser(rules, text).matches}
+    found.judged += len(grammars.TEXTS)
+    try:
+        grammar = compiler.compile(Constraint(kind="gbnf", value=source))
+    except InvalidField as error:
+        found.refused += 1
+        if expected:
+            found.wrong.append(f"{source}: refused ({error.message}), but {expected} match")
+        return
+    found.compiled += 1
+    for text in grammars.TEXTS:
+        if is_whole(grammar, text) != (text in expected):
+            found.wrong.append(f"{source}: {text!r} does {'' if text in expected else 'not '}match")
+    for _ in range(NUM_TEXTS):
+        drawn = draw(random, grammar, MAX_RECOGNISED)
+        if drawn is None:
+            continue
+        found.drawn += 1
+        if not Recogniser(rules, drawn.decode()).matches:
+            found.wrong.append(f"{source}: drew {drawn!r}")
+
+
 def is_whole(grammar: Grammar, text: str) -> bool:
     matcher = grammar.matcher.deep_copy()
     tokens = list(text.encode())
@@ -91,11 +119,11 @@ def is_whole(grammar: Grammar, text: str) -> bool:
     )
 
 
-def draw(random: Random, grammar: Grammar) -> bytes | None:
+def draw(random: Random, grammar: Grammar, most: int = MAX_TOKENS) -> bytes | None:
     """A random text that prefers to end; None if it does not end soon."""
     guide = Guide(grammar)
     drawn: list[int] = []
-    for _ in range(MAX_TOKENS):
+    for _ in range(most):
         row = np.zeros(VOCAB_SIZE, np.float32)
         if not guide.apply(row):
             raise AssertionError(f"a dead end after {bytes(drawn)!r}")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from segue.bench.exactness.grammars import Recogniser
 from segue.engine.constraints import gbnf
 from segue.engine.constraints.compiler import Compiler, Grammar
-from segue.engine.constraints.grammar import Chars, Either, Literal, Node, Ref, Repeat, Rules, Seq
 from segue.engine.constraints.guide import Guide
 from segue.engine.constraints.lexemes import cut
 from segue.engine.constraints.regular import straightened
@@ -37,51 +37,6 @@ def drawable(grammar: Grammar, text: str) -> bool:
     return guide.apply(row) and row[EOS] == 0
 
 
-class Recognizer:
-    """By the book: the spans of a text that each rule matches, grown until nothing is added."""
-
-    def __init__(self, rules: Rules, text: str) -> None:
-        self._text = text
-        self._spans: dict[str, set[tuple[int, int]]] = {name: set() for name in rules}
-        grew = True
-        while grew:
-            grew = False
-            for name, body in rules.items():
-                found = {(i, j) for i in range(len(text) + 1) for j in self._ends(body, i)}
-                grew |= not found <= self._spans[name]
-                self._spans[name] |= found
-        self.matches = (0, len(text)) in self._spans["root"]
-
-    def _ends(self, node: Node, start: int) -> set[int]:
-        match node:
-            case Literal(text):
-                return {start + len(text)} if self._text.startswith(text, start) else set()
-            case Chars(ranges):
-                inside = start < len(self._text) and any(
-                    low <= ord(self._text[start]) <= high for low, high in ranges
-                )
-                return {start + 1} if inside else set()
-            case Ref(name):
-                return {j for i, j in self._spans[name] if i == start}
-            case Either(options):
-                return set().union(*(self._ends(option, start) for option in options))
-            case Seq(items):
-                ends = {start}
-                for item in items:
-                    ends = set().union(*(self._ends(item, end) for end in ends))
-                return ends
-            case Repeat(item, least, most):
-                return self._repeated(item, least, len(self._text) if most is None else most, start)
-        raise TypeError(node)
-
-    def _repeated(self, item: Node, least: int, most: int, start: int) -> set[int]:
-        ends, found = {start}, {start} if least == 0 else set()
-        for count in range(1, max(least, most) + 1):
-            ends = set().union(*(self._ends(item, end) for end in ends))
-            found |= ends if count >= least else set()
-        return found
-
-
 NAMES = ("root", "p", "q")
 ATOMS = st.sampled_from(['"a"', '"b"', '"ab"', '"ba"', "[ab]", *NAMES])
 TERMS = st.recursive(
@@ -104,7 +59,7 @@ def test_exactly_the_texts_of_the_grammar_can_be_drawn(bodies: tuple[str, str, s
     text = "".join(f"{name} ::= {body}\n" for name, body in zip(NAMES, bodies, strict=True))
     texts = ["".join(t) for n in range(LENGTH + 1) for t in itertools.product("ab", repeat=n)]
     rules = gbnf.parse(text)
-    expected = {t for t in texts if Recognizer(rules, t).matches}
+    expected = {t for t in texts if Recogniser(rules, t).matches}
     try:
         grammar = compiled(text)
     except InvalidField:

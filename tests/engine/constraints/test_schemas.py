@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from segue.bench.exactness.trial import Findings, is_whole, try_regex, try_schema
+from segue.bench.exactness.trial import Findings, is_whole, try_grammar, try_regex, try_schema
 from segue.engine.constraints.compiler import Compiler
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
@@ -168,11 +168,13 @@ def test_alternatives_that_can_never_be_finished_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("seed", range(0, 90, 10))
-def test_random_schemas_and_patterns_are_judged_alike(seed: int) -> None:
-    """By the jsonschema package and by re, which know nothing of this compiler."""
-    schemas, regexes = Findings(), Findings()
+def test_random_constraints_are_judged_alike(seed: int) -> None:
+    """By the jsonschema package, by re and by a recogniser, which know nothing of this compiler."""
+    schemas, regexes, grammars = Findings(), Findings(), Findings()
     for trial in range(seed, seed + 10):
         try_schema(Random(trial), COMPILER, schemas)
         try_regex(Random(trial), COMPILER, regexes)
-    assert schemas.wrong + regexes.wrong == []
+        try_grammar(Random(trial), COMPILER, grammars)
+    assert schemas.wrong + regexes.wrong + grammars.wrong == []
     assert schemas.compiled > 0 < schemas.drawn
+    assert grammars.compiled > 0 < grammars.drawn
