@@ -31,10 +31,14 @@ def _requires_call(value: Any) -> bool:
         return True
 
 
+# By these other servers constrain an answer (SGLang, older versions of vLLM); no dialect here has them.
+ELSEWHERE = ("regex", "ebnf", "structural_tag", "guided_json_object", "guided_decoding")
+
 # Every field by which some dialect constrains an answer, and whether a value of it does.
 _KNOWN: dict[str, Callable[[Any], bool]] = {
     **{row.name: _constrains(row.kind) for row in CONSTRAINTS.rows},
     "tool_choice": _requires_call,
+    **dict.fromkeys(ELSEWHERE, lambda value: value is not False),
 }
 
 

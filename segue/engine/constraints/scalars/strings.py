@@ -86,6 +86,7 @@ def _meet(one: tuple[Range, ...], other: tuple[Range, ...]) -> tuple[Range, ...]
     return char_set([pair for pair in pairs if pair[0] <= pair[1]])
 
 
+@lru_cache(64)
 def string_of(node: Node, escapes: str = ALL_ESCAPES) -> str:
     """A regular expression for the JSON strings whose text matches the node."""
     return f'"{_group(in_json(node, escapes))}"'
