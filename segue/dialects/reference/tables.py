@@ -149,8 +149,9 @@ In every dialect:
   given: `prefix=640/1210, suffix=128/300, extra=0/55`.
 - `x-segue-truncated` is how many tokens of the prompt were cut off, where the request allowed that.
 - A constraint that cannot be enforced is refused with 400: one that is empty, one that this dialect does not know but
-  another does (`json_schema` under `/vllm`, `regex` of SGLang), and two at once. Only what a system's clients send for none is none:
-  `grammar: ""` of llama.cpp, `format: ""` of Ollama, `response_format: {"type": "text"}`.
+  another does (`json_schema` under `/vllm`, `regex` of SGLang), and two at once. Only what a system's
+  clients send for none is none: `grammar: ""` of llama.cpp, `format: ""` of Ollama,
+  `response_format: {"type": "text"}`.
 
 ## Who takes what
 """
