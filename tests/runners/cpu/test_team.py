@@ -7,6 +7,7 @@ import numpy as np
 from segue.engine.seam import Span
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.team import Team
 from tests.runners.cpu.conftest import load
 
 
@@ -49,3 +50,48 @@ def test_more_threads_than_processors_finish_their_steps(q8_gguf: Path) -> None:
     np.testing.assert_array_equal(runner.decode([span]), few.decode([span]))
     runner.close()
     few.close()
+
+
+class WithoutWaiting:
+    """The three kernels as a system without a way to wait for a word runs them: an idle thread returns at once."""
+
+    def __init__(self, threads: int) -> None:
+        self.board = np.zeros(on.NUM_WORDS, np.int64)
+        self.ran: list[tuple[int, int]] = []  # thread, step
+        self._lock = threading.Lock()
+        self._done = [threading.Semaphore(0) for _ in range(threads)]
+        self.team = Team(threads, self.board, 0, self.run, self.serve, self.post)
+
+    def run(self, thread: int, board: int) -> int:
+        for i in range(1, int(self.board[on.THREADS])):
+            self._done[i].acquire()
+        return 0
+
+    def serve(self, thread: int, board: int, seen: int) -> int:
+        mailbox = on.MAILBOXES + on.MAILBOX_WORDS * thread
+        while True:
+            with self._lock:
+                step = int(self.board[mailbox])
+                if step == seen:
+                    self.board[mailbox + 1] = 1
+                    return seen
+            if step < 0:
+                return -1
+            seen = step
+            self.ran.append((thread, step))
+            self._done[thread].release()
+
+    def post(self, address: int, number: int) -> int:
+        mailbox = address // on.WORD
+        with self._lock:
+            asleep = int(self.board[mailbox + 1])
+            self.board[mailbox], self.board[mailbox + 1] = number, 0
+        return asleep
+
+
+def test_threads_sleep_in_python_where_the_system_has_no_way_to_wait_for_a_word() -> None:
+    here = WithoutWaiting(3)
+    for threads in (3, 1, 2, 3):
+        here.team.step(threads)
+    here.team.close()
+    assert sorted(here.ran) == [(1, 1), (1, 3), (1, 4), (2, 1), (2, 4)]
