@@ -221,6 +221,12 @@ class Settings:
     log_format: Literal["text", "json"] = field(
         default="text", metadata=_said("how log lines are written: for people, or an object a line")
     )
+    otlp_endpoint: str = field(
+        default="",
+        metadata=_said(
+            "send a trace of each request to this OpenTelemetry collector, such as http://127.0.0.1:4318"
+        ),
+    )
     cache_dir: Path = field(
         default_factory=user_cache_dir,
         metadata=_said(

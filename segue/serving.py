@@ -17,6 +17,7 @@ from segue.errors import SetupError
 from segue.models.progress import Report, shown, silent
 from segue.server import listen
 from segue.server.app import create_app
+from segue.server.tracing import exporting
 
 
 @click.command()
@@ -36,9 +37,9 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     )
     policy = assembly.build_policy(settings)
     listener = listen.bind(settings.host, settings.port)
-    with shown(Console(stderr=True)) as report:
+    with exporting(settings.otlp_endpoint) as trace, shown(Console(stderr=True)) as report:
         fleet = assembly.build_fleet(settings, report)
-        app = create_app(fleet, DIALECTS, root=settings.dialect, policy=policy)
+        app = create_app(fleet, DIALECTS, root=settings.dialect, policy=policy, trace=trace)
         server = listen.Server(
             app,
             on_stop=fleet.close,

@@ -12,7 +12,7 @@ from segue.dialects.base import Dialect
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader, Models
-from segue.server.admission.admission import Admission
+from segue.server.admission.admission import Admission, Trace
 from segue.server.admission.policy import Policy
 from segue.server.app import create_app
 from segue.server.listen import Server, address, bind, run
@@ -33,13 +33,14 @@ class Served:
         *,
         drain_s: float = 0.0,
         write_timeout_s: float = 30.0,
+        trace: Trace | None = None,
         **policy: Any,
     ):
         self._listener = bind("127.0.0.1", 0)
         self.host, self.port = self._listener.getsockname()[:2]
         self.url = address(self._listener)
         self.on_stop = models.close
-        app = create_app(models, dialects, policy=Policy(**policy))
+        app = create_app(models, dialects, policy=Policy(**policy), trace=trace)
         self.admission: Admission = app.state.admission
         self._server = Server(
             app,

@@ -121,6 +121,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "torch": ("segue.distributed",),
     "jinja2": ("segue.dialects.templates",),
     "llguidance": ("segue.engine.constraints",),
+    "opentelemetry": ("segue.server.tracing",),
     "starlette": ("segue.server", "segue.cli"),
     "uvicorn": ("segue.server", "segue.cli"),
     "click": ("segue.cli", "segue.serving", "segue.commands", "segue.bench"),

@@ -105,8 +105,10 @@ def _only_one(folder: Path, report: Report) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        report("Waiting for another process that is fetching the embedded model", 0, 0)
+        what = "Waiting for another process that is fetching the embedded model"
+        report(what, 0, 0)
         lock.acquire()
+        report(what, 1, 1)
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
 from segue.errors import SegueError, UnknownPath, WrongMethod
 from segue.metrics import CONTENT_TYPE, Metrics
-from segue.server.admission.admission import Admission
+from segue.server.admission.admission import Admission, Trace
 from segue.server.admission.guard import Guard
 from segue.server.admission.keys import PUBLIC_PATHS
 from segue.server.admission.limits import Limiter
@@ -36,6 +36,7 @@ def create_app(
     *,
     root: str = "openai",
     policy: Policy | None = None,
+    trace: Trace | None = None,
 ) -> Starlette:
     """`root`: the dialect that is also served without a prefix. Connections use `state.admission` to refuse early."""
     policy = policy or Policy()
@@ -51,7 +52,7 @@ def create_app(
         Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
     ]
     public_paths, check_path = _public_paths(mounts), _path_check(routes)
-    admission = Admission(dialect_at, policy, limiter, metrics, public_paths, check_path)
+    admission = Admission(dialect_at, policy, limiter, metrics, public_paths, check_path, trace)
     app = Starlette(
         routes=[Route("/readyz", Ready(models, admission), methods=["GET"]), *routes],
         middleware=[Middleware(Guard, admission=admission)],

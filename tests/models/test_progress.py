@@ -1,6 +1,8 @@
+import threading
 from io import StringIO
 
 from rich.console import Console
+from rich.live import _RefreshThread
 
 from segue.models.progress import shown
 
@@ -20,3 +22,29 @@ def test_a_terminal_gets_a_bar() -> None:
         report("Fetching x", 0, 100)
         report("Fetching x", 50_000_000, 100_000_000)
     assert "50.0/100.0 MB" in out.getvalue()
+
+
+def test_what_has_no_size_gets_its_seconds() -> None:
+    out = StringIO()
+    with shown(Console(file=out, force_terminal=True, width=80)) as report:
+        report("Loading x", 0, 0)
+    assert "Loading x" in out.getvalue()
+    assert "0 s" in out.getvalue()
+    assert "bytes" not in out.getvalue()
+
+
+def test_bars_that_are_over_are_gone_and_nothing_is_drawn_then() -> None:
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, width=80)
+    with shown(console) as report:
+        report("Fetching x", 0, 100)
+        report("Loading y", 0, 0)
+        report("Fetching x", 100, 100)
+        [drawing] = [each for each in threading.enumerate() if isinstance(each, _RefreshThread)]
+        report("Loading y", 1, 1)
+        report("Loading y", 1, 1)  # told twice
+        drawing.join(10)
+        assert not drawing.is_alive()
+        report("Loading z", 0, 0)
+        report("Loading z", 1, 1)
+    assert "Loading z" in out.getvalue()

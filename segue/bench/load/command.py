@@ -12,7 +12,8 @@ import click
 
 from segue.bench.faithfulness import passage
 from segue.bench.load.drive import Outcome, Target, closed_loop, open_loop
-from segue.bench.load.report import Figures, figures, svg, table
+from segue.bench.load.plot import cost, throughput
+from segue.bench.load.report import Figures, figures, table
 from segue.bench.load.requests import SPEECHES, Body, prompt
 from segue.cpus import usable_cpus
 
@@ -26,13 +27,14 @@ WARM_UP = 2
 @click.option("--requests", type=click.IntRange(1), help="in each load; four a client unless told")
 @click.option("--rate", help="open loop instead: requests a second, such as 1,2,4")
 @click.option("--seconds", type=click.FloatRange(0.1), default=30.0, help="of each open load")
+@click.option("--contexts", help="one client and prompts of so many words, such as 64,512,2048")
 @click.option("--prompt-words", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--against", help='another server to measure in turns: its URL, or "llama.cpp"')
 @click.option("--against-dialect", type=click.Choice(list(SPEECHES)), default="openai")
 @click.option("--model", default="default", help="the file --against llama.cpp serves")
 @click.option(
-    "--svg", "svg_file", type=click.Path(path_type=Path), help="a plot of tokens a second"
+    "--svg", "svg_file", type=click.Path(path_type=Path), help="a plot of tokens a second, or costs"
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="every figure")
 def bench(
@@ -42,6 +44,7 @@ def bench(
     requests: int | None,
     rate: str | None,
     seconds: float,
+    contexts: str | None,
     prompt_words: int,
     max_tokens: int,
     against: str | None,
@@ -51,7 +54,10 @@ def bench(
     json_file: Path | None,
 ) -> None:
     """Send load to the server at URL and print what came of it. Its key is read from SEGUE_API_KEY."""
-    loads = _numbers(rate or clients)
+    if rate and contexts:
+        raise click.UsageError("--rate and --contexts exclude each other")
+    loads = _numbers(contexts or rate or clients)
+    unit = "words" if contexts else "/s" if rate else "clients"
     words = passage().split()
     with _peer(against, model) as other:
         key = os.environ.get("SEGUE_API_KEY", "")
@@ -59,22 +65,23 @@ def bench(
         if other and against:
             targets[against] = Target(other, SPEECHES[against_dialect])
 
-        def made(target: Target, seed: int) -> Callable[[int], Body]:
-            return lambda number: target.speech.body(
-                prompt(words, prompt_words, seed + number), max_tokens, seed + number
-            )
-
         async def one(target: Target, load: float, seed: int) -> list[Outcome]:
-            body = made(target, seed)
+            length = int(load) if contexts else prompt_words
+
+            def body(number: int) -> Body:
+                text = prompt(words, length, seed + number)
+                return target.speech.body(text, max_tokens, seed + number)
+
             if rate:
                 return await open_loop(target, body, load, seconds)
-            return await closed_loop(target, body, int(load), requests or 4 * int(load))
+            at_once = 1 if contexts else int(load)
+            return await closed_loop(target, body, at_once, requests or 4 * at_once)
 
-        rows = asyncio.run(_measure(targets, loads, bool(rate), one))
+        rows = asyncio.run(_measure(targets, loads, unit, one))
     click.echo(table(rows))
-    unit = "requests a second" if rate else "clients"
     if svg_file:
-        svg_file.write_text(svg(rows, unit), encoding="utf-8")
+        title = "requests a second" if rate else unit
+        svg_file.write_text(cost(rows) if contexts else throughput(rows, title), encoding="utf-8")
     if json_file:
         content = {"unit": unit, "figures": [row.as_json() for row in rows]}
         json_file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -97,7 +104,7 @@ def _numbers(text: str) -> list[float]:
 async def _measure(
     targets: dict[str, Target],
     loads: list[float],
-    is_open: bool,
+    unit: str,
     one: Callable[[Target, float, int], Awaitable[list[Outcome]]],
 ) -> list[Figures]:
     """Every load on one server, then on the other, so that both see the same machine."""
@@ -109,9 +116,14 @@ async def _measure(
     for place, load in enumerate(loads):
         for name, target in targets.items():
             outcomes = await one(target, load, 1000 * (place + 1))
-            words = f"{load:g}/s" if is_open else f"{load:g} client{'s' if load > 1 else ''}"
-            rows.append(figures(name, words, load, outcomes))
+            rows.append(figures(name, _load_words(load, unit), load, outcomes))
     return rows
+
+
+def _load_words(load: float, unit: str) -> str:
+    if unit == "/s":
+        return f"{load:g}/s"
+    return f"{load:g} {unit.removesuffix('s') if load == 1 else unit}"
 
 
 @contextlib.contextmanager

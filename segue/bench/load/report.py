@@ -1,4 +1,4 @@
-"""Outcomes as figures, figures as a table, a plot and JSON. Pure."""
+"""Outcomes as figures, figures as a table and JSON. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ class Figures:
     """The figures of one server under one load. Times in milliseconds."""
 
     name: str
-    load: str  # "8 clients" or "2/s"
+    load: str  # "8 clients", "2/s" or "512 words"
     weight: float  # the number in it
     requests: int
     failed: int
@@ -76,66 +76,3 @@ def _ratios(rows: Sequence[Figures]) -> list[str]:
         for load in ours
         if load in theirs and theirs[load].tokens_per_second
     ]
-
-
-# --- the plot ------------------------------------------------------------------------------------
-
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 360, 64, 44
-_COLOURS = ("#1f6f6b", "#d9730d", "#5b46a8", "#777777")
-
-
-def svg(rows: Sequence[Figures], unit: str) -> str:
-    """A plot of tokens per second over load, one line per server."""
-    names = list(dict.fromkeys(row.name for row in rows))
-    loads = sorted({row.weight for row in rows})
-    top = max((row.tokens_per_second for row in rows), default=1.0) * 1.1 or 1.0
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="system-ui, sans-serif" '
-        'font-size="13"><rect width="100%" height="100%" fill="#ffffff"/>'
-    ]
-    for step in range(5):
-        value = top * step / 4
-        y = _y(value, top)
-        parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH - 20}" y1="{y:.1f}" y2="{y:.1f}" stroke="#dddddd"/>'
-            f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#444444">{value:.0f}</text>'
-        )
-    for load in loads:
-        x = _x(load, loads)
-        parts.append(
-            f'<text x="{x:.1f}" y="{_HEIGHT - 24}" text-anchor="middle" fill="#444444">{load:g}</text>'
-        )
-    parts.append(
-        f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 6}" text-anchor="middle" fill="#444444">{unit}</text>'
-        f'<text x="{_LEFT}" y="16" fill="#444444">tokens a second</text>'
-    )
-    for index, name in enumerate(names):
-        parts.append(_line(index, name, [row for row in rows if row.name == name], loads, top))
-    return "".join(parts) + "</svg>\n"
-
-
-def _line(index: int, name: str, rows: list[Figures], loads: list[float], top: float) -> str:
-    colour = _COLOURS[index % len(_COLOURS)]
-    points = [(_x(row.weight, loads), _y(row.tokens_per_second, top)) for row in rows]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dots = "".join(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in points
-    )
-    label = _escaped(name)
-    return (
-        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}'
-        f'<text x="{_LEFT + 14}" y="{36 + 18 * index}" fill="{colour}">{label}</text>'
-    )
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
-def _x(load: float, loads: list[float]) -> float:
-    """Loads stand at equal distances: they mostly double."""
-    return _LEFT + 20 + (_WIDTH - _LEFT - 60) * loads.index(load) / max(1, len(loads) - 1)
-
-
-def _y(value: float, top: float) -> float:
-    return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - 24) * value / top

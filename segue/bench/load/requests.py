@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
 
 Body = dict[str, Any]
@@ -65,9 +66,9 @@ SPEECHES: Mapping[str, Speech] = {
 
 
 def prompt(words: list[str], length: int, seed: int) -> str:
-    """A piece of the text after a unique number, so that the prefix cache has no match."""
-    start = random.Random(seed).randrange(max(1, len(words) - length))
-    return f"{seed} {' '.join(words[start : start + length])}"
+    """A piece of the text, begun again at its end, after a unique number, so that the prefix cache has no match."""
+    start = random.Random(seed).randrange(len(words))
+    return f"{seed} {' '.join(islice(cycle(words), start, start + length))}"
 
 
 def objects(content: bytes) -> list[Body]:

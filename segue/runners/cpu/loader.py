@@ -45,10 +45,12 @@ class CpuLoader:
         kept = KeptCode(self.cache_dir)
         if kept.has_step():
             return
-        report("Compiling for this processor, once", 0, 0)
+        what = "Compiling for this processor, once"
+        report(what, 0, 0)
         from segue.runners.cpu.compile import compile_all
 
         compile_all({tensor.type for tensor in gguf.header(self.path).tensors}, self.flavour, kept)
+        report(what, 1, 1)
 
     def __call__(self) -> Loaded:
         from segue.runners.cpu.products.processor import VARIABLE, this_target

@@ -18,6 +18,9 @@ from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import CLIENT_LEFT, RequestRecord
 from segue.server.framing import Header, error_headers, reply_messages
 
+# Called with a request that ended, and the name of its dialect.
+Trace = Callable[[RequestRecord, str], None]
+
 METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 HYGIENE: tuple[Header, ...] = (
@@ -77,6 +80,7 @@ class Admission:
         metrics: Metrics,
         public_paths: frozenset[str],
         check_path: Callable[[Scope], None],
+        trace: Trace | None = None,
     ) -> None:
         """`check_path` raises UnknownPath: the body of a request to an unknown path is not read."""
         self.dialect_at = dialect_at
@@ -86,6 +90,7 @@ class Admission:
         self.limiter = limiter
         self.bodies = Bodies(policy.max_body_bytes, policy.body_timeout_s)
         self._metrics = metrics
+        self._trace = trace
 
     def examine(self, scope: Scope, incoming: IncomingRequest) -> None:
         """Admit the request or raise SegueError. Called once per request."""
@@ -128,7 +133,9 @@ class Admission:
         return None
 
     def finish(self, record: RequestRecord) -> None:
-        """The request ended: write its access log line, and count it in the metrics."""
+        """The request ended: write its access log line, count it in the metrics, trace it."""
         record.status = record.status or CLIENT_LEFT
         record.log()
         self._metrics.observe(record.status, record.first_s, record.elapsed_s)
+        if self._trace is not None:
+            self._trace(record, self.dialect_at(record.path).name)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from starlette.types import Scope
 
 from segue.server.admission.limits import Permit
-from segue.types import Delta, Done, Event, Failed, Prompted
+from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Reason
 
 access = logging.getLogger("segue.access")
 
@@ -39,12 +39,18 @@ class RequestRecord:
         self.permit: Permit | None = None
         self.status = 0  # 0 until there is an answer
         self.failure = ""  # the code of an error that came after the status
-        self._prompt_tokens = 0
-        self._completion_tokens = 0
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+        self.cached_tokens = 0
+        self.queue_s: float | None = None  # until its first prompt token was computed
+        self.token_s: float | None = None  # until its first token arrived
+        self.reasons: dict[int, Reason] = {}  # why each choice ended
+        self.started_ns = time.time_ns()
         self._begun_at = time.perf_counter()
         self._first_at: float | None = None
-        self._method = scope["method"]
-        self._path = scope["path"]
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: list[tuple[bytes, bytes]] = scope["headers"]
 
     @staticmethod
     def of(scope: Scope) -> "RequestRecord":
@@ -59,17 +65,24 @@ class RequestRecord:
                 self.permit.begin()
         match event:
             case Prompted(_, tokens):
-                self._charge(self._prompt_tokens + len(tokens), self._completion_tokens)
+                if self.queue_s is None:
+                    self.queue_s = max(0.0, self.elapsed_s - event.prompt_s)
+                self.cached_tokens += event.num_cached
+                self._charge(self.prompt_tokens + len(tokens), self.completion_tokens)
             case Delta(_, _, tokens):
-                self._charge(self._prompt_tokens, self._completion_tokens + len(tokens))
+                if self.token_s is None:
+                    self.token_s = self.elapsed_s
+                self._charge(self.prompt_tokens, self.completion_tokens + len(tokens))
+            case Finished(choice, reason):
+                self.reasons[choice] = reason
             case Done(usage):  # also counts candidates that were not returned
                 self._charge(usage.prompt_tokens, usage.completion_tokens)
             case Failed(code):
                 self.failure = code
 
     def _charge(self, prompt_tokens: int, completion_tokens: int) -> None:
-        new = prompt_tokens + completion_tokens - self._prompt_tokens - self._completion_tokens
-        self._prompt_tokens, self._completion_tokens = prompt_tokens, completion_tokens
+        new = prompt_tokens + completion_tokens - self.prompt_tokens - self.completion_tokens
+        self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
         if self.permit is not None:
             self.permit.charge(new)
 
@@ -84,22 +97,23 @@ class RequestRecord:
 
     def log(self) -> None:
         """Write the access log line of this request."""
-        level = logging.DEBUG if self._is_probe else logging.INFO
+        level = logging.DEBUG if self.is_probe else logging.INFO
         if access.isEnabledFor(level):
             access.log(level, "%s", " ".join(self._words()))
 
     @property
-    def _is_probe(self) -> bool:
-        last = self._path.rpartition("/")[2]
-        return self._method in ("GET", "HEAD") and self.status < 400 and last in _QUIET
+    def is_probe(self) -> bool:
+        """Whether it was a health check that went well."""
+        last = self.path.rpartition("/")[2]
+        return self.method in ("GET", "HEAD") and self.status < 400 and last in _QUIET
 
     def _words(self) -> Iterable[str]:
-        yield f"{self.public_id} {self._method} {self._path[:_MAX_PATH_CHARS]!a} {self.status}"
+        yield f"{self.public_id} {self.method} {self.path[:_MAX_PATH_CHARS]!a} {self.status}"
         if self.public_id != self.request_id:
             yield f"engine_id={self.request_id}"
         facts = {"key": self.tenant, "model": self.model, "error": self.failure}
         yield from (f"{name}={value}" for name, value in facts.items() if value)
         if self.first_s is not None:
-            yield f"prompt={self._prompt_tokens} completion={self._completion_tokens}"
+            yield f"prompt={self.prompt_tokens} completion={self.completion_tokens}"
             yield f"first_ms={self.first_s * 1000:.1f}"
         yield f"total_ms={self.elapsed_s * 1000:.1f}"

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue.bench.load.drive import Outcome, _dechunked
-from segue.bench.load.report import figures, svg, table
+from segue.bench.load.plot import throughput
+from segue.bench.load.report import figures, table
+from segue.bench.load.requests import prompt
 from segue.cli import cli
 from segue.runners.fake import FakeLoader
 from tests.live import Live
@@ -25,6 +27,10 @@ def bench(*arguments: str) -> Result:
     return CliRunner().invoke(
         cli, ["bench", *arguments, "--max-tokens", "6", "--prompt-words", "4"]
     )
+
+
+def lines_of(plot: Path) -> list[ElementTree.Element]:
+    return ElementTree.fromstring(plot.read_text()).findall("{http://www.w3.org/2000/svg}polyline")
 
 
 @pytest.mark.parametrize("dialect", ["openai", "llamacpp", "ollama"])
@@ -47,8 +53,27 @@ def test_an_open_loop_and_a_plot_beside_another_server(live: Live, tmp_path: Pat
     assert result.exit_code == 0, result.output
     assert "30/s" in result.output
     assert "segue /" in result.output
-    lines = ElementTree.fromstring(plot.read_text()).findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(lines) == 2
+    assert len(lines_of(plot)) == 2
+
+
+def test_costs_over_contexts(live: Live, tmp_path: Path) -> None:
+    plot, file = tmp_path / "plot.svg", tmp_path / "figures.json"
+    options = ["--contexts", "8,16,32", "--svg", str(plot), "--json", str(file)]
+    result = bench(live.url, *options)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())["figures"]
+    assert [(row["load"], row["failed"]) for row in rows] == [
+        ("8 words", 0),
+        ("16 words", 0),
+        ("32 words", 0),
+    ]
+    answers, prompts = (line.attrib["points"].split() for line in lines_of(plot))
+    assert len(answers) == len(prompts) == 3
+    assert "exclude each other" in bench(live.url, "--contexts", "8", "--rate", "1").output
+
+
+def test_prompts_may_be_longer_than_the_text() -> None:
+    assert len(prompt(["a", "b", "c"], 7, seed=1).split()) == 8
 
 
 def test_a_server_that_is_not_there_or_refuses_is_told(live: Live) -> None:
@@ -65,7 +90,7 @@ def test_figures_are_those_of_the_answers() -> None:
     assert row.first_p50 == 500
     assert outcomes[0].gap_s == 0.5
     assert "it" in table([row])
-    assert "&lt;" in svg([figures("<b>", "1", 1, outcomes)], "clients")
+    assert "&lt;" in throughput([figures("<b>", "1", 1, outcomes)], "clients")
 
 
 def test_chunks_are_joined() -> None:

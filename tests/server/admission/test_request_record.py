@@ -2,6 +2,7 @@ import logging
 
 import pytest
 
+from segue.dialects import DIALECTS
 from tests.server.conftest import Launch, Live
 
 
@@ -52,3 +53,32 @@ def test_prompts_are_logged_only_when_asked_for(
     (line,) = [r.getMessage() for r in log.records if "diary" in r.getMessage()]
     assert line.isprintable()
     assert len(line) < 5000
+
+
+PROBES = ["/health", "/livez", "/readyz", "/metrics", "/llamacpp/health", "/vllm/ping"]
+
+
+def test_probes_are_logged_at_debug_while_all_is_well(
+    launch: Launch, log: pytest.LogCaptureFixture
+) -> None:
+    live = launch(dialects=DIALECTS)
+    statuses = {path: live.client.get(path).status_code for path in PROBES}
+    live.complete()
+    live.stop()  # what it logs is all there
+    assert [line.split()[2] for line in lines(log)] == ["'/v1/completions'"]
+    log.clear()
+    log.set_level(logging.DEBUG)
+    live = launch(dialects=DIALECTS)
+    for path in PROBES:
+        live.client.get(path)
+    live.stop()
+    assert set(statuses.values()) == {200}
+    assert [line.split()[2] for line in lines(log)] == [repr(path) for path in PROBES]
+
+
+def test_a_probe_that_fails_is_logged(launch: Launch, log: pytest.LogCaptureFixture) -> None:
+    live = launch(drain_s=0.0)
+    live.models.is_up, live.models.is_starting = False, True
+    assert live.client.get("/readyz").status_code == 503
+    live.stop()
+    assert [line.split()[2:4] for line in lines(log)] == [["'/readyz'", "503"]]
