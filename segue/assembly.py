@@ -1,4 +1,4 @@
-"""Where concretes are built: which runner computes a model, the fleet that serves them all, and who may use it.
+"""Puts the parts together: the runner of each model, the fleet of models, and the policy of the server.
 
 Everything else meets these through the seams.
 """
@@ -47,7 +47,7 @@ _WORDS = {"cpu": "the CPU runner", "llama": "llama.cpp"}
 
 
 def choose_loader(settings: Settings, path: Path, name: str, report: Report) -> Loader:
-    """The runner asked for, or the best one for this model on this machine, made ready for it."""
+    """The loader of the chosen runner, or of the best one for this model on this machine."""
     runner, why = choose_runner(settings, path, name)
     log.info("%s runs on %s%s", name, _WORDS[runner], why)
     if runner == "cpu":
@@ -117,12 +117,12 @@ def _kv_bytes(settings: Settings) -> int | None:
 
 
 def _max_rows(settings: Settings) -> int:
-    """A chunk of prompts beside one row for every sequence."""
+    """Rows per step: a chunk of prompts, and one row for every sequence."""
     return settings.chunk_rows + settings.num_slots
 
 
 def build_policy(settings: Settings) -> Policy:
-    """Who may come in, and how much of what."""
+    """Access control and limits, from the settings."""
     keys = None
     if settings.api_keys or settings.api_key_file is not None:
         keys = Keyring(map(parse_key, settings.api_keys), settings.api_key_file)
@@ -166,7 +166,7 @@ def build_policy(settings: Settings) -> Policy:
 
 
 def build_fleet(settings: Settings, report: Report) -> Fleet:
-    """Every model the settings name, none of them started. `report` hears of downloads."""
+    """Every model of the settings; none is started yet. `report`: called with the progress of downloads."""
     if settings.engine == "vllm":
         refs = names.parse_all(settings.models, settings.aliases, os.path.exists)
         members = [
@@ -232,7 +232,7 @@ def _vllm_starter(settings: Settings, ref: names.ModelRef) -> Callable[[], Await
 
 
 def _vllm_model(ref: names.ModelRef) -> str:
-    """vLLM reads folders of safetensors, and fetches those of Hugging Face itself."""
+    """A model for vLLM: a folder of safetensors, or a name on Hugging Face, which vLLM downloads itself."""
     path = Path(ref.path).expanduser()
     if ref.source == "path" and (path / "config.json").is_file():
         return str(path)
@@ -263,7 +263,7 @@ async def _in_daemon_thread(make: Callable[[], _Made]) -> _Made:
             result = make()
         except BaseException as error:
             wrong = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody asks any more
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits for the result
             loop.call_soon_threadsafe(tell, result, wrong)
 
     threading.Thread(target=work, daemon=True).start()

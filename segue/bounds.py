@@ -7,11 +7,11 @@ hold whatever the flags say.
 # --- one connection (server/connection.py) --------------------------------------------------------
 
 MAX_URL_BYTES = 8 << 10  # as nginx; no path or query of ours comes near it
-MAX_HEAD_BYTES = 64 << 10  # large cookies of proxies fit; little is kept of a head that never ends
-MAX_HEADERS = 128  # each is an object, and every check walks over them
+MAX_HEAD_BYTES = 64 << 10  # large cookies of proxies fit; a head without an end uses little memory
+MAX_HEADERS = 128  # each is an object, and every check iterates over all
 HEAD_TIMEOUT_S = 30.0  # for a head to be complete: slowloris connections end
-LINGER_S = 2.0  # a refused client that is still sending gets so long to read the answer
-MAX_LINGER_BYTES = 64 << 20  # and so much to send meanwhile, which is dropped as it comes
+LINGER_S = 2.0  # time for a refused client that is still sending to read the answer
+MAX_LINGER_BYTES = 64 << 20  # what it may send meanwhile; it is discarded
 
 # --- bodies (server/admission/bodies.py, server/json_size.py) ---------------------------------------
 
@@ -24,7 +24,7 @@ MAX_JSON_CONTAINERS = 1 << 17  # lists, objects and keys cost ten times a number
 # --- tokens in and out (the dialects' /tokenize and /detokenize) -------------------------------------
 
 MAX_TOKENIZE_CHARS = 1 << 20  # the longest contexts hold less; with pieces some 22 MB of answer
-MAX_DETOKENIZE_TOKENS = 1 << 18  # the same the other way round
+MAX_DETOKENIZE_TOKENS = 1 << 18  # the same for token ids
 
 # --- answers (server/feed.py, server/endpoints.py) ------------------------------------------------
 
@@ -34,8 +34,12 @@ MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSO
 
 # --- preparation (engine/process/preparation.py, engine/request/prepare.py) -----------------------
 
-SMALL_PREPARATION = 64 << 10  # characters and ids: milliseconds, so these wait for no large one
-MAX_TRUNCATED = 16  # contexts: the longest prompt that is read in order to be truncated
+SMALL_PREPARATION = (
+    64 << 10
+)  # characters and ids: takes milliseconds, so these do not wait for large ones
+MAX_TRUNCATED = (
+    16  # times the context: the longest prompt that is tokenized in order to be truncated
+)
 
 # --- fields of a request (the dialects) ---------------------------------------------------------------
 
@@ -58,7 +62,7 @@ MAX_CONSTRAINT_CHOICES = 10_000  # each is compiled
 MAX_TOOLS = 128  # each is part of a schema
 MAX_SNIPPETS = 1024  # parts of other files around a gap
 MAX_FILE_NAME_CHARS = 1024
-MAX_SAMPLING_STEPS = 32  # every step there is, twice over
+MAX_SAMPLING_STEPS = 32  # each existing step twice
 MAX_MESSAGES = 4096  # of a chat that a template is applied to
 
 # --- infill without FIM tokens (engine/request/ranked_job.py, counted by request_caps.py) ---------

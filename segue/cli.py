@@ -1,4 +1,4 @@
-"""The command line. Commands are imported when they are asked for: a shell that completes a word should not wait."""
+"""The command line. A command is imported only when it is used, so that completion in a shell is fast."""
 
 import importlib
 import sys
@@ -8,7 +8,7 @@ import click
 from segue import __version__
 from segue.errors import SegueError
 
-# Each command, and the module that has it under its name.
+# Command → the module that defines it.
 COMMANDS = {
     "bench": "segue.bench.load.command",
     "complete": "segue.commands.complete",
@@ -42,7 +42,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Errors of set-up are a sentence, not a traceback."""
+    """Show a SetupError as one sentence, not as a traceback."""
     try:
         cli(standalone_mode=True)
     except SegueError as error:

@@ -62,9 +62,9 @@ class Settings:
     port: Annotated[int, Meta(ge=0, le=65535)] = field(
         default=8080, metadata=_said("port to listen on; 0 takes a free one")
     )
-    dialect: str = field(default="openai", metadata=_said("whose dialect the root paths speak"))
+    dialect: str = field(default="openai", metadata=_said("the dialect of the root paths"))
     strict_model: bool = field(
-        default=False, metadata=_said("refuse requests that name a model not served")
+        default=False, metadata=_said("refuse requests for a model that is not served")
     )
     preload: bool = field(
         default=False,
@@ -76,13 +76,14 @@ class Settings:
     client_keep_alive: bool | None = field(
         default=None,
         metadata=_said(
-            "whether requests may say how long a model stays; auto: unless keys are asked for"
+            "whether requests may set how long a model stays loaded; auto: yes, unless API keys are set"
         ),
     )
     drain_timeout_s: Seconds = field(
         default=30.0,
         metadata=_said(
-            "seconds that running requests get to finish when stopping", flag="--drain-timeout"
+            "seconds that running requests get to finish when the server stops",
+            flag="--drain-timeout",
         ),
     )
     step_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
@@ -94,7 +95,9 @@ class Settings:
     )
     request_timeout_s: Seconds = field(
         default=3600.0,
-        metadata=_said("seconds a request may take in all; 0: any", flag="--request-timeout"),
+        metadata=_said(
+            "seconds that a request may take in all; 0: no limit", flag="--request-timeout"
+        ),
     )
     body_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
         default=60.0,
@@ -103,7 +106,7 @@ class Settings:
     write_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
         default=30.0,
         metadata=_said(
-            "seconds a client may not read its answer before it is dropped", flag="--write-timeout"
+            "seconds without reading after which a client is disconnected", flag="--write-timeout"
         ),
     )
     max_queue: Count = field(
@@ -114,32 +117,32 @@ class Settings:
         metadata=_said("requests at once for each key, counted by candidates; 0: any number"),
     )
     requests_per_minute: CountOrNone = field(
-        default=0, metadata=_said("requests a minute for each key; 0: any number")
+        default=0, metadata=_said("requests per minute for each key; 0: any number")
     )
     tokens_per_minute: CountOrNone = field(
-        default=0, metadata=_said("tokens a minute for each key, prompts included; 0: any number")
+        default=0, metadata=_said("tokens per minute for each key, prompts included; 0: any number")
     )
     api_keys: tuple[str, ...] = field(
         default=(),
         repr=False,
         metadata=_said(
-            "a key that opens this server, [NAME:]KEY; a flag shows in the list of processes",
+            "an API key, [NAME:]KEY; other users can see flags in the list of processes",
             flag="--api-key",
             variable="SEGUE_API_KEY",
             is_secret=True,
         ),
     )
     api_key_file: Path | None = field(
-        default=None, metadata=_said("a file of keys, one a line, read again when it changes")
+        default=None, metadata=_said("a file of keys, one per line, read again when it changes")
     )
     allowed_hosts: tuple[str, ...] = field(
         default=(),
-        metadata=_said("a Host this server answers to, besides loopback", flag="--allowed-host"),
+        metadata=_said("an allowed Host header, besides loopback", flag="--allowed-host"),
     )
     cors_origins: tuple[str, ...] = field(
         default=(),
         metadata=_said(
-            "an origin that may use this server: URL, SCHEME:, localhost or *", flag="--cors-origin"
+            "an allowed CORS origin: URL, SCHEME:, localhost or *", flag="--cors-origin"
         ),
     )
     max_n: Count = field(default=128, metadata=_said("the largest n of a request"))
@@ -149,28 +152,26 @@ class Settings:
         default=4096, metadata=_said("candidates of one request, over all its prompts")
     )
     max_stops: Count = field(default=64, metadata=_said("stop strings in one request"))
-    max_logprobs: Count = field(default=100, metadata=_said("alternatives reported for a token"))
+    max_logprobs: Count = field(default=100, metadata=_said("alternatives reported per token"))
     max_logit_bias: Count = field(default=1024, metadata=_said("biased tokens in one request"))
     max_grammar_chars: Count = field(
         default=256 << 10, metadata=_said("the size of a request's grammar or schema")
     )
     max_total_tokens: Count = field(
-        default=1 << 20, metadata=_said("tokens one request could generate, over all candidates")
+        default=1 << 20, metadata=_said("tokens that one request may generate, over all candidates")
     )
     defaults: tuple[str, ...] = field(
         default=(),
         metadata=_said(
-            "a default for requests that do not say, NAME=VALUE: a sampling field in any dialect's spelling, "
+            "a default for fields that a request leaves out, NAME=VALUE: a sampling field in any dialect's spelling, "
             "such as temperature=0.7, n_predict=256 or seed=1",
             flag="--default",
         ),
     )
-    log_prompts: bool = field(
-        default=False, metadata=_said("write what is sent into the log; off, it never is")
-    )
+    log_prompts: bool = field(default=False, metadata=_said("write prompts into the log"))
     engine: Literal["segue", "vllm"] = field(
         default="segue",
-        metadata=_said("whose engine: our own, or vLLM's, which serves Hugging Face folders"),
+        metadata=_said("the engine: Segue's own, or vLLM, which serves Hugging Face folders"),
     )
     vllm_options: tuple[str, ...] = field(
         default=(),
@@ -181,23 +182,27 @@ class Settings:
     )
     runner: Literal["auto", "cpu", "llama", "fake"] = field(
         default="auto",
-        metadata=_said("what computes; auto: our CPU kernels where they can, else llama.cpp"),
+        metadata=_said(
+            "what computes the model; auto: Segue's CPU kernels if they support it, else llama.cpp"
+        ),
     )
     threads: Count | None = field(
-        default=None, metadata=_said("compute threads; auto: every processor it may use")
+        default=None, metadata=_said("compute threads; auto: one per processor that may be used")
     )
     cpu_flavour: str | None = field(
         default=None,
         metadata=_said(
-            "which instructions to compute with (avx2, neon, ...); auto: the best there are",
+            "the instruction set of the kernels (avx2, neon, ...); auto: the best that the processor has",
             variable="SEGUE_CPU",
         ),
     )
     context_length: Count | None = field(
-        default=None, metadata=_said("tokens of the longest sequence; auto: as the model was made")
+        default=None,
+        metadata=_said("tokens of the longest sequence; auto: the context of the model"),
     )
     kv_memory_mib: Count | None = field(
-        default=None, metadata=_said("memory for the KV cache; auto: by the model and the machine")
+        default=None,
+        metadata=_said("memory for the KV cache; auto: depends on the model and the machine"),
     )
     infill: Literal["auto", "fim-only"] = field(
         default="auto",
@@ -206,20 +211,21 @@ class Settings:
         ),
     )
     num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
-        default=64, metadata=_said("sequences that hold KV at once, cached prefixes included")
+        default=64, metadata=_said("sequences in the KV cache at once, cached prefixes included")
     )
     chunk_rows: Annotated[int, Meta(ge=2, le=65536)] = field(
-        default=256, metadata=_said("tokens a step computes; longer prompts are read in chunks")
+        default=256, metadata=_said("tokens per step; longer prompts are read in chunks")
     )
     # A million token ids are 8 MB of JSON, and a hundred such bodies still fit in memory.
     max_body_bytes: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = field(
         default=16 << 20, metadata=_said("the largest request body accepted")
     )
     log_level: Literal["debug", "info", "warning", "error"] = field(
-        default="info", metadata=_said("the least grave messages logged")
+        default="info", metadata=_said("the lowest level that is logged")
     )
     log_format: Literal["text", "json"] = field(
-        default="text", metadata=_said("how log lines are written: for people, or an object a line")
+        default="text",
+        metadata=_said("the format of log lines: for people, or one JSON object per line"),
     )
     otlp_endpoint: str = field(
         default="",

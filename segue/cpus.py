@@ -1,4 +1,4 @@
-"""How many processors this process may really use: its affinity and its container's quota."""
+"""How many processors this process may use, by its affinity and its container's quota."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ def usable_cpus(root: Path = Path("/")) -> int:
     """At least 1. Threads beyond a quota would only be throttled, so a fraction is rounded down."""
     try:
         allowed = len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS and Windows have no affinity to ask for
+    except AttributeError:  # macOS and Windows have no affinity
         allowed = os.cpu_count() or 1
     return max(1, min([allowed, *(int(quota) for quota in _quotas(root))]))
 
@@ -25,14 +25,14 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _cgroups(root: Path) -> Iterator[Path]:
-    """Our group and all above it: the tightest quota holds."""
+    """The process's control group and all above it: the smallest quota counts."""
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
         mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
         group = Path(path.lstrip("/"))
-        # In a container the path may be the host's, which is not there: the mount itself is.
+        # In a container the path may be the host's and not exist; the mount itself does.
         yield from (mount / folder for folder in (group, *group.parents))
 
 

@@ -1,7 +1,7 @@
-"""Log lines that nobody can forge, and that never hold up the server.
+"""Log lines that clients cannot forge, written without delaying the server.
 
-Whatever a request put into a message stays on one line, readable and inert. Lines are written by a thread of their own:
-if whoever reads our stderr stands still, lines are dropped, not requests.
+Text from a request is escaped: it stays on one line and holds no control characters. A thread writes the lines. If the
+reader of stderr stops reading, log lines are dropped, and requests go on.
 """
 
 import atexit
@@ -16,7 +16,7 @@ import threading
 from datetime import UTC, datetime
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-# C0, DEL and C1 steer terminals; the others break lines or turn the reading direction.
+# C0, DEL and C1 control terminals; the others break lines or change the reading direction.
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _MAX_WAITING = 10_000
@@ -24,9 +24,9 @@ _LAST_WORDS_S = 1.0
 
 
 def set_up(level: int | str, in_background: bool = False, as_json: bool | None = None) -> None:
-    """In the background unless the process may end at any line, which should then be out.
+    """Set up logging. `in_background`: a thread writes; else each line is written before the call returns.
 
-    A process that is not told how to write does as the one that started it.
+    `as_json` None: as the parent process does.
     """
     as_json = os.environ.get(_FORMAT_VARIABLE) == "json" if as_json is None else as_json
     os.environ[_FORMAT_VARIABLE] = "json" if as_json else "text"
@@ -48,13 +48,13 @@ class Formatter(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, info: object) -> str:
-        """Indented, so that no line of it can pass for a record."""
+        """The traceback, indented: no line of it can look like a log line."""
         lines = super().formatException(info).split("\n")  # type: ignore[arg-type]
         return "\n".join("    " + escape(line) for line in lines)
 
 
 class JsonFormatter(logging.Formatter):
-    """An object a line, for programs that collect logs."""
+    """One JSON object per line, for programs that collect logs."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -66,7 +66,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)  # ASCII: nothing in it steers a terminal
+        return json.dumps(line)  # ASCII, so it holds no control characters
 
 
 class Direct(logging.Handler):
@@ -79,18 +79,18 @@ class Direct(logging.Handler):
         super().__init__()
         self._descriptor = descriptor
 
-    def createLock(self) -> None:  # what logging calls; one line is one write
+    def createLock(self) -> None:  # called by logging; no lock is needed, as one line is one write
         self.lock = None
 
     def emit(self, record: logging.LogRecord) -> None:
         data = memoryview((self.format(record) + "\n").encode(errors="backslashreplace"))
-        with contextlib.suppress(OSError):  # nobody is there to be told
+        with contextlib.suppress(OSError):  # nobody reads the log any more
             while data:
                 data = data[os.write(self._descriptor, data) :]
 
 
 class Background(logging.Handler):
-    """Hands records to a thread that gives them to another handler."""
+    """Queues records for a thread that passes them to another handler."""
 
     def __init__(self, behind: logging.Handler) -> None:
         super().__init__()
@@ -101,7 +101,10 @@ class Background(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        record.msg, record.args = record.getMessage(), None  # its arguments may change meanwhile
+        record.msg, record.args = (
+            record.getMessage(),
+            None,
+        )  # its arguments may change before it is written
         if self._num_dropped:
             record.msg += f" ({self._num_dropped} lines before this one were dropped)"
         try:
@@ -111,7 +114,7 @@ class Background(logging.Handler):
             self._num_dropped += 1
 
     def close(self) -> None:
-        """Gives what still waits a moment to be written."""
+        """Wait a moment for queued records to be written."""
         with contextlib.suppress(queue.Full):
             self._waiting.put(None, timeout=_LAST_WORDS_S)
             self._thread.join(_LAST_WORDS_S)

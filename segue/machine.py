@@ -1,4 +1,4 @@
-"""What this machine is, as far as serving goes: plain facts, read where the system tells them."""
+"""Facts about this machine that matter for serving, as the operating system reports them."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-# Instructions that products of weights run on, the most wanted first.
+# Instructions for products of weights, the best first.
 INSTRUCTIONS = {
     "x86": ("amx_int8", "avx512_vnni", "avx512f", "avx_vnni", "avx2", "f16c", "fma"),
     "arm": ("sme", "sve", "i8mm", "asimddp", "asimd"),
@@ -29,7 +29,7 @@ def processor(root: Path = Path("/")) -> str:
 
 
 def instructions(root: Path = Path("/")) -> list[str]:
-    """Those of INSTRUCTIONS that it has. None where the system does not say."""
+    """The INSTRUCTIONS that the processor has. None: the system does not say."""
     for line in _lines(root / "proc/cpuinfo"):
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):
@@ -58,7 +58,7 @@ def _sysconf_bytes() -> int:
 
 
 def _memory_limit(root: Path) -> int:
-    """A container's own, if there is one."""
+    """The memory limit of the container, if there is one."""
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         for line in _lines(root / "sys/fs/cgroup" / name):
             if line.strip().isdigit():
@@ -75,7 +75,7 @@ def huge_pages(root: Path = Path("/")) -> str:
 
 
 def free_bytes(folder: Path) -> int:
-    """On the disk that holds it, or would."""
+    """Free bytes on the disk of this path, which need not exist yet."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free
@@ -88,7 +88,7 @@ def is_writable(folder: Path) -> bool:
 
 
 def port_problem(host: str, port: int) -> str | None:
-    """Why nobody could listen there, or None."""
+    """Why a server cannot listen there, or None."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         with socket.socket(family, socket.SOCK_STREAM) as listener:

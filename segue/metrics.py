@@ -1,4 +1,4 @@
-"""The Prometheus metrics: what the engines counted, read when somebody looks, and a few of the requests.
+"""The Prometheus metrics: counters of the engines, read when the page is requested, and a few figures of requests.
 
 Nothing is counted twice or a token at a time: engines keep plain totals (types.Stats), and a request is
 observed once, at its end.
@@ -18,7 +18,7 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 
 
 
 class Row(NamedTuple):
-    """One metric of an engine. The name of a counter gets `_total` behind it."""
+    """One metric of an engine. `_total` is appended to the name of a counter."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -76,7 +76,7 @@ class _Engines(Collector):
 
 
 class Metrics:
-    """Of one server. Labels are few and ours: a client must not be able to add any."""
+    """The metrics of one server. Labels are few and fixed: clients must not be able to add any."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -98,7 +98,7 @@ class Metrics:
         )
 
     def observe(self, status: int, first_s: float | None, whole_s: float) -> None:
-        """One request is over. `first_s` is None where no model was asked."""
+        """One request is over. `first_s`: None if no model was used."""
         if status not in self._answers_with:
             self._answers_with[status] = self._answers.labels(f"{status}")
         self._answers_with[status].inc()
@@ -107,7 +107,7 @@ class Metrics:
             self._whole.observe(whole_s)
 
     def exposition(self, stats: Mapping[str, Stats]) -> str:
-        """All of it as Prometheus reads it. `stats` are those of the models that are up."""
+        """The page in Prometheus format. `stats`: of the models that are loaded."""
         engines = CollectorRegistry(auto_describe=False)
         engines.register(_Engines(stats))
         return (generate_latest(engines) + generate_latest(self._registry)).decode()

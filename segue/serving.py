@@ -1,4 +1,4 @@
-"""`segue serve`: reads settings, and leaves the building to assembly."""
+"""`segue serve`: reads the settings; assembly.py puts the parts together."""
 
 import asyncio
 import gc
@@ -56,7 +56,7 @@ async def _serve(
     settings: config.Settings,
     report: Report = silent,
 ) -> None:
-    """Accept connections at once (health says 503), load, then say so in one line."""
+    """Accept connections at once (health answers 503), load the models, then print one line."""
     serving = asyncio.create_task(server.serve([listener]))
     loading = asyncio.create_task(_load(fleet, settings, listen.address(listener), report))
     await asyncio.wait([serving, loading], return_when=asyncio.FIRST_COMPLETED)
@@ -71,7 +71,7 @@ async def _serve(
 
 
 def _failure(task: "asyncio.Task[None]") -> BaseException | None:
-    """Loading that was called off, because the server stops, did not fail."""
+    """A load that is cancelled because the server stops is not a failure."""
     return task.exception() if task.done() and not task.cancelled() else None
 
 
@@ -84,7 +84,7 @@ async def _load(fleet: Fleet, settings: config.Settings, address: str, report: R
         for name in others:
             await fleet.open(name)
     gc.collect()
-    gc.freeze()  # what is there to stay is not looked through while streams wait
+    gc.freeze()  # these objects stay: garbage collection must not delay streams by visiting them
     info = engine.info
     click.echo(f"segue is ready: {address}  model {info.name}  runner {info.runner}", err=True)
     click.echo(banner(info, settings, address), err=True)

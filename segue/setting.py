@@ -1,4 +1,4 @@
-"""One setting: how a flag, a variable or a key of a file says it, and what would be right."""
+"""One setting: its flag, environment variable and key in a file, and which values are valid."""
 
 import json
 from dataclasses import dataclass, fields
@@ -10,7 +10,7 @@ import msgspec
 
 from segue.errors import SetupError
 
-AUTO = "auto"  # how a file, a variable or a flag writes None
+AUTO = "auto"  # stands for None in a file, a variable or a flag
 
 Kind = Literal["text", "int", "float", "bool", "list", "choice", "path"]
 
@@ -20,14 +20,14 @@ class Setting:
     """One row of the table that flags, variables and file keys are made from."""
 
     name: str  # the field, and the key in a file
-    flag: str  # "" where it is the command's own arguments
+    flag: str  # "": given as the command's arguments
     variable: str
     kind: Kind
     help: str
     choices: tuple[str, ...]
     is_optional: bool  # may be "auto"
     hint: Any  # the type as msgspec takes it
-    is_secret: bool  # never written or said
+    is_secret: bool  # never printed or logged
 
     def parse(self, value: object, origin: str, from_text: bool = False) -> Any:
         """The value, as found in `origin`. From text, "8080" is a number and "a,b" a list."""
@@ -35,7 +35,7 @@ class Setting:
             return None
         if from_text and self.kind == "list":
             value = [item for item in (part.strip() for part in str(value).split(",")) if item]
-            if self.is_secret and not value:  # a server without keys is not what was meant
+            if self.is_secret and not value:  # a server without keys would be a surprise
                 raise SetupError(f"{origin} is set but holds nothing between its commas")
         try:
             return msgspec.convert(value, self.hint, strict=not from_text, dec_hook=_path)
@@ -45,7 +45,7 @@ class Setting:
 
     @property
     def expected(self) -> str:
-        """What would be right, in words."""
+        """The valid values, in words."""
         words = _WORDS[self.kind]
         if self.choices:
             words += ", ".join(self.choices)
@@ -96,7 +96,7 @@ def _path(wanted: type, value: object) -> Path:
 
 
 def table_of(settings: type) -> tuple[Setting, ...]:
-    """A row for each field of this dataclass."""
+    """One row for each field of this dataclass."""
     hints = get_type_hints(settings, include_extras=True)
     rows = []
     for item in fields(settings):
@@ -126,6 +126,6 @@ def as_toml(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(as_toml(item) for item in value)}]"
     if isinstance(value, str | Path):
-        # TOML's basic strings escape as JSON's do, but for DEL.
+        # TOML's basic strings have the escapes of JSON, except that DEL must be escaped.
         return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""The vocabulary every room shares: plain frozen values, without the behaviour of any neighbour.
+"""The values that all parts of Segue share: requests, events, facts about models. Plain and frozen, without behaviour.
 
 Token ids are `token`/`tokens`, their bytes are a `piece`, decoded output is `text`. A *prompt* is one
 entry of the request; a *choice* is one text returned for it, numbered prompt-major (prompt × n + j).
@@ -13,8 +13,8 @@ class Prompt(Struct, frozen=True, array_like=True):
     """Text and token ids in the order given. Token ids are taken as they are: no BOS is added to them."""
 
     parts: tuple[str | tuple[int, ...], ...]
-    add_special: bool = True  # BOS in front of leading text, if the model wants one
-    parse_special: bool = True  # "<|im_end|>" in text means the token, not its characters
+    add_special: bool = True  # BOS before leading text, if the model wants one
+    parse_special: bool = True  # "<|im_end|>" in a text is read as the token, not as characters
 
 
 Step = Literal[
@@ -43,11 +43,11 @@ SCALE_FIRST: tuple[Step, ...] = (
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the next token is drawn. Every default is neutral: it leaves the distribution alone."""
 
-    order: tuple[Step, ...] = SCALE_FIRST  # a step that is not named does not act
+    order: tuple[Step, ...] = SCALE_FIRST  # steps that are not named are not applied
     seed: int | None = None
 
     temperature: float = 1.0  # 0 is greedy
-    dynatemp_range: float = 0.0  # temperature ± this, higher where the model is less sure
+    dynatemp_range: float = 0.0  # temperature ± this value: higher where the model is less sure
     dynatemp_exponent: float = 1.0
     top_k: int = 0  # 0 is off
     top_p: float = 1.0
@@ -55,31 +55,31 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     typical_p: float = 1.0
     top_n_sigma: float = 0.0  # 0 or less is off
     xtc_probability: float = 0.0
-    xtc_threshold: float = 0.1  # above a half nothing can be excluded
+    xtc_threshold: float = 0.1  # above 0.5 no token can be excluded
     min_keep: int = 0  # top_p, min_p, typical_p and xtc leave at least this many candidates
-    adaptive_target: float = -1.0  # below 0 is off; acts only if the order names adaptive_p
+    adaptive_target: float = -1.0  # below 0 is off; used only if the order names adaptive_p
     adaptive_decay: float = 0.9
-    mirostat: int = 0  # 1 or 2: in place of every cut
+    mirostat: int = 0  # 1 or 2: replaces every filter
     mirostat_tau: float = 5.0
     mirostat_eta: float = 0.1
 
     repetition_penalty: float = 1.0  # looks at prompt and output
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
-    penalty_window: int = -1  # last tokens the penalties look at; -1 is all of them
+    penalty_window: int = -1  # how many of the last tokens are penalized; -1: all
     penalize_prompt: bool = False  # whether presence and frequency count prompt tokens too
     dry_multiplier: float = 0.0  # 0 is off; looks at prompt and output
     dry_base: float = 1.75
     dry_allowed_length: int = 2
-    dry_window: int = -1  # last tokens DRY looks at; -1 is all of them
+    dry_window: int = -1  # how many of the last tokens DRY looks at; -1: all
     dry_sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
 
     logit_bias: dict[int, float] = {}  # minus infinity bans the token
-    text_bias: tuple[tuple[str, float], ...] = ()  # the same for every token of a text
-    allowed_token_ids: tuple[int, ...] | None = None  # nothing else is ever drawn
+    text_bias: tuple[tuple[str, float], ...] = ()  # a bias for every token of a text
+    allowed_token_ids: tuple[int, ...] | None = None  # no other token is drawn
     bad_words: tuple[str, ...] = ()
     ignore_eos: bool = False  # end tokens are not drawn
-    min_tokens: int = 0  # before that many: no end token, no stop token, no stop string
+    min_tokens: int = 0  # until so many tokens: no end token, stop token or stop string
     stop_token_ids: tuple[int, ...] = ()
 
 
@@ -87,7 +87,7 @@ class Truncation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a prompt that is too long is cut."""
 
     max_tokens: int | None = None  # None: what the context holds beside the answer
-    num_kept: int = 0  # at its start, whatever is dropped
+    num_kept: int = 0  # tokens at the start of the prompt that are never dropped
     side: Literal["start", "end"] = "start"  # where it is cut
 
 
@@ -98,9 +98,9 @@ ConstraintKind = Literal[
     "choice",  # one of these texts
     "gbnf",  # llama.cpp's grammars
     "lark",  # Lark as llguidance reads it
-    "grammar",  # GBNF or Lark, told apart by the text
+    "grammar",  # GBNF or Lark: the text shows which
     "llguidance",  # llguidance's own JSON: a list of grammars
-    "structural_tag",  # free text in which tags, once begun, hold what their schema says
+    "structural_tag",  # free text; after a begin tag, the text must match the schema of that tag
 ]
 
 
@@ -110,15 +110,15 @@ class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: ConstraintKind
     value: str | tuple[str, ...] = ""  # in the syntax of its kind; the texts of a choice
     param: str = "grammar"  # the caller's name of the field, for messages
-    lenient: bool = False  # schema keywords that cannot be enforced are let pass
-    whitespace: str | None = None  # between JSON tokens: a regex; "" is none; None is a little
+    lenient: bool = False  # schema keywords that cannot be enforced are ignored
+    whitespace: str | None = None  # between JSON tokens: a regex; "": none; None: a little
 
 
 InfillMethod = Literal["fim", "ranked"]  # by the model's own tokens, or by ranking continuations
 
 
 class Snippet(Struct, frozen=True, array_like=True):
-    """Part of another file, for the model to know of."""
+    """Part of another file, as context for the model."""
 
     text: str
     filename: str = ""
@@ -128,7 +128,7 @@ class Infill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Each prompt is what stands before the cursor, `suffix` what stands after; the answer goes between."""
 
     suffix: Prompt
-    snippets: tuple[Snippet, ...] = ()  # the least wanted first: it is the first to be dropped
+    snippets: tuple[Snippet, ...] = ()  # the least important first: it is dropped first
     repo: str = ""
     filename: str = ""
     order: Literal["auto", "psm", "spm"] = "auto"  # of prefix (P), suffix (S) and middle (M)
@@ -158,25 +158,25 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     n: int = 1
     best_of: int | None = None  # candidates drawn for each prompt; n of them are returned
     stop: tuple[str, ...] = ()
-    include_stop: bool = False  # what ended a text, string or token, is part of it
-    show_special: bool = False  # control tokens are part of a text as they are written
+    include_stop: bool = False  # whether the stop string or token is part of the text
+    show_special: bool = False  # whether control tokens are written in the text
     echo: bool = False
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens
-    post_sampling_probs: bool = False  # logprobs are of what was drawn from, not of the raw logits
+    post_sampling_probs: bool = False  # logprobs after the sampling steps, not of the raw logits
     infill: Infill | None = None
     sampling: Sampling = Sampling()
     truncation: Truncation | None = None  # None: a prompt that is too long is refused
-    min_indent: int = 0  # ends a choice at a later line that is indented less
-    time_limit_s: float | None = None  # ends a choice at the first new line after so long
-    report_progress: bool = False  # tell how far a prompt has been read
+    min_indent: int = 0  # a choice ends before a later line that is indented less
+    time_limit_s: float | None = None  # a choice ends at the first line break after this time
+    report_progress: bool = False  # send Progress events while a prompt is read
     constraint: Constraint | None = None
     adapters: tuple[Adapter, ...] | None = (
         None  # settled by the server; None: those it applies, or none
     )
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
-    tenant: str = ""  # on whose behalf; the engine serves tenants in turn
+    tenant: str = ""  # the owner of the API key; the engine serves tenants in turn
 
     @property
     def num_candidates(self) -> int:
@@ -196,9 +196,9 @@ class Alternative(Struct, frozen=True, array_like=True):
 
 
 class TokenScore(Struct, frozen=True, array_like=True):
-    """One token as it was scored: log-softmax of the raw logits, before penalties and temperature.
+    """The score of one token: log-softmax of the raw logits, before penalties and temperature.
 
-    With post_sampling_probs a drawn token's score is of the distribution it was drawn from instead.
+    With post_sampling_probs, a drawn token is scored by the distribution that it was drawn from.
     """
 
     token: int
@@ -209,14 +209,14 @@ class TokenScore(Struct, frozen=True, array_like=True):
 
 
 class Share(Struct, frozen=True, array_like=True):
-    """Tokens that fit, of those that were given."""
+    """How many of the given tokens fit."""
 
     kept: int
     given: int
 
 
 class Split(Struct, frozen=True, array_like=True):
-    """How the room for a prompt was dealt out around a gap. Ranked infill has no suffix in its prompt."""
+    """How the context was divided between the parts of an infill prompt. Ranked infill has no suffix in its prompt."""
 
     prefix: Share
     suffix: Share
@@ -228,22 +228,22 @@ class Split(Struct, frozen=True, array_like=True):
 
 
 class Prompted(Struct, frozen=True, tag=True, array_like=True):
-    """A prompt has been read in full. Comes once a prompt, before its choices' first Delta."""
+    """A prompt was read completely. Sent once per prompt, before the first Delta of its choices."""
 
     prompt: int
     tokens: tuple[int, ...]
     num_cached: int
     text: str | None = None  # with echo
-    scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one a token
+    scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one per token
     num_dropped: int = 0  # tokens of prompt, suffix and snippets that did not fit beside the answer
-    prompt_s: float = 0.0  # from its first token computed until now
+    prompt_s: float = 0.0  # seconds since its first token was computed
     infill: InfillMethod | None = None
     split: Split | None = None  # of an infill request
     ignored: tuple[str, ...] = ()  # what of the constraint has no effect, where that was allowed
 
 
 class Progress(Struct, frozen=True, tag=True, array_like=True):
-    """With report_progress: so much of a prompt has been read. All of it, the last time."""
+    """How much of a prompt was read, with report_progress. The last one says: all of it."""
 
     prompt: int
     num_read: int
@@ -253,11 +253,11 @@ class Progress(Struct, frozen=True, tag=True, array_like=True):
 
 
 class Searching(Struct, frozen=True, tag=True, array_like=True):
-    """Ranked infill, which has nothing to show until it has decided, is so far."""
+    """The progress of ranked infill, which sends no text until its search has ended."""
 
     prompt: int
     num_drawn: int  # tokens of its candidates
-    num_scored: int  # places where one was cut and the suffix tried
+    num_scored: int  # cuts after which the suffix was scored
 
 
 class Delta(Struct, frozen=True, tag=True, array_like=True):
@@ -265,7 +265,7 @@ class Delta(Struct, frozen=True, tag=True, array_like=True):
     text: str
     tokens: tuple[int, ...]
     scores: tuple[TokenScore, ...] | None = None
-    decode_s: float = 0.0  # from its first token out until now
+    decode_s: float = 0.0  # seconds since its first token was sent
 
 
 Reason = Literal["stop", "length", "error"]
@@ -277,53 +277,53 @@ Cause = Literal[
     "context",
     "indent",
     "time",
-    "constraint",  # its constraint is met and nothing may follow
-    "dead_end",  # its constraint, or that and the bans together, let nothing follow: it is not met
+    "constraint",  # the constraint is met, and nothing may follow
+    "dead_end",  # the constraint, or bans together with it, allow no token; it is not met
 ]
 
 
 class Finished(Struct, frozen=True, tag=True, array_like=True):
-    """One choice is complete. `cause` says more exactly why; `stop` is the string or token id that matched."""
+    """One choice is complete. `cause`: the exact reason; `stop`: the string or token id that matched."""
 
     choice: int
     reason: Reason
     cause: Cause
     num_tokens: int
     stop: str | int | None = None
-    prompt_s: float = 0.0  # from its first prompt token computed to its first token out
-    decode_s: float = 0.0  # from its first token out to its last
+    prompt_s: float = 0.0  # seconds from its first computed prompt token to its first output token
+    decode_s: float = 0.0  # seconds from its first output token to its last
 
 
 class Usage(Struct, frozen=True, array_like=True):
-    prompt_tokens: int  # each prompt once, whatever n is
-    completion_tokens: int  # every token generated, discarded candidates of best_of included
-    cached_tokens: int  # how many of the prompt tokens came from the prefix cache
+    prompt_tokens: int  # each prompt counts once, whatever n is
+    completion_tokens: int  # all generated tokens, also of candidates that best_of discarded
+    cached_tokens: int  # prompt tokens that came from the prefix cache
 
 
 class Done(Struct, frozen=True, tag=True, array_like=True):
-    """The request is over and every choice was Finished. The last event, unless it Failed."""
+    """The request is over, and every choice is Finished. The last event, unless the request Failed."""
 
     usage: Usage
-    seed: int  # the one used: the caller's, or the one drawn for it
+    seed: int  # the seed that was used: the caller's, or a random one
 
 
 class Failed(Struct, frozen=True, tag=True, array_like=True):
     """The request ended without a full answer. The last event."""
 
-    code: str  # the machine code of a leaf in errors.py
+    code: str  # the code of a class in errors.py
     message: str
     param: str | None = None
     retry_after_s: float | None = None
-    details: dict[str, int] = {}  # figures that belong to the code
+    details: dict[str, int] = {}  # numbers that clients expect with this code
 
 
 Event = Progress | Prompted | Searching | Delta | Finished | Done | Failed
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
-    """What a loaded model is. `deterministic`: same request, same bytes, whatever runs beside it.
+    """Facts about a loaded model. `deterministic`: the same request gives the same bytes, whatever runs beside it.
 
-    `fingerprint`: what answers depend on; servers that share it answer with the same bytes, unless it says otherwise.
+    `fingerprint`: of all that answers depend on. Servers that share it give the same bytes, unless it says otherwise.
     """
 
     name: str
@@ -342,10 +342,8 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     chat_template: str | None = None
     bos_token: str = ""
     eos_token: str = ""
-    end_tokens: tuple[int, ...] = ()  # those that end an answer
-    file: str = (
-        ""  # the model's file, by its name alone: paths of this machine are nobody's business
-    )
+    end_tokens: tuple[int, ...] = ()  # tokens that end an answer
+    file: str = ""  # the name of the model's file, without its path: clients must not learn paths of this machine
 
 
 class ServedAdapter(Struct, frozen=True):
@@ -378,10 +376,10 @@ class Stats(Struct, frozen=True, kw_only=True):
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
-    drafts: int = 0  # times that draft tokens were computed
-    stepped: int = 0  # sequences in a step, summed over steps
-    longest: int = 0  # tokens of the longest sequence, prompt and answer
-    prompt_s: float = 0.0  # spent on prompts and on answers, summed over sequences
+    drafts: int = 0  # how often draft tokens were computed
+    stepped: int = 0  # sequences per step, summed over all steps
+    longest: int = 0  # tokens of the longest sequence, prompt and answer together
+    prompt_s: float = 0.0  # seconds spent on prompts and on answers, summed over sequences
     decode_s: float = 0.0
     restarts: int = 0
-    age_s: float = 0.0  # since these figures were true; more than a moment only during long steps
+    age_s: float = 0.0  # the age of these figures in seconds; large only during long steps

@@ -118,7 +118,7 @@ def main() -> None:
             )
     free, guided = (statistics.median(column) for column in zip(*speeds[1:], strict=True))
     ratio = statistics.median(guided / free for free, guided in speeds[1:])
-    print(f"tokens a second at {NUM_CLIENTS} clients: {free:.0f} free, {guided:.0f} by a schema")
+    print(f"tokens per second at {NUM_CLIENTS} clients: {free:.0f} free, {guided:.0f} by a schema")
     print(f"median ratio of a turn: {ratio:.2f}")
     figures = {"free": round(free), "json_schema": round(guided), "ratio": round(ratio, 3)}
     print(json.dumps({"microseconds_a_mask": masks, "tokens_a_second": figures}))

@@ -28,7 +28,7 @@ def main() -> None:
         elapsed = time.perf_counter() - begun
         used = {name: cpu - before.get(name, 0.0) for name, cpu in server.cpu_seconds().items()}
     print(f"{options.streams} streams, {tokens} tokens in {elapsed:.2f} s")
-    print(f"tokens a second   {tokens / elapsed:10,.0f}")
+    print(f"tokens per second   {tokens / elapsed:10,.0f}")
     for name, seconds in used.items():
         print(
             f"CPU of {name:10} {seconds / elapsed:10.0%}   {seconds / tokens * 1e6:.0f} µs a token"

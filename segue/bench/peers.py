@@ -95,7 +95,7 @@ async def _compare(
         for name, url in urls.items():
             waits[name].append(await _first_token(url, text, seed=turn))
     result: dict[str, object] = {}
-    print(f"{'tokens a second':24}{'segue':>10}{'llama.cpp':>12}{'ratio':>8}")
+    print(f"{'tokens per second':24}{'segue':>10}{'llama.cpp':>12}{'ratio':>8}")
     for clients in options.clients:
         ours, theirs = (statistics.median(speeds[name, clients]) for name in urls)
         print(f"{clients:3} clients{'':13}{ours:10.0f}{theirs:12.0f}{ours / theirs:8.2f}")

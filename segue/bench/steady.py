@@ -44,7 +44,7 @@ def main() -> None:
             over_http.append(asyncio.run(_over_http(server, options.clients, turn)))
     alone, reached = statistics.median(bare[1:]), statistics.median(over_http[1:])
     print(
-        f"{options.clients} sequences, tokens a second: {alone:.0f} bare, {reached:.0f} over HTTP"
+        f"{options.clients} sequences, tokens per second: {alone:.0f} bare, {reached:.0f} over HTTP"
     )
     print(f"ratio {reached / alone:.2f}")
     print(json.dumps({"bare": round(alone), "http": round(reached), "clients": options.clients}))

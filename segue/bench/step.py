@@ -78,13 +78,13 @@ def _measure(path: str, flavour: str, threads: int, rounds: int, long: int, phas
     logits = runner.decode([Span(0, range(100, 100 + HASHED), 0, HASHED)])
     print(f"  SHA-256 of {HASHED} rows of logits: {hashlib.sha256(logits.tobytes()).hexdigest()}")
     runner.free(0)
-    print("  rows: tokens a second", end="")
+    print("  rows: tokens per second", end="")
     for rows in ROWS:
         print(f"  {rows}: {rows / _decoding(runner, rows, rounds):.0f}", end="", flush=True)
     print()
     for length in filter(None, (PROMPT, long)):
         speed = length / _best(rounds, lambda n=length: _read(runner, n))  # type: ignore[misc]
-        print(f"  prompt of {length}: {speed:.0f} tokens a second")
+        print(f"  prompt of {length}: {speed:.0f} tokens per second")
     if phases:
         _phases(runner, rounds)
     runner.close()

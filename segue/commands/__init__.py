@@ -1,1 +1,1 @@
-"""What the command line does besides serving. Each file is one command; cli.py lists them."""
+"""Commands besides `segue serve`, listed in cli.py, and what they share."""

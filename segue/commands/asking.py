@@ -1,4 +1,4 @@
-"""One completion, asked of an engine here or of a server anywhere: both answer in chunks of the root dialect."""
+"""One completion, from an engine in this process or from a server: both give chunks of the root dialect."""
 
 import json
 import secrets
@@ -28,7 +28,7 @@ TIMEOUT_S = 600.0
 
 
 def parsed(body: Chunk, fingerprint: str = f"segue-{__version__}") -> Call:
-    """Raises InvalidField. A seed is drawn if there is none."""
+    """The request, with a random seed if it has none. Raises InvalidField."""
     stamp = Stamp(
         request_id="command",
         public_id="command",
@@ -40,7 +40,7 @@ def parsed(body: Chunk, fingerprint: str = f"segue-{__version__}") -> Call:
 
 
 async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
-    """The chunks a server would send, and as the first of them the seed."""
+    """The chunks that a server would send, after one that holds the seed."""
     call = parsed(body, engine.info.fingerprint)
     renderer = TextCompletion(call)
     yield {"seed": call.request.sampling.seed}
@@ -54,7 +54,7 @@ async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
 
 
 def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
-    """The same from a server. `url` is its address, with or without /v1. Raises Unavailable or RequestError."""
+    """The chunks of a server. `url`: its address, with or without /v1. Raises Unavailable or RequestError."""
     headers = {"content-type": "application/json", "user-agent": f"segue/{__version__}"}
     if key:
         headers["authorization"] = f"Bearer {key}"

@@ -1,4 +1,4 @@
-"""What `segue serve` says of itself once it is ready."""
+"""What `segue serve` prints when it is ready."""
 
 from segue.config import Settings
 from segue.cpus import usable_cpus
@@ -6,7 +6,7 @@ from segue.types import ModelInfo
 
 
 def banner(info: ModelInfo, settings: Settings, address: str) -> str:
-    """Lines for people, behind the one line that programs wait for."""
+    """Lines for people, after the one line that programs wait for."""
     has_keys = bool(settings.api_keys or settings.api_key_file)
     promise = (
         "the same request gives the same bytes, whatever else runs"

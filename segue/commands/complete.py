@@ -1,4 +1,4 @@
-"""`segue complete`: one prompt, its completion on standard output as it is written."""
+"""`segue complete`: completes one prompt and streams the text to standard output."""
 
 import asyncio
 import json
@@ -21,30 +21,32 @@ from segue.commands.running import running
 from segue.config import Settings
 
 _PROBABILITY = click.FloatRange(0, 1)
-# Of a terminal's 256 colours, from sure to surprising; the first is none.
+# Terminal colours (of 256), from likely to unlikely tokens; the first is none.
 _SHADES = (None, 230, 229, 223, 222, 216, 215, 209, 203)
 
 
 @click.command()
 @click.argument("prompt", default="-")
-@click.option("--suffix", help="text that follows: the answer fills the gap")
+@click.option("--suffix", help="text after the gap that the answer fills")
 @click.option("--max-tokens", type=click.IntRange(-1), default=128, help="-1: as many as fit")
 @click.option("--temperature", type=click.FloatRange(0, 2), default=1.0, help="0 is greedy")
 @click.option("--top-p", type=_PROBABILITY, help="nucleus sampling")
 @click.option("--top-k", type=click.IntRange(0), help="0 is off")
 @click.option("--min-p", type=_PROBABILITY, help="0 is off")
 @click.option("--seed", type=int, help="the same seed gives the same text")
-@click.option("--stop", multiple=True, help="text that ends it; may be given several times")
-@click.option("-n", type=click.IntRange(1), help="so many choices, one after the other")
-@click.option("--json-schema", help="what the answer must match: a schema, or @FILE")
-@click.option("--regex", "guided_regex", help="the same, as a regular expression")
-@click.option("--grammar", help="the same, as GBNF or Lark, or @FILE")
-@click.option("--logprobs", is_flag=True, help="tint each token by its probability, in a terminal")
+@click.option("--stop", multiple=True, help="text that ends the answer; may be given several times")
+@click.option("-n", type=click.IntRange(1), help="number of choices, printed one after the other")
+@click.option("--json-schema", help="a JSON schema that the answer must match, or @FILE")
+@click.option("--regex", "guided_regex", help="a regular expression that the answer must match")
+@click.option("--grammar", help="a GBNF or Lark grammar that the answer must match, or @FILE")
+@click.option(
+    "--logprobs", is_flag=True, help="colour each token by its probability, in a terminal"
+)
 @click.option("--echo", is_flag=True, help="print the prompt too")
 @click.option("--json", "as_json", is_flag=True, help="print the whole answer as JSON")
-@click.option("--stats", is_flag=True, help="tell speed, cached tokens and seed at the end")
-@click.option("--save", type=click.Path(path_type=Path), help="keep a receipt for segue verify")
-@click.option("--url", help="ask this server instead; its key is read from SEGUE_API_KEY")
+@click.option("--stats", is_flag=True, help="print speed, cached tokens and seed at the end")
+@click.option("--save", type=click.Path(path_type=Path), help="write a receipt for segue verify")
+@click.option("--url", help="use this server instead; its key is read from SEGUE_API_KEY")
 @with_engine
 def complete(
     prompt: str,
@@ -59,7 +61,7 @@ def complete(
     models: str | None,
     **flags: Any,
 ) -> None:
-    """Complete PROMPT; without one, or with -, what standard input holds."""
+    """Complete PROMPT. Without one, or with -, it is read from standard input."""
     settings = {row: flags.pop(row) for row in list(flags) if row in _SETTINGS}
     given = {name: _text(value) for name, value in flags.items() if value is not None}
     body: Chunk = {
@@ -71,7 +73,7 @@ def complete(
         **({"logprobs": 0} if logprobs else {}),
         **receipts.REPORTS,
     }
-    parsed(body)  # what is wrong is told before a model is loaded
+    parsed(body)  # errors in the request are reported before a model is loaded
     source = _remote(url, body) if url else _local(body, settings, models, config_file)
     answer = asyncio.run(_write(source, is_quiet=as_json, is_tinted=logprobs))
     if as_json:
@@ -87,7 +89,7 @@ _SETTINGS = {row.name for row in config.TABLE}
 
 
 def _text(value: Any) -> Any:
-    """What the flag says, or what is in the file it names."""
+    """The value of the flag, or the content of the file that it names."""
     if isinstance(value, str) and value.startswith("@"):
         try:
             return Path(value[1:]).read_text(encoding="utf-8")
@@ -113,7 +115,7 @@ async def _local(
 async def _write(
     source: AsyncGenerator[Chunk, None], *, is_quiet: bool, is_tinted: bool
 ) -> Folding:
-    """The first choice as it comes, the others after it."""
+    """The first choice as it is generated, the others after it."""
     answer = Folding()
     async with aclosing(source) as chunks:
         async for chunk in chunks:
@@ -129,7 +131,7 @@ async def _write(
 
 
 def _tinted(choice: Chunk) -> str:
-    """Its tokens in colours. Where they are not the text itself, as with half characters, the text alone."""
+    """The tokens in colours. If they do not join to the text, as with half characters: the plain text."""
     scored = choice.get("logprobs") or {}
     names = scored.get("tokens") or []
     if not names or "".join(names) != choice["text"]:

@@ -1,4 +1,4 @@
-"""`segue dialects`: which fields each dialect takes, from the tables that read them."""
+"""`segue dialects`: the fields of each dialect, from the tables that read requests."""
 
 import click
 from rich.console import Console
@@ -15,10 +15,12 @@ NAMES = [dialect.name for dialect in DIALECTS]
 
 @click.command()
 @click.argument("name", type=click.Choice(NAMES), required=False)
-@click.option("--markdown", "as_markdown", is_flag=True, help="all of it, as docs/dialects.md")
-@click.option("--sampling", is_flag=True, help="how each one samples, as docs/sampling.md")
+@click.option("--markdown", "as_markdown", is_flag=True, help="everything, as in docs/dialects.md")
+@click.option(
+    "--sampling", is_flag=True, help="the samplers of each dialect, as in docs/sampling.md"
+)
 def dialects(name: str | None, as_markdown: bool, sampling: bool) -> None:
-    """Print which dialect takes which fields; with NAME, the fields of that one."""
+    """Print which dialect has which fields; with NAME, the fields of that dialect."""
     if as_markdown:
         click.echo(markdown(DIALECTS), nl=False)
         return

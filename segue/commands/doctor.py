@@ -33,7 +33,7 @@ class Finding(NamedTuple):
 @click.command()
 @with_settings
 def doctor(config_file: Path | None, **flags: Any) -> None:
-    """Look at this machine with the settings of `segue serve`. Exits with 1 where serving would fail."""
+    """Check this machine with the settings of `segue serve`. Exits with 1 if serving would fail."""
     settings = config.load(flags, file=config_file)
     findings = list(examine(settings))
     table = Table("", "", "", box=None, show_header=False)
@@ -45,7 +45,7 @@ def doctor(config_file: Path | None, **flags: Any) -> None:
 
 
 def examine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
-    """`root` is where the system's own files are."""
+    """The findings. `root`: where the files of the operating system are."""
     yield _python()
     yield _tokenizer()
     yield from _processor(settings, root)

@@ -1,4 +1,4 @@
-"""Chunks of a streamed answer, added up: what was said, and how fast. Pure but for the clock it is given."""
+"""Collects the chunks of a streamed answer, and measures its speed. Pure, except for the clock it is given."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Said:
 
 
 class Folding:
-    """Takes chunks as they come. `seed`, `usage` and `fingerprint` are known once they were told."""
+    """Takes chunks as they arrive. `seed`, `usage` and `fingerprint` are set by the chunks that hold them."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.choices: dict[int, Said] = {}
@@ -76,7 +76,7 @@ class Folding:
         return " · ".join([*words, *(f"ended by {end}" for end in sorted(filter(None, ends)))])
 
     def as_json(self) -> dict[str, Any]:
-        """As a server's answer that is not streamed."""
+        """The answer as a server gives it without streaming."""
         return {
             "object": "text_completion",
             "model": self.model,

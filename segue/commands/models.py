@@ -1,4 +1,4 @@
-"""`segue models`: what is here, what a model is, and what would run it."""
+"""`segue models`: lists, downloads, describes and removes models."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ RUNNERS = ("cpu", "llama")
 
 @click.group()
 def models() -> None:
-    """List, fetch, look at and remove models."""
+    """List, download, describe and remove models."""
 
 
 def _cache_dir() -> Path:
@@ -28,7 +28,7 @@ def _cache_dir() -> Path:
 
 @models.command("list")
 def list_models() -> None:
-    """The models that are on this machine."""
+    """List the models on this machine."""
     table = Table("name", "size", "architecture", "quantisation", "gaps", box=None)
     total = 0
     for kept in kept_models(_cache_dir()):
@@ -49,7 +49,7 @@ def list_models() -> None:
 @models.command()
 @click.argument("model", default="default")
 def pull(model: str) -> None:
-    """Fetch MODEL: OWNER/REPO[:QUANT], hf:OWNER/REPO/FILE.gguf, or nothing for the embedded one."""
+    """Download MODEL: OWNER/REPO[:QUANT], hf:OWNER/REPO/FILE.gguf, or nothing for the embedded one."""
     with shown(Console(stderr=True)) as report:
         path = sources.fetch(names.parse(model), _cache_dir(), report)
     click.echo(f"{path}  {_size(path.stat().st_size)}")
@@ -59,7 +59,7 @@ def pull(model: str) -> None:
 @click.argument("model", default="default")
 @with_engine
 def show(model: str, config_file: Path | None, **flags: Any) -> None:
-    """What MODEL is, and which runner would serve it here and why."""
+    """Describe MODEL, and say which runner would serve it here and why."""
     settings = config.load({**flags, "models": model}, file=config_file)
     path = _present(model, settings.cache_dir)
     about = portrait(path)
@@ -87,7 +87,7 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
 
 @models.command()
 @click.argument("model")
-@click.option("--yes", is_flag=True, help="do not ask")
+@click.option("--yes", is_flag=True, help="do not ask for confirmation")
 def rm(model: str, yes: bool) -> None:
     """Remove MODEL, as `segue models list` names it, from this machine."""
     cache_dir = _cache_dir()
@@ -107,7 +107,7 @@ def _kept(model: str, cache_dir: Path) -> Kept:
 
 
 def _present(model: str, cache_dir: Path) -> Path:
-    """The file, without fetching anything."""
+    """The file, if it is here: nothing is downloaded."""
     for kept in kept_models(cache_dir):
         if model in (kept.name, str(kept.path)):
             return kept.path

@@ -1,4 +1,4 @@
-"""Settings as flags: each row of config's table is an option, and its default stays there."""
+"""Settings as flags: each row of the table in config.py is an option. Defaults are there, not here."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from segue.setting import Setting
 
 Command = Callable[..., Any]
 
-# What a command that runs a model and serves nothing can be told.
+# Settings of commands that run a model without serving it.
 _RUNNING = (
     "engine",
     "vllm_options",

@@ -1,4 +1,4 @@
-"""A receipt: a request, its answer and what computed it, in one file that anybody can check."""
+"""A receipt: a file with a request, its answer and what computed it, which `segue verify` checks."""
 
 import json
 from pathlib import Path
@@ -8,12 +8,12 @@ from segue.commands.folding import Folding
 from segue.errors import SetupError
 
 FORMAT = "segue-receipt-1"
-# What a server is asked for besides, so that answers can be compared token by token.
+# Added to the request, so that answers can be compared token by token.
 REPORTS = {"stream": True, "return_token_ids": True, "stream_options": {"include_usage": True}}
 
 
 class Difference(NamedTuple):
-    """Where two answers part. `token` counts from 0; None where only the end differs."""
+    """Where two answers differ first. `token`: counted from 0; None: only the end differs."""
 
     choice: int
     token: int
@@ -41,7 +41,7 @@ def make(body: dict[str, Any], answer: Folding) -> dict[str, Any]:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """Raises SetupError where the file is no receipt."""
+    """Read a receipt. Raises SetupError if the file is not one."""
     try:
         receipt = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -59,7 +59,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def first_difference(receipt: dict[str, Any], answer: Folding) -> Difference | None:
-    """None where every byte and token is the same."""
+    """The first difference; None: every byte and token is the same."""
     kept = receipt["answer"]["choices"]
     for index in range(max(len(kept), len(answer.choices))):
         was: dict[str, Any] = kept[index] if index < len(kept) else {"text": "", "tokens": []}
@@ -82,7 +82,7 @@ def _common(one: str, other: str) -> int:
 
 
 def why(was: str | None, now: str | None) -> str:
-    """What may explain a difference."""
+    """Differences of machine or version that may explain another answer."""
     if any("_varies_" in (each or "") for each in (was, now)):
         return f"It was computed by {was} and now by {now}: a runner that varies promises nothing across machines."
     if was == now:

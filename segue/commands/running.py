@@ -1,4 +1,4 @@
-"""One engine for the time of one command."""
+"""An engine that runs for the duration of one command."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from segue.types import Failed
 
 @asynccontextmanager
 async def running(settings: Settings, console: Console) -> AsyncIterator[Engine]:
-    """The settings' first model, loaded; a download shows on the console."""
+    """The first model of the settings, loaded. A download is shown on the console."""
     with shown(console) as report:
         fleet = assembly.build_fleet(settings, report)
         try:

@@ -1,4 +1,4 @@
-"""`segue score`: log-probabilities and perplexity of given text, a result for each line of input."""
+"""`segue score`: log-probabilities and perplexity of given texts, one result per line of input."""
 
 import asyncio
 import json
@@ -44,7 +44,12 @@ _LABEL_CHARS = 48
     default="auto",
     help="auto: JSONL if the first line is a JSON object",
 )
-@click.option("--json", "as_json", is_flag=True, help="an object a line, with every token's score")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="one JSON object per line, with the score of every token",
+)
 @with_engine
 def score(
     file: IO[str], layout: Layout, as_json: bool, config_file: Path | None, **flags: Any
@@ -95,7 +100,7 @@ def _figures(num_tokens: int, num_scored: int, logprob: float) -> Iterable[str]:
 async def results(
     engine: Engine, subjects: Iterable[Subject]
 ) -> AsyncIterator[tuple[Subject, Scored | Refused]]:
-    """In the order of the subjects, many of them scored at once."""
+    """The results in the order of the subjects; many are scored at once."""
     started: deque[tuple[Subject, asyncio.Task[Scored | Refused]]] = deque()
     try:
         for subject in subjects:

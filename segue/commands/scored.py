@@ -1,4 +1,4 @@
-"""Lines of input as texts to score, and what came of each: pure reading and arithmetic."""
+"""Reads lines of input as texts to score, and summarizes the results. Pure."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _EXPECTED = '{"text": …} or {"prompt": …} or {"context": …, "continuation"
 
 @dataclass(frozen=True)
 class Subject:
-    """One text to score. `context` comes before it and is read, but not counted."""
+    """One text to score. `context`: text before it, which is read but not counted."""
 
     line: int
     prompt: Prompt
@@ -32,7 +32,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Scored:
-    """`tokens` are those counted. The first of a text has no score unless something precedes it."""
+    """`tokens`: those that count. The first token has a score only if there is a context."""
 
     line: int
     tokens: tuple[TokenScore, ...]
@@ -71,7 +71,7 @@ class Refused:
 
 @dataclass
 class Sum:
-    """Over all lines: perplexity is that of the texts together."""
+    """The totals over all lines. The perplexity is that of all texts together."""
 
     num_tokens: int = 0
     num_scored: int = 0
@@ -98,7 +98,7 @@ def perplexity(logprob: float, num_tokens: int) -> float | None:
 
 
 def read_subjects(lines: Iterable[str], layout: Layout = "auto") -> list[Subject]:
-    """One for each line that is not empty. Raises InvalidField, which names the line."""
+    """One subject for each line that is not empty. Raises InvalidField, which names the line."""
     numbered = [
         (number, text)
         for number, line in enumerate(lines, start=1)
@@ -135,7 +135,7 @@ def _from_json(line: int, text: str) -> Subject:
 
 
 def counted(subject: Subject, scores: Sequence[TokenScore]) -> Scored:
-    """All tokens, or with a context those that hold any of what follows it."""
+    """All tokens; with a context, the tokens that contain text after it."""
     if not subject.context:
         return Scored(subject.line, tuple(scores))
     [text] = subject.prompt.parts

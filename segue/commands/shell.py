@@ -1,4 +1,4 @@
-"""`segue completion`: what a shell needs to complete commands and flags."""
+"""`segue completion`: a script with which a shell completes commands and flags."""
 
 import click
 from click.shell_completion import get_completion_class

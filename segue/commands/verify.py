@@ -1,4 +1,4 @@
-"""`segue verify`: whether a request gives the same bytes here as it gave wherever its receipt was made."""
+"""`segue verify`: checks that a request gives the same bytes here as on the machine of its receipt."""
 
 import asyncio
 import os
@@ -19,10 +19,10 @@ from segue.commands.running import running
 
 @click.command()
 @click.argument("receipt", type=click.Path(path_type=Path))
-@click.option("--url", help="ask this server; without it, the model runs here")
+@click.option("--url", help="use this server; without it, the model runs in this process")
 @with_engine
 def verify(receipt: Path, url: str | None, config_file: Path | None, **flags: Any) -> None:
-    """Ask again what RECEIPT asked, and compare every byte. Exits with 1 where they differ."""
+    """Send the request of RECEIPT again, and compare every byte. Exits with 1 if the answers differ."""
     kept = receipts.read(receipt)
     body: Chunk = {**kept["request"], **receipts.REPORTS}
     settings = config.load(flags, file=config_file)

@@ -117,7 +117,7 @@ class Reply(Struct, frozen=True):
 
 ErrorShape = Callable[[SegueError], Reply]
 
-# sse: events, then "data: [DONE]". sse_open: events, then the end. ndjson: an object a line.
+# sse: events, then "data: [DONE]". sse_open: events, then the end. ndjson: an object per line.
 Framing = Literal["sse", "sse_open", "ndjson"]
 
 Adapt = Callable[[Call, ModelInfo], CompletionRequest]

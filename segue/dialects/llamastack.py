@@ -164,7 +164,7 @@ DIFFERENCES = (
         "Llama Stack hands them to a provider, and what comes of them depends on which.",
     ),
     Difference(
-        "max_tokens is 16 unless told.",
+        "max_tokens is 16 by default.",
         "Llama Stack leaves it to the provider; 16 is what OpenAI's and vLLM's have.",
     ),
     Difference(

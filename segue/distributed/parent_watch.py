@@ -9,7 +9,7 @@ import multiprocessing.util  # its exit handler waits for children; handlers reg
 import os
 import threading
 
-_VARIABLE = "SEGUE_TETHER"  # inherited by child processes
+_VARIABLE = "SEGUE_PARENT_WATCH"  # inherited by child processes
 
 
 def tie() -> None:
@@ -22,7 +22,7 @@ def tie() -> None:
 def watch() -> None:
     """Called in a vLLM process: end it when its parent ends, and so with the server."""
     if os.environ.get(_VARIABLE) and multiprocessing.parent_process() is not None:
-        threading.Thread(target=_end_with_parent, name="tether", daemon=True).start()
+        threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
 
 
 def _end_with_parent() -> None:

@@ -138,7 +138,7 @@ class Runner(Protocol):
     def decode(self, spans: Sequence[Span]) -> Logits:
         """One step. Rows in the order of the spans, each span's trailing tokens in order.
 
-        At most one span a slot. The array may be overwritten by the next call.
+        At most one span per slot. The array may be overwritten by the next call.
         """
 
     def fork(self, src: int, dst: int, length: int) -> None:

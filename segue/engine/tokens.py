@@ -11,7 +11,7 @@ from segue.types import Prompt
 def prompt_tokens(
     prompt: Prompt, vocab: Vocab, field: str = "prompt", is_start: bool = True
 ) -> list[int]:
-    """`is_start`: nothing stands before it. `field` is what errors call it."""
+    """The tokens of a prompt. `is_start`: it begins the sequence; `field`: its name in errors. Raises InvalidField."""
     tokens: list[int] = []
     for position, part in enumerate(prompt.parts):
         if not isinstance(part, str):
@@ -35,7 +35,7 @@ def longest_piece(vocab: Vocab) -> int:
 
 
 def fewest_tokens(prompt: Prompt, vocab: Vocab) -> int:
-    """So many tokens the prompt has at least, told by its size alone, before any of it is tokenized."""
+    """A lower bound on the number of tokens, from the size of the prompt alone: nothing is tokenized."""
     num_ids = sum(len(part) for part in prompt.parts if not isinstance(part, str))
     size = sum(_num_bytes(part) for part in prompt.parts if isinstance(part, str))
     return num_ids + size // longest_piece(vocab)
@@ -55,7 +55,7 @@ def check_ids(tokens: Iterable[int], vocab_size: int, field: str) -> None:
 
 
 def text_tokens(vocab: Vocab, text: str, is_start: bool, parse_special: bool = False) -> list[int]:
-    """Vocabularies that put a space before every text must not put one before the rest of a text."""
+    """The tokens of a text. Some vocabularies put a space before every text; unless `is_start`, it is left out."""
     if not text:
         return []
     if is_start or not _adds_space(vocab):

@@ -9,18 +9,18 @@ from segue.types import Cause, Reason, TokenScore, Usage
 
 @dataclass(frozen=True)
 class Choice:
-    """One text. `tokens` are its ids; `scores` are there if logprobs were asked for."""
+    """One text. `tokens`: its ids; `scores`: only with logprobs."""
 
     text: str
     tokens: tuple[int, ...]
     finish_reason: Reason
-    cause: Cause  # more exactly why it ended
+    cause: Cause  # the exact reason
     scores: tuple[TokenScore, ...] = ()
 
 
 @dataclass(frozen=True)
 class Completion:
-    """The answer to one prompt. `seed` gives it again."""
+    """The answer to one prompt. A request with this `seed` gives the same answer again."""
 
     choices: tuple[Choice, ...]
     usage: Usage
@@ -28,7 +28,7 @@ class Completion:
 
     @property
     def text(self) -> str:
-        """Of the first choice."""
+        """The text of the first choice."""
         return self.choices[0].text
 
     @property
@@ -41,7 +41,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a choice as it is written."""
+    """A part of a choice while it is generated."""
 
     choice: int
     text: str
@@ -65,5 +65,5 @@ class Score:
 
     @property
     def perplexity(self) -> float:
-        """Not a number where nothing was scored."""
+        """The perplexity; NaN if no token was scored."""
         return exact_math.exp(-self.logprob / self.num_scored) if self.num_scored else math.nan

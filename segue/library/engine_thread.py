@@ -1,4 +1,4 @@
-"""One engine on an event loop of its own thread, for callers that have no loop, or another one."""
+"""An engine on an event loop in its own thread, for callers without an event loop or with another one."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ def raised(failed: Failed) -> SegueError:
 
 
 class EngineThread:
-    """Up once this returns. Raises what keeps the model from being loaded."""
+    """Load the model, and return when it is ready. Raises the error of a failed load."""
 
     def __init__(self, settings: Settings) -> None:
         self._loop = asyncio.new_event_loop()
@@ -56,7 +56,7 @@ class EngineThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def events(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
-        """Runs in the thread. Failed becomes its exception."""
+        """The events of a request; runs in the thread. Failed is raised as its exception."""
         if self._fleet is not None:
             adapters = self._fleet.settle_adapters(request.model, request.adapters)
             request = msgspec.structs.replace(request, adapters=adapters)
@@ -67,7 +67,7 @@ class EngineThread:
                 yield event
 
     def close(self) -> None:
-        """Ends the model's process. More than once is no fault."""
+        """End the model's process. May be called several times."""
         if not self._thread.is_alive():
             return
         if self._fleet is not None:

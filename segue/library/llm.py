@@ -38,7 +38,7 @@ _numbers = itertools.count()
 
 
 class LLM:
-    """A loaded model. Close it, use it in `with`, or let go of it: its process ends with it."""
+    """A loaded model. Its process ends with `close`, with the end of `with`, or when the object is collected."""
 
     def __init__(self, model: str | PathLike[str] = "default", **settings: Any) -> None:
         """`model` as for `segue serve`; settings are its flags: threads=4, context_length=4096, runner="llama".
@@ -48,7 +48,7 @@ class LLM:
         flags = {"models": (str(model),), **settings}
         self._thread = EngineThread(config.load(flags))
         self.close = weakref.finalize(self, self._thread.close)
-        # Again, and now: before multiprocessing ends the worker in its own way, which would look like a death.
+        # Registered now, so that it runs before multiprocessing kills the worker, which would look like a crash.
         atexit.register(self.close)
 
     def __enter__(self) -> Self:
@@ -64,17 +64,17 @@ class LLM:
     # --- without an event loop -------------------------------------------------------------------
 
     def complete(self, prompt: Text, **options: Unpack[Options]) -> Completion:
-        """The answer to one prompt. Raises InvalidField where an option is wrong."""
+        """The answer to one prompt. Raises InvalidField if an option is wrong."""
         return self._thread.run(self._one(_request(prompt, options))).result()
 
     def complete_batch(
         self, prompts: Sequence[Text], **options: Unpack[Options]
     ) -> list[Completion]:
-        """One answer a prompt, computed together; each is what the prompt gives alone."""
+        """One answer per prompt, computed together. Each is the same as for the prompt alone."""
         return self._thread.run(self._all(_requests(prompts, options))).result()
 
     def stream(self, prompt: Text, **options: Unpack[Options]) -> Iterator[Piece]:
-        """The answer as it is written. Closing the iterator stops the model."""
+        """The answer while it is generated. Closing the iterator cancels the request."""
         pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
         work = self._thread.run(self._feed(_request(prompt, options), pieces))
         work.add_done_callback(lambda _: pieces.put(None))
@@ -86,11 +86,11 @@ class LLM:
             work.cancel()
 
     def infill(self, prefix: str, suffix: str, **options: Unpack[Options]) -> Completion:
-        """What goes between, by the model's own tokens for that or by ranking."""
+        """The text between prefix and suffix, by the model's FIM tokens or by ranking."""
         return self._thread.run(self._one(_gap(prefix, suffix, options))).result()
 
     def score(self, text: Text, num_top: int = 0) -> Score:
-        """How likely each token of the text is after those before it, with so many alternatives."""
+        """The log-probability of each token of the text, and of so many alternatives."""
         return self._thread.run(self._score(text, num_top)).result()
 
     def score_batch(self, texts: Sequence[Text], num_top: int = 0) -> list[Score]:
@@ -109,7 +109,7 @@ class LLM:
     # --- with one --------------------------------------------------------------------------------
 
     async def acomplete(self, prompt: Text, **options: Unpack[Options]) -> Completion:
-        """As complete; cancelling it stops the model."""
+        """As `complete`; cancelling the task cancels the request."""
         work = self._thread.run(self._one(_request(prompt, options)))
         return await asyncio.wrap_future(work)
 
@@ -189,7 +189,7 @@ class LLM:
 
 
 class _Relay:
-    """Puts into a queue of another thread's loop."""
+    """Puts items into an asyncio queue from another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pieces: "asyncio.Queue[Piece | None]"):
         self._loop = loop

@@ -1,11 +1,11 @@
-"""Every option of a completion, under the names and with the meaning it has in the server's root dialect."""
+"""Every option of a completion, with the names and the meaning of the server's root dialect."""
 
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
 
 class Options(TypedDict, total=False):
-    """`segue dialects openai` and docs/dialects.md say what each one means and what it is if left out."""
+    """The meaning and the default of each: `segue dialects openai`, docs/dialects.md."""
 
     max_tokens: int
     n: int

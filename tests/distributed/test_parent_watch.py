@@ -57,6 +57,6 @@ def test_a_child_ends_with_its_server(is_killed: bool, tmp_path: os.PathLike[str
 
 
 def test_without_a_server_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SEGUE_TETHER", "1")
+    monkeypatch.setenv("SEGUE_PARENT_WATCH", "1")
     parent_watch.watch()  # this process was not started by one that could be watched
-    assert "tether" not in {thread.name for thread in threading.enumerate()}
+    assert "parent-watch" not in {thread.name for thread in threading.enumerate()}

@@ -2,8 +2,8 @@
 
     python -m segue.bench.load.beside [MODEL.gguf] [--threads 2] [--processes 2] [--rows 8]
 
-Each process has a team of its own, so there are more threads than processors. Prints tokens a second of each and their
-share of one alone.
+Each process has its own threads, so there are more threads than processors. Prints the tokens per second of each, and
+their share of what one alone reaches.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def main() -> None:
     before, together, after = (_at_once(n, options) for n in (1, options.processes, 1))
     alone = max(*before, *after)
     shares = [round(speed / alone, 2) for speed in together]
-    print(f"alone {alone:.0f} tokens a second; {options.processes} at once {together}: {shares}")
+    print(f"alone {alone:.0f} tokens per second; {options.processes} at once {together}: {shares}")
     print(json.dumps({"alone": alone, "together": together, "shares": shares}))
 
 

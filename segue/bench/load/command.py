@@ -24,8 +24,8 @@ WARM_UP = 2
 @click.argument("url", default="http://127.0.0.1:8080")
 @click.option("--dialect", type=click.Choice(list(SPEECHES)), default="openai", show_default=True)
 @click.option("--clients", default="1,4,16", show_default=True, help="closed loop: so many at once")
-@click.option("--requests", type=click.IntRange(1), help="in each load; four a client unless told")
-@click.option("--rate", help="open loop instead: requests a second, such as 1,2,4")
+@click.option("--requests", type=click.IntRange(1), help="in each load; by default four per client")
+@click.option("--rate", help="open loop instead: requests per second, such as 1,2,4")
 @click.option("--seconds", type=click.FloatRange(0.1), default=30.0, help="of each open load")
 @click.option("--contexts", help="one client and prompts of so many words, such as 64,512,2048")
 @click.option("--prompt-words", type=click.IntRange(1), default=64, show_default=True)
@@ -34,7 +34,7 @@ WARM_UP = 2
 @click.option("--against-dialect", type=click.Choice(list(SPEECHES)), default="openai")
 @click.option("--model", default="default", help="the file --against llama.cpp serves")
 @click.option(
-    "--svg", "svg_file", type=click.Path(path_type=Path), help="a plot of tokens a second, or costs"
+    "--svg", "svg_file", type=click.Path(path_type=Path), help="a plot of tokens per second, or costs"
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="every figure")
 def bench(
@@ -80,7 +80,7 @@ def bench(
         rows = asyncio.run(_measure(targets, loads, unit, one))
     click.echo(table(rows))
     if svg_file:
-        title = "requests a second" if rate else unit
+        title = "requests per second" if rate else unit
         svg_file.write_text(cost(rows) if contexts else throughput(rows, title), encoding="utf-8")
     if json_file:
         content = {"unit": unit, "figures": [row.as_json() for row in rows]}

@@ -117,7 +117,7 @@ async def closed_loop(
 async def open_loop(
     target: Target, body: Callable[[int], Body], rate: float, seconds: float, seed: int = 0
 ) -> list[Outcome]:
-    """So many requests a second, at random moments, whether or not the earlier ones were answered."""
+    """So many requests per second, at random moments, whether or not the earlier ones were answered."""
     moments, clock, started = random.Random(seed), 0.0, time.perf_counter()
     asked: list[asyncio.Task[Outcome]] = []
     for number in itertools.count():

@@ -45,7 +45,7 @@ TOKEN_ROWS = (
     Field(
         "skip_special_tokens",
         Not(),
-        "Leave control tokens out of the text; true unless told.",
+        "Leave control tokens out of the text; by default true.",
         "show_special",
     ),
     Field(
@@ -60,7 +60,7 @@ TOKEN_ROWS = (
         "Cut a longer prompt to so many tokens; -1 to what the context holds beside the answer.",
         "shape.truncate_to",
     ),
-    Field("truncation_side", Side(), 'Where to cut: "left" unless told.', "shape.truncation_side"),
+    Field("truncation_side", Side(), 'Where to cut: by default "left".', "shape.truncation_side"),
     Field(
         "return_token_ids",
         Boolean(),

@@ -109,7 +109,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "`model_path` is the file's name alone.",
-        "Where files lie on the server is nobody's business.",
+        "Clients must not learn paths of the server.",
     ),
     Difference(
         "With `--cors-origin *`, credentials are not allowed; the headers that may be sent are those that "

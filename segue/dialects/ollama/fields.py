@@ -147,7 +147,7 @@ GENERATE = Table(
         MODEL,
         PROMPT,
         *openai.FIELDS.pick("suffix").rows,
-        Field("system", Text(MAX_TEXT_CHARS), "What the model is told first.", "shape.system"),
+        Field("system", Text(MAX_TEXT_CHARS), "The system message.", "shape.system"),
         Field(
             "template", Text(MAX_TEXT_CHARS), "A prompt template in Go's syntax.", "shape.template"
         ),

@@ -1,4 +1,4 @@
-"""Constraints compiled: once a text, kept for the next requests that bring the same.
+"""Constraints compiled: once per text, kept for the next requests that bring the same.
 
 Nothing here trusts a grammar: compiling has limits and happens on threads of its own. With `guide.py` and
 `vocabulary.py` the only place that knows llguidance.

@@ -17,7 +17,7 @@ _NEAR = 1.1  # fewer threads so much slower: still fewer may be faster again
 _LONGEST_S, _LONGEST_UNDRAFTED_S = 0.3, 0.08
 _FREE = 1.35  # times a step of one row: what a draft's rows may cost
 
-Measure = Callable[[int, int], float]  # (rows, threads) → seconds a step
+Measure = Callable[[int, int], float]  # (rows, threads) → seconds per step
 
 
 @dataclass(frozen=True)

@@ -360,7 +360,7 @@ def test_a_line_indented_less_ends_the_choice() -> None:
 
 
 def test_a_choice_that_is_late_ends_with_its_line() -> None:
-    """The clock of the bench ticks once a step."""
+    """The clock of the bench ticks once per step."""
     bench = scripted("a\nb\nc\nd\n", free_rows=1)
     (story,) = bench.run(ask("p", time_limit_s=2.5, max_tokens=50))
     assert story.texts[0] == "a\nb\n"

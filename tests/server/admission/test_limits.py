@@ -102,7 +102,7 @@ def test_requests_a_minute() -> None:
     limiter = Limiter(Limits(requests_per_minute=2), clock)
     for _ in range(2):
         limiter.admit("a").release()
-    with pytest.raises(Overloaded, match="At most 2 requests a minute") as refusal:
+    with pytest.raises(Overloaded, match="At most 2 requests per minute") as refusal:
         limiter.admit("a")
     assert refusal.value.retry_after_s == pytest.approx(30.0)
     assert dict(limiter.headers("a")) == {
@@ -120,7 +120,7 @@ def test_tokens_are_charged_as_they_come_and_may_overdraw() -> None:
     limiter = Limiter(Limits(tokens_per_minute=60), clock)
     permit = limiter.admit("a")
     permit.charge(90)
-    with pytest.raises(Overloaded, match="At most 60 tokens a minute") as refusal:
+    with pytest.raises(Overloaded, match="At most 60 tokens per minute") as refusal:
         limiter.admit("a")
     assert refusal.value.retry_after_s == pytest.approx(31.0)
     assert dict(limiter.headers("a"))[b"x-ratelimit-remaining-tokens"] == b"0"

@@ -32,7 +32,7 @@ def peak_gmacs(target: Target, threads: int) -> float:
 
 
 def read_gbytes(target: Target, threads: int, data: NDArray[np.uint8]) -> float:
-    """Billions of bytes a second, read once in order by all threads together."""
+    """Billions of bytes per second, read once in order by all threads together."""
     code = _kernel(target, "read")
     lines = data.size // 256 // threads
     scratch = np.zeros((threads, 4096), np.uint8)

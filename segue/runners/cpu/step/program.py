@@ -1,4 +1,4 @@
-"""A model's step as instructions: one row of numbers a phase, written once when the model is loaded."""
+"""A model's step as instructions: one row of numbers per phase, written once when the model is loaded."""
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
