@@ -6,14 +6,14 @@ The job, its sequences and their texts are the engine's own: only the tokens and
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from segue.distributed.scores import Entry, Flat, drawn_score, prompt_scores
+from segue.distributed.scores import Entry, Flat, drawn_score, following_scores, prompt_scores
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.constraints.guide import Witness
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence as Candidate
 from segue.engine.seam import Vocab
 from segue.errors import EngineFault
-from segue.types import Cause, Event
+from segue.types import LOWEST_LOGPROB, Cause, Event
 
 
 class Completion(Protocol):
@@ -51,6 +51,10 @@ class Output(Protocol):
     def finished(self) -> bool: ...
 
 
+WATCHED_TOP = (
+    64  # alternatives among which watched tokens are looked for; others are less likely than these
+)
+
 # vLLM's finish reason → cause, where no token or stop string explains the end.
 _CAUSES: dict[str, Cause] = {"length": "max_tokens", "stop": "eos"}
 
@@ -66,6 +70,10 @@ class RequestEvents:
     def take(self, candidate: Candidate, output: Output, now: float) -> list[Event]:
         """The events of one output. Sets the candidate's cause if the candidate ended."""
         completion = output.outputs[0]
+        if candidate.is_probe:
+            return self._probed(candidate, completion, now)
+        if candidate.num_next:
+            return self._beam(candidate, output, now)
         events: list[Event] = []
         if not candidate.has_read_prompt:
             events += self._prompted(candidate, output, now)
@@ -81,6 +89,24 @@ class RequestEvents:
             self._set_cause_at_dead_end(candidate)
             events += self._job.finished(candidate)
         return events
+
+    def _probed(self, probe: Candidate, completion: Completion, now: float) -> list[Event]:
+        """Record the scores of tokens that were given. They come as drawn tokens."""
+        scores = [row[token].logprob for token, row in _scored(completion)]
+        known = probe.chances.pop() if probe.chances else []
+        probe.chances.append([*known, *(max(score, LOWEST_LOGPROB) for score in scores)])
+        if completion.finish_reason is None:
+            return []
+        probe.cause, probe.last_token_s = "max_tokens", now
+        return self._job.finished(probe)
+
+    def _beam(self, beam: Candidate, output: Output, now: float) -> list[Event]:
+        """Record what may follow a beam. vLLM draws one token for that, which is dropped."""
+        events = self._prompted(beam, output, now)
+        [(_, entries)] = _scored(output.outputs[0])
+        beam.following = following_scores(entries, beam.num_next)
+        beam.cause, beam.last_token_s = "max_tokens", now
+        return [*events, *self._job.finished(beam)]
 
     def _prompted(self, candidate: Candidate, output: Output, now: float) -> list[Event]:
         candidate.has_read_prompt = True
@@ -100,13 +126,13 @@ class RequestEvents:
 
     def _drawn(self, candidate: Candidate, completion: Completion, now: float) -> list[Event]:
         job, events = self._job, list[Event]()
+        scored = _scored(completion) if job.needs_scores else []
         for index, token in enumerate(completion.token_ids):
             score = None
             if job.needs_scores:
-                if completion.logprobs is None:
-                    raise EngineFault("vLLM did not score a token")
-                num_top = job.request.logprobs or 0
-                score = drawn_score(token, completion.logprobs[index], num_top, self._vocab)
+                entries = scored[index][1]
+                score = drawn_score(token, entries, job.request.logprobs or 0, self._vocab)
+                _watch(candidate, entries)
             candidate.accept(token, job.text_piece(token), score, job.rules.cause(token), now)
             self._follow(candidate, token)
             if candidate.cause is not None:
@@ -127,3 +153,18 @@ class RequestEvents:
         witness = self._witnesses.get(candidate)
         if witness is not None and candidate.cause == "eos" and not witness.is_whole:
             candidate.cause = "dead_end"
+
+
+def _scored(completion: Completion) -> list[tuple[int, Mapping[int, Entry]]]:
+    if completion.logprobs is None:
+        raise EngineFault("vLLM did not score a token")
+    return list(zip(completion.token_ids, completion.logprobs, strict=True))
+
+
+def _watch(candidate: Candidate, entries: Mapping[int, Entry]) -> None:
+    """Record what is known of the watched tokens: the score, or a bound on it."""
+    if candidate.watched:
+        found = (entries.get(token) for token in candidate.watched)
+        candidate.chances.append([None if entry is None else entry.logprob for entry in found])
+        listed = (e.logprob for e in entries.values() if e.rank and e.rank <= WATCHED_TOP)
+        candidate.bounds.append(min(listed))

@@ -24,7 +24,9 @@ from segue.errors import (
 from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
+MAX_BEAMS = 128  # of beam search, which needs twice as many alternatives of a token
 _CUTS = "segue.distributed.filter_processors:"
+_DRAWS = "segue.distributed.draw_processors:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,7 @@ class Launched(NamedTuple):
     parameters: Callable[[dict[str, Any], str | None], Any]  # values, grammar → SamplingParams
     prompt: Callable[[Sequence[int], str], Any]  # tokens, cache salt → vLLM's prompt
     error: Callable[[Exception], SegueError]
+    can_draw: bool = True  # whether Segue's own sampler can draw
 
 
 def _launch(launch: Launch) -> Launched:
@@ -93,7 +96,7 @@ def _launch(launch: Launch) -> Launched:
 
     arguments = {
         "model": launch.model,
-        "max_logprobs": launch.max_logprobs,
+        "max_logprobs": max(launch.max_logprobs, 2 * MAX_BEAMS),
         "logprobs_mode": "raw_logprobs",
         "shutdown_timeout": int(launch.drain_s),
         "disable_log_stats": True,
@@ -106,8 +109,10 @@ def _launch(launch: Launch) -> Launched:
     known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
     arguments |= parse_options(launch.options, known)
     config = AsyncEngineArgs(**arguments).create_engine_config()
-    processor = "CutSlots" if config.use_v2_model_runner else "CutRows"
-    config.model_config.logits_processors = [_CUTS + processor]
+    kind = "Slots" if config.use_v2_model_runner else "Rows"
+    can_draw = config.speculative_config is None
+    draws = [f"{_DRAWS}Draw{kind}"] if can_draw else []
+    config.model_config.logits_processors = [f"{_CUTS}Cut{kind}", *draws]
     gauges = Gauges()
     llm = AsyncLLM.from_vllm_config(
         config, stat_loggers=[_stat_logger(gauges)], disable_log_stats=True
@@ -115,7 +120,7 @@ def _launch(launch: Launch) -> Launched:
     vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
     limits = _capabilities(config)
     info = _info(launch.name, config.model_config, limits, vocab, llm.get_tokenizer())
-    return Launched(llm, vocab, limits, info, gauges, _parameters, _prompt, _error)
+    return Launched(llm, vocab, limits, info, gauges, _parameters, _prompt, _error, can_draw)
 
 
 def parse_options(options: Sequence[str], known: set[str]) -> dict[str, Any]:

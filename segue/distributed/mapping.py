@@ -22,33 +22,37 @@ class Row(NamedTuple):
 
 
 _SAME = "as it is"
-_NO_STEP = "vLLM has no such step"
+_OWN = "drawn by Segue's sampler, in a logits processor"
 
 SAMPLING_ROWS = (
-    Row("order", "vllm", "vLLM's own order where that is the same, else by a logits processor"),
+    Row(
+        "order",
+        "vllm",
+        "vLLM's where that is the same, else by a logits processor; infill is refused",
+    ),
     Row("seed", "vllm", "plus the number of the candidate"),
-    Row("temperature", "vllm", "0 to 2; between 0 and 0.01 vLLM takes 0.01"),
-    Row("dynatemp_range", "refused", _NO_STEP),
+    Row("temperature", "vllm", "between 0 and 0.01 vLLM takes 0.01; above 2 as typical_p"),
+    Row("dynatemp_range", "segue", _OWN),
     Row("dynatemp_exponent", "segue", "acts with dynatemp_range only"),
     Row("top_k", "vllm", _SAME),
-    Row("top_p", "vllm", "above 0"),
+    Row("top_p", "vllm", "0 as typical_p"),
     Row("min_p", "vllm", _SAME),
-    Row("typical_p", "refused", _NO_STEP),
+    Row("typical_p", "segue", _OWN),
     Row("top_n_sigma", "vllm", "by a logits processor"),
-    Row("xtc_probability", "refused", _NO_STEP),
+    Row("xtc_probability", "segue", _OWN),
     Row("xtc_threshold", "segue", "acts with xtc_probability only"),
-    Row("min_keep", "refused", "above 1: vLLM's cuts keep one token at least"),
-    Row("adaptive_target", "refused", _NO_STEP),
+    Row("min_keep", "segue", "above 1 as typical_p: vLLM's cuts keep one token at least"),
+    Row("adaptive_target", "segue", _OWN),
     Row("adaptive_decay", "segue", "acts with adaptive_target only"),
-    Row("mirostat", "refused", _NO_STEP),
+    Row("mirostat", "segue", _OWN),
     Row("mirostat_tau", "segue", "acts with mirostat only"),
     Row("mirostat_eta", "segue", "acts with mirostat only"),
     Row("repetition_penalty", "vllm", _SAME),
-    Row("presence_penalty", "vllm", "−2 to 2"),
-    Row("frequency_penalty", "vllm", "−2 to 2"),
-    Row("penalty_window", "refused", "shorter than prompt and answer: vLLM looks at all tokens"),
-    Row("penalize_prompt", "refused", "with presence or frequency: vLLM counts the answer only"),
-    Row("dry_multiplier", "refused", _NO_STEP),
+    Row("presence_penalty", "vllm", "outside −2 to 2 as typical_p"),
+    Row("frequency_penalty", "vllm", "outside −2 to 2 as typical_p"),
+    Row("penalty_window", "segue", "shorter than prompt and answer: as typical_p"),
+    Row("penalize_prompt", "segue", "with presence or frequency: as typical_p"),
+    Row("dry_multiplier", "segue", _OWN),
     Row("dry_base", "segue", "acts with dry_multiplier only"),
     Row("dry_allowed_length", "segue", "acts with dry_multiplier only"),
     Row("dry_window", "segue", "acts with dry_multiplier only"),
@@ -68,6 +72,8 @@ REQUEST_ROWS = (
     Row("max_tokens", "vllm", "0 asks for 1, which is dropped"),
     Row("n", "segue", "a vLLM request each, once the prompt was read"),
     Row("best_of", "segue", "ranked by mean log-probability"),
+    Row("beam_search", "segue", "a vLLM request of one token for each beam and round"),
+    Row("length_penalty", "segue", "acts with beam_search only"),
     Row("stop", "segue", "matched on text; a match aborts vLLM's request"),
     Row("include_stop", "segue", _SAME),
     Row("show_special", "segue", _SAME),
@@ -75,7 +81,7 @@ REQUEST_ROWS = (
     Row("logprobs", "vllm", "raw_logprobs"),
     Row("prompt_logprobs", "vllm", "raw_logprobs, of the first candidate's request"),
     Row("post_sampling_probs", "refused", "vLLM reports one kind of log-probability only"),
-    Row("infill", "segue", "by the model's FIM tokens; refused for models without"),
+    Row("infill", "segue", "by the model's FIM tokens, else by ranked middles"),
     Row("sampling", "vllm", "see above"),
     Row("truncation", "segue", _SAME),
     Row("min_indent", "segue", _SAME),
@@ -88,15 +94,11 @@ REQUEST_ROWS = (
 )
 ROWS = SAMPLING_ROWS + REQUEST_ROWS
 
-# Sampling steps that vLLM lacks → the field that turns them on.
-_MISSING: dict[Step, str] = {
-    "dry": "dry_multiplier",
-    "typical_p": "typical_p",
-    "xtc": "xtc_probability",
-    "infill": "samplers",
-}
+# Sampling steps that vLLM lacks.
+_OWN_STEPS: frozenset[Step] = frozenset({"dry", "typical_p", "xtc"})
 _BOUNDS = {"temperature": 2.0, "presence_penalty": 2.0, "frequency_penalty": 2.0}
 CUTS_KEY = "segue_cuts"  # in extra_args: the steps for distributed/filters.py
+DRAW_KEY = "segue_draw"  # in extra_args: a Draw of distributed/own_draws.py
 
 
 class Asked(NamedTuple):
@@ -107,32 +109,33 @@ class Asked(NamedTuple):
     max_tokens: int
     num_alternatives: int | None  # per drawn token; None: not scored
     prompt_alternatives: int | None  # per prompt token; None: not scored
+    draw: bytes | None = None  # a Draw: Segue's own sampler draws
 
 
-def check(request: CompletionRequest, reach: int) -> None:
-    """Raises InvalidField for what vLLM cannot do. `reach`: tokens of the longest prompt and its answer."""
-    s = request.sampling
-    steps = plan(s)
-    for step, field in _MISSING.items():
-        if step in steps:
-            raise _lacking(field, f"it has no step {step}")
-    for field, is_on, why in (
-        ("mirostat", s.mirostat != 0, "it has no such step"),
-        ("dynatemp_range", s.dynatemp_range > 0, "it has no such step"),
-        ("adaptive_target", _is_adaptive(s), "it has no such step"),
-        ("min_keep", s.min_keep > 1, "its cuts keep one token at least, not more"),
-        ("post_sampling_probs", request.post_sampling_probs, "it reports raw ones only"),
-        ("repeat_last_n", _is_short(s, steps, reach), "its penalties look at all tokens"),
-        ("penalize_prompt", _counts_prompt(s, steps), "it counts the answer's tokens only"),
-    ):
-        if is_on:
-            raise _lacking(field, why)
-    for field, most in _BOUNDS.items():
-        value = getattr(s, field)
-        if abs(value) > most:
-            raise _lacking(field, f"its {field} is at most {most:g}, not {value:g}")
-    if "top_p" in steps and s.top_p <= 0:
-        raise _lacking("top_p", "its top_p must be above 0")
+def check(request: CompletionRequest) -> None:
+    """Raises InvalidField for what cannot be done with vLLM."""
+    if request.post_sampling_probs:
+        raise _lacking("post_sampling_probs", "it reports raw ones only")
+    if "infill" in plan(request.sampling):
+        raise _lacking(
+            "samplers", "the step infill compares texts, and its processes have only tokens"
+        )
+
+
+def is_drawn_here(sampling: Sampling, reach: int) -> bool:
+    """Whether Segue's own sampler draws, as vLLM's cannot. `reach`: tokens of prompt and answer."""
+    s, steps = sampling, plan(sampling)
+    return (
+        not _OWN_STEPS.isdisjoint(steps)
+        or s.mirostat != 0
+        or s.dynatemp_range > 0
+        or _is_adaptive(s)
+        or (s.min_keep > 1 and not {"top_p", "min_p"}.isdisjoint(steps))
+        or _is_short(s, steps, reach)
+        or _counts_prompt(s, steps)
+        or any(abs(getattr(s, field)) > most for field, most in _BOUNDS.items())
+        or ("top_p" in steps and s.top_p <= 0)
+    )
 
 
 def _lacking(field: str, why: str) -> InvalidField:
@@ -170,7 +173,7 @@ def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> d
         "allowed_token_ids": None if s.allowed_token_ids is None else list(s.allowed_token_ids),
         "bad_words": list(s.bad_words),
         **_common(request, asked),
-        **_steps(s),
+        **(_steps(s) if asked.draw is None else _drawn_here(asked.draw)),
     }
     if values["temperature"] > 0:
         values["seed"] = (asked.seed + asked.candidate) % 2**63
@@ -196,6 +199,23 @@ def _biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
     """Logit biases. A bias by token id overrides one by text, as in engine/sampling/logit_bans.py."""
     ends = dict.fromkeys(rules.ends, -math.inf) if s.ignore_eos else {}
     return rules.text_bias | s.logit_bias | ends
+
+
+def forced(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+    """Parameters for scoring tokens that are given: they are drawn one by one, and nothing else can be."""
+    values = {
+        "max_tokens": asked.max_tokens,
+        "logprobs": asked.num_alternatives,
+        "ignore_eos": True,
+    }
+    if asked.draw is not None:
+        values |= _drawn_here(asked.draw)
+    return {"temperature": 0.0, **values, **_common(request, asked)}
+
+
+def _drawn_here(draw: bytes) -> dict[str, Any]:
+    """One token is left in each row, and vLLM takes the likeliest."""
+    return {"temperature": 0.0, "extra_args": {DRAW_KEY: draw}}
 
 
 def _steps(s: Sampling) -> dict[str, Any]:

@@ -42,6 +42,15 @@ def prompt_scores(flat: Flat, num_tokens: int, num_top: int) -> Scores:
     return Scores(values[:, 0], ranks[:, 0], ids[:, 1:], values[:, 1:])
 
 
+def following_scores(entries: Mapping[int, Entry], num_top: int) -> Scores:
+    """What may follow: the likeliest tokens. The score of no single token is asked for."""
+    ranked = sorted((entry.rank or 0, token) for token, entry in entries.items())
+    ids = [token for rank, token in ranked if 0 < rank <= num_top]
+    values = np.array([[entries[token].logprob for token in ids]], np.float32)
+    none = np.zeros(1, np.float32)
+    return Scores(none, none.astype(np.int32), np.array([ids], np.int32), np.maximum(values, LOWEST_LOGPROB))
+
+
 def drawn_score(token: int, entries: Mapping[int, Entry], num_top: int, vocab: Vocab) -> TokenScore:
     """The score of one drawn token. `entries`: the drawn token and the likeliest ones, which may include it."""
     own = entries[token]

@@ -147,9 +147,14 @@ class VllmEngine:
             prepared = await asyncio.to_thread(requests.prepare, request)
             async with asyncio.TaskGroup() as group:
                 has_output = [asyncio.Event() for _ in request.prompts]
-                for candidate in prepared.job.sequences:
-                    following = self._follow(requests, prepared, candidate, has_output, box)
-                    group.create_task(following)
+
+                def start(candidates: list[Candidate]) -> None:
+                    for candidate in candidates:
+                        is_read = has_output[candidate.prompt_index]
+                        following = self._follow(requests, prepared, candidate, is_read, box, start)
+                        group.create_task(following)
+
+                start(prepared.job.sequences)
         except* Exception as errors:
             self._fail(requests, box, _first(errors))
 
@@ -158,18 +163,25 @@ class VllmEngine:
         requests: VllmRequests,
         prepared: VllmRequest,
         candidate: Candidate,
-        has_output: list[asyncio.Event],
+        is_read: asyncio.Event,
         box: _Open,
+        start: Callable[[list[Candidate]], None],
     ) -> None:
-        """Run one candidate. Other candidates of a prompt wait until the leader's first output, to share its prefix."""
+        """Run one candidate, and start what its end calls for.
+
+        Other candidates of a prompt wait until the leader's first output (`is_read`), to share its prefix.
+        """
         if candidate.leader is not None:
-            await has_output[candidate.prompt_index].wait()
+            await is_read.wait()
 
         def take(output: Output) -> bool:
             if events := prepared.events.take(candidate, output, time.monotonic()):
                 box.put(events)
-            has_output[candidate.prompt_index].set()
-            return candidate.cause is not None
+            is_read.set()
+            if candidate.cause is None:
+                return False
+            start(prepared.job.take_more())
+            return True
 
         await follow(requests.launched.llm, requests.ask(prepared, candidate), take)
 

@@ -1,12 +1,15 @@
-"""A request prepared for vLLM: its job, as for the built-in engine, and the vLLM request of each candidate."""
+"""A request prepared for vLLM: its job, as for the built-in engine, and the vLLM request of each sequence."""
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
 
-from segue.distributed.events import RequestEvents
+from segue.distributed.events import WATCHED_TOP, RequestEvents
 from segue.distributed.follow import Ask
 from segue.distributed.grammars import lark
-from segue.distributed.launch import Launched
-from segue.distributed.mapping import Asked, check, parameters
+from segue.distributed.launch import MAX_BEAMS, Launched
+from segue.distributed.mapping import Asked, check, forced, is_drawn_here, parameters
+from segue.distributed.own_draws import Draw, needs_history, steps_only
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
@@ -21,6 +24,7 @@ class VllmRequest:
     job: Job
     events: RequestEvents
     grammar: str | None  # in Lark
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)  # of its sequences
 
 
 class VllmRequests:
@@ -31,41 +35,101 @@ class VllmRequests:
     def prepare(self, request: CompletionRequest) -> VllmRequest:
         """Prepare the request. Slow; may run on any thread. Raises RequestError."""
         vocab, limits = self.launched.vocab, self.launched.capabilities
-        infill = request.infill
-        method = None if infill is None else infill.method(vocab.fim is not None)
-        if method == "ranked" and request.max_tokens != 0:
-            raise InvalidField(
-                "suffix: the vLLM engine fills in only with models that have tokens for it",
-                "suffix",
-            )
+        check(request)
+        if request.beam_search and request.num_candidates > MAX_BEAMS:
+            field = "n" if request.best_of is None else "best_of"
+            raise InvalidField(f"{field} is at most {MAX_BEAMS} with use_beam_search", field)
         grammar, text = None, None
         if request.constraint is not None:
+            self._check_constraint(request, request.constraint.param)
             grammar = self._compiler.compile(request.constraint)
             text = lark(grammar.text, request.constraint.param)
         job = prepare(request, Model(vocab, limits))
         job.ignored = grammar.ignored if grammar else ()
         _check_room(job, limits.context_length)
-        reach = max(each.num_prompt + each.max_tokens for each in job.sequences)
-        check(request, reach)
+        if not self.launched.can_draw and any(self._is_drawn_here(job, s) for s in job.sequences):
+            raise InvalidField(
+                "this request needs Segue's own sampler, which vLLM cannot call while it speculates "
+                "(speculative_config)"
+            )
         return VllmRequest(job, RequestEvents(job, vocab, grammar), text)
 
+    def _check_constraint(self, request: CompletionRequest, param: str) -> None:
+        infill = request.infill
+        is_ranked = (
+            infill is not None and infill.method(self.launched.vocab.fim is not None) == "ranked"
+        )
+        if is_ranked and request.max_tokens != 0:
+            raise InvalidField(
+                f"{param}: the vLLM engine cannot constrain a middle that is chosen by ranking "
+                "(a suffix, with a model that has no tokens for it)",
+                param,
+            )
+
     def ask(self, prepared: VllmRequest, candidate: Candidate) -> Ask:
-        """The vLLM request of one candidate."""
-        job, request, launched = prepared.job, prepared.job.request, self.launched
+        """The vLLM request of one sequence."""
+        request = prepared.job.request
+        name = f"{request.request_id}-{candidate.prompt_index}-{next(prepared.numbers)}"
+        if candidate.is_probe:
+            return self._probe(prepared.job, candidate, name)
+        if candidate.num_next:
+            asked = Asked(prepared.job.seed, 0, 1, candidate.num_next, None)
+            return self._ask(request, name, candidate.tokens, forced(request, asked), None)
+        job = prepared.job
+        num_top = max(request.logprobs or 0, WATCHED_TOP if candidate.watched else 0)
         asked = Asked(
             seed=job.seed,
             candidate=candidate.candidate,
             max_tokens=candidate.max_tokens,
-            num_alternatives=(request.logprobs or 0) if job.needs_scores else None,
+            num_alternatives=num_top if job.needs_scores else None,
             prompt_alternatives=candidate.num_top,
+            draw=_draw(job, candidate, name) if self._is_drawn_here(job, candidate) else None,
         )
         values = parameters(request, job.rules, asked)
         grammar = None if request.max_tokens == 0 else prepared.grammar
-        return Ask(
-            f"{request.request_id}-{candidate.prompt_index}-{candidate.candidate}",
-            launched.prompt(candidate.tokens, request.cache_salt),
-            launched.parameters(values, grammar),
-        )
+        return self._ask(request, name, candidate.tokens, values, grammar)
+
+    def _ask(
+        self,
+        request: CompletionRequest,
+        name: str,
+        tokens: list[int],
+        values: dict[str, Any],
+        grammar: str | None,
+    ) -> Ask:
+        prompt = self.launched.prompt(tokens, request.cache_salt)
+        return Ask(name, prompt, self.launched.parameters(values, grammar))
+
+    def _is_drawn_here(self, job: Job, candidate: Candidate) -> bool:
+        sampler = candidate.sampler
+        if sampler.branch is not None or sampler.openings is not None:
+            return True
+        reach = candidate.num_prompt + candidate.max_tokens
+        return candidate.max_tokens > 0 and is_drawn_here(job.request.sampling, reach)
+
+    def _probe(self, job: Job, probe: Candidate, name: str) -> Ask:
+        """Score the tokens from `score_from` on, and the watched one after them, by drawing them."""
+        known, given = probe.tokens[: probe.score_from], probe.tokens[probe.score_from :]
+        draw = Draw(key=name, num_prompt=len(known), forced=(*given, *probe.watched))
+        asked = Asked(job.seed, 0, len(draw.forced), 0, None, draw.packed())
+        return self._ask(job.request, name, known, forced(job.request, asked), None)
+
+
+def _draw(job: Job, candidate: Candidate, name: str) -> bytes:
+    sampling, openings = steps_only(job.request.sampling), candidate.sampler.openings
+    breakers = tuple((token, tuple(tails)) for token, tails in job.rules.breakers.items())
+    return Draw(
+        key=name,
+        sampling=sampling,
+        seed=job.seed,
+        candidate=candidate.candidate,
+        num_prompt=candidate.num_prompt,
+        prompt=tuple(candidate.tokens) if needs_history(sampling) else (),
+        ends=tuple(job.rules.ends),
+        breakers=breakers,
+        branch=candidate.sampler.branch,
+        openings=None if openings is None else tuple(openings.tolist()),
+    ).packed()
 
 
 def _check_room(job: Job, context: int) -> None:

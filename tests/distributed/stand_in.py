@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from segue.distributed.launch import Gauges, Launched
+from segue.distributed.mapping import DRAW_KEY
+from segue.distributed.own_draws import OwnDraws, unpack
 from segue.engine.seam import Span
 from segue.errors import EngineDied, EngineFault, SegueError
 from segue.runners.fake import FakeLoader, FakeRunner, FakeVocab, default_capabilities
@@ -77,6 +79,7 @@ class StandIn:
         self.script = script
         self.stride = stride  # tokens an output holds at the most
         self.limits = default_capabilities(context_length=context_length)
+        self._draws = OwnDraws(self.limits.vocab_size)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.asked: list[dict[str, Any]] = []
         self.errored = False
@@ -132,7 +135,8 @@ class StandIn:
         self, tokens: list[int], params: dict[str, Any]
     ) -> AsyncGenerator[StandInOutput, None]:
         runner = FakeRunner(self.limits, self.script)
-        rows = _logprobs(runner.decode([Span(0, tokens, 0, len(tokens))]))
+        logits = runner.decode([Span(0, tokens, 0, len(tokens))])
+        rows = _logprobs(logits)
         scored = _prompt(rows, tokens, params["prompt_logprobs"])
         completion, num_drawn = Completion(), 0
         while completion.finish_reason is None:
@@ -143,7 +147,7 @@ class StandIn:
                 raise Dead
             completion = Completion(logprobs=None if params.get("logprobs") is None else [])
             while len(completion.token_ids) < self.stride and completion.finish_reason is None:
-                token = self._draw(rows[-1], params)
+                token = self._draw(logits[-1], params, num_drawn)
                 _add(completion, rows[-1], token, params.get("logprobs"))
                 num_drawn += 1
                 if token in params.get("stop_token_ids", ()):
@@ -151,14 +155,19 @@ class StandIn:
                 elif num_drawn == params["max_tokens"]:
                     completion.finish_reason = "length"
                 tokens.append(token)
-                rows = _logprobs(runner.decode([Span(0, [token], len(tokens) - 1, 1)]))
+                logits = runner.decode([Span(0, [token], len(tokens) - 1, 1)])
+                rows = _logprobs(logits)
             yield StandInOutput(scored, [completion])
             scored = None
 
-    def _draw(self, row: Any, params: dict[str, Any]) -> int:
+    def _draw(self, row: Any, params: dict[str, Any], position: int) -> int:
         biased = row.copy()
         for token, bias in (params.get("logit_bias") or {}).items():
             biased[token] += bias
+        packed = (params.get("extra_args") or {}).get(DRAW_KEY)
+        if packed is not None:  # as draw_processors.py
+            wanted = [(0, unpack(packed), position)]
+            return self._draws.tokens(wanted, biased[None])[0]
         return int(biased.argmax())
 
 

@@ -11,8 +11,11 @@ import torch
 from vllm import SamplingParams
 from vllm.v1.sample.logits_processor import BatchUpdate
 
+from segue.distributed.draw_processors import DrawRows, DrawSlots
 from segue.distributed.filter_processors import CutRows, CutSlots
-from segue.distributed.mapping import CUTS_KEY
+from segue.distributed.mapping import CUTS_KEY, DRAW_KEY
+from segue.distributed.own_draws import Draw
+from segue.types import Sampling
 
 STEPS = [("top_p", 0.6), ("temperature", 2.0)]
 CUTTING = SamplingParams(temperature=2.0, extra_args={CUTS_KEY: STEPS})
@@ -53,3 +56,28 @@ def test_speculated_rows_of_the_second_runner() -> None:
     processor.add_request(7, CUTTING)
     order = SimpleNamespace(idx_mapping_np=[4, 7], expanded_idx_mapping=torch.tensor([4, 7, 7]))
     assert is_kept(processor.apply(LOGITS.clone(), order)) == [[True] * 3, CUT, CUT]
+
+
+def test_own_draws_leave_one_token() -> None:
+    """Rows of the first runner and slots of the second: the drawn token stays alone, other rows stay whole."""
+    config = SimpleNamespace(model_config=SimpleNamespace(get_vocab_size=lambda: 3))
+    draw = Draw(key="a", sampling=Sampling(typical_p=0.1), num_prompt=2, forced=(2,))
+    drawing = SamplingParams(temperature=0.0, extra_args={DRAW_KEY: draw.packed()})
+    output: list[int] = []
+    rows = DrawRows(config, None, False)
+    added: Any = [(0, PLAIN, None, []), (1, drawing, None, output)]
+    rows.update_state(BatchUpdate(batch_size=2, removed=[], added=added, moved=[]))
+    assert is_kept(rows.apply(LOGITS[:2].clone())) == [[True] * 3, [False, False, True]]
+    output.append(2)
+    [whole, drawn] = is_kept(rows.apply(LOGITS[:2].clone()))
+    assert (whole, sum(drawn)) == ([True] * 3, 1)
+
+    slots = DrawSlots(config, None)
+    assert slots.add_request(5, drawing)
+    assert not slots.add_request(6, PLAIN)
+    lengths = {"idx_mapping_np": [6, 5], "seq_lens_upper_bound_np": [9, 1]}
+    reading = slots.apply(LOGITS[:2].clone(), SimpleNamespace(**lengths))
+    assert is_kept(reading) == [[True] * 3] * 2, "a part of its prompt: nothing is drawn"
+    lengths["seq_lens_upper_bound_np"] = [9, 2]
+    result = slots.apply(LOGITS[:2].clone(), SimpleNamespace(**lengths))
+    assert is_kept(result) == [[True] * 3, [False, False, True]]

@@ -7,11 +7,13 @@ import pytest
 
 from segue.distributed.mapping import (
     CUTS_KEY,
+    DRAW_KEY,
     REQUEST_ROWS,
     SAMPLING_ROWS,
     Asked,
     Row,
     check,
+    is_drawn_here,
     parameters,
 )
 from segue.engine.sampling.token_rules import TokenRules
@@ -47,41 +49,51 @@ def test_the_documentation_has_the_row(row: Row) -> None:
     assert f"| `{row.field}` | {row.how} | {row.note} |" in DOCS.read_text()
 
 
-REFUSED: list[tuple[str, dict[str, Any]]] = [
-    ("mirostat", {"mirostat": 1}),
-    ("dynatemp_range", {"dynatemp_range": 0.5}),
-    ("typical_p", {"typical_p": 0.9}),
-    ("xtc_probability", {"xtc_probability": 0.5}),
-    ("dry_multiplier", {"dry_multiplier": 1.0}),
-    ("adaptive_target", {"adaptive_target": 0.5, "order": ["temperature", "adaptive_p"]}),
-    ("samplers", {"order": ["infill", "temperature"]}),
-    ("min_keep", {"min_keep": 2}),
-    ("repeat_last_n", {"repetition_penalty": 1.1, "penalty_window": REACH - 1}),
-    ("penalize_prompt", {"presence_penalty": 1.0, "penalize_prompt": True}),
-    ("temperature", {"temperature": 2.5}),
-    ("presence_penalty", {"presence_penalty": -2.5}),
-    ("frequency_penalty", {"frequency_penalty": 3.0}),
-    ("top_p", {"top_p": 0.0}),
+DRAWN_HERE: list[dict[str, Any]] = [
+    {"mirostat": 1},
+    {"dynatemp_range": 0.5},
+    {"typical_p": 0.9},
+    {"xtc_probability": 0.5},
+    {"dry_multiplier": 1.0},
+    {"adaptive_target": 0.5, "order": ["temperature", "adaptive_p"]},
+    {"min_keep": 2, "top_p": 0.5},
+    {"repetition_penalty": 1.1, "penalty_window": REACH - 1},
+    {"presence_penalty": 1.0, "penalize_prompt": True},
+    {"temperature": 2.5},
+    {"presence_penalty": -2.5},
+    {"frequency_penalty": 3.0},
+    {"top_p": 0.0},
 ]
 
 
-@pytest.mark.parametrize(("field", "sampling"), REFUSED, ids=lambda case: str(case))
-def test_what_vllm_lacks_is_refused_by_name(field: str, sampling: dict[str, Any]) -> None:
+@pytest.mark.parametrize("sampling", DRAWN_HERE, ids=str)
+def test_what_vllm_lacks_is_drawn_by_our_own_sampler(sampling: dict[str, Any]) -> None:
+    asked = request(**sampling)
+    check(asked)
+    assert is_drawn_here(asked.sampling, REACH)
+
+
+def test_one_token_is_left_to_vllm_where_our_own_sampler_draws() -> None:
+    values = parameters(
+        request(typical_p=0.5, temperature=3.0, top_p=0.1, repetition_penalty=1.5),
+        RULES,
+        ASKED._replace(draw=b"packed"),
+    )
+    assert values["temperature"] == 0
+    assert values["extra_args"] == {DRAW_KEY: b"packed"}
+    assert not values.keys() & {"seed", "top_p", "repetition_penalty"}
+
+
+def test_refusals_name_the_field() -> None:
     with pytest.raises(InvalidField, match="vLLM") as caught:
-        check(request(**sampling), REACH)
-    assert caught.value.param == field
-
-
-def test_every_refused_sampling_row_is_refused() -> None:
-    """The table promises no refusal that does not happen."""
-    renamed = {"penalty_window": "repeat_last_n"}
-    promised = {renamed.get(r.field, r.field) for r in SAMPLING_ROWS if r.how == "refused"}
-    assert promised <= {field for field, _ in REFUSED}
-
-
-def test_post_sampling_probs_are_refused() -> None:
-    with pytest.raises(InvalidField):
-        check(msgspec.structs.replace(request(), post_sampling_probs=True), REACH)
+        check(request(order=["infill", "temperature"]))
+    assert caught.value.param == "samplers"
+    with pytest.raises(InvalidField) as caught:
+        check(msgspec.structs.replace(request(), post_sampling_probs=True))
+    assert caught.value.param == "post_sampling_probs"
+    assert [row.field for row in REQUEST_ROWS + SAMPLING_ROWS if row.how == "refused"] == [
+        "post_sampling_probs"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,12 +103,15 @@ def test_post_sampling_probs_are_refused() -> None:
         {"penalty_window": 64},
         {"penalty_window": REACH, "repetition_penalty": 1.1},
         {"penalize_prompt": True, "repetition_penalty": 1.1},
+        {"min_keep": 3},
         {"order": CUT_FIRST, "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05},
     ],
     ids=str,
 )
-def test_what_changes_nothing_is_taken(sampling: dict[str, Any]) -> None:
-    check(request(**sampling), REACH)
+def test_what_changes_nothing_is_left_to_vllm(sampling: dict[str, Any]) -> None:
+    asked = request(**sampling)
+    check(asked)
+    assert not is_drawn_here(asked.sampling, REACH)
 
 
 def test_values_are_handed_over() -> None:

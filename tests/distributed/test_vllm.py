@@ -64,12 +64,24 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "progress": {"report_progress": True},
     "infill": {"infill": Infill(suffix=Prompt(("after",)))},
     "truncated": {"truncation": Truncation(max_tokens=4)},
+    "middles ranked": {"infill": Infill(suffix=Prompt(("after",)), mode="ranked"), "n": 2},
+    "middles ranked and scored": {
+        "infill": Infill(suffix=Prompt((" the end",)), mode="ranked"),
+        "logprobs": 2,
+        "best_of": 3,
+        "use_cache": False,
+    },
 }
 
 
 @pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize("name", REQUESTS)
-def test_it_tells_the_story_of_our_own_engine(name: str, stride: int) -> None:
+def test_it_tells_the_story_of_our_own_engine(
+    name: str, stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("events", "vllm_requests"):  # so that all are known, as on our own engine
+        monkeypatch.setattr(f"segue.distributed.{module}.WATCHED_TOP", 512)
+
     async def check() -> None:
         limits = default_capabilities(context_length=64)
         request = ask("Hello there", "the other", sampling=GREEDY, **REQUESTS[name])
@@ -88,6 +100,50 @@ def test_it_tells_the_story_of_our_own_engine(name: str, stride: int) -> None:
             assert _rounded(got.scores) == _rounded(prompted.scores)
         assert story.done is not None
         assert story.done.seed == 7
+
+    run(check())
+
+
+DRAWN_HERE: dict[str, dict[str, Any]] = {
+    "typical_p": {"typical_p": 0.4},
+    "xtc": {"xtc_probability": 0.7, "xtc_threshold": 0.02},
+    "dry": {"dry_multiplier": 2.0, "dry_allowed_length": 1},
+    "mirostat 1": {"mirostat": 1, "mirostat_tau": 2.0},
+    "mirostat 2": {"mirostat": 2, "mirostat_tau": 2.0},
+    "adaptive_p": {"order": ("temperature", "adaptive_p"), "adaptive_target": 0.3},
+    "dynatemp": {"dynatemp_range": 0.5},
+    "min_keep": {"top_p": 0.1, "min_keep": 5},
+    "penalty_window": {"repetition_penalty": 1.5, "frequency_penalty": 1.0, "penalty_window": 4},
+    "penalize_prompt": {"presence_penalty": 1.5, "penalize_prompt": True},
+    "hot": {"temperature": 3.0, "top_k": 20},
+    "top_p 0": {"top_p": 0.0},
+}
+
+
+@pytest.mark.parametrize("name", DRAWN_HERE)
+def test_steps_that_vllm_lacks_draw_what_our_own_engine_draws(name: str) -> None:
+    """Given the same logits, the same seed and the same position, the tokens are the same."""
+
+    async def check() -> None:
+        sampling = Sampling(seed=11, **DRAWN_HERE[name])
+        request = ask("so it was and so it is", n=2, max_tokens=24, sampling=sampling)
+        [expected] = Bench(FakeRunner(default_capabilities())).run(request)
+        async with started(StandIn(stride=3)) as engine:
+            story = await told(engine, request)
+        assert story.texts == expected.texts
+        assert story.texts[0] != story.texts[1] or name in ("top_p 0",)
+
+    run(check())
+
+
+def test_a_constraint_on_a_ranked_middle_is_refused() -> None:
+    async def check() -> None:
+        async with started(StandIn()) as engine:
+            infill = Infill(suffix=Prompt(("after",)), mode="ranked")
+            constraint = Constraint(kind="regex", value="a+")
+            story = await told(engine, ask("x", infill=infill, constraint=constraint))
+        assert story.failed is not None
+        assert (story.failed.code, story.failed.param) == (InvalidField.code, "grammar")
 
     run(check())
 
@@ -141,8 +197,8 @@ def test_the_end_of_a_constraint(script: bytes, cause: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "param"),
     [
-        ({"sampling": Sampling(mirostat=2)}, InvalidField.code, "mirostat"),
-        ({"infill": Infill(suffix=Prompt(("x",)), mode="ranked")}, InvalidField.code, "suffix"),
+        ({"sampling": Sampling(order=("infill",))}, InvalidField.code, "samplers"),
+        ({"post_sampling_probs": True}, InvalidField.code, "post_sampling_probs"),
         ({"constraint": Constraint(kind="regex", value="(")}, InvalidField.code, "grammar"),
         ({"sampling": Sampling(logit_bias={999: 1.0})}, InvalidField.code, "logit_bias"),
     ],

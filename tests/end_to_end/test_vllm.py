@@ -15,6 +15,9 @@ import httpx2
 import numpy as np
 import pytest
 
+from segue.engine.sampling.sampler import Sampler
+from segue.engine.sampling.token_rules import TokenRules
+from segue.types import Sampling
 from tests.serving import Served, serving
 from tests.tiny_gguf import END
 from tests.tiny_hf import write_tiny_hf
@@ -334,14 +337,52 @@ def test_suffix_by_the_models_own_tokens(client: httpx2.Client) -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        {"mirostat": 2, "mirostat_tau": 2.0},
+        {"dry_multiplier": 0.8, "dry_allowed_length": 1},
+        {"typical_p": 0.5},
+        {"xtc_probability": 0.5, "xtc_threshold": 0.05},
+        {"dynatemp_range": 0.5},
+        {"repetition_penalty": 1.2, "repeat_last_n": 4},
+    ],
+    ids=str,
+)
+def test_steps_that_vllm_lacks(
+    client: httpx2.Client, reference: TinyReference, body: dict[str, Any]
+) -> None:
+    """Our own sampler draws from vLLM's logits: its tokens are those it draws from the reference's.
+
+    A long prompt beside them, which vLLM reads in parts, changes nothing.
+    """
+    prompt = ids(client, TEXT)
+    asked = {"max_tokens": 12, "seed": 5, "ignore_eos": True, "return_token_ids": True, **body}
+    drawn = complete(client, prompt, **asked)["choices"][0]["token_ids"]
+    steps = {("penalty_window" if k == "repeat_last_n" else k): v for k, v in body.items()}
+    sampling = Sampling(seed=5, ignore_eos=True, **steps)
+    [end] = ids(client, END)
+    rules = TokenRules(ends=frozenset({end}), ignores_ends=True)
+    sampler = Sampler(sampling, 5, 0, len(reference.logits(prompt)[-1]), rules)
+    sampler.start(prompt)
+    tokens = list(prompt)
+    for position, token in enumerate(drawn):
+        expected = sampler.sample(reference.logits(tokens)[-1].copy(), position)
+        assert token == expected, f"at {position}"
+        sampler.push(token)
+        tokens.append(token)
+
+
+def test_a_middle_by_ranking(client: httpx2.Client) -> None:
+    body = {"prompt": "the other one", "suffix": " and the end", "infill_mode": "ranked"}
+    answer = client.post("/v1/completions", json={**body, "max_tokens": 6, "seed": 1, "n": 2})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-segue-infill"] == "ranked"
+    assert all(choice["text"] for choice in answer.json()["choices"])
+
+
+@pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"mirostat": 2}, "mirostat"),
-        ({"dry_multiplier": 0.8}, "dry_multiplier"),
-        ({"typical_p": 0.5}, "typical_p"),
-        ({"xtc_probability": 0.5}, "xtc_probability"),
-        ({"dynatemp_range": 0.5}, "dynatemp_range"),
-        ({"repetition_penalty": 1.2, "repeat_last_n": 4}, "repeat_last_n"),
         ({"grammar": "root ::= ("}, "grammar"),
     ],
     ids=str,

@@ -68,6 +68,9 @@ class Drawn(NamedTuple):
     num_bytes: int | None = None  # of its text, where a stop string ended it
     min_tokens: int = 1
     may_end: Sequence[bool] | None = None  # entry i: after i tokens; None: after any number
+    bounds: Sequence[
+        float
+    ] = ()  # the most that a watched token without an entry in `chances` can have
 
 
 @dataclass(eq=False)
@@ -81,10 +84,11 @@ class Cut:
     logprob: float  # of the drawn tokens
     scored: list[float] = field(default_factory=list)  # of the first tokens of the tail
     goal: int = 0  # how many tokens of the tail the next round scores
+    bound: float = 0.0  # the most that the first token of the tail can add
 
     @property
     def value(self) -> float:
-        return self.logprob + math.fsum(self.scored)
+        return self.logprob + (math.fsum(self.scored) if self.scored else self.bound)
 
 
 def find_cuts(candidate: int, drawn: Drawn, suffix: Suffix) -> list[Cut]:
@@ -101,7 +105,8 @@ def find_cuts(candidate: int, drawn: Drawn, suffix: Suffix) -> list[Cut]:
         ends = {b"": suffix.tokens, **(suffix.spaced if is_free and text else {})}
         for space, tail in ends.items():
             first = [known[tail[0]]] if tail and tail[0] in known else []
-            cuts.append(Cut(candidate, before, text + space, tail, logprob, first))
+            bound = drawn.bounds[at] if tail and at < len(drawn.bounds) else 0.0
+            cuts.append(Cut(candidate, before, text + space, tail, logprob, first, bound=bound))
         if at < len(drawn.tokens):
             piece = drawn.pieces[at]
             logprob += drawn.logprobs[at]

@@ -9,6 +9,7 @@ from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.layouts import Laid, end_tokens, lay_out, lay_out_plain
 from segue.engine.infill.middles import SCORED_SUFFIX, read_suffix
 from segue.engine.request.answer_size import check_prompt_scores
+from segue.engine.request.beam_job import BeamJob, check_beams
 from segue.engine.request.healing import heal
 from segue.engine.request.job import InfillPrompts, Job, PreparedRequest
 from segue.engine.request.ranked_job import RankedJob
@@ -31,6 +32,8 @@ class _Prompts(NamedTuple):
 
 def prepare(request: CompletionRequest, model: Model, grammar: Grammar | None = None) -> Job:
     """The request as a job. `grammar`: its compiled constraint. Raises RequestError."""
+    if request.beam_search:
+        check_beams(request)
     infill, fim = request.infill, model.vocab.fim
     method = None if infill is None else infill.method(fim is not None)
     if infill is None:
@@ -51,7 +54,7 @@ def prepare(request: CompletionRequest, model: Model, grammar: Grammar | None = 
     if method == "fim" and fim is not None:
         ends = prepared.rules.ends | end_tokens(model.vocab, fim)
         prepared = replace(prepared, rules=replace(prepared.rules, ends=ends))
-    return Job(prepared, model)
+    return (BeamJob if request.beam_search else Job)(prepared, model)
 
 
 def _ranked(

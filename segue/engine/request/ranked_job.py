@@ -166,12 +166,13 @@ class RankedJob(Job):
             tokens,
             pieces[: len(tokens)],
             [LOWEST_LOGPROB if score.logprob is None else score.logprob for score in shown.scores],
-            [dict(zip(sequence.watched, row, strict=True)) for row in sequence.chances],
+            [_known(sequence.watched, row) for row in sequence.chances],
             num_bytes=num_shown if num_shown < sum(map(len, pieces)) else None,
             min_tokens=self.request.sampling.min_tokens + is_known,
             may_end=(
                 None if sequence.guide is None else self._constrained_ends(sequence, len(tokens))
             ),
+            bounds=sequence.bounds,
         )
 
     def _pieces(self, sequence: Sequence, tokens: Iterable[int]) -> list[bytes]:
@@ -213,7 +214,7 @@ class RankedJob(Job):
         cut = self._probed.pop(probe)
         if probe.scores is not None:
             cut.scored += map(float, probe.scores.logprobs)
-        cut.scored += probe.chances[-1]
+        cut.scored += (value for value in probe.chances[-1] if value is not None)
 
     def _candidate(self, index: int, candidate: int) -> Sequence:
         return self.sequences[index * self.num_candidates + candidate]
@@ -270,3 +271,7 @@ class RankedJob(Job):
                 shown.append(replace(score, piece=piece[:left]))
                 left -= min(left, len(piece))
         return tuple(shown)
+
+
+def _known(watched: tuple[int, ...], row: list[float | None]) -> dict[int, float]:
+    return {token: value for token, value in zip(watched, row, strict=True) if value is not None}

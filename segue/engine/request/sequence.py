@@ -66,7 +66,10 @@ class Sequence:
         self.num_top, self.score_from = scoring
         self.scores: Scores | None = None if self.num_top is None else empty(self.num_top)
         self.watched = watched  # tokens whose log-probability is recorded at every position
-        self.chances: list[list[float]] = []
+        self.chances: list[list[float | None]] = []  # None: not known, but not above the bound
+        self.bounds: list[float] = []  # per position, where not all are known
+        self.num_next = 0  # alternatives to score for the token after the last one
+        self.following: Scores | None = None  # these, once computed
         self.num_followers = 0  # candidates that share its prompt
         self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
         mate: Sequence | None = None if is_probe else leader
@@ -89,6 +92,11 @@ class Sequence:
     @property
     def num_pending(self) -> int:
         return len(self.tokens) - self.computed
+
+    @property
+    def needs_last_row(self) -> bool:
+        """Whether anything is made of the logits after its last token."""
+        return self.max_tokens > 0 or bool(self.watched) or self.num_next > 0
 
     @property
     def is_decoding(self) -> bool:

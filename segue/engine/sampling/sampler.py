@@ -4,6 +4,7 @@ The vocabulary is never sorted: each step keeps only candidates that can still w
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,13 @@ _WITH_MIROSTAT: frozenset[Step] = frozenset({"penalties", "dry"})
 _Act = Callable[[Candidates, int], None]
 
 
+class Snapshot(NamedTuple):
+    """What a draw changes."""
+
+    chooser: Chooser
+    branch: int | None
+
+
 def plan(sampling: Sampling) -> tuple[Step, ...]:
     """The active steps, in order. At temperature 0, filters that keep the likeliest token are left out."""
     named = sampling.order
@@ -128,6 +136,13 @@ class Sampler:
         for state in (self._penalties, self._dry):
             if state is not None:
                 state.push(token)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(copy(self._chooser), self.branch)
+
+    def restore(self, before: Snapshot) -> None:
+        """Take back the draws since then. Tokens that were pushed stay."""
+        self._chooser, self.branch = copy(before.chooser), before.branch
 
     def sample(self, logits: Logits, position: int) -> int:
         """The next token. Writes to `logits`: copy them before if they are needed later."""

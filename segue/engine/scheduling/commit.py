@@ -86,6 +86,8 @@ class Committer:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             if sequence.watched:
                 sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
+            if sequence.num_next:
+                sequence.following = score(rows[-1:], [0], sequence.num_next)
         if sequence.cause is not None:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep=not sequence.is_probe)

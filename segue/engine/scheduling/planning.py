@@ -123,7 +123,7 @@ class Planner:
         if sequence.is_scoring:
             return max(0, min(count, sequence.computed + count + 1 - sequence.score_from))
         is_last = count == sequence.num_pending
-        return int(is_last and (sequence.max_tokens > 0 or bool(sequence.watched)))
+        return int(is_last and sequence.needs_last_row)
 
     def _append(
         self,
