@@ -157,7 +157,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_tokens: int | None = 16  # None: until the context is full; 0: score the prompt only
     n: int = 1
     best_of: int | None = None  # candidates drawn for each prompt; n of them are returned
-    beam_search: bool = False  # search the likeliest texts instead of drawing; as many beams as candidates
+    beam_search: bool = (
+        False  # search the likeliest texts instead of drawing; as many beams as candidates
+    )
     length_penalty: float = 1.0  # of beam search: above 0 prefers longer texts
     stop: tuple[str, ...] = ()
     include_stop: bool = False  # whether the stop string or token is part of the text
@@ -179,6 +181,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
     tenant: str = ""  # the owner of the API key; the engine serves tenants in turn
+    priority: int = 0  # lower is served first, by engines that know priorities
 
     @property
     def num_candidates(self) -> int:

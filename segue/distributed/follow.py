@@ -30,7 +30,15 @@ class Llm(Protocol):
     @property
     def errored(self) -> bool: ...
 
-    async def add_request(self, request_id: str, prompt: Any, params: Any) -> Any: ...
+    async def add_request(
+        self,
+        request_id: str,
+        prompt: Any,
+        params: Any,
+        *,
+        lora_request: Any = None,
+        priority: int = 0,
+    ) -> Any: ...
 
     async def abort(self, request_id: str, internal: bool = False) -> None: ...
 
@@ -40,10 +48,20 @@ class Llm(Protocol):
 class Ask:
     """A request to vLLM."""
 
-    def __init__(self, request_id: str, prompt: Any, parameters: Any) -> None:
+    def __init__(
+        self,
+        request_id: str,
+        prompt: Any,
+        parameters: Any,
+        *,
+        adapter: Any = None,
+        priority: int = 0,
+    ) -> None:
         self.request_id = request_id
         self.prompt = prompt
         self.parameters = parameters
+        self.adapter = adapter  # vLLM's LoRARequest
+        self.priority = priority
 
 
 async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
@@ -81,7 +99,15 @@ async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
 
 async def _added(llm: Llm, ask: Ask) -> Collector:
     """Add the request to vLLM. If cancelled meanwhile, the request is aborted once it is added."""
-    adding = asyncio.ensure_future(llm.add_request(ask.request_id, ask.prompt, ask.parameters))
+    adding = asyncio.ensure_future(
+        llm.add_request(
+            ask.request_id,
+            ask.prompt,
+            ask.parameters,
+            lora_request=ask.adapter,
+            priority=ask.priority,
+        )
+    )
     try:
         collector: Collector = await asyncio.shield(adding)
     except asyncio.CancelledError:

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from segue.errors import (
 from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
+_MAX_LORAS = 8  # adapters in one batch: vLLM keeps room for each
 MAX_BEAMS = 128  # of beam search, which needs twice as many alternatives of a token
 _CUTS = "segue.distributed.filter_processors:"
 _DRAWS = "segue.distributed.draw_processors:"
@@ -40,6 +41,7 @@ class Launch:
     max_logprobs: int = 100
     drain_s: float = 0.0
     options: tuple[str, ...] = ()  # NAME=VALUE, vLLM's own engine arguments
+    adapters: tuple[tuple[str, str], ...] = ()  # names and folders of LoRA adapters
 
     def __call__(self) -> "Launched":
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -88,6 +90,7 @@ class Launched(NamedTuple):
     prompt: Callable[[Sequence[int], str], Any]  # tokens, cache salt → vLLM's prompt
     error: Callable[[Exception], SegueError]
     can_draw: bool = True  # whether Segue's own sampler can draw
+    adapters: Mapping[str, Any] = {}  # LoRA adapters by name, as vLLM's requests
 
 
 def _launch(launch: Launch) -> Launched:
@@ -106,6 +109,8 @@ def _launch(launch: Launch) -> Launched:
         arguments["max_model_len"] = launch.context_length
     if launch.kv_bytes is not None:
         arguments["kv_cache_memory_bytes"] = launch.kv_bytes
+    if launch.adapters:
+        arguments |= {"enable_lora": True, "max_loras": min(len(launch.adapters), _MAX_LORAS)}
     known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
     arguments |= parse_options(launch.options, known)
     config = AsyncEngineArgs(**arguments).create_engine_config()
@@ -120,7 +125,25 @@ def _launch(launch: Launch) -> Launched:
     vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
     limits = _capabilities(config)
     info = _info(launch.name, config.model_config, limits, vocab, llm.get_tokenizer())
-    return Launched(llm, vocab, limits, info, gauges, _parameters, _prompt, _error, can_draw)
+    return Launched(
+        llm,
+        vocab,
+        limits,
+        info,
+        gauges,
+        _parameters,
+        _prompt,
+        _error,
+        can_draw,
+        _adapters(launch.adapters),
+    )
+
+
+def _adapters(files: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    from vllm.lora.request import LoRARequest
+
+    numbered = enumerate(files, 1)
+    return {name: LoRARequest(name, number, path) for number, (name, path) in numbered}
 
 
 def parse_options(options: Sequence[str], known: set[str]) -> dict[str, Any]:
@@ -174,6 +197,7 @@ def _capabilities(config: Any) -> Capabilities:
         max_rows=scheduler.max_num_batched_tokens,
         vocab_size=config.model_config.get_vocab_size(),
         cells_per_block=cache.block_size,
+        has_priorities=scheduler.policy == "priority",
     )
 
 

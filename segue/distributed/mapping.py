@@ -88,9 +88,11 @@ REQUEST_ROWS = (
     Row("time_limit_s", "segue", _SAME),
     Row("report_progress", "segue", "sent once, when the prompt has been computed"),
     Row("constraint", "vllm", "structured_outputs.grammar, compiled here first"),
+    Row("adapters", "vllm", "one of them, at the scale it is served with: a lora_request"),
     Row("use_cache", "vllm", "false is skip_reading_prefix_cache"),
     Row("cache_salt", "vllm", _SAME),
     Row("tenant", "segue", "vLLM serves first come first served"),
+    Row("priority", "vllm", "with --vllm-option scheduling_policy=priority, else only 0"),
 )
 ROWS = SAMPLING_ROWS + REQUEST_ROWS
 

@@ -48,7 +48,9 @@ def following_scores(entries: Mapping[int, Entry], num_top: int) -> Scores:
     ids = [token for rank, token in ranked if 0 < rank <= num_top]
     values = np.array([[entries[token].logprob for token in ids]], np.float32)
     none = np.zeros(1, np.float32)
-    return Scores(none, none.astype(np.int32), np.array([ids], np.int32), np.maximum(values, LOWEST_LOGPROB))
+    return Scores(
+        none, none.astype(np.int32), np.array([ids], np.int32), np.maximum(values, LOWEST_LOGPROB)
+    )
 
 
 def drawn_score(token: int, entries: Mapping[int, Entry], num_top: int, vocab: Vocab) -> TokenScore:

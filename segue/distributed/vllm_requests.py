@@ -36,6 +36,7 @@ class VllmRequests:
         """Prepare the request. Slow; may run on any thread. Raises RequestError."""
         vocab, limits = self.launched.vocab, self.launched.capabilities
         check(request)
+        self._adapter(request)
         if request.beam_search and request.num_candidates > MAX_BEAMS:
             field = "n" if request.best_of is None else "best_of"
             raise InvalidField(f"{field} is at most {MAX_BEAMS} with use_beam_search", field)
@@ -98,7 +99,23 @@ class VllmRequests:
         grammar: str | None,
     ) -> Ask:
         prompt = self.launched.prompt(tokens, request.cache_salt)
-        return Ask(name, prompt, self.launched.parameters(values, grammar))
+        made = self.launched.parameters(values, grammar)
+        adapter = self._adapter(request)
+        return Ask(name, prompt, made, adapter=adapter, priority=request.priority)
+
+    def _adapter(self, request: CompletionRequest) -> Any:
+        """vLLM's LoRA request. It takes one adapter, and has no scale of its own. Raises InvalidField."""
+        wanted = request.adapters or ()
+        if not wanted:
+            return None
+        [first, *others] = wanted
+        found = self.launched.adapters.get(str(first.name))
+        if others or found is None or first.scale not in (None, 1.0):
+            raise InvalidField(
+                "lora: the vLLM engine takes one adapter for a request, by its name and at scale 1",
+                "lora",
+            )
+        return found
 
     def _is_drawn_here(self, job: Job, candidate: Candidate) -> bool:
         sampler = candidate.sampler

@@ -122,6 +122,7 @@ class Capabilities:
     min_rows: int = 1  # a step of fewer is padded to so many: room for free_drafts
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
     adapters: tuple[str, ...] = ()  # names of the LoRA adapters that spans may have
+    has_priorities: bool = False  # whether requests may have one
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
 
 

@@ -352,7 +352,13 @@ CASES = [
     refused({"logprobs": 21}, "logprobs", "A logprobs cap 20"),
     refused({"stop_token_ids": [10**6]}, "stop_token_ids", "A out of vocabulary → 400"),
     refused({"priority": 1}, "priority", "A priority without priority scheduling"),
-    refused({"use_beam_search": True}, "use_beam_search", "difference: no beam search"),
+    refused({"use_beam_search": True, "stream": True}, "stream", "A beam search with stream → 400"),
+    refused(
+        {"use_beam_search": True, "echo": True, "logprobs": 1},
+        "echo",
+        "A beam search with echo and logprobs → 400",
+    ),
+    refused({"use_beam_search": True, "stop": ["x"]}, "stop", "difference: vLLM ignores it"),
     refused({"cache_salt": "a/b"}, "cache_salt", "A cache_salt"),
     Case(
         "error",

@@ -66,7 +66,7 @@ def test_numbers_are_read_leniently() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["n", "min_tokens", "ignore_eos", "bad_words", "use_beam_search", "priority"],
+    ["n", "min_tokens", "ignore_eos", "bad_words", "use_beam_search", "length_penalty", "priority"],
 )
 def test_null_is_refused_where_vllm_refuses_it(name: str) -> None:
     with pytest.raises(InvalidField) as error:
@@ -80,3 +80,8 @@ def test_the_id_is_the_clients_own() -> None:
     by_header = Stamp(request_id="r", public_id="header", created=5, seed=1, fingerprint="f")
     call = VLLM.operations[0].parse({"prompt": "a", "request_id": "mine"}, by_header)
     assert VLLM.operations[0].renderer(call)._make_head()["id"] == "cmpl-header"  # type: ignore[attr-defined]
+
+
+def test_beams_take_n_at_temperature_0() -> None:
+    request = parse(use_beam_search=True, n=4, temperature=0, length_penalty="0.5").request
+    assert (request.beam_search, request.num_candidates, request.length_penalty) == (True, 4, 0.5)

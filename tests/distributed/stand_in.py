@@ -79,6 +79,7 @@ class StandIn:
         self.script = script
         self.stride = stride  # tokens an output holds at the most
         self.limits = default_capabilities(context_length=context_length)
+        self.adapters: dict[str, Any] = {}
         self._draws = OwnDraws(self.limits.vocab_size)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.asked: list[dict[str, Any]] = []
@@ -96,6 +97,7 @@ class StandIn:
             lambda values, grammar: {**values, "grammar": grammar},
             lambda tokens, salt: list(tokens),
             _error,
+            adapters=self.adapters,
         )
 
     @property
@@ -103,10 +105,16 @@ class StandIn:
         return set(self._tasks)
 
     async def add_request(
-        self, request_id: str, prompt: Sequence[int], params: dict[str, Any]
+        self,
+        request_id: str,
+        prompt: Sequence[int],
+        params: dict[str, Any],
+        *,
+        lora_request: Any = None,
+        priority: int = 0,
     ) -> "Collector":
         assert request_id not in self._tasks
-        self.asked.append(params)
+        self.asked.append({**params, "lora_request": lora_request, "priority": priority})
         collector = Collector(request_id)
         self._tasks[request_id] = asyncio.create_task(self._run(collector, list(prompt), params))
         await asyncio.sleep(0)  # as vLLM, which may have outputs before this returns

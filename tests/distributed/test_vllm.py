@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,16 @@ from segue.distributed.launch import Launched, parse_options
 from segue.distributed.vllm import VllmEngine
 from segue.errors import Incompatible, InvalidField, ModelUnavailable, Unavailable
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
-from segue.types import CompletionRequest, Constraint, Delta, Infill, Prompt, Sampling, Truncation
+from segue.types import (
+    Adapter,
+    CompletionRequest,
+    Constraint,
+    Delta,
+    Infill,
+    Prompt,
+    Sampling,
+    Truncation,
+)
 from tests.distributed.stand_in import StandIn
 from tests.engine.harness import Bench, RequestEvents, ask
 
@@ -63,6 +73,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "indent": {"min_indent": 4},
     "progress": {"report_progress": True},
     "infill": {"infill": Infill(suffix=Prompt(("after",)))},
+    "beams": {"beam_search": True, "n": 3, "logprobs": 2},
+    "beams of another length": {"beam_search": True, "best_of": 3, "length_penalty": -2.0},
     "truncated": {"truncation": Truncation(max_tokens=4)},
     "middles ranked": {"infill": Infill(suffix=Prompt(("after",)), mode="ranked"), "n": 2},
     "middles ranked and scored": {
@@ -136,6 +148,26 @@ def test_steps_that_vllm_lacks_draw_what_our_own_engine_draws(name: str) -> None
     run(check())
 
 
+def test_a_priority_and_an_adapter_are_handed_over() -> None:
+    async def check() -> None:
+        llm = StandIn()
+        llm.limits = replace(llm.limits, has_priorities=True)
+        llm.adapters = {"poet": "vLLM's own request"}
+        async with started(llm) as engine:
+            adapters = (Adapter("poet", 1.0),)
+            story = await told(engine, ask("x", priority=-3, adapters=adapters, sampling=GREEDY))
+            assert story.done
+            half = await told(engine, ask("x", adapters=(Adapter("poet", 0.5),)))
+        assert (llm.asked[0]["priority"], llm.asked[0]["lora_request"]) == (
+            -3,
+            "vLLM's own request",
+        )
+        assert half.failed is not None
+        assert half.failed.param == "lora"
+
+    run(check())
+
+
 def test_a_constraint_on_a_ranked_middle_is_refused() -> None:
     async def check() -> None:
         async with started(StandIn()) as engine:
@@ -198,6 +230,8 @@ def test_the_end_of_a_constraint(script: bytes, cause: str) -> None:
     ("fields", "code", "param"),
     [
         ({"sampling": Sampling(order=("infill",))}, InvalidField.code, "samplers"),
+        ({"priority": 1}, InvalidField.code, "priority"),
+        ({"beam_search": True, "n": 129}, InvalidField.code, "n"),
         ({"post_sampling_probs": True}, InvalidField.code, "post_sampling_probs"),
         ({"constraint": Constraint(kind="regex", value="(")}, InvalidField.code, "grammar"),
         ({"sampling": Sampling(logit_bias={999: 1.0})}, InvalidField.code, "logit_bias"),

@@ -47,8 +47,12 @@ DIFFERENCES = (
         'vLLM answers "Bad Request" and "body.n" where its request model refused, which says the same twice.',
     ),
     Difference(
-        "priority other than 0, beam search and prompt embeddings are refused; n is at most 128.",
-        "The engine serves first come, first served, and has neither of the others.",
+        "prompt embeddings are refused, and priority other than 0 unless vLLM computes; n is at most 128.",
+        "Our own engine serves first come, first served, and prompts are text or token ids.",
+    ),
+    Difference(
+        "use_beam_search refuses stop, bans, biases, min_tokens and constraints.",
+        "vLLM ignores them then, and answers as if they had not been given.",
     ),
     Difference(
         "/tokenize takes a prompt and no messages; /detokenize answers with content beside prompt.",

@@ -15,7 +15,6 @@ from segue.dialects.fields.kinds import (
     Mismatch,
     Number,
     NumTop,
-    Only,
     OnlyEmpty,
     Stops,
     Text,
@@ -29,6 +28,7 @@ MAX_TOP = 20  # --max-logprobs
 VLLM_STOPS = 4  # VLLM_MAX_STOP_STRINGS
 MAX_BAD_WORDS = 128
 MAX_BAD_WORD_CHARS = 256
+MAX_PENALTY = 16.0  # of lengths: more would overflow
 
 
 @dataclass(frozen=True)
@@ -170,21 +170,31 @@ ANSWER = (
     Field("request_id", Text(64), "Becomes part of the answer's id.", "shape.request_id"),
 )
 
-REFUSED = (
+SEARCH = (
     Field(
         "use_beam_search",
-        Only(False, "there is no beam search here"),
-        "Only false.",
+        Lax(Boolean()),
+        "Find the likeliest texts instead of drawing; n is the width. Not streamed, without stop strings and bans.",
+        "beam_search",
+        nullable=False,
+    ),
+    Field(
+        "length_penalty",
+        _number(-MAX_PENALTY, MAX_PENALTY),
+        "Of beam search: log-probabilities are divided by the length to this power.",
+        "length_penalty",
         nullable=False,
     ),
     Field(
         "priority",
-        Only(0, "requests are served first come, first served"),
-        "Only 0.",
+        _integer(-MAX_INT64 - 1, MAX_INT64),
+        "Lower is served first, by vLLM's engine if it schedules by priority; others take only 0.",
+        "priority",
         nullable=False,
     ),
-    Field("prompt_embeds", OnlyEmpty("prompts are text or token ids"), "Not served."),
 )
+
+REFUSED = (Field("prompt_embeds", OnlyEmpty("prompts are text or token ids"), "Not served."),)
 
 FIELDS = openai.FIELDS.pick(
     "model",
@@ -208,7 +218,7 @@ FIELDS = openai.FIELDS.pick(
     "truncation_side",
     "return_token_ids",
     "return_tokens_as_token_ids",
-).extend(*LENGTH, *SAMPLING, *ANSWER, *REFUSED)
+).extend(*LENGTH, *SAMPLING, *ANSWER, *SEARCH, *REFUSED)
 
 
 # --- what one field asks of another --------------------------------------------------------------
@@ -226,8 +236,20 @@ def check_lengths(draft: Draft) -> None:
 
 def check_greedy(draft: Draft) -> None:
     is_greedy = draft.values.get("sampling.temperature", 1.0) == 0
+    is_greedy = is_greedy and not draft.values.get("beam_search")
     if is_greedy and draft.values.get("n", 1) > 1:
         raise draft.refuse("n", "must be 1 with temperature 0: all choices would be the same")
+
+
+def check_beams(draft: Draft) -> None:
+    if not draft.values.get("beam_search"):
+        return
+    if draft.values.get("stream"):
+        raise draft.refuse("stream", "must be false with use_beam_search")
+    if draft.values.get("echo") and draft.values.get("logprobs") is not None:
+        raise draft.refuse(
+            "echo", "cannot have logprobs with use_beam_search: prompts are not scored"
+        )
 
 
 def check_stream_options(draft: Draft) -> None:
@@ -244,5 +266,6 @@ RULES = (
     truncate,
     check_lengths,
     check_greedy,
+    check_beams,
     check_stream_options,
 )

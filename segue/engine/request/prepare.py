@@ -32,6 +32,12 @@ class _Prompts(NamedTuple):
 
 def prepare(request: CompletionRequest, model: Model, grammar: Grammar | None = None) -> Job:
     """The request as a job. `grammar`: its compiled constraint. Raises RequestError."""
+    if request.priority and not model.capabilities.has_priorities:
+        raise InvalidField(
+            "priority must be 0: this engine serves first come, first served (vLLM's knows priorities "
+            "with --vllm-option scheduling_policy=priority)",
+            "priority",
+        )
     if request.beam_search:
         check_beams(request)
     infill, fim = request.infill, model.vocab.fim

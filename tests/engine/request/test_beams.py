@@ -35,8 +35,12 @@ def searched(model: Model, search: BeamSearch, number: int) -> list[Beam]:
         following = []
         for beam in search.beams:
             row = model(beam.tokens)
-            likeliest = sorted(range(len(row)), key=lambda t: (-row[t], t))[: search.num_alternatives]
-            following.append([TokenScore(t, b"", row[t], i, ()) for i, t in enumerate(likeliest, 1)])
+            likeliest = sorted(range(len(row)), key=lambda t: (-row[t], t))[
+                : search.num_alternatives
+            ]
+            following.append(
+                [TokenScore(t, b"", row[t], i, ()) for i, t in enumerate(likeliest, 1)]
+            )
         search.advance(following)
     return search.best(number)
 
