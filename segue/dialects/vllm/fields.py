@@ -173,7 +173,7 @@ ANSWER = (
 SEARCH = (
     Field(
         "use_beam_search",
-        Lax(Boolean()),
+        Boolean(),
         "Find the likeliest texts instead of drawing; n is the width. Not streamed, without stop strings and bans.",
         "beam_search",
         nullable=False,
