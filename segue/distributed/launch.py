@@ -134,8 +134,8 @@ def _launch(launch: Launch) -> Launched:
         _parameters,
         _prompt,
         _error,
-        can_draw,
-        _adapters(launch.adapters),
+        can_draw=can_draw,
+        adapters=_adapters(launch.adapters),
     )
 
 

@@ -156,6 +156,12 @@ class BeamJob(Job):
         read_s = root.last_token_s
         prompt_s = max(0.0, read_s - (root.prompt_started_s or read_s))
         end = Finished(
-            choice, REASONS[cause], cause, len(beam.tokens), stop, prompt_s, max(0.0, now - read_s)
+            choice,
+            REASONS[cause],
+            cause,
+            len(beam.tokens),
+            stop=stop,
+            prompt_s=prompt_s,
+            decode_s=max(0.0, now - read_s),
         )
         return [Delta(choice, shown.text, shown.tokens, scores, end.decode_s), end]
