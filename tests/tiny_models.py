@@ -1,6 +1,6 @@
 """A tiny GGUF of every architecture, with random weights and the names that real files have."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,6 @@ Array = NDArray[np.float32]
 Value = int | float | bool | str
 
 LAYERS, WIDTH, HEADS, KEY_HEADS, HIDDEN = 3, 64, 4, 2, 96
-VOCAB = len(pieces()) + 1
 RMS, LAYER = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
 _AFTER = ("post_attention_norm", "post_ffw_norm")
 
@@ -148,11 +147,22 @@ MODELS: Mapping[str, Tiny] = {
 }  # fmt: skip
 
 
+Vocabulary = Callable[[gguf.GGUFWriter], tuple[int, int]]
+"""Adds the tokens; gives their number, and how many of the last ones are hardly ever drawn."""
+
+
+def usual_vocabulary(writer: gguf.GGUFWriter) -> tuple[int, int]:
+    writer.add_tokenizer_model("gpt2")
+    add_vocabulary(writer, [END], False)
+    return len(pieces()) + 1, 0
+
+
 def write(
     path: Path | str,
     tiny: Tiny,
     seed: int = 0,
     kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32,
+    vocabulary: Vocabulary = usual_vocabulary,
 ) -> Path:
     writer = gguf.GGUFWriter(path, tiny.architecture)
     kinds = {
@@ -161,11 +171,12 @@ def write(
         float: gguf.GGUFValueType.FLOAT32,
         str: gguf.GGUFValueType.STRING,
     }
-    for name, value in _settings(tiny).items():
+    vocab, quiet = vocabulary(writer)
+    for name, value in _settings(tiny, vocab).items():
         writer.add_key_value(f"{tiny.architecture}.{name}", value, kinds[type(value)])
-    writer.add_tokenizer_model("gpt2")
-    add_vocabulary(writer, [END], False)
-    for name, tensor in _tensors(tiny, Weights(seed)):
+    for name, tensor in _tensors(tiny, Weights(seed), vocab):
+        if name in ("output.weight", "token_embd.weight"):
+            tensor[vocab - quiet :] *= np.float32(0.1)
         own = kind if tensor.ndim > 1 and _is_matrix(name) else gguf.GGMLQuantizationType.F32
         writer.add_tensor(name, gguf.quantize(tensor, own), raw_dtype=own)
     writer.write_header_to_file()
@@ -179,7 +190,7 @@ def _is_matrix(name: str) -> bool:
     return not any(part in name for part in ("norm", "bias", "gate_inp"))
 
 
-def _settings(tiny: Tiny) -> dict[str, Value]:
+def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
     return {
         "context_length": tiny.context_length,
         "embedding_length": WIDTH,
@@ -190,20 +201,20 @@ def _settings(tiny: Tiny) -> dict[str, Value]:
         "attention.key_length": tiny.head_size,
         "attention.value_length": tiny.head_size,
         tiny.epsilon: 1e-5,
-        "vocab_size": VOCAB,
+        "vocab_size": vocab,
         **tiny.settings,
     }
 
 
-def _tensors(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
-    yield "token_embd.weight", weights.matrix(VOCAB, WIDTH, 2.5 if tiny.is_tied else 8.0)
+def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Array]]:
+    yield "token_embd.weight", weights.matrix(vocab, WIDTH, 2.5 if tiny.is_tied else 8.0)
     yield "output_norm.weight", weights.vector(1.0, WIDTH)
     if tiny.has_norm_bias:
         yield "output_norm.bias", weights.vector(0.0, WIDTH)
     if not tiny.is_tied:
-        yield "output.weight", weights.matrix(VOCAB, WIDTH, 2.5)
+        yield "output.weight", weights.matrix(vocab, WIDTH, 2.5)
     if "output" in tiny.biases:
-        yield "output.bias", weights.vector(0.0, VOCAB)
+        yield "output.bias", weights.vector(0.0, vocab)
     if tiny.learned_positions:
         yield "position_embd.weight", weights.matrix(tiny.learned_positions, WIDTH, 4.0)
     pairs = int(tiny.settings.get("rope.dimension_count", tiny.head_size)) // 2
