@@ -29,12 +29,11 @@ def test_the_markers_are_found(tmp_path: Path, name: str) -> None:
 def test_an_infill_is_the_completion_of_the_models_own_layout(tmp_path: Path, name: str) -> None:
     coder = CODERS[name]
     with LLM(coder.write(tmp_path / "x.gguf"), runner="cpu", threads=1) as llm:
-        asked = {"max_tokens": 8, "temperature": 0, "logprobs": 2}
-        filled = llm.infill(BEFORE, AFTER, **asked)
+        filled = llm.infill(BEFORE, AFTER, max_tokens=8, temperature=0, logprobs=2)
         start = " " if coder.has_space_prefix else ""  # which the tokenizer puts before a text
         pre, suf, mid = ([coder.marker(role)] for role in ("prefix", "suffix", "middle"))
         prompt = [*coder.bos, *pre, *coder.ids(start + BEFORE), *suf, *coder.ids(AFTER), *mid]
-        completed = llm.complete(prompt, **asked)
+        completed = llm.complete(prompt, max_tokens=8, temperature=0, logprobs=2)
         assert llm.info.has_fim
         assert llm.info.runner == "cpu"
     assert filled.usage.prompt_tokens == len(prompt)

@@ -7,9 +7,12 @@ import pytest
 
 from segue.models import gguf
 from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.document import markdown
 from segue.runners.cpu.anatomy.measures import anatomy_of
 from segue.runners.cpu.anatomy.support import supports
 from tests.tiny_gguf import DIM, FFN, HEAD_DIM, HEADS, KV_HEADS, LAYERS, write_tiny_gguf
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +97,7 @@ def test_positions_may_turn_a_part_of_a_head(tmp_path: Path) -> None:
     changed = with_metadata(rope__dimension_count=16)(header)
     assert supports(changed) is None
     assert anatomy_of(changed).pairs == 8
+
+
+def test_the_document_is_made_of_the_table() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == markdown()

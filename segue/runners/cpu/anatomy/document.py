@@ -1,0 +1,111 @@
+"""The table of architectures as a document: `python -m segue.runners.cpu.anatomy.document > docs/models.md`."""
+
+from segue.runners.cpu.anatomy.families import FAMILIES, Family
+from segue.runners.cpu.products.formats import FLOATS, FORMATS
+
+_HEAD = """# Models that the CPU runner computes
+
+Made from the table in `segue/runners/cpu/anatomy/families.py` by `python -m segue.runners.cpu.anatomy.document`; a
+test holds it to that. Other architectures, and files that say something beyond the table, run on llama.cpp;
+`segue models show FILE.gguf` tells the reason.
+
+"""
+_TAIL = """
+- Queries, keys and values are grouped in any way, one matrix or three, with a bias or without.
+- Positions: the file's factors (`rope_freqs`, as Llama 3 has them), linear scaling and YaRN, of all dimensions of a
+  head or some. A long rope's factors are the long ones where the file's context is longer than the original one,
+  however it is served: llama.cpp chooses by the context it is started with.
+- A window is of the size and in the layers that the file names. phi3's is not applied, as llama.cpp does not.
+- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, measures given layer by
+  layer, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
+  attention that is not causal, other betas of YaRN, Granite without rotations, other scales of experts.
+- Weights: {types}.
+
+Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: a tiny model with random weights, a mean
+KL of at most 0.003 and the same greedy continuation; the bits of its logits are written down there.
+"""
+_COLUMNS = ("architecture", "norms", "positions", "attention", "feed-forward", "residuals", "head")
+_NORMS = {"rms": "RMS", "layer": "layer"}
+_HEAD_NORMS = {
+    "each": "queries and keys normed head by head",
+    "own": "queries and keys may be normed, weights of each head",
+    "whole": "queries and keys normed, all heads together",
+}
+_RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
+_ROUTINGS = {
+    "renormalised": "shares made 1 together",
+    "softmax": "shares of all, and a shared expert",
+    "of the chosen": "softmax of the chosen",
+}
+
+
+def markdown() -> str:
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
+    rows += [_row(name, family) for name, family in FAMILIES.items()]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return _HEAD + table + "\n" + _TAIL.format(types=", ".join((*FLOATS, *FORMATS)))
+
+
+def _row(name: str, family: Family) -> tuple[str, ...]:
+    return (
+        f"`{name}`",
+        _norms(family),
+        "learned" if family.turns == "none" else _positions(family),
+        _attention(family),
+        _feed_forward(family),
+        _RESIDUALS.get(family.residuals, family.residuals) + _residual_scale(family),
+        _head(family),
+    )
+
+
+def _norms(family: Family) -> str:
+    places = [] if family.norms == ("", "") else ["before"]
+    places += ["after"] if any(family.after) else []
+    bias = ", with bias" if family.has_norm_bias else ""
+    return f"{_NORMS[family.norm]}, {' and '.join(places)}{bias}"
+
+
+def _positions(family: Family) -> str:
+    return f"{family.turns}, long rope" if family.has_long_rope else family.turns
+
+
+def _attention(family: Family) -> str:
+    parts = [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
+    if family.window is not None:
+        parts.append(f"windows; unless the file says, one layer in {family.window.period} has none")
+    if family.score_cap:
+        parts.append("soft-capped")
+    if family.has_sinks:
+        parts.append("sinks")
+    if "attention.scale" in family.settings:
+        parts.append("the file's scale")
+    return "; ".join(parts) or "plain"
+
+
+def _feed_forward(family: Family) -> str:
+    gated = "gated " if family.is_gated else ""
+    dense = f"{gated}{family.activation}"
+    experts = f"experts, {_ROUTINGS[family.routing]}"
+    choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}
+    return choices[family.experts]
+
+
+def _residual_scale(family: Family) -> str:
+    return "; scaled" if "residual_scale" in family.settings else ""
+
+
+def _head(family: Family) -> str:
+    parts = ["tied" if family.is_tied else "own or tied"]
+    if "output" in (*family.biases, *family.may_bias):
+        parts.append("bias")
+    if "logit_scale" in family.settings:
+        parts.append("scaled")
+    if "final_logit_softcapping" in family.settings:
+        parts.append("soft-capped")
+    if family.is_embedding_scaled or "embedding_scale" in family.settings:
+        parts.append("embeddings scaled")
+    return ", ".join(parts)
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
