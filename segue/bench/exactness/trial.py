@@ -54,9 +54,11 @@ def try_schema(random: Random, compiler: Compiler, found: Findings) -> None:
         found.judged += 1
         if any(is_whole(grammar, spelled) for spelled in texts) != is_valid:
             found.wrong.append(f"{text}: {value!r} is {'' if is_valid else 'not '}valid")
+    # The validator reads doubles, which may lie beyond a bound that the longer number in the text keeps to.
+    is_compared = any(word in text for word in ("imum", "multipleOf", "not", "oneOf", "if"))
     for _ in range(NUM_TEXTS):
         drawn = draw(random, grammar)
-        if drawn is None or re.search(rb"[0-9]{14}", drawn):  # doubles round what is longer
+        if drawn is None or (is_compared and re.search(rb"[0-9]{14}", drawn)):
             continue
         found.drawn += 1
         with suppress(OverflowError):  # the validator has no numbers beyond the range of a double

@@ -29,7 +29,13 @@ def reason(schema: str) -> str:
 
 
 NUMBERS: list[Case] = [
-    (f'{{"const": {{"id": {BIG}}}}}', [f'{{"id":{BIG}}}'], [f'{{"id":{BIG - 21}}}']),
+    (
+        f'{{"const": {{"id": {BIG}}}}}',
+        [f'{{"id":{BIG}}}'],
+        [f'{{"id":{BIG - 21}}}', f'{{"id":{BIG}.0}}'],
+    ),
+    (f'{{"type": "number", "enum": [{BIG}, 1]}}', [str(BIG), "1.0"], [f"{BIG}.0"]),
+    ('{"type": "array", "const": [1, 2.5]}', ["[1,2.5]"], ["[1.0,2.5]"]),
     (f'{{"enum": [{BIG}, 1]}}', [str(BIG), "1"], [str(BIG + 1)]),
     (f'{{"type": "integer", "minimum": {BIG}}}', [str(BIG), f"{BIG}0"], [str(BIG - 1)]),
     (f'{{"type": "integer", "maximum": -{BIG}}}', [f"-{BIG}"], [f"-{BIG - 1}", "0"]),

@@ -113,11 +113,15 @@ def written(numbers: Numbers) -> str:
     return " & ".join(parts)
 
 
+_DOUBLES_HOLD = 2**53  # every integer up to it, as readers make one of what has a point
+
+
 def value_regex(value: Fraction, is_integer: bool) -> str:
-    """How one number may be spelled: an integer also with ".0", where it need not be one."""
+    """How one number may be spelled: an integer also with ".0" if it need not be one, and if doubles hold it."""
     whole, digits = split(abs(value))
     sign = "-" if value < 0 else ""
-    return f"{sign}{whole}" + (rf"\.{digits}" if digits else "" if is_integer else r"(?:\.0)?")
+    zero = "" if is_integer or whole > _DOUBLES_HOLD else r"(?:\.0)?"
+    return f"{sign}{whole}" + (rf"\.{digits}" if digits else zero)
 
 
 def _any_spelling(value: Fraction) -> str:

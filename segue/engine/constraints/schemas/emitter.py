@@ -171,7 +171,7 @@ class Emitter:
         if isinstance(value, dict):
             items = [seq(self.key(name), self.constant(item)) for name, item in value.items()]
             return self.listed("{", items, "}")
-        return Terminal(f"/{self._regex(value, False)}/")
+        return Terminal(f"/{self._regex(value, True)}/")
 
     def key(self, name: str) -> Node:
         """A name and its colon."""
