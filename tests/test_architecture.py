@@ -150,7 +150,7 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-OLD = {"segue.runners.cpu.products.processor", "segue.distributed.launch"}
+OLD = {"segue.distributed.launch"}
 NEW = [name for name in sorted(MODULES) if name not in OLD]
 
 

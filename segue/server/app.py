@@ -52,7 +52,15 @@ def create_app(
         Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
     ]
     public_paths, check_path = _public_paths(mounts), _path_check(routes)
-    admission = Admission(dialect_at, policy, limiter, metrics, public_paths, check_path, trace)
+    admission = Admission(
+        dialect_at,
+        policy,
+        limiter,
+        metrics,
+        public_paths=public_paths,
+        check_path=check_path,
+        trace=trace,
+    )
     app = Starlette(
         routes=[Route("/readyz", Ready(models, admission), methods=["GET"]), *routes],
         middleware=[Middleware(Guard, admission=admission)],

@@ -34,7 +34,10 @@ WARM_UP = 2
 @click.option("--against-dialect", type=click.Choice(list(SPEECHES)), default="openai")
 @click.option("--model", default="default", help="the file --against llama.cpp serves")
 @click.option(
-    "--svg", "svg_file", type=click.Path(path_type=Path), help="a plot of tokens per second, or costs"
+    "--svg",
+    "svg_file",
+    type=click.Path(path_type=Path),
+    help="a plot of tokens per second, or costs",
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="every figure")
 def bench(

@@ -1,4 +1,4 @@
-"""Sends load and measures it: closed loop (so many clients, each waiting for its answer) or open (so many a second)."""
+"""Sends load and measures it: closed loop (clients that wait for their answer) or open loop (requests per second)."""
 
 import asyncio
 import itertools

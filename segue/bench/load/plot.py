@@ -1,4 +1,4 @@
-"""Figures as a plot in SVG: tokens a second over load, and what a token costs over the length of the prompt. Pure."""
+"""Figures as a plot in SVG: tokens per second over load, and what a token costs over the length of the prompt. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,13 +11,13 @@ Line = Sequence[tuple[float, float]]
 
 
 def throughput(rows: Sequence[Figures], unit: str) -> str:
-    """Tokens a second over load, one line per server."""
+    """Tokens per second over load, one line per server."""
     names = dict.fromkeys(row.name for row in rows)
     lines = {
         name: [(row.weight, row.tokens_per_second) for row in rows if row.name == name]
         for name in names
     }
-    return plot(lines, unit, "tokens a second")
+    return plot(lines, unit, "tokens per second")
 
 
 def cost(rows: Sequence[Figures]) -> str:

@@ -78,6 +78,7 @@ class Admission:
         policy: Policy,
         limiter: Limiter,
         metrics: Metrics,
+        *,
         public_paths: frozenset[str],
         check_path: Callable[[Scope], None],
         trace: Trace | None = None,
@@ -93,7 +94,7 @@ class Admission:
         self._trace = trace
 
     def examine(self, scope: Scope, incoming: IncomingRequest) -> None:
-        """Admit the request or raise SegueError. Called once per request."""
+        """Admit the request or raise SegueError. A request that was admitted already is not examined again."""
         if incoming.is_examined:
             return
         policy, record = self.policy, incoming.record

@@ -18,7 +18,7 @@ from segue.errors import Incompatible
 VARIABLE = "SEGUE_CPU"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Flavour:
     name: str
     arch: str  # "x86_64", "aarch64", or "" for any
@@ -40,12 +40,23 @@ def _flavour(
     arch: str,
     needs: str,
     dot: str,
-    lanes: int,
-    vectors: int,
+    *,
+    tile: tuple[int, int],
     rows: tuple[int, ...],
     cpu: str,
 ) -> Flavour:
-    return Flavour(name, arch, frozenset(needs.split()), dot, lanes, vectors, rows, cpu)
+    """A row of the table. `needs`: words between spaces; `tile`: lanes and vectors."""
+    lanes, vectors = tile
+    return Flavour(
+        name=name,
+        arch=arch,
+        needs=frozenset(needs.split()),
+        dot=dot,
+        lanes=lanes,
+        vectors=vectors,
+        rows=rows,
+        cpu=cpu,
+    )
 
 
 _X86, _ARM = "x86_64", "aarch64"
@@ -55,15 +66,29 @@ _AVX512 = f"{_AVX2} avx512f avx512bw avx512vl avx512dq"
 # Best first.
 FLAVOURS: tuple[Flavour, ...] = (
     _flavour(
-        "avx512vnni", _X86, f"{_AVX512} avx512vnni", "vnni", 16, 2, (8, 4, 2, 1), "cascadelake"
+        "avx512vnni",
+        _X86,
+        f"{_AVX512} avx512vnni",
+        "vnni",
+        tile=(16, 2),
+        rows=(8, 4, 2, 1),
+        cpu="cascadelake",
     ),
-    _flavour("avx512", _X86, _AVX512, "maddubs", 16, 2, (8, 4, 2, 1), "skylake-avx512"),
-    _flavour("avxvnni", _X86, f"{_AVX2} avxvnni", "vnni", 8, 2, (4, 2, 1), "alderlake"),
-    _flavour("avx2", _X86, _AVX2, "maddubs", 8, 2, (4, 2, 1), "haswell"),
-    _flavour("i8mm", _ARM, "neon dotprod i8mm", "smmla", 4, 4, (4, 2, 1), "neoverse-v1"),
-    _flavour("dotprod", _ARM, "neon dotprod", "sdot", 4, 4, (4, 2, 1), "neoverse-n1"),
-    _flavour("neon", _ARM, "neon", "smull", 4, 4, (2, 1), "cortex-a72"),
-    _flavour("generic", "", "", "generic", 8, 2, (1,), ""),
+    _flavour(
+        "avx512", _X86, _AVX512, "maddubs", tile=(16, 2), rows=(8, 4, 2, 1), cpu="skylake-avx512"
+    ),
+    _flavour(
+        "avxvnni", _X86, f"{_AVX2} avxvnni", "vnni", tile=(8, 2), rows=(4, 2, 1), cpu="alderlake"
+    ),
+    _flavour("avx2", _X86, _AVX2, "maddubs", tile=(8, 2), rows=(4, 2, 1), cpu="haswell"),
+    _flavour(
+        "i8mm", _ARM, "neon dotprod i8mm", "smmla", tile=(4, 4), rows=(4, 2, 1), cpu="neoverse-v1"
+    ),
+    _flavour(
+        "dotprod", _ARM, "neon dotprod", "sdot", tile=(4, 4), rows=(4, 2, 1), cpu="neoverse-n1"
+    ),
+    _flavour("neon", _ARM, "neon", "smull", tile=(4, 4), rows=(2, 1), cpu="cortex-a72"),
+    _flavour("generic", "", "", "generic", tile=(8, 2), rows=(1,), cpu=""),
 )
 BY_NAME: Mapping[str, Flavour] = {flavour.name: flavour for flavour in FLAVOURS}
 
