@@ -6,8 +6,11 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
+import msgspec
+
 from segue.distributed.events import Output
 from segue.distributed.follow import follow
+from segue.distributed.invariance import is_claimed, is_invariant
 from segue.distributed.launch import Launched
 from segue.distributed.vllm_requests import VllmRequest, VllmRequests
 from segue.engine.process.mailbox import Mailbox
@@ -238,6 +241,12 @@ class VllmEngine:
         return self._requests
 
     async def _take(self, launched: Launched) -> None:
+        if is_claimed():
+            holds = await is_invariant(launched)
+            log.info("batch invariance: %s", "holds" if holds else "claimed, but does not hold")
+            launched = launched._replace(
+                info=msgspec.structs.replace(launched.info, deterministic=holds)
+            )
         self._launched = launched
         self._requests = await asyncio.to_thread(
             VllmRequests, launched

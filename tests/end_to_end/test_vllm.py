@@ -34,7 +34,8 @@ pytestmark = [
 
 TEXT = "The other one: thé then and the end"
 # float32 throughout with sums in another order; a GPU multiplies float32 with fewer bits (6e-3 was seen).
-PRECISION = 2e-2 if Path("/dev/nvidia0").exists() else 1e-4
+IS_EXACT = not Path("/dev/nvidia0").exists()
+PRECISION = float(os.environ.get("SEGUE_VLLM_PRECISION", 1e-4 if IS_EXACT else 2e-2))
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +129,8 @@ def test_prompt_logprobs_in_the_layout_of_vllm(
         own = row[str(token)]
         value = expected[place, token]
         assert own["logprob"] == pytest.approx(value, abs=PRECISION)
-        assert own["rank"] == 1 + int((expected[place] > value).sum())
+        num_higher = [int((expected[place] > value + by).sum()) for by in (PRECISION, -PRECISION)]
+        assert num_higher[0] < own["rank"] <= 1 + num_higher[1]
         assert {entry["rank"] for entry in row.values()} == {1, own["rank"]}
 
 
@@ -177,7 +179,8 @@ def test_greedy_text_is_the_references(client: httpx2.Client, reference: TinyRef
         return_token_ids=True,
     )
     for token in answer["choices"][0]["token_ids"]:
-        assert token == int(reference.logits(tokens)[-1].argmax())
+        row = reference.logits(tokens)[-1]
+        assert row[token] >= row.max() - (0 if IS_EXACT else PRECISION)
         tokens.append(token)
 
 
@@ -243,19 +246,22 @@ def test_draws_follow_the_distribution(
     before = np.cumsum(shares[order]) - shares[order]
     kept = order[before < mass]
     expected = _softmax(logits[kept] / temperature)
-    seen = Counter[float]()
+    seen = Counter[int]()
+    raw = np.log(_softmax(logits))
     for seed in range(4):
         asked = {"temperature": temperature, "top_p": mass, "top_k": 0, "min_p": 0}
         body = {"prompt": tokens, "n": 128, "seed": 1000 * seed, "max_tokens": 1}
         body |= {"n_probs": 1} if is_cut_first else {"logprobs": 0}
         for choice in post(client, path, **body, **asked)["choices"]:
-            seen[round(_first_logprob(choice), 3)] += 1
-    raw = np.log(_softmax(logits))
+            seen[int(np.abs(raw - _first_logprob(choice)).argmin())] += 1
     for token, share in zip(kept, expected, strict=True):
         if share > 0.05:
             error = 5 * (share * (1 - share) / num_draws) ** 0.5
-            assert seen[round(float(raw[token]), 3)] / num_draws == pytest.approx(share, abs=error)
-    assert set(seen) <= {round(float(raw[token]), 3) for token in kept}
+            alike = np.flatnonzero(np.abs(raw - raw[token]) < 2 * PRECISION)
+            if alike.size == 1:  # else its log-probability does not tell it from others
+                assert seen[int(token)] / num_draws == pytest.approx(share, abs=error)
+    lowest = raw[kept].min() - 2 * PRECISION
+    assert all(raw[token] >= lowest for token in seen)
 
 
 def _first_logprob(choice: dict[str, Any]) -> float:
@@ -365,11 +371,13 @@ def test_steps_that_vllm_lacks(
     sampler = Sampler(sampling, 5, 0, len(reference.logits(prompt)[-1]), rules)
     sampler.start(prompt)
     tokens = list(prompt)
+    num_same = 0
     for position, token in enumerate(drawn):
-        expected = sampler.sample(reference.logits(tokens)[-1].copy(), position)
-        assert token == expected, f"at {position}"
+        num_same += token == sampler.sample(reference.logits(tokens)[-1].copy(), position)
         sampler.push(token)
         tokens.append(token)
+    # Where products have fewer bits, a draw near a boundary may fall to the other side.
+    assert num_same == len(drawn) if IS_EXACT else num_same > len(drawn) // 2
 
 
 def test_a_middle_by_ranking(client: httpx2.Client) -> None:
@@ -378,6 +386,22 @@ def test_a_middle_by_ranking(client: httpx2.Client) -> None:
     assert answer.status_code == 200, answer.text
     assert answer.headers["x-segue-infill"] == "ranked"
     assert all(choice["text"] for choice in answer.json()["choices"])
+
+
+def test_beams_are_the_references(client: httpx2.Client, reference: TinyReference) -> None:
+    prompt = ids(client, TEXT)
+    asked = {"max_tokens": 5, "temperature": 0, "logprobs": 1, "return_token_ids": True}
+    body = {"prompt": prompt, "use_beam_search": True, "n": 3, **asked}
+    choices = post(client, "/vllm/v1/completions", **body)["choices"]
+    sums = []
+    for choice in choices:
+        expected = logprobs(reference, prompt + choice["token_ids"])
+        own = [float(expected[len(prompt) - 1 + i, t]) for i, t in enumerate(choice["token_ids"])]
+        assert choice["logprobs"]["token_logprobs"] == pytest.approx(own, abs=PRECISION)
+        sums.append(sum(own))
+    assert len({tuple(choice["token_ids"]) for choice in choices}) == 3
+    greedy = post(client, "/vllm/v1/completions", prompt=prompt, **asked)["choices"][0]
+    assert max(sums) >= sum(greedy["logprobs"]["token_logprobs"]) - PRECISION
 
 
 @pytest.mark.parametrize(
@@ -440,8 +464,9 @@ def test_a_client_that_leaves_frees_its_request(client: httpx2.Client) -> None:
 
 
 def test_a_dead_engine_is_told_of_and_started_again(served: Served, client: httpx2.Client) -> None:
-    """Last: what vLLM runs in its own process is killed under an open stream."""
-    body = {"prompt": "the", "max_tokens": 200, "ignore_eos": True, "stream": True, "n": 8}
+    """Last: what vLLM runs in its own process is killed under a stream of so many choices."""
+    number = int(os.environ.get("SEGUE_VLLM_STREAMS", 8))
+    body = {"prompt": "the", "max_tokens": 200, "ignore_eos": True, "stream": True, "n": number}
     with client.stream("POST", "/v1/completions", json=body) as answer:
         lines = answer.iter_lines()
         next(lines)
