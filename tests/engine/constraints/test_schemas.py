@@ -66,6 +66,11 @@ OBJECTS: list[Case] = [
         ['{"ab":null,"z":null,"az":null,"q":1}'],
         ['{"az":1}', r'{"\u0061":1}'],
     ),
+    (
+        '{"minProperties": 3, "maxProperties": 1, "propertyNames": {"pattern": "a"}}',
+        ["1", "[]"],
+        ["{}", '{"a":1}', '{"a":1,"ab":2,"aa":3}'],
+    ),
     (OBJECT + '"minProperties": 1}', ['{"":1}', '{"a":1,"b":2}'], ["{}"]),
     (
         OBJECT + '"properties": {"a": {}, "b": {}, "c": {}}, "minProperties": 2,'

@@ -184,13 +184,9 @@ class Fields:
         room = None if self._most is None else self._most - num
         if ending is not None:
             missing, room = missing - 1, None if room is None else room - 1
-            if room is not None and room < 0:
-                return Either(())
-        if (
-            missing > (1 if ending is None else 0)
-            and rest is not None
-            and (room is None or room >= missing)
-        ):
+        if room is not None and room < max(0, missing):
+            return Either(())
+        if missing > (1 if ending is None else 0) and rest is not None:
             if not self._writer.options.is_lenient:
                 raise Unenforceable(
                     "minProperties cannot be enforced where names are free: the same name may come twice"
