@@ -150,8 +150,6 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-OLD = {"segue.distributed.launch"}
-NEW = [name for name in sorted(MODULES) if name not in OLD]
 
 
 def imports(name: str) -> Iterator[str]:
@@ -231,7 +229,7 @@ def has_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", MODULES)
 def test_functions_take_few_arguments(name: str) -> None:
     for node in ast.walk(ast.parse(MODULES[name].read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and has_names(node):
@@ -242,7 +240,7 @@ def test_functions_take_few_arguments(name: str) -> None:
             assert len(positional) + num_named <= MAX_ARGUMENTS, f"{node.name} takes too many"
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", MODULES)
 def test_values_are_made_by_keyword_where_they_are_many(name: str) -> None:
     """Of classes only: what a table such as `pick` takes one after another needs no names."""
     for node in ast.walk(ast.parse(MODULES[name].read_text())):

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from segue.distributed.checkpoint import Weights, read_weights
 from segue.distributed.follow import Llm
@@ -80,7 +80,8 @@ class Gauges:
             self.preemptions += iteration.num_preempted_reqs
 
 
-class Launched(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Launched:
     llm: Llm
     vocab: Vocab
     capabilities: Capabilities
@@ -90,7 +91,8 @@ class Launched(NamedTuple):
     prompt: Callable[[Sequence[int], str], Any]  # tokens, cache salt → vLLM's prompt
     error: Callable[[Exception], SegueError]
     can_draw: bool = True  # whether Segue's own sampler can draw
-    adapters: Mapping[str, Any] = {}  # LoRA adapters by name, as vLLM's requests
+    # LoRA adapters by name, as vLLM's requests
+    adapters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def _launch(launch: Launch) -> Launched:
@@ -126,14 +128,14 @@ def _launch(launch: Launch) -> Launched:
     limits = _capabilities(config)
     info = _info(launch.name, config.model_config, limits, vocab, llm.get_tokenizer())
     return Launched(
-        llm,
-        vocab,
-        limits,
-        info,
-        gauges,
-        _parameters,
-        _prompt,
-        _error,
+        llm=llm,
+        vocab=vocab,
+        capabilities=limits,
+        info=info,
+        gauges=gauges,
+        parameters=_parameters,
+        prompt=_prompt,
+        error=_error,
         can_draw=can_draw,
         adapters=_adapters(launch.adapters),
     )

@@ -89,14 +89,14 @@ class StandIn:
 
     def launched(self) -> Launched:
         return Launched(
-            self,
-            FakeVocab(),
-            self.limits,
-            _info(),
-            Gauges(),
-            lambda values, grammar: {**values, "grammar": grammar},
-            lambda tokens, salt: list(tokens),
-            _error,
+            llm=self,
+            vocab=FakeVocab(),
+            capabilities=self.limits,
+            info=_info(),
+            gauges=Gauges(),
+            parameters=lambda values, grammar: {**values, "grammar": grammar},
+            prompt=lambda tokens, salt: list(tokens),
+            error=_error,
             adapters=self.adapters,
         )
 

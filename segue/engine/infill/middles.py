@@ -68,9 +68,7 @@ class Drawn(NamedTuple):
     num_bytes: int | None = None  # of its text, where a stop string ended it
     min_tokens: int = 1
     may_end: Sequence[bool] | None = None  # entry i: after i tokens; None: after any number
-    bounds: Sequence[
-        float
-    ] = ()  # the most that a watched token without an entry in `chances` can have
+    bounds: Sequence[float] = ()  # the highest value of a watched token that `chances` lacks
 
 
 @dataclass(eq=False)
