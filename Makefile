@@ -28,8 +28,9 @@ test: $(VENV)/.dev ## lint, types and tests, as in CI
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
-build: $(VENV)/.dev ## a wheel and a source archive, in dist/
+build: $(VENV)/.dev ## a wheel and a source archive, in dist/; the wheel is installed and served from
 	$(BIN)/python -m hatchling build
+	$(BIN)/python -m pytest -n0 -m package tests/documents/test_package.py
 
 clients: $(VENV)/.dev ## run clients of npm and PyPI that are no development tools, in build/clients
 	$(BIN)/python -m tests.foreign_clients build/clients $(ARGS)

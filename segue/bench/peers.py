@@ -1,6 +1,6 @@
 """Segue beside llama.cpp's own server: same file, same threads, same requests, in turns within one run.
 
-    python -m segue.bench.peers [MODEL.gguf] [--rounds 3] [--clients 1 8 32]
+    python -m segue.bench.peers [MODEL.gguf] [--rounds 3] [--clients 1 8 32] [--svg FILE]
 
 llama.cpp's server is the one in the xllamacpp wheel. Each round runs every client count on one server, then on the
 other; the figures are medians over the rounds. Prompts are pieces of a text, so that answers are text as well.
@@ -16,9 +16,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from segue.bench.faithfulness import passage
 from segue.bench.harness.served import served
+from segue.bench.load.plot import plot
 from segue.cpus import usable_cpus
 
 NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512
@@ -43,13 +46,25 @@ def main() -> None:
     parser.add_argument("model", nargs="?", default="default")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--svg", type=Path, help="a plot of tokens a second over clients")
     options = parser.parse_args()
     path, threads = model_path(options.model), usable_cpus()
     with served(path, "--threads", str(threads)) as server, peer(path, threads, **SLOTS) as theirs:
         ours = f"http://{server.host}:{server.port}"
         text = server.post("/tokenize", {"content": passage()})["tokens"]
         result = asyncio.run(_compare({"segue": ours, "llama.cpp": theirs}, text, options))
+    if options.svg:
+        options.svg.write_text(_plot(result, options.clients))
     print(json.dumps(result))
+
+
+def _plot(result: dict[str, Any], clients: list[int]) -> str:
+    speeds = [(count, *result[f"clients_{count}"]) for count in clients]
+    lines = {
+        "segue": [(count, ours) for count, ours, _ in speeds],
+        "llama.cpp": [(count, theirs) for count, _, theirs in speeds],
+    }
+    return plot(lines, "clients", "tokens a second")
 
 
 def model_path(model: str) -> str:

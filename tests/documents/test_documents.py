@@ -97,7 +97,7 @@ PAGES = sorted(
     [*(ROOT / "docs" / "from").glob("*.md"), ROOT / "docs/operations.md", ROOT / "docs/security.md"]
 )
 FLAGS = {row.flag for row in config.TABLE} | {"--config", "--print-config", "--model"}
-BENCH = {"--clients", "--rate", "--against", "--url"}
+BENCH = {"--clients", "--contexts", "--rate", "--against", "--url"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,4 +1,8 @@
-"""The wheel: built from here, put into an empty environment, served from there."""
+"""The wheel: built from here, put into an empty environment, served from there.
+
+Twice: quickly, with the dependencies of this environment lent to it; and, for `make build` (`-m package`), installed by
+pip with all it needs into an environment that has nothing.
+"""
 
 import os
 import re
@@ -8,12 +12,15 @@ import sysconfig
 import venv
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
+
+from tests.tiny_gguf import write_tiny_gguf
 
 ROOT = Path(__file__).parent.parent.parent
 READY = re.compile(r"segue is ready: (\S+)")
@@ -43,20 +50,25 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
-@pytest.fixture(scope="module")
-def url(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    command = [str(python), "-m", "segue", "serve", "--runner", "fake", "--port", "0"]
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
+@contextmanager
+def serving(folder: Path, *command: str | Path) -> Iterator[re.Match[str]]:
+    """A server, until the test is over: the line in which it says that it is ready, and its address in there."""
     with subprocess.Popen(
-        command, cwd=elsewhere, env=environment(), stderr=subprocess.PIPE, text=True
+        [*command, "--port", "0"], cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             lines = iter(process.stderr or ())
-            found = next(filter(None, map(READY.search, lines)))
-            yield found[1]
+            yield next(filter(None, map(READY.search, lines)))
         finally:
             process.terminate()
             process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def url(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    with serving(elsewhere, python, "-m", "segue", "serve", "--runner", "fake") as ready:
+        yield ready[1]
 
 
 def test_it_is_the_wheel_that_runs(python: Path, tmp_path: Path) -> None:
@@ -74,6 +86,25 @@ def test_it_serves_completions_and_the_page(url: str) -> None:
         page = client.get("/", headers={"accept": "text/html"}).text
         for name in re.findall(r'"(/play/[^"]+)"', page):
             assert client.get(name).status_code == 200
+
+
+@pytest.mark.package
+@pytest.mark.timeout(1800)
+def test_pip_installs_it_where_nothing_is_and_our_kernels_serve(
+    wheel: Path, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "env", with_pip=True)
+    bin = tmp_path / "env" / "bin"
+    install = [bin / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, wheel], env=environment(), cwd=tmp_path, check=True)
+    subprocess.run([bin / "python", "-m", "pip", "check"], env=environment(), check=True)
+    model = tmp_path / "tiny.gguf"
+    write_tiny_gguf(model)
+    with serving(tmp_path, bin / "segue", "serve", model) as ready:
+        assert "runner cpu" in ready.string  # no extra was needed to be fast
+        body = {"prompt": "abc", "max_tokens": 4, "temperature": 0}
+        answer = httpx2.post(ready[1] + "/v1/completions", json=body, timeout=60).json()
+    assert answer["usage"]["completion_tokens"] > 0
 
 
 def test_the_wheel_holds_what_it_needs_and_nothing_else(wheel: Path) -> None:

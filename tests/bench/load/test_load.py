@@ -15,6 +15,7 @@ from segue.bench.load.requests import prompt
 from segue.cli import cli
 from segue.runners.fake import FakeLoader
 from tests.live import Live
+from tests.tiny_gguf import write_tiny_gguf
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,19 @@ def test_costs_over_contexts(live: Live, tmp_path: Path) -> None:
     answers, prompts = (line.attrib["points"].split() for line in lines_of(plot))
     assert len(answers) == len(prompts) == 3
     assert "exclude each other" in bench(live.url, "--contexts", "8", "--rate", "1").output
+
+
+def test_the_servers_are_compared_with_llamacpps_own(live: Live, tmp_path: Path) -> None:
+    model = write_tiny_gguf(tmp_path / "tiny.gguf")
+    result = bench(
+        *(live.url, "--clients", "1", "--requests", "1"),
+        *("--against", "llama.cpp", "--model", str(model)),
+    )
+    assert result.exit_code == 0, result.output
+    head, ours, theirs, ratio = result.output.splitlines()
+    assert (ours.split()[0], theirs.split()[0]) == ("segue", "llama.cpp")
+    assert theirs.endswith("  0"), f"{head}\n{theirs}"  # none failed
+    assert ratio.startswith("segue / llama.cpp at 1 client: ")
 
 
 def test_prompts_may_be_longer_than_the_text() -> None:
