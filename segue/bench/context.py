@@ -3,7 +3,8 @@
     python -m segue.bench.context [MODEL.gguf] [--lengths 128 512 2048] [--svg FILE]
 
 The clock is that of the process, so a busy machine does not show: figures are of one core. Each length is read in
-chunks after the one before it; a token of a prompt is that of the last chunk, one of an answer the best of several steps.
+chunks after the one before it; a token of a prompt is that of the last chunk, one of an answer the best of
+several steps.
 """
 
 import argparse

@@ -95,9 +95,9 @@ def test_pip_installs_it_where_nothing_is_and_our_kernels_serve(
 ) -> None:
     venv.create(tmp_path / "env", with_pip=True)
     bin = tmp_path / "env" / "bin"
-    install = [bin / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, wheel], env=environment(), cwd=tmp_path, check=True)
-    subprocess.run([bin / "python", "-m", "pip", "check"], env=environment(), check=True)
+    pip = [str(bin / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    for command in (["install", str(wheel)], ["check"]):
+        subprocess.run([*pip, *command], env=environment(), cwd=tmp_path, check=True)
     model = tmp_path / "tiny.gguf"
     write_tiny_gguf(model)
     with serving(tmp_path, bin / "segue", "serve", model) as ready:

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from segue.engine.process.adapter_list import AdapterList
+from segue.engine.process.fleet import Fleet, Member
+from segue.engine.seam import Engine
 from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
-from tests.live import Live
+from segue.types import ServedAdapter
+from tests.fakes import ScriptedEngine, speak
+from tests.live import Live, Served
 from tests.playground.browser import Chromium, Page
 
 IDLE = "document.querySelector('#stop').hidden && !document.querySelector('#go').hidden"
@@ -380,3 +385,23 @@ def test_everything_that_can_be_pressed_has_a_name(page: Page) -> None:
 def test_pictures_can_be_taken(page: Page, tmp_path: Path) -> None:
     page.picture(tmp_path / "page.png")
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_adapters_can_be_chosen_as_models(browser: Chromium) -> None:
+    async def start() -> Engine:
+        return ScriptedEngine(speak("one"))
+
+    adapters = AdapterList(
+        [ServedAdapter("pirate", "p.gguf"), ServedAdapter("poet", "q.gguf")], True
+    )
+    fleet = Fleet([Member("base", ("b",), start, adapters)])
+    with Served(fleet) as served, browser.page() as tab:
+        tab.open(served.url)
+        tab.until("document.querySelectorAll('#model option').length === 3")
+        names = tab.js("[...document.querySelectorAll('#model option')].map((each) => each.value)")
+        assert names == ["base", "pirate", "poet"]
+        tab.click("#tab-models")
+        tab.until("document.querySelector('#models .card')")
+        said = tab.text("#models")
+    assert "LoRA adapterspirate, poet" in said  # terms and what they are, without what lies between
+    assert "also calledbLoRA" in said

@@ -94,7 +94,7 @@ class _Home:
 
 
 class _State:
-    """Every served model, once each without its aliases, with the load of those that are loaded."""
+    """Every served model, once each with its aliases and adapters, and the load of those that are loaded."""
 
     def __init__(self, models: Models, needs_key: bool) -> None:
         self._models = models
@@ -103,18 +103,20 @@ class _State:
     async def answer(self, request: Request) -> Response:
         models = self._models
         stats = await loaded_stats(models)
-        aliases: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for name in models.names:
-            aliases.setdefault(models.resolve(name), []).append(name)
+            names.setdefault(models.resolve(name), []).append(name)
+        adapters = {name: [each.name for each in models.adapters(name)] for name in names}
         cards = [
             {
                 "name": name,
-                "aliases": [other for other in others if other != name],
+                "aliases": [each for each in others if each not in (name, *adapters[name])],
+                "adapters": adapters[name],
                 "status": self._status(name, stats),
                 "info": getattr(models.loaded(name), "info", None),
                 "stats": stats.get(name),
             }
-            for name, others in aliases.items()
+            for name, others in names.items()
         ]
         body = encode({"models": cards, "keys": self._needs_key})
         return Response(body, headers=_FRESH, media_type="application/json")

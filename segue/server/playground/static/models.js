@@ -30,7 +30,7 @@ export class Models {
       const { models, keys } = await ask("/play/models.json");
       byId("key-button").hidden = !keys;
       this.#options(models);
-      const current = models.find((model) => model.name === this.name) ?? models[0];
+      const current = models.find((model) => served(model).includes(this.name)) ?? models[0];
       byId("model-dot").dataset.status = current.status;
       byId("model-dot").title = current.status;
       byId("models").replaceChildren(...models.map(card));
@@ -48,7 +48,7 @@ export class Models {
   }
 
   #options(models) {
-    const names = models.map((model) => model.name);
+    const names = models.flatMap(served);
     if (names.join("\n") === this.#known) return;
     this.#known = names.join("\n");
     const chosen = this.name;
@@ -57,10 +57,12 @@ export class Models {
   }
 }
 
+// Names to choose from: the model's, and its adapters', each of which is a model to a client.
+const served = ({ name, adapters }) => [name, ...adapters];
 const count = (number) => number.toLocaleString("en");
 const size = (bytes) => (bytes > 1e9 ? `${(bytes / 1e9).toFixed(2)} GB` : `${(bytes / 1e6).toFixed(0)} MB`);
 
-function card({ name, aliases, status, info, stats }) {
+function card({ name, aliases, adapters, status, info, stats }) {
   const element = document.createElement("div");
   const title = document.createElement("h3");
   const dot = document.createElement("span");
@@ -71,6 +73,7 @@ function card({ name, aliases, status, info, stats }) {
   const list = document.createElement("dl");
   const rows = { state: status };
   if (aliases.length) rows["also called"] = aliases.join(", ");
+  if (adapters.length) rows["LoRA adapters"] = adapters.join(", ");
   if (info) {
     rows.architecture = `${info.architecture}, ${info.quantization}`;
     rows.size = `${(info.num_params / 1e6).toFixed(0)} M parameters, ${size(info.size_bytes)}`;
