@@ -1,1 +1,1 @@
-"""Grammar → mask: what may come next under a constraint."""
+"""Grammar → mask: the tokens that a constraint allows next."""

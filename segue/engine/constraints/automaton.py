@@ -1,4 +1,4 @@
-"""What a lexer that holds several regular expressions does: positions that may come next, and states of them.
+"""A simulation of a lexer with several regular expressions: its states, and the positions that may follow.
 
 Counted repetitions are taken as unlimited: the answers may then err on the side of more matches, never of fewer.
 """
@@ -25,11 +25,11 @@ Ranges = tuple[Range, ...]
 
 
 class Undecided(Exception):
-    """The grammar is too large to say."""
+    """The grammar is too large to be analysed."""
 
 
 class Work:
-    """What may be spent on one grammar, in steps of about half a microsecond."""
+    """The work allowed for one grammar, in steps of about half a microsecond."""
 
     def __init__(self, steps: int) -> None:
         self._left = steps
@@ -47,10 +47,10 @@ class _Part(NamedTuple):
 
 
 class Automaton:
-    """Positions are the characters of all lexemes, each place in each lexeme its own."""
+    """Positions are the characters of all lexemes; each occurrence is its own position."""
 
     def __init__(self, lexemes: list[Lexeme], rules: Rules, work: Work) -> None:
-        """Raises Undecided, and RecursionError where rules use each other in long chains."""
+        """Raises Undecided, and RecursionError if chains of rules are too long."""
         self._rules = rules
         self._work = work
         self.ranges: list[Ranges] = []
@@ -70,13 +70,13 @@ class Automaton:
         return frozenset(self._parts[lexeme].first)
 
     def steps(self, state: State) -> Iterator[tuple[State, frozenset[Lexeme]]]:
-        """Every state one character further, with the lexemes that are complete there."""
+        """The states after one more character, with the lexemes that are complete there."""
         for read in self._read(state):
             ended = frozenset(self._ends[p] for p in read if p in self._ends)
             yield frozenset().union(*(self._next[p] for p in read)), ended
 
     def _read(self, state: State) -> set[State]:
-        """The sets of positions that one and the same character matches."""
+        """The sets of positions that one character can match together."""
         self._work.spend(sum(len(self.ranges[position]) for position in state))
         edges: dict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
         for position in state:

@@ -1,4 +1,4 @@
-"""Constraints compiled: once per text, kept for the next requests that bring the same.
+"""Compiles constraints, and caches the results for later requests with the same constraint.
 
 Nothing here trusts a grammar: compiling has limits and happens on threads of its own. With `guide.py` and
 `vocabulary.py` the only place that knows llguidance.
@@ -41,7 +41,7 @@ _NICENESS = 10
 
 
 def step_back() -> None:
-    """Let the calling thread yield to those that run the model."""
+    """Lower the priority of the calling thread below the threads that run the model."""
     if sys.platform == "linux":  # where that is a thread's own
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
@@ -57,7 +57,7 @@ class Mask(NamedTuple):
 
 
 class Grammar:
-    """A compiled constraint. Guides are made from it; they share what its lexer learns."""
+    """A compiled constraint. Guides are made from it, and share the states of its lexer."""
 
     def __init__(
         self, written: GrammarText, vocabulary: Vocabulary, is_private: bool = False
@@ -81,7 +81,7 @@ class Grammar:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Names of what has no effect, where the caller allowed that."""
+        """Names of schema keywords that have no effect, if the caller allowed that."""
         return self._written.ignored
 
     def alone(self) -> "Grammar":
@@ -100,7 +100,7 @@ class Grammar:
 
 
 def _matcher(tokenizer: llguidance.LLTokenizer, text: str) -> llguidance.LLMatcher:
-    """On a thread whose stack is deep enough for any text that is let in."""
+    """Run on a thread with a stack that is deep enough for every accepted text."""
     with _stack_size:
         usual = threading.stack_size(_STACK_BYTES)
         try:
@@ -119,7 +119,7 @@ def _matcher(tokenizer: llguidance.LLTokenizer, text: str) -> llguidance.LLMatch
 
 
 def reason(error: str) -> str:
-    """The compiler's words without its internals."""
+    """The compiler's message without its internals."""
     if error.startswith("NoExtensionBias"):
         return "no text matches it"
     return error.split("\n<", 1)[0].split("<backtrace>", 1)[0].strip()[:1000]
@@ -135,7 +135,7 @@ class Compiler:
         self._lock = threading.Lock()
 
     def known(self, constraint: Constraint) -> Grammar | None:
-        """The grammar, if it has been compiled lately."""
+        """The grammar, if it is in the cache."""
         with self._lock:
             found = self._cache.get(constraint)
             if found is None or found[0].is_spoilt:
@@ -144,7 +144,7 @@ class Compiler:
             return found[0]
 
     def compile(self, constraint: Constraint) -> Grammar:
-        """Slow. Raises InvalidField with the reason and the caller's name of the field."""
+        """Compile the constraint; slow. Raises InvalidField with the reason and the caller's name of the field."""
         grammar = self.known(constraint)
         if grammar is not None:
             return grammar

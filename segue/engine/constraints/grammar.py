@@ -1,4 +1,4 @@
-"""Grammars as values: rules of nodes, whatever text they were written in."""
+"""Grammars as values: rules made of nodes, independent of the syntax they were written in."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -11,12 +11,12 @@ SURROGATES = (0xD800, 0xDFFF)
 
 
 class GrammarError(ValueError):
-    """Says what is wrong, and where if that is known."""
+    """What is wrong with a grammar, and where if that is known."""
 
 
 @dataclass(frozen=True)
 class Chars:
-    """One character out of a set: ranges in order, apart from each other."""
+    """One character of a set. The ranges are sorted and do not touch."""
 
     ranges: tuple[Range, ...]
 
@@ -50,14 +50,14 @@ class Ref:
 
 @dataclass(frozen=True)
 class Lexeme:
-    """A regular part that the lexer matches as one piece."""
+    """A regular part of the grammar, which the lexer matches as one lexeme."""
 
     node: "Node"
 
 
 @dataclass(frozen=True)
 class Terminal:
-    """A lexeme in Lark's own words."""
+    """A lexeme written as Lark text."""
 
     text: str
 
@@ -96,7 +96,7 @@ def either(*options: Node) -> Node:
 
 
 def char_set(ranges: list[Range]) -> tuple[Range, ...]:
-    """In order, merged where they touch, without surrogates, which are not characters."""
+    """The ranges sorted and merged, without surrogates, which are not characters."""
     merged: list[Range] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""Every kind of constraint as the one text that llguidance compiles, with limits on what is let in."""
+"""Every kind of constraint as the text that llguidance compiles. What is too large is refused."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ class _Asked(NamedTuple):
 
 
 def grammar_text(constraint: Constraint) -> GrammarText:
-    """Raises GrammarError with what is wrong."""
+    """The text to compile. Raises GrammarError."""
     value, most = constraint.value, MAX_CHARS[constraint.kind]
     texts = (value,) if isinstance(value, str) else value
     size = sum(map(len, texts))
@@ -148,7 +148,7 @@ class _Tags(msgspec.Struct):
 
 
 def _structural_tag(asked: _Asked) -> str:
-    """Any text; where a trigger appears, one of the tags that begin with it must go on, and hold its schema."""
+    """Any text. After a trigger, one of the tags that begin with it must follow, with content that matches its schema."""
     text = _text(asked)
     whole = read_json(text, "it")
     try:

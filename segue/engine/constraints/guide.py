@@ -1,4 +1,4 @@
-"""What may come next under a constraint, followed token by token in each sequence.
+"""The state of a constraint in one sequence: the allowed next tokens, updated with each token.
 
 Each mask is found on threads of its own, because no limit keeps a hostile grammar from being slow at some point of
 the text.
@@ -21,7 +21,7 @@ _MASKERS = ThreadPoolExecutor(4, "mask")
 
 
 class Guide:
-    """One sequence's way through a grammar."""
+    """The state of one sequence in a grammar."""
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
@@ -37,7 +37,7 @@ class Guide:
         return self._coming is None or self._coming.done()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether it is known by then what may come next."""
+        """Wait at most so long for the mask; returns whether it is ready."""
         self._begin()
         if self._coming is not None:
             try:
@@ -49,12 +49,12 @@ class Guide:
 
     @property
     def forced(self) -> tuple[int, ...]:
-        """Tokens that must come next."""
+        """Tokens that the constraint forces next."""
         self.wait()
         return () if self._mask is None else self._mask.forced
 
     def apply(self, row: Logits) -> bool:
-        """Forbid what may not come next. False at a dead end."""
+        """Ban all tokens that are not allowed next. False at a dead end."""
         self.wait()
         if self._mask is None:
             return False
@@ -68,7 +68,7 @@ class Guide:
         return True
 
     def accept(self, token: int) -> bool:
-        """Go on with a token that was allowed. True if the text is complete and nothing may follow."""
+        """Accept an allowed token. True if the text is complete and nothing may follow."""
         forced = self.forced
         self._tokens.append(token)
         self._matcher.consume_token(token)
@@ -82,12 +82,12 @@ class Guide:
         return False
 
     def _begin(self) -> None:
-        """Not before somebody asks: until then the step thread draws for others, and would have to share with masks."""
+        """Start the mask only when it is needed: until then the step thread needs the processor for others."""
         if self._is_due:
             self._is_due, self._coming = False, _MASKERS.submit(self._next_mask)
 
     def may_end(self) -> list[bool]:
-        """After so many of its tokens, from none on: whether they are a whole text of the grammar."""
+        """Entry i: whether the first i tokens are a complete text of the grammar."""
         matcher = self._grammar.matcher.deep_copy()
         matcher.reset()
         ends = [bool(matcher.is_accepting())]
@@ -98,7 +98,7 @@ class Guide:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the tokens so far are a whole text. Slow: it follows them from the first."""
+        """Whether the tokens so far are a complete text. Slow: reads all of them again."""
         return self.may_end()[-1]
 
     def _next_mask(self) -> Mask | None:
@@ -119,7 +119,7 @@ class Guide:
 
 
 class Witness:
-    """Follows a text that another engine holds to the grammar: no masks, only whether it is complete."""
+    """Follows a text that another engine constrains: no masks, only whether the text is complete."""
 
     def __init__(self, grammar: Grammar) -> None:
         self._matcher = grammar.matcher.deep_copy()
@@ -135,7 +135,7 @@ class Witness:
 
 
 class MaskWait:
-    """How long one step may wait for masks, over all its sequences: many slow constraints cost no more than one."""
+    """Bounds the time that one step waits for masks, over all its sequences."""
 
     def __init__(self, most_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._most_s = most_s
@@ -146,7 +146,7 @@ class MaskWait:
         self._left_s = self._most_s
 
     def wait(self, guide: Guide) -> bool:
-        """Whether its mask is there, now or within what is left."""
+        """Whether the mask is ready, now or within the remaining time."""
         if guide.is_ready:
             return guide.wait(0.0)
         begun = self._clock()

@@ -1,4 +1,4 @@
-"""Lark text, looked at before llguidance reads it: what that reader might not survive, or would not enforce."""
+"""Checks Lark text before llguidance reads it: refuses what would crash it, or what it would not enforce."""
 
 import re
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def _check_depth(outside: str, rules: list[re.Match[str]]) -> None:
 
 
 def replaced(text: str, compile: Callable[[Json], str]) -> str:
-    """With something else for each schema in it. Raises GrammarError."""
+    """The text with each schema in it replaced. Raises GrammarError."""
     pieces: list[str] = []
     end = 0
     while (found := _INLINE.search(text, end)) is not None:

@@ -1,4 +1,4 @@
-"""Rules as the Lark text that llguidance reads: names in capitals are matched by the lexer, the others parsed."""
+"""Rules as Lark text for llguidance: names in capitals are lexemes, the others are parser rules."""
 
 from segue.engine.constraints.grammar import (
     Chars,
@@ -32,7 +32,7 @@ def to_lark(rules: Rules) -> str:
 
 
 def write(rules: Rules) -> str:
-    """Rules that are cut into lexemes already."""
+    """The same for rules whose leaves are lexemes already."""
     return _Writer(rules, rules).text()
 
 

@@ -1,4 +1,4 @@
-"""A grammar cut into lexemes, for a parser whose lexer always takes the longest match.
+"""Divides a grammar into lexemes, for a parser whose lexer always takes the longest match.
 
 The longer a lexeme, the cheaper the parser; but one that runs on where the next should begin makes texts of the grammar
 impossible. So everything regular starts as one lexeme, the lexer is played through over all sets of lexemes that can be
@@ -80,7 +80,7 @@ class _Shaper:
         return node
 
     def _runs(self, items: tuple[Node, ...]) -> list[Node]:
-        """Regular neighbours as one."""
+        """Joins neighbouring regular parts."""
         runs: list[list[Node]] = []
         was_regular = False
         for item in items:
@@ -97,7 +97,7 @@ class _Shaper:
 
 
 class _Play:
-    """Which lexemes follow which, and what the lexer makes of it."""
+    """Which lexemes can follow which, and where the longest match would read too much."""
 
     def __init__(self, shaped: Rules, rules: Rules, work: Work) -> None:
         self._shaped = shaped
@@ -111,7 +111,7 @@ class _Play:
         self._settle()
 
     def running_on(self) -> set[Lexeme]:
-        """Lexemes that, after another or they themselves could end, also read what should follow."""
+        """Lexemes that may read on into the text of a lexeme that should follow."""
         guilty: set[Lexeme] = set()
         expected = {self._first["root"]}
         waiting = list(expected)
@@ -168,7 +168,7 @@ class _Play:
         return before != sum(map(len, self._follow.values())) + sum(map(len, self._after.values()))
 
     def _flow(self, node: Node, after: Lexemes, learn: bool = False) -> Lexemes:
-        """What can come first in this node and then `after` it; on the way, learn what follows what."""
+        """The lexemes that can begin this node, or `after` it. Records which lexeme follows which."""
         self._work.spend(8 + len(after) // 8)
         match node:
             case Lexeme():

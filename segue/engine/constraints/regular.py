@@ -1,4 +1,4 @@
-"""The shape of a grammar before it is cut into lexemes: what is regular in it, and whether it can ever end."""
+"""Analyses a grammar before it is divided into lexemes: which rules are regular, and whether it can end."""
 
 from collections.abc import Set
 
@@ -45,7 +45,7 @@ def _unrolled(name: str, body: Node) -> Node:
 
 
 def _split(name: str, node: Node) -> tuple[list[Node], list[Node]] | None:
-    """What comes before the rule's own name at the end, and what goes without it. None: not of this form."""
+    """The alternatives with the rule's own name at their end, and those without. None: not of this form."""
     if name not in refs(node):
         return [], [node]
     match node:
@@ -89,7 +89,7 @@ def _depth(node: Node, depths: dict[str, int]) -> int:
 
 
 def pruned(rules: Rules) -> Rules | None:
-    """Without alternatives that no finite text matches; None if none matches root."""
+    """The rules without alternatives that no finite text matches; None if no text matches root."""
     used = {name: frozenset(refs(body)) for name, body in rules.items()}
     ending = frozenset(settled(used, lambda name, found: _can_end(rules[name], found)))
     if "root" not in ending:

@@ -1,4 +1,4 @@
-"""A model's tokens as llguidance knows them, and its masks on a row of logits."""
+"""A model's vocabulary for llguidance, and masks applied to a row of logits."""
 
 from collections.abc import Callable, Sequence
 
@@ -36,7 +36,7 @@ class Vocabulary:
 
 
 class _Spelling(llguidance.TokenizerWrapper):
-    """What llguidance asks of a tokenizer. It is called to spell bytes that must come next."""
+    """The tokenizer interface of llguidance. It is called to tokenize bytes that the constraint forces."""
 
     is_tokenizer_wrapper = True
 

@@ -25,7 +25,7 @@ Bound = tuple[Fraction, bool]  # and whether it is excluded itself
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers that meet all of these."""
+    """The set of numbers with these bounds and multiples."""
 
     is_integer: bool = False
     low: Bound | None = None
@@ -58,7 +58,7 @@ class Numbers:
 
     @property
     def step(self) -> Fraction | None:
-        """All are multiples of it."""
+        """A number of which all are multiples."""
         found = Fraction(1) if self.is_integer else None
         for m in self.multiples:
             found = m if found is None else _common_multiple(found, m)
@@ -66,11 +66,11 @@ class Numbers:
 
     @property
     def is_stepped(self) -> bool:
-        """Whether they are multiples of something that is not just 1."""
+        """Whether they are multiples of a number other than 1."""
         return bool(self.multiples) and not (self.is_integer and self.step == 1)
 
     def few(self) -> list[Fraction] | None:
-        """All of them, if they are few and their number is known."""
+        """All numbers, if they are few."""
         if self.low and self.high:
             if self.low[0] > self.high[0]:
                 return []
@@ -99,7 +99,7 @@ def _common_multiple(a: Fraction, b: Fraction) -> Fraction:
 
 
 def written(numbers: Numbers) -> str:
-    """A Lark terminal. Raises GrammarError for multiples that no regular expression of a sensible size has."""
+    """A Lark terminal. Raises GrammarError for multiples whose regular expression would be too large."""
     if numbers.is_everything:
         return ANY_NUMBER
     few = numbers.few()
@@ -133,7 +133,7 @@ def _any_spelling(value: Fraction) -> str:
 
 
 def split(value: Fraction) -> tuple[int, str]:
-    """The digits before the point, and those behind it."""
+    """The digits before and after the decimal point."""
     whole = value.numerator // value.denominator
     rest, digits = value - whole, ""
     while rest:

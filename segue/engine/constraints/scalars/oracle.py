@@ -1,4 +1,4 @@
-"""Questions about terminals, answered by the compiler that will follow them: is there a text, is this one."""
+"""Asks the compiler about terminals: does any text match, does this text match."""
 
 from functools import cache, lru_cache
 
@@ -29,7 +29,7 @@ def _matcher(terminal: str) -> llguidance.LLMatcher:
 
 @lru_cache(4096)
 def is_empty(terminal: str) -> bool:
-    """Whether no text matches. Raises GrammarError where that takes too long to find out."""
+    """Whether no text matches. Raises GrammarError if finding out takes too long."""
     matcher = _matcher(terminal).deep_copy()
     matcher.compute_bitmask()
     if not matcher.is_error():

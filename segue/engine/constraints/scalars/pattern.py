@@ -49,7 +49,7 @@ _TIMES: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?"
 
 @dataclass(frozen=True)
 class Pattern:
-    """Whole texts: those that match all of `holds` and none of `lacks`."""
+    """Complete texts that match all of `holds` and none of `lacks`."""
 
     holds: tuple[Node, ...]
     lacks: tuple[Node, ...] = ()
@@ -214,7 +214,7 @@ class _Parser:
         return times
 
     def _braces(self) -> tuple[int, int | None] | None:
-        """None if they are no repetition, but text."""
+        """None if this is plain text, not a repetition."""
         start = self._at
         end = self._text.find("}", start)
         low, comma, high = self._text[start + 1 : end].partition(",")

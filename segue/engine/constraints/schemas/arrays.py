@@ -1,4 +1,4 @@
-"""Arrays as rules: items at their places, counted where `contains` or `uniqueItems` counts them."""
+"""Arrays as rules: items by position, and counted where `contains` or `uniqueItems` needs it."""
 
 from itertools import product
 from typing import Protocol
@@ -15,7 +15,7 @@ _OPEN, _CLOSE = Terminal('"["'), Terminal('"]"')
 
 
 class Writer(Protocol):
-    """What writes the parts of a value."""
+    """Writes the rules of the parts of a value."""
 
     @property
     def options(self) -> Options: ...
@@ -52,7 +52,7 @@ class Tuples:
         return [Seq((_OPEN, self._plain(), _CLOSE))]
 
     def _plain(self) -> Node:
-        """Without anything to count but the items."""
+        """The rule if only the number of items is counted."""
         arrays, comma = self._arrays, self._writer.options.comma
         num = len(arrays.items) if arrays.most is None else min(len(arrays.items), arrays.most)
         most = None if arrays.most is None else min(arrays.most, MAX_ITEMS) - num
@@ -107,7 +107,7 @@ class Tuples:
         return place
 
     def _steps(self, index: int, hits: tuple[int, ...]) -> list[Node]:
-        """One more item, in every way in which it may count."""
+        """One more item, for each way in which it may be counted."""
         arrays = self._arrays
         found: list[Node] = []
         for counted in product((True, False), repeat=len(hits)):

@@ -1,4 +1,4 @@
-"""Keywords that look at a value alone: what they say, and what their opposite says."""
+"""Keywords about a single value: their facts, and the facts of their negation."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -40,7 +40,7 @@ from segue.engine.constraints.schemas.values import (
 
 
 class Unenforceable(GrammarError):
-    """The schema may be right, but it cannot be held to. Lenient schemas leave it out."""
+    """The schema may be valid, but this keyword cannot be enforced. Lenient schemas ignore it."""
 
 
 def fail(part: Part, message: str) -> GrammarError:

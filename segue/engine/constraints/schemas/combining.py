@@ -1,4 +1,4 @@
-"""Keywords that make one schema of others."""
+"""Keywords that combine schemas."""
 
 from dataclasses import replace
 from itertools import combinations, product
@@ -72,7 +72,7 @@ def one_of(reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked:
 def _alone(
     reader: Reader, part: Part, goal: Goal, others: list[Goal], is_tracked: bool
 ) -> Branches:
-    """What fits a goal and none of the others."""
+    """The values that meet one goal and none of the others."""
     found = reader.branches(goal, is_tracked)
     for other in others:
         if reader.are_apart(found, reader.branches(other)):

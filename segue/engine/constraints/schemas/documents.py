@@ -1,4 +1,4 @@
-"""A schema's parts and where references lead: pointers, anchors, identifiers. Nothing is ever fetched."""
+"""The parts of a schema and the targets of references: pointers, anchors, identifiers. Nothing is downloaded."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -71,7 +71,7 @@ class Documents:
             self._name(self.same(part))
 
     def same(self, part: Part) -> Part:
-        """The one object that stands for this part."""
+        """The unique object for this part."""
         if not isinstance(part.value, dict | list):
             return self._parts.setdefault((-1, part.path, part.base), part)
         return self._parts.setdefault((id(part.value), part.base, part.draft), part)
@@ -114,7 +114,7 @@ class Documents:
         return self._made.setdefault(f"={id(value)}", Part(schema, part.path, part.base, ""))
 
     def target(self, part: Part, reference: Json) -> Part:
-        """Where a $ref leads. Raises GrammarError."""
+        """The target of a $ref. Raises GrammarError."""
         if not isinstance(reference, str):
             raise GrammarError(f"at {part.path}: $ref must be a text")
         try:

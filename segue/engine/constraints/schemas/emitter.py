@@ -73,13 +73,13 @@ class Emitter:
         return Ref(self._names[key])
 
     def rule(self, body: Node) -> Node:
-        """A name for it, so that it is written once."""
+        """A rule name for it, so that it is written only once."""
         name = self._new_name("p")
         self.rules[name] = body
         return Ref(name)
 
     def define(self, place: Node, body: Node) -> None:
-        """What a name stands for that was given out before."""
+        """The rule of a name that was assigned before."""
         if isinstance(place, Ref):
             self.rules[place.name] = body
 
@@ -143,7 +143,7 @@ class Emitter:
     # --- values that are listed -------------------------------------------------------------------
 
     def _constants(self, values: list[Json], branch: Branch) -> list[Node]:
-        """Those that are no arrays or objects are one terminal."""
+        """Values that are no arrays or objects are one terminal."""
         plain = [v for v in values if not isinstance(v, list | dict)]
         is_whole = any(f == Whole() for f in branch.facts)
         is_integer = is_whole or not any(
@@ -195,7 +195,7 @@ def _excluded(facts: tuple[Fact, ...], kind: str) -> list[Json]:
 
 
 def _is_free(goal: Goal) -> bool:
-    """Whether it asks for nothing."""
+    """Whether it allows every value."""
     schema = goal.part.value
     if isinstance(schema, bool):
         return schema == goal.is_wanted

@@ -1,4 +1,4 @@
-"""Schemas as branches of facts, and their opposites: every keyword either says exactly what it means, or is refused."""
+"""Schemas and their negations as branches of facts. A keyword is translated exactly, or refused."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -37,7 +37,7 @@ _DEPTH = 3  # of a value, to which options of oneOf are compared
 
 
 class _Undecided(Exception):
-    """A question about a schema that is still being read."""
+    """The schema refers to itself while it is being expanded."""
 
 
 class Expander:
@@ -55,7 +55,7 @@ class Expander:
         self._num_loops = 0  # how often a schema that is being read was met again
 
     def reason(self) -> str:
-        """Why nothing fits, if that is the end of it."""
+        """Why no value fits, if no branch is left."""
         if self._num_loops:
             return "no finite value fits the schema: it always requires itself again"
         return "; ".join(["no value fits the schema", *dict.fromkeys(self._refusals[:3])])
@@ -156,7 +156,7 @@ class Expander:
         return ANYTHING if is_wanted else []  # a companion, or unknown and ignored
 
     def are_apart(self, one: Branches, other: Branches) -> bool:
-        """Whether no value meets both, as far as that is plain to see."""
+        """Whether no value meets both, as far as that is easy to see."""
         before, self._entered, self._around = self._entered, [], self._around + self._entered
         try:
             return all(is_void(a.meet(b), self, _DEPTH) for a in one for b in other)
@@ -184,12 +184,12 @@ class Expander:
         return branches
 
     def ignore(self, keyword: str, part: Part | None = None) -> None:
-        """Remember that it has no effect. Without a schema: where it stands is no longer known."""
+        """Record that a keyword has no effect. Without a schema: its place is not known."""
         name = keyword.replace("~", "~0").replace("/", "~1")
         self.ignored["#" + name if part is None else f"{part.path}/{name}"] = None
 
     def spend(self, steps: int) -> None:
-        """Of what may be spent on one schema, in steps of about ten microseconds."""
+        """Count work on one schema, in steps of about ten microseconds; too much of it is refused."""
         self._work += steps
         if self._work > MAX_WORK:
             raise GrammarError("the schema has too many combinations of alternatives")

@@ -1,4 +1,4 @@
-"""Whether a value fits, and whether any can: what must be known of a schema before it is written out."""
+"""Whether a value fits a schema, and whether any value can: decided before rules are written."""
 
 from fractions import Fraction
 
@@ -91,7 +91,7 @@ def _holds_of_object(value: dict[str, Json], fact: Fact, reader: Reader) -> bool
 
 
 def only(branch: Branch, reader: Reader) -> list[Json] | None:
-    """The values that fit, where they are listed."""
+    """The values that fit, if the schema lists them."""
     lists = [f.values for f in branch.facts if isinstance(f, Only)]
     if not lists:
         return None
@@ -99,7 +99,7 @@ def only(branch: Branch, reader: Reader) -> list[Json] | None:
 
 
 def is_void(branch: Branch, reader: Reader, depth: int) -> bool:
-    """Whether no value can meet it, as far as that is plain to see."""
+    """Whether no value can meet it, as far as that is easy to see."""
     values = only(branch, reader)
     if values is not None:
         return not values

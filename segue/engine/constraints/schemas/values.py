@@ -1,4 +1,4 @@
-"""JSON with exact numbers, and when two values are the same."""
+"""JSON with exact numbers, and equality of values."""
 
 from collections.abc import Hashable
 from decimal import Decimal
@@ -37,7 +37,7 @@ _DECODER = msgspec.json.Decoder(float_hook=_exact)
 
 
 def check_nesting(text: str) -> None:
-    """Without reading it: a reader may not survive what is nested too deep."""
+    """Checks the depth without parsing: a parser may crash on what is nested too deep."""
     depth = 0
     in_string = is_escaped = False
     for c in text:
