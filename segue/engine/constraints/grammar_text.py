@@ -148,7 +148,7 @@ class _Tags(msgspec.Struct):
 
 
 def _structural_tag(asked: _Asked) -> str:
-    """Any text. After a trigger, one of the tags that begin with it must follow, with content that matches its schema."""
+    """Any text. After a trigger, one of the tags that begin with it must follow, and match its schema."""
     text = _text(asked)
     whole = read_json(text, "it")
     try:
