@@ -6,6 +6,7 @@ import codecs
 class Detokenizer:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_between = True  # no character is begun
         self.num_before = 0  # characters of the last push that stand before its piece
 
     def push(self, piece: bytes) -> str:
@@ -14,15 +15,25 @@ class Detokenizer:
         That is one U+FFFD, where the piece does not go on with the character that was begun.
         """
         self.num_before = 0
-        if not self._decoder.getstate()[0] or not piece:
-            return self._decoder.decode(piece)
-        first = self._decoder.decode(piece[:1])
-        is_begun = bool(self._decoder.getstate()[0])
-        self.num_before = len(first) if is_begun else len(first) - 1
-        return first + self._decoder.decode(piece[1:])
+        if self._is_between:
+            try:
+                return piece.decode()
+            except UnicodeDecodeError:
+                return self._decode(piece)
+        if not piece:
+            return ""
+        first = self._decode(piece[:1])
+        self.num_before = len(first) - self._is_between
+        return first + self._decode(piece[1:])
+
+    def _decode(self, piece: bytes) -> str:
+        text = self._decoder.decode(piece)
+        self._is_between = not self._decoder.getstate()[0]
+        return text
 
     def flush(self) -> str:
         """The end of the output: an unfinished character becomes one U+FFFD."""
+        self._is_between = True
         return self._decoder.decode(b"", final=True)
 
 

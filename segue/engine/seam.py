@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +110,25 @@ class Span(NamedTuple):
     adapters: tuple[tuple[int, float], ...] = ()  # (place in Capabilities.adapters, scale)
 
 
+CutKind = Literal["scale", "top_k", "top_p", "min_p"]
+
+
+class Cut(NamedTuple):
+    """One step between logits and a draw, as the sampler's filters define it."""
+
+    kind: CutKind
+    value: float  # the temperature; the mass; how far below the best, in logits (not above 0)
+    keep: int  # how many of top_k; of top_p and min_p: at least so many
+
+
+class Draw(NamedTuple):
+    """A token to draw from a row of the last step's logits."""
+
+    row: int
+    point: float  # in [0, 1)
+    cuts: tuple[Cut, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
     num_slots: int  # sequences that can hold KV at once, cached prefixes included
@@ -119,8 +138,8 @@ class Capabilities:
     vocab_size: int  # the width of a row of logits
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
-    min_rows: int = 1  # a step of fewer is padded to so many: room for free_drafts
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
+    draws: bool = False  # whether `draw` is worth calling
     adapters: tuple[str, ...] = ()  # names of the LoRA adapters that spans may have
     has_priorities: bool = False  # whether requests may have one
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
@@ -140,6 +159,12 @@ class Runner(Protocol):
         """One step. Rows in the order of the spans, each span's trailing tokens in order.
 
         At most one span per slot. The array may be overwritten by the next call.
+        """
+
+    def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
+        """Tokens from rows that the last `decode` gave, as they are by now: what the sampler would draw, to the bit.
+
+        Called only of a runner that `draws`. None: this one is left to the sampler.
         """
 
     def fork(self, src: int, dst: int, length: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
-from segue.engine.seam import Capabilities, FimTokens, Loaded, Logits, Span
+from segue.engine.seam import Capabilities, Draw, FimTokens, Loaded, Logits, Span
 from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
@@ -118,6 +118,9 @@ class FakeRunner:
         if self.cells_free < 0:
             raise RuntimeError("fake runner: out of cells")
         return np.stack(rows) if rows else np.empty((0, VOCAB_SIZE), np.float32)
+
+    def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
+        return [None] * len(draws)
 
     def fork(self, src: int, dst: int, length: int) -> None:
         if dst in self._slots:

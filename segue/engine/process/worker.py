@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue, SimpleQueue
 from typing import NamedTuple
 
 from segue.engine.constraints.compiler import Compiler, Grammar, step_back
@@ -37,6 +37,7 @@ log = logging.getLogger("segue.worker")
 
 EXIT_FAILED = 70
 _NUM_COMPILERS = 2
+_MOST_UNSENT = 64  # steps whose events wait to be sent
 _SWITCH_S = 0.001  # so that the step thread gets the interpreter lock back soon
 _MASK_POLL_S = 0.002  # how often to check whether the mask of a slow constraint is ready
 
@@ -125,6 +126,7 @@ class Worker:
         self._loaded = loaded
         self._pulses = pulses
         self._outbox = outbox
+        self._unsent: Queue[messages.StepEvents] = Queue(_MOST_UNSENT)
         self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, time.perf_counter)
         self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived
@@ -142,6 +144,7 @@ class Worker:
         """The bodies of all threads besides the step thread."""
         return [
             self.serve_inbox,
+            self.serve_outbox,
             *[self.serve_compiler] * _NUM_COMPILERS,
             *[self.serve_small] * NUM_SMALL,
             *[self.serve_large] * NUM_LARGE,
@@ -246,6 +249,12 @@ class Worker:
             message.call, pieces=[vocab.piece(token) for token in message.tokens]
         )
 
+    # --- outbox thread: encodes and sends the events of a step while the next one runs -------------
+
+    def serve_outbox(self) -> None:
+        while True:
+            self._outbox.send(self._unsent.get())
+
     # --- compiler threads: at low priority --------------------------------------------------------
 
     def serve_compiler(self) -> None:
@@ -278,7 +287,8 @@ class Worker:
     def _report(self, events: list[tuple[str, Event]]) -> None:
         stats = self._stats_report.due(self._scheduler.stats)
         if events or stats is not None:
-            self._outbox.send(messages.StepEvents(events, stats))
+            # Waits only if the events of many steps are unsent: then the parent does not read them.
+            self._unsent.put(messages.StepEvents(events, stats))
 
     def _rest(self) -> None:
         """Wait for a message. If sequences wait for masks, wait for a short time only."""

@@ -1,12 +1,10 @@
 """Drafts for speculative decoding by prompt lookup: the tokens that followed the last three tokens earlier in the text.
 
-Draft tokens use spare rows of a step. A sequence whose drafts are rejected drafts less often. If rows are computed in
-any case, it takes a free draft: the tokens that followed the last two tokens, or the last one.
+Draft tokens use spare rows of a step. A sequence whose drafts are rejected drafts less often.
 Drafts never change the output: a draft token is accepted only if the sampler draws the same token.
 """
 
 _GRAM = 3
-_FREE_GRAMS = (2, 1)  # lengths of the n-grams that free drafts look up
 _LONGEST = 8
 _LONGEST_PAUSE = 64  # steps
 _MOST_INDEXED = 256  # prompt tokens per step: indexing a long prompt must not delay the step
@@ -17,15 +15,13 @@ class GramIndex:
 
     def __init__(self, start: int) -> None:
         self._follows: dict[tuple[int, ...], int] = {}
-        self._next = max(start, 1)
+        self._next = max(start, _GRAM)
 
     def extend(self, tokens: list[int], end: int, most: int) -> None:
         """Index up to position `end`, but at most `most` positions per call."""
         end = min(end, self._next + most)
         for place in range(self._next, end):
-            for length in (_GRAM, *_FREE_GRAMS):
-                if place >= length:
-                    self._follows[tuple(tokens[place - length : place])] = place
+            self._follows[tuple(tokens[place - _GRAM : place])] = place
         self._next = max(self._next, end)
 
     def find(self, gram: tuple[int, ...]) -> int | None:
@@ -42,23 +38,18 @@ class Drafter:
         self._length = 4
         self._num_misses = 0
         self._pause = 0
-        self._is_free = False
 
-    def draft(self, tokens: list[int], limit: int, num_idle: int = 0) -> list[int]:
-        """Up to `limit` tokens that may come after `tokens`. `num_idle` rows are computed in any case."""
+    def draft(self, tokens: list[int], limit: int) -> list[int]:
+        """Up to `limit` tokens that may come after `tokens`."""
         self._prompt.extend(tokens, min(self._num_prompt, len(tokens)), _MOST_INDEXED)
         self._output.extend(tokens, len(tokens), len(tokens))
-        guess = self._after(tokens, _GRAM, min(limit, self._length)) if not self._pause else []
-        self._pause = max(0, self._pause - 1)
-        self._is_free = not guess
-        for length in _FREE_GRAMS if self._is_free else ():
-            guess = guess or self._after(tokens, length, min(limit, num_idle))
-        return guess
+        if self._pause:
+            self._pause -= 1
+            return []
+        return self._after(tokens, min(limit, self._length))
 
     def learn(self, num_drafted: int, num_accepted: int) -> None:
-        """Adapt to how much of the last draft was accepted. Free drafts are not counted: they cost nothing."""
-        if self._is_free:
-            return
+        """Adapt to how much of the last draft was accepted."""
         if num_accepted == num_drafted:
             self._length = min(self._length * 2, _LONGEST)
         elif num_accepted < num_drafted / 2:
@@ -69,8 +60,8 @@ class Drafter:
             self._num_misses += 1
             self._pause = min(2**self._num_misses, _LONGEST_PAUSE)
 
-    def _after(self, tokens: list[int], length: int, limit: int) -> list[int]:
-        gram = tuple(tokens[-length:])
+    def _after(self, tokens: list[int], limit: int) -> list[int]:
+        gram = tuple(tokens[-_GRAM:])
         start = self._output.find(gram)
         if start is None:
             start = self._prompt.find(gram)

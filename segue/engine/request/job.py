@@ -195,7 +195,8 @@ class Job:
         return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
 
     def progressed(self, sequence: Sequence) -> list[Event]:
-        return self._emit(sequence, self._delta(sequence, sequence.output.take()))
+        shown = sequence.output.take()
+        return [] if shown is None else self._emit(sequence, self._delta(sequence, shown))
 
     def finished(self, sequence: Sequence) -> list[Event]:
         """Events of a sequence that ended; with the last one the request ends."""

@@ -30,6 +30,7 @@ class Output:
         self._detokenizer = Detokenizer()
         self._indent = IndentLimit(min_indent)
         self._stops = StopMatcher(stops)
+        self._is_plain = not stops and not min_indent
         self._num_decoded = 0  # characters out of the detokenizer, held ones included
         self._num_shown = 0
         self._text: list[str] = []
@@ -42,8 +43,10 @@ class Output:
     def push(self, token: int, piece: bytes, score: TokenScore | None) -> None:
         """One more token; `piece` is empty for those that have no text. Sets `stopped_by` on a match."""
         self._tokens.append(token)
-        known, self.num_known = self.num_known, max(0, self.num_known - len(piece))
-        text = self._detokenizer.push(piece[known:])
+        if self.num_known:
+            known, self.num_known = self.num_known, max(0, self.num_known - len(piece))
+            piece = piece[known:]
+        text = self._detokenizer.push(piece)
         if score is not None:
             self._scores.append((self._num_decoded + self._detokenizer.num_before, score))
         self._show(text)
@@ -51,6 +54,8 @@ class Output:
 
     def take(self) -> Shown | None:
         """What became visible since the last call, or None if nothing did."""
+        if not self._scores:
+            return self._release(0) if self._text else None
         ready = 0
         while ready < len(self._scores) and self._scores[ready][0] < self._num_shown:
             ready += 1
@@ -75,6 +80,10 @@ class Output:
         return self.stopped_by is not None or self.is_dedented
 
     def _show(self, text: str) -> None:
+        if self._is_plain:
+            self._num_decoded += len(text)
+            self._add(text)
+            return
         text, self.is_dedented = self._indent.push(text)
         if text:
             self._num_decoded += len(text)
@@ -89,9 +98,11 @@ class Output:
             self._num_shown += len(text)
 
     def _release(self, num_scores: int) -> Shown:
-        scores = tuple(score for _, score in self._scores[:num_scores])
+        scores: tuple[TokenScore, ...] = ()
+        if num_scores:
+            scores = tuple(score for _, score in self._scores[:num_scores])
+            del self._scores[:num_scores]
         shown = Shown("".join(self._text), tuple(self._tokens), scores)
-        del self._scores[:num_scores]
         self._text.clear()
         self._tokens.clear()
         return shown

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from segue import exact_math
 from segue.engine.seam import Logits
-from segue.errors import InvalidField
+from segue.errors import EngineFault, InvalidField
 
 Index = NDArray[np.intp]
 Weights = NDArray[np.float32]
@@ -43,6 +43,11 @@ class Candidates:
         self._weights: Weights | None = None
         self.ids = ids  # None: every token, in order
         self.logits: Logits = row if ids is None else row[ids]
+
+    def check(self) -> None:
+        """Raise unless there is a token to draw, and all logits are numbers."""
+        if not abs(self.best) < np.inf:
+            raise EngineFault("the model produced logits that are not numbers")
 
     @property
     def best(self) -> float:
@@ -78,8 +83,11 @@ class Candidates:
         self._forget()
 
     def scale(self, temperature: float) -> None:
-        self.logits /= np.float32(temperature)
-        self._forget()
+        divisor = np.float32(temperature)
+        best = float(np.float32(self.best) / divisor)  # rounding keeps the order
+        self.logits /= divisor
+        self._best, self._weights = best, None
+        self.check()
 
     def replace(self, logits: Logits) -> None:
         self.logits = logits

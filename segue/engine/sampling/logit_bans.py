@@ -9,6 +9,8 @@ from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Logits
 from segue.types import Sampling
 
+_FEW = 256
+
 
 class LogitBans:
     def __init__(self, sampling: Sampling, rules: TokenRules) -> None:
@@ -53,7 +55,8 @@ class LogitBans:
         if ends.size:
             logits = row[ends]
             row[ends] = -np.inf
-            if row.max() == -np.inf:
+            is_one_left = row[:_FEW].max() > -np.inf  # mostly: then the others need not be read
+            if not is_one_left and row.max() == -np.inf:
                 row[ends] = logits
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from segue import exact_math
 from segue.engine.sampling import filters
 from segue.engine.sampling.branches import branch_off
 from segue.engine.sampling.candidates import Candidates, Distribution, Index
@@ -18,7 +19,7 @@ from segue.engine.sampling.logit_bans import LogitBans
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.sampling.randomness import uniform
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import Logits
+from segue.engine.seam import Cut, Logits
 from segue.types import Sampling, Step
 
 
@@ -62,6 +63,7 @@ STEPS: dict[Step, StepInfo] = {
     ),
 }
 
+_ADJUST: frozenset[Step] = frozenset({"penalties", "dry"})  # they change logits and cut nothing
 _KEEP_THE_BEST: frozenset[Step] = frozenset({"top_n_sigma", "top_k", "top_p", "min_p"})
 _WITH_MIROSTAT: frozenset[Step] = frozenset({"penalties", "dry"})
 
@@ -89,6 +91,21 @@ def plan(sampling: Sampling) -> tuple[Step, ...]:
     return tuple(step for step in steps if step != "adaptive_p")
 
 
+def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
+    """These steps as cuts; None if one of them is none."""
+    s = sampling
+    if s.dynatemp_range > 0 and "temperature" in steps:
+        return None
+    is_greedy = s.temperature < filters.GREEDY_BELOW
+    known: dict[Step, Cut] = {
+        "temperature": Cut("top_k", 0.0, 1) if is_greedy else Cut("scale", s.temperature, 0),
+        "top_k": Cut("top_k", 0.0, s.top_k),
+        "top_p": Cut("top_p", s.top_p, s.min_keep),
+        "min_p": Cut("min_p", exact_math.log(s.min_p), s.min_keep),
+    }
+    return tuple(known[step] for step in steps) if known.keys() >= set(steps) else None
+
+
 class Sampler:
     """Draws the tokens of one candidate. `push` every token it sees, prompt first."""
 
@@ -108,8 +125,15 @@ class Sampler:
         self._forbidden = LogitBans(sampling, self._rules)
         self._penalties: Penalties | None = None
         self._dry: Dry | None = None
-        self._acts = [self._act(step) for step in plan(sampling)]
+        steps = plan(sampling)
+        num_before = next((i for i, step in enumerate(steps) if step not in _ADJUST), len(steps))
+        self._adjusts = [self._act(step) for step in steps[:num_before]]
+        self._acts = [self._act(step) for step in steps[num_before:]]
+        states: tuple[Penalties | Dry | None, ...] = (self._penalties, self._dry)
+        self._states = [state for state in states if state is not None]
         self._chooser = _chooser(sampling, vocab_size)
+        is_plain = isinstance(self._chooser, ByWeight) and self._rules.allowed is None
+        self._cuts = cuts(sampling, steps[num_before:]) if is_plain else None
         self._keeps_distribution = keeps_distribution
         self.distribution: Distribution | None = None  # of the last token, if it is kept
         self.branch: int | None = None  # see branches.py; None: no branching
@@ -127,15 +151,23 @@ class Sampler:
         )
 
     def start(self, prompt: Sequence[int]) -> None:
-        for state in (self._penalties, self._dry):
-            if state is not None:
-                state.start(prompt)
+        for state in self._states:
+            state.start(prompt)
 
     def push(self, token: int) -> None:
         self._forbidden.push(token)
-        for state in (self._penalties, self._dry):
-            if state is not None:
-                state.push(token)
+        for state in self._states:
+            state.push(token)
+
+    @property
+    def cuts(self) -> tuple[Cut, ...] | None:
+        """All that `choose` does besides the draw by weight; None where that cannot be said in cuts."""
+        is_plain = self.branch is None and not self._keeps_distribution
+        return self._cuts if is_plain else None
+
+    def point(self, position: int) -> float:
+        """Where the draw at this position of the output falls, in [0, 1)."""
+        return uniform(self._seed, self._candidate, position)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(copy(self._chooser), self.branch)
@@ -146,19 +178,29 @@ class Sampler:
 
     def sample(self, logits: Logits, position: int) -> int:
         """The next token. Writes to `logits`: copy them before if they are needed later."""
+        return self.choose(self.admitted(logits, position), position)
+
+    def admitted(self, logits: Logits, position: int) -> Candidates:
+        """What may be drawn: bans, biases and penalties are written to `logits`."""
         if position == 0 and self.openings is not None:
             opening = logits[self.openings]
             logits.fill(-np.inf)
             logits[self.openings] = opening
         candidates = self._forbidden.admitted(logits, position)
+        for adjust in self._adjusts if self.branch is None else ():
+            adjust(candidates, position)
+        return candidates
+
+    def choose(self, candidates: Candidates, position: int) -> int:
+        """The token that is drawn."""
+        candidates.check()
         if self.branch is not None:
             is_given = position == 0 and self.openings is not None
             token, self.branch = branch_off(candidates, self.branch, self._rules.ends, is_given)
             return token
         for act in self._acts:
             act(candidates, position)
-        point = uniform(self._seed, self._candidate, position)
-        index = self._chooser.choose(candidates, point)
+        index = self._chooser.choose(candidates, self.point(position))
         if self._keeps_distribution:
             self.distribution = Distribution(candidates.ids, candidates.weights())
         return candidates.token(index)

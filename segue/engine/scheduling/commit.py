@@ -1,6 +1,7 @@
 """Turns the logits of a step into tokens, text and events, and ends finished sequences and requests."""
 
 import logging
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,14 +9,27 @@ from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.scores import Scores, score, score_drawn
 from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.drawing import Drawing
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Logits, Span
-from segue.errors import EngineFault, InvalidField, RequestError, SegueError
+from segue.errors import EngineFault, RequestError, SegueError
 from segue.types import Event, Failed, TokenScore
 
 log = logging.getLogger("segue.scheduler")
 
 StepEvents = list[tuple[str, Event]]  # events with the id of their request
+
+
+class Rows(NamedTuple):
+    """The rows of logits that one span asked for: those from `start` to before `end` of the step's."""
+
+    logits: Logits
+    start: int
+    end: int
+
+    @property
+    def all(self) -> Logits:
+        return self.logits[self.start : self.end]
 
 
 class Committer:
@@ -30,6 +44,7 @@ class Committer:
         self._waiting = state.waiting
         self._running = state.running
         self._counts = state.counts
+        self._drawing = Drawing(state)
 
     def commit(self, batch: Batch, logits: Logits) -> StepEvents:
         batch.check(logits, self._limits.vocab_size)
@@ -38,34 +53,34 @@ class Committer:
         self._counts.steps += 1
         self._counts.prefilled_tokens += batch.num_prompt_rows
         self._counts.stepped += len(batch.sequences)
-        row = 0
+        self._drawing.begin(batch, logits)
+        end = 0
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
-            rows = logits[row : row + span.num_logits]
-            row += span.num_logits
+            rows = Rows(logits, end, end := end + span.num_logits)
             job = self._jobs.get(sequence.request_id)
             if job is not None:
                 events += self._advance_safely(job, sequence, span, rows, now)
-            self._counts.longest = max(self._counts.longest, len(sequence.tokens))
+        longest = max((len(sequence.tokens) for sequence in batch.sequences), default=0)
+        self._counts.longest = max(self._counts.longest, longest)
         return events
 
     def _advance_safely(
-        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+        self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float
     ) -> StepEvents:
         """Events of one sequence. An error here fails its request only: the other sequences are not affected."""
         try:
             return self._advance(job, sequence, span, rows, now)
-        except RequestError as error:  # for example: bans and biases leave no token to draw
+        except (RequestError, EngineFault) as error:  # for example: no token is left to draw
             return self._fail(job, error)
         except Exception:
             log.exception("request %s failed", job.request.request_id)
             return self._fail(job, EngineFault("the engine failed on this request"))
 
     def _advance(
-        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+        self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float
     ) -> StepEvents:
-        scored = sequence.score_prompt(span.past + len(span.tokens), rows)
-        if not _are_numbers(rows, scored):
-            return self._fail(job, EngineFault("the model produced logits that are not numbers"))
+        if sequence.is_scoring:
+            _check(sequence.score_prompt(span.past + len(span.tokens), rows.all))
         sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
         if sequence.num_pending:
             self._memory.remember(sequence)
@@ -85,9 +100,12 @@ class Committer:
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             if sequence.watched:
-                sequence.chances.append(score(rows[-1:], sequence.watched, 0).logprobs.tolist())
+                chances = score(rows.all[-1:], sequence.watched, 0)
+                _check(chances)
+                sequence.chances.append(chances.logprobs.tolist())
             if sequence.num_next:
-                sequence.following = score(rows[-1:], [0], sequence.num_next)
+                sequence.following = score(rows.all[-1:], [0], sequence.num_next)
+                _check(sequence.following)
         if sequence.cause is not None:
             self._running.remove(sequence)
             self._memory.retire(sequence, keep=not sequence.is_probe)
@@ -101,19 +119,20 @@ class Committer:
         return [(sequence.request_id, event) for event in events]
 
     def _generate(
-        self, job: Job, sequence: Sequence, span: Span, rows: Logits, now: float
+        self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float
     ) -> list[Event]:
         """Draw one token, and one more for each accepted draft token (speculative decoding). Each has its own event."""
         events: list[Event] = []
         known = len(sequence.tokens) - span.past
         draft = list(span.tokens[known:])
-        certain = draft if len(rows) <= len(draft) else []
-        num_drawn = 0
-        for row in (*certain, *rows[len(certain) - len(draft) - 1 :]):
+        certain = draft if rows.end - rows.start <= len(draft) else []
+        num_certain, num_drawn = len(certain), 0
+        for number in range(rows.end - len(draft) - 1, rows.end):
             guide = sequence.guide
             if num_drawn and guide is not None and not self._state.mask_wait.wait(guide):
                 break
-            self._draw(job, sequence, row, now)
+            token = certain[num_drawn] if num_drawn < num_certain else None
+            self._draw(job, sequence, token, number, now)
             num_drawn += 1
             if sequence.cause is not None:
                 break
@@ -131,22 +150,23 @@ class Committer:
             self._counts.draft_accepted += num_accepted
         return events
 
-    def _draw(self, job: Job, sequence: Sequence, row: Logits | int, now: float) -> None:
-        """Append one token to the sequence. `row`: the logits to draw it from, or the token itself."""
-        if isinstance(row, int):
-            token: int | None = row
-        else:
-            raw = row.copy() if job.needs_scores else row
-            token = self._sample(sequence, row)
+    def _draw(
+        self, job: Job, sequence: Sequence, token: int | None, number: int, now: float
+    ) -> None:
+        """Append one token to the sequence: the one that is certain, or one drawn from row `number` of the logits."""
+        raw: Logits | None = None
+        if token is None:
+            token, raw = self._drawing.draw(sequence, number)
         if token is None:
             is_whole = sequence.guide is not None and sequence.guide.is_whole
             sequence.cause = "constraint" if is_whole else "dead_end"
             return
         drawn: TokenScore | None = None
-        if job.needs_scores:
+        if raw is not None:
             num_top, drawn_from = job.request.logprobs or 0, sequence.sampler.distribution
             if drawn_from is None:
                 scores = score(raw[None], [token], num_top)
+                _check(scores)
             else:
                 scores = score_drawn(drawn_from, token, num_top)
             drawn = scores.tokens([token], self._vocab.piece)[0]
@@ -156,18 +176,6 @@ class Committer:
         sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token), now)
         self._counts.completion_tokens += 1
 
-    def _sample(self, sequence: Sequence, row: Logits) -> int | None:
-        """The next token, or None if the constraint and the bans together allow no token."""
-        guide = sequence.guide
-        if guide is None:
-            return sequence.sampler.sample(row, sequence.num_output)
-        if not guide.apply(row):
-            return None
-        try:
-            return sequence.sampler.sample(row, sequence.num_output)
-        except InvalidField:
-            return None
-
     def _fail(self, job: Job, error: SegueError) -> StepEvents:
         request_id = job.request.request_id
         self._state.drop(request_id, keep=False)
@@ -175,7 +183,7 @@ class Committer:
         return [(request_id, Failed(error.code, error.message, error.param))]
 
 
-def _are_numbers(rows: Logits, scored: Scores) -> bool:
-    """Whether all logits are finite. Scored rows are not read again: a NaN among them made the score NaN."""
-    others = rows[len(scored) :]
-    return bool(np.isfinite(scored.logprobs).all() and np.isfinite(others.max(initial=0.0)))
+def _check(scores: Scores) -> None:
+    """Raise if a row was not made of numbers: that made its score none."""
+    if not np.isfinite(scores.logprobs).all():
+        raise EngineFault("the model produced logits that are not numbers")

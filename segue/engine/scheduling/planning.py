@@ -85,8 +85,7 @@ class Planner:
             return []
         if forced:  # forced tokens are certain, so each one saves a step
             return list(forced[:limit])
-        num_idle = limits.min_rows - batch.num_rows - num_left
-        return sequence.drafter.draft(sequence.tokens, limit, num_idle)
+        return sequence.drafter.draft(sequence.tokens, limit)
 
     def _is_certain(self, sequence: Sequence, draft: list[int]) -> bool:
         """Whether the draft needs no logits: it is forced, not scored, and the sampler cannot change it."""

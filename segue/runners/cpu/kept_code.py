@@ -25,6 +25,8 @@ _STEP_SOURCES = (
     "emit.py",
     "kernel.py",
     "compile.py",
+    "draws/phase.py",
+    "draws/records.py",
     "step/*.py",
     "products/kernels.py",
     "products/product.py",

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from segue import exact_math
 from segue.cpus import usable_cpus
-from segue.engine.seam import Capabilities, Logits, Span
+from segue.engine.seam import Capabilities, Draw, Logits, Span
 from segue.runners.cpu.compile import ENTRIES, step_code
+from segue.runners.cpu.draws.drawer import Drawer
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.kv import BLOCK, Kv
 from segue.runners.cpu.memory import address, zeros
@@ -76,6 +77,7 @@ class CpuRunner:
         run, serve, post = (kernel(code[name], count) for name, count in ENTRIES.items())
         self._team = Team(threads, self._space.board, self._space.address, run, serve, post)
         exact_math.use(Softmax(target, kept))
+        self._drawer = Drawer(self._space.logits, threads, self._run_alone, target, kept)
         self._capabilities = Capabilities(
             num_slots=num_slots,
             num_cells=self._kv.num_blocks * BLOCK,
@@ -83,6 +85,7 @@ class CpuRunner:
             max_rows=max_rows,
             vocab_size=anatomy.vocab_size,
             cells_per_block=BLOCK,
+            draws=True,
             adapters=tuple(adapters or ()),
             deterministic=exact_math.keeps_denormals(),  # the team's threads inherit it
         )
@@ -106,6 +109,9 @@ class CpuRunner:
             self._run(num_rows, num_wanted, self._threads.choose(num_rows))
             self._threads.learn(num_rows, time.perf_counter() - start)
         return self._space.logits[:num_wanted]
+
+    def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
+        return self._drawer.draw(draws)
 
     def fork(self, src: int, dst: int, length: int) -> None:
         held = self._kv.tables.length(src)
@@ -145,6 +151,15 @@ class CpuRunner:
         board[on.IS_PRIVATE] = num_rows <= PRIVATE_ROWS
         self._counters.fill(0)
         self._team.step(threads)
+
+    def _run_alone(self, instructions: NDArray[np.int64], threads: int) -> None:
+        """A program of its own, between steps."""
+        board = self._space.board
+        usual = board[on.PROGRAM], board[on.NUM_PHASES]
+        board[on.PROGRAM], board[on.NUM_PHASES] = address(instructions), len(instructions)
+        self._counters[: len(instructions)] = 0
+        self._team.step(threads)
+        board[on.PROGRAM], board[on.NUM_PHASES] = usual
 
     def _seconds(self, rows: int, threads: int) -> float:
         """The best of a few steps of so many sequences at their first token, or of a prompt where that is too many."""

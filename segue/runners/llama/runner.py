@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from segue.engine.seam import Capabilities, Loaded, Logits, Span
+from segue.engine.seam import Capabilities, Draw, Loaded, Logits, Span
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
 from segue.runners.llama import c_api
@@ -128,6 +128,9 @@ class LlamaRunner:
         self._api.llama_set_adapters_lora(
             self._context, handles.ctypes.data, len(mix), scales.ctypes.data
         )
+
+    def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
+        return [None] * len(draws)
 
     def fork(self, src: int, dst: int, length: int) -> None:
         held = self._ledger.length(src)

@@ -36,21 +36,9 @@ def test_a_long_prompt_is_indexed_step_by_step_and_once_for_all_candidates() -> 
     first = Drafter(len(prompt))
     mate = Drafter(len(prompt), first)
     assert first.draft(prompt, 2) == [4, 5], "the beginning is known after one step"
-    assert len(first._prompt._follows) <= 3 * _MOST_INDEXED
+    assert len(first._prompt._follows) <= _MOST_INDEXED
     for _ in range(4):
         mate.draft(prompt, 2)
     assert first._prompt is mate._prompt
-    assert len(first._prompt._follows) >= 3 * 990, "either one goes on with it"
-    assert first.draft([*prompt, 4, 9, 3, 4], 1, num_idle=1) == [9], "the latest place counts"
-
-
-def test_a_free_draft_fills_idle_rows_alone() -> None:
-    """Where a row is computed in any case, two tokens or one are enough to go by; a miss then costs nothing."""
-    tokens = [1, 2, 9, 4, 2, 8, 1, 2]
-    assert Drafter().draft(tokens, 4) == []
-    drafter = Drafter()
-    for _ in range(3):
-        assert drafter.draft(tokens, 4, num_idle=1) == [9]
-        drafter.learn(1, 0)
-    assert Drafter().draft([7, 3, 4, 7], 4, num_idle=1) == [3]
-    assert Drafter().draft([1, 2, 3, 4, 1, 2, 3], 4, num_idle=1) == [4, 1, 2, 3]
+    assert len(first._prompt._follows) >= 990, "either one goes on with it"
+    assert first.draft([*prompt, 4, 9, 2, 3, 4], 1) == [9], "the latest place counts"

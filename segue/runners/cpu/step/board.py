@@ -94,7 +94,7 @@ COUNTER_WORDS = 8
     COMBINE,
     LOGITS,
 ) = range(14)
-ADAPT = 32
+ADAPT, DRAW = 32, 33
 
 # Where the norm's rows come from.
 FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)

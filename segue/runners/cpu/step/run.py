@@ -5,6 +5,7 @@ Where a phase needs all that the one before it gave, a barrier stands between th
 
 from typing import Any
 
+from segue.runners.cpu.draws.phase import draw_phase
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapters import adapt_phase
@@ -75,6 +76,8 @@ def run_step(tid: Any, board: Any) -> None:
             whole_norms_phase(board, row, counter)
         elif kind == on.LOGITS:
             logits_phase(board, row, counter)
+        elif kind == on.DRAW:
+            draw_phase(row, counter, tid)
         else:
             mixture_phase(board, row, counter, tid, kind)
         if needs_all and threads > 1:

@@ -94,7 +94,12 @@ def _function(made: ir.Module, name: str) -> tuple[Builder, list[Value]]:
 
 def _build_weigh(made: ir.Module) -> None:
     b, (logits, count, bits, out) = _function(made, "weigh")
-    best = b.bitcast(b.trunc(bits, i32), f32)
+    weigh_into(b, logits, count, b.bitcast(b.trunc(bits, i32), f32), out)
+    b.ret_void()
+
+
+def weigh_into(b: Builder, logits: Value, count: Value, best: Value, out: Value) -> None:
+    """exact_math.weights: `count` floats from one address to another."""
     many = splat(b, best)
     num_vectors = b.udiv(count, number(LANES))
     with loop(b, num_vectors) as each:
@@ -106,7 +111,6 @@ def _build_weigh(made: ir.Module) -> None:
         place = b.add(first, each.index)
         logit = load(b, at(b, logits, place, _FLOAT_BYTES), f32)
         store(b, _weight(b, b.fsub(logit, best)), at(b, out, place, _FLOAT_BYTES))
-    b.ret_void()
 
 
 def _weight(b: Builder, depth: Value) -> Value:
@@ -133,8 +137,13 @@ def _weight(b: Builder, depth: Value) -> Value:
 
 
 def _build_fold(made: ir.Module) -> None:
-    """Only the last layer may be short: true of more than exact_math.FEW values."""
     b, (values, count, width, out) = _function(made, "fold")
+    fold_into(b, values, count, width, out)
+    b.ret_void()
+
+
+def fold_into(b: Builder, values: Value, count: Value, width: Value, out: Value) -> None:
+    """exact_math.folded. Only the last layer may be short: true of more than exact_math.FEW values."""
     last = b.sub(count, b.mul(width, number(_LAYERS - 1)))  # how many the last layer has
     num_vectors = b.udiv(last, number(LANES))
 
@@ -158,4 +167,3 @@ def _build_fold(made: ir.Module) -> None:
     columns(number(0), in_vectors, FLOATS, _LAYERS, LANES)
     columns(in_vectors, last, f32, _LAYERS, 1)
     columns(last, width, f32, _LAYERS - 1, 1)
-    b.ret_void()

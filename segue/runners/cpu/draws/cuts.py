@@ -1,0 +1,173 @@
+"""The sampler's usual cuts: what of the candidates is kept, in which order. Equal to the sampler's filters, to the
+bit: exponentials and sums are exact_math's, and sorting has one result.
+
+Candidates are a row of logits as it is (`ids` is 0), or, once cut, ids and logits in the thread's scratch.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+
+from segue.runners.cpu.draws import records as of
+from segue.runners.cpu.draws.heap import Heap
+from segue.runners.cpu.draws.passes import Passes
+from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
+from segue.runners.cpu.emit import f32, i32, i64
+
+LOWEST = float(np.finfo(np.float32).min)  # every number but −inf reaches it
+_MOST_SORTED = 4096  # more are left to numpy
+_SMALL = 512  # so few are sorted as they are
+
+# (scratch, bytes of a part, ids, logits, how many, the highest logit, the part that takes what is kept); then a number
+# and a count. All cuts give how many are kept, or NOT_DONE.
+_KINDS = (i64, i64, i64, i64, i64, f32, i64, f64, i64)
+
+
+class Candidates(NamedTuple):
+    scratch: Num
+    part: Num
+    ids: Num
+    logits: Num
+    size: Num
+    best: Num
+    out: Num
+
+    def part_at(self, index: int) -> Num:
+        return self.scratch + self.part * index
+
+    def take(self, w: Writer, place: Num, number: Num) -> None:
+        """Candidate `place` becomes number `number` of what is kept."""
+        token = Var(place)
+        with w.when(self.ids.differs(0)):
+            token.set(w.load(i32, self.ids, place))
+        kept = self.scratch + self.part * self.out
+        w.store(token.now, kept, number, i32)
+        w.store(w.load(f32, self.logits, place), kept + self.part, number)
+
+
+class Cuts:
+    def __init__(self, made: ir.Module, passes: Passes, heap: Heap) -> None:
+        self._passes, self._heap = passes, heap
+        self._first = self._write_first(made)
+        self.top_k = self._write_top_k(made)
+        self.top_p = self._write_top_p(made)
+        self.min_p = self._write_min_p(made)
+
+    def _begin(self, made: ir.Module, name: str) -> tuple[Writer, Candidates, Num, Num]:
+        w = Writer(made, name, i64, *_KINDS)
+        *about, value, count = w.args
+        return w, Candidates(*about), value, count
+
+    def _write_first(self, made: ir.Module) -> Any:
+        """The highest alone; among equals the first."""
+        w, those, _, _ = self._begin(made, "first_of_all")
+        peaks, place = those.part_at(of.PEAKS), Var(w.whole(0))
+        with w.when(those.ids.equals(0)):
+            block = Var(w.whole(0))
+            with w.during(lambda: w.load(f32, peaks, block.now).differs(those.best)):
+                block.set(block.now + 1)
+            place.set(block.now * of.BLOCK)
+        with w.during(lambda: w.load(f32, those.logits, place.now).differs(those.best)):
+            place.set(place.now + 1)
+        those.take(w, place.now, w.whole(0))
+        w.give(w.whole(1))
+        return w.function
+
+    def _write_top_k(self, made: ir.Module) -> Any:
+        """The `count` highest, highest first."""
+        w, those, value, count = self._begin(made, "top_k")
+        with w.when(count.equals(1)):
+            w.give(w.call(self._first, *those, value, count))
+        with w.when((count > _MOST_SORTED) & (those.size > _MOST_SORTED)):
+            w.give(w.whole(of.NOT_DONE))
+        values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)
+        found = Var(w.whole(0))
+        with w.whether(those.ids.differs(0)) as (is_cut, is_whole):
+            with is_cut:
+                every = (those.logits, w.whole(0), those.size, w.real(LOWEST))
+                found.set(w.call(self._passes.gather, *every, values, places, w.whole(0)))
+            with is_whole:
+                self._gather_top(w, those, count, found)
+        w.call(self._heap.build, values, places, found.now)
+        kept = (found.now < count).pick(found.now, count)
+        with w.each(kept) as i:
+            those.take(w, w.load(i32, places), i)
+            w.call(self._heap.pop, values, places, found.now - i)
+        w.give(kept)
+        return w.function
+
+    def _gather_top(self, w: Writer, those: Candidates, count: Num, found: Var) -> None:
+        """Of a whole row, all that can be among the `count` highest.
+
+        They reach the count-th highest peak of its blocks, where there are that many.
+        """
+        values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)
+        peaks = those.part_at(of.PEAKS)
+        blocks = (those.size + (of.BLOCK - 1)) / of.BLOCK
+        floor = Var(w.real(LOWEST))
+        with w.when(count <= blocks / 2):
+            with w.each(blocks) as i:
+                w.store(w.load(f32, peaks, i), values, i)
+                w.store(i, places, i, i32)
+            w.call(self._heap.build, values, places, blocks)
+            with w.each(count - 1) as i:
+                w.call(self._heap.pop, values, places, blocks - i)
+            peak = w.load(f32, values)
+            floor.set((peak > floor.now).pick(peak, floor.now))
+        with w.each(blocks) as i, w.when(w.load(f32, peaks, i) >= floor.now):
+            first, last = i * of.BLOCK, i * of.BLOCK + of.BLOCK
+            end = (last < those.size).pick(last, those.size)
+            about = (those.logits, first, end, floor.now, values, places)
+            found.set(w.call(self._passes.gather, *about, found.now))
+
+    def _write_top_p(self, made: ir.Module) -> Any:
+        """The fewest with the highest weights that hold the share `value` of all, and at least `count`."""
+        w, those, mass, min_keep = self._begin(made, "top_p")
+        weights = those.part_at(of.WEIGHTS)
+        values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)
+        w.call(self._passes.weigh, those.logits, those.size, those.best, weights)
+        total = w.call(self._passes.total, weights, those.size, values)
+        goal, at_least = mass * total, (min_keep > 1).pick(min_keep, 1)
+        # All that lie below the floor hold less than half of what may be left out.
+        left_out = (w.double(1.0) - mass) * total / those.size.as_double()
+        is_small = those.size <= _SMALL
+        floor = Var(is_small.pick(w.real(0.0), (left_out * 0.5).rounded()))
+        kept, found, held = Var(w.whole(0)), Var(w.whole(0)), Var(w.double(0.0))
+        is_enough = Var(w.whole(0))
+
+        def is_short() -> Num:
+            return (held.now < goal) | (kept.now < at_least)
+
+        with w.during(lambda: is_enough.now.equals(0)):
+            every = (weights, w.whole(0), those.size, floor.now, values, places)
+            found.set(w.call(self._passes.gather, *every, w.whole(0)))
+            w.call(self._heap.build, values, places, found.now)
+            kept.set(w.whole(0))
+            held.set(w.double(0.0))
+            with w.during(lambda: (kept.now < found.now) & is_short()):
+                with w.when(kept.now.equals(_MOST_SORTED)):
+                    w.give(w.whole(of.NOT_DONE))
+                held.set(held.now + w.load(f32, values).widened())
+                those.take(w, w.load(i32, places), kept.now)
+                w.call(self._heap.pop, values, places, found.now - kept.now)
+                kept.set(kept.now + 1)
+            is_over = found.now.equals(those.size) | is_short().equals(0)
+            is_enough.set(is_over.pick(w.whole(1), 0))
+            floor.set(w.real(0.0))
+        w.give(kept.now)
+        return w.function
+
+    def _write_min_p(self, made: ir.Module) -> Any:
+        """Those at most −`value` below the best, in their order; or the `count` highest, if these are fewer."""
+        w, those, depth, min_keep = self._begin(made, "min_p")
+        values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)
+        floor = (those.best.widened() + depth).rounded()
+        every = (those.logits, w.whole(0), those.size, floor, values, places)
+        found = w.call(self._passes.gather, *every, w.whole(0))
+        with w.when(found < min_keep):
+            w.give(w.call(self.top_k, *those, depth, min_keep))
+        with w.each(found) as i:
+            those.take(w, w.load(i32, places, i), i)
+        w.give(found)
+        return w.function

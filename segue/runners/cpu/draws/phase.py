@@ -1,0 +1,28 @@
+"""Draws as a phase: each thread of the team takes the next row until none is left."""
+
+from typing import Any
+
+from llvmlite import ir
+
+from segue.runners.cpu.draws import records as of
+from segue.runners.cpu.emit import Builder, Value, i64
+from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.step.atomics import fetch_add, word
+
+
+@define(VOID, *[INT] * 6)
+def _draw(b: Builder, function: Value, *args: Value) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [i64] * len(args)).as_pointer()
+    b.call(b.inttoptr(function, kind), list(args))
+
+
+@compiled
+def draw_phase(row: Any, counter: Any, tid: Any) -> None:
+    """[op, draw_row, records, how many, logits, tokens a row, scratch, bytes of a part of it]"""
+    function, records, count = word(row + 8), word(row + 16), word(row + 24)
+    logits, width, part = word(row + 32), word(row + 40), word(row + 56)
+    scratch = word(row + 48) + tid * of.NUM_PARTS * part
+    i = fetch_add(counter, 1)
+    while i < count:
+        _draw(function, records + 8 * of.RECORD_WORDS * i, logits, width, scratch, part)
+        i = fetch_add(counter, 1)

@@ -1,0 +1,121 @@
+"""A runner that draws changes nothing in the answers, whatever it leaves to the sampler."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.engine.sampling import filters
+from segue.engine.sampling.candidates import Candidates
+from segue.engine.sampling.choosers import ByWeight
+from segue.engine.seam import Cut, Draw, Logits, Span
+from segue.runners.fake import FakeRunner, default_capabilities
+from segue.types import Constraint, Sampling
+from tests.engine.harness import Bench, ask
+
+
+def _cut(candidates: Candidates, cut: Cut) -> None:
+    match cut.kind:
+        case "scale":
+            filters.temperature(candidates, cut.value)
+        case "top_k":
+            filters.top_k(candidates, cut.keep)
+        case "top_p":
+            filters.top_p(candidates, cut.value, cut.keep)
+        case "min_p":
+            floor = np.float32(candidates.best + cut.value)
+            likely = np.flatnonzero(candidates.logits >= floor)
+            assert likely.size >= cut.keep, "these tests ask for no more"
+            candidates.keep(likely)
+
+
+class DrawingRunner(FakeRunner):
+    """Draws by cuts; leaves every third draw to the sampler."""
+
+    def __init__(self) -> None:
+        super().__init__(replace(default_capabilities(), draws=True), end_bias=3.0)
+        self.num_draws: list[int] = []
+        self._logits: Logits = np.empty((0, 0), np.float32)
+
+    def decode(self, spans: Sequence[Span]) -> Logits:
+        self._logits = super().decode(spans)
+        return self._logits
+
+    def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
+        self.num_draws.append(len(draws))
+        return [None if each.row % 3 == 2 else self._drawn(each) for each in draws]
+
+    def _drawn(self, draw: Draw) -> int | None:
+        row = self._logits[draw.row]
+        if not abs(row.max()) < np.inf:
+            return None
+        candidates = Candidates(row.copy())
+        for cut in draw.cuts:
+            _cut(candidates, cut)
+        return candidates.token(ByWeight().choose(candidates, draw.point))
+
+
+def samplings() -> st.SearchStrategy[Sampling]:
+    return st.builds(
+        Sampling,
+        seed=st.integers(0, 1000),
+        temperature=st.sampled_from([0.0, 0.7, 1.0]),
+        top_k=st.sampled_from([0, 1, 20]),
+        top_p=st.sampled_from([1.0, 0.8]),
+        min_p=st.sampled_from([0.0, 0.1]),
+        mirostat=st.sampled_from([0, 0, 0, 2]),
+        repetition_penalty=st.sampled_from([1.0, 1.2]),
+        ignore_eos=st.booleans(),
+        min_tokens=st.sampled_from([0, 3]),
+        logit_bias=st.sampled_from([{}, {101: 5.0, 256: -100.0}]),
+        allowed_token_ids=st.sampled_from([None, None, (65, 66, 256)]),
+    )
+
+
+@given(
+    many=st.lists(
+        st.tuples(samplings(), st.sampled_from([None, 2]), st.booleans()), min_size=1, max_size=5
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_answers_are_those_without_it(many: list[tuple[Sampling, int | None, bool]]) -> None:
+    word = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
+    requests = [
+        ask(
+            f"abcabcabc {number}",
+            sampling=sampling,
+            logprobs=logprobs,
+            constraint=word if is_held and sampling.allowed_token_ids is None else None,
+            max_tokens=12,
+            n=2,
+        )
+        for number, (sampling, logprobs, is_held) in enumerate(many)
+    ]
+    alone = Bench(FakeRunner(default_capabilities(), end_bias=3.0)).run(*requests)
+    together = Bench(DrawingRunner()).run(*requests)
+    assert [one.essence for one in together] == [one.essence for one in alone]
+
+
+def test_all_sequences_of_a_step_are_drawn_in_one_call() -> None:
+    runner = DrawingRunner()
+    sampling = Sampling(temperature=0.8, seed=1, ignore_eos=True)
+    Bench(runner).run(*(ask(f"{i}", sampling=sampling, max_tokens=4) for i in range(5)))
+    assert max(runner.num_draws) == 5
+    assert sum(runner.num_draws) <= 5 * 4
+
+
+def test_a_row_that_is_not_made_of_numbers_fails_its_request_alone() -> None:
+    class Broken(DrawingRunner):
+        def decode(self, spans: Sequence[Span]) -> Logits:
+            logits = super().decode(spans)
+            if len(logits) > 1:
+                logits[1, 7] = np.nan
+            return logits
+
+    first, second, third = Bench(Broken()).run(*(ask(f"{i}", max_tokens=3) for i in range(3)))
+    assert second.failed is not None
+    assert "not numbers" in second.failed.message
+    assert first.done is not None
+    assert third.failed is not None or third.done is not None

@@ -1,0 +1,153 @@
+"""Compiled draws give the sampler's tokens, on every flavour this machine can run and whatever the row."""
+
+import ctypes
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from segue.engine.sampling.sampler import Sampler
+from segue.engine.seam import Cut, Draw, Logits, Span
+from segue.errors import EngineFault, InvalidField
+from segue.runners.cpu.draws import records as of
+from segue.runners.cpu.draws.drawer import Drawer
+from segue.runners.cpu.products.processor import possible, target_of
+from segue.runners.cpu.runner import CpuRunner
+from segue.types import CUT_FIRST, SCALE_FIRST, Sampling
+
+SIZES = (1, 2, 63, 64, 300, 4095, 4097, 5003, 20_000)
+_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
+
+
+def _alone(program: NDArray[np.int64], threads: int) -> None:
+    """What the team's phase does, in this thread."""
+    _, code, records, count, *where = program[0, :8].tolist()
+    for number in range(count):
+        _FUNCTION(code)(records + 8 * of.RECORD_WORDS * number, *where)
+
+
+@cache
+def drawer(flavour: str, size: int) -> tuple[Drawer, Logits]:
+    target = target_of(next(each for each in possible() if each.name == flavour))
+    logits = np.zeros((2, size), np.float32)
+    return Drawer(logits, 1, _alone, target), logits
+
+
+def _row(style: str, size: int, seed: int) -> Logits:
+    rng = np.random.default_rng(seed)
+    row = rng.normal(0.0, 3.0, size).astype(np.float32)
+    some = rng.random(size) < 0.3
+    match style:
+        case "ties":
+            row = np.round(row)
+        case "equal":
+            row[:] = 1.5
+        case "peaked":
+            row[rng.integers(size)] += 40.0
+        case "banned":
+            row[some] = -np.inf
+        case "almost all banned":
+            row[rng.random(size) < 0.999] = -np.inf
+        case "all banned":
+            row[:] = -np.inf
+        case "zeros":
+            row = np.where(some, np.float32(-0.0), np.float32(0.0))
+        case "huge":
+            row *= np.float32(1e37)
+        case "tiny":
+            row *= np.float32(1e-41)
+        case "not a number":
+            row[rng.integers(size)] = np.nan
+        case "infinite":
+            row[rng.integers(size)] = np.inf
+    return row
+
+
+STYLES = (
+    *("usual", "ties", "equal", "peaked", "banned", "almost all banned", "all banned"),
+    *("zeros", "huge", "tiny", "not a number", "infinite"),
+)
+
+
+def samplings() -> st.SearchStrategy[Sampling]:
+    return st.builds(
+        Sampling,
+        order=st.sampled_from([SCALE_FIRST, CUT_FIRST, ("top_p", "temperature", "min_p", "top_k")]),
+        temperature=st.sampled_from([0.0, 1e-4, 0.3, 0.8, 1.0, 1.7, 50.0]),
+        top_k=st.sampled_from([0, 0, 1, 2, 5, 40, 400, 5000]),
+        top_p=st.sampled_from([1.0, 1.0, 0.0, 0.1, 0.5, 0.9, 0.999999]),
+        min_p=st.sampled_from([0.0, 0.0, 1e-30, 0.01, 0.1, 1.0]),
+        min_keep=st.sampled_from([0, 1, 3, 70]),
+    )
+
+
+def _drawn(sampler: Sampler, row: Logits, position: int) -> int | type[Exception]:
+    try:
+        with np.errstate(all="ignore"):
+            return sampler.sample(row, position)
+    except (InvalidField, EngineFault) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("flavour", [each.name for each in possible()])
+@given(
+    size=st.sampled_from(SIZES),
+    styles=st.tuples(st.sampled_from(STYLES), st.sampled_from(STYLES)),
+    sampling=samplings(),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=120, deadline=None)
+def test_tokens_are_the_samplers(
+    flavour: str, size: int, styles: tuple[str, str], sampling: Sampling, seed: int
+) -> None:
+    compiled, logits = drawer(flavour, size)
+    samplers = [Sampler(sampling, seed, candidate, size) for candidate in range(2)]
+    draws = []
+    for number, (sampler, style) in enumerate(zip(samplers, styles, strict=True)):
+        logits[number] = _row(style, size, seed + number)
+        assert sampler.cuts is not None
+        draws.append(Draw(number, sampler.point(7), sampler.cuts))
+    before = logits.copy()
+    found = compiled.draw(draws)
+    assert logits.tobytes() == before.tobytes(), "rows stay as they are"
+    for number, (token, style) in enumerate(zip(found, styles, strict=True)):
+        wanted = _drawn(samplers[number], before[number].copy(), 7)
+        if token is not None:
+            assert token == wanted
+        elif isinstance(
+            wanted, int
+        ):  # left to the sampler: too much to sort, or too large to scale
+            assert style == "huge" or size > 4096, (style, sampling)
+
+
+def test_a_nucleus_and_a_greedy_choice_of_a_whole_vocabulary_are_not_left_to_the_sampler() -> None:
+    compiled, logits = drawer(possible()[0].name, 20_000)
+    logits[0] = logits[1] = _row("peaked", 20_000, 3)
+    nucleus, greedy = (Cut("top_p", 0.9, 0),), (Cut("top_k", 0.0, 1),)
+    first, second = compiled.draw([Draw(0, 0.5, nucleus), Draw(1, 0.5, greedy)])
+    assert first == second == int(logits[0].argmax())
+
+
+def test_rows_and_cuts_are_checked_before_kernels_see_them() -> None:
+    compiled, _ = drawer(possible()[0].name, 64)
+    with pytest.raises(ValueError, match="no row 2"):
+        compiled.draw([Draw(2, 0.5, ())])
+    with pytest.raises(ValueError, match="5 cuts"):
+        compiled.draw([Draw(0, 0.5, (Cut("scale", 1.0, 0),) * 5)])
+
+
+def test_a_team_draws_all_rows_of_a_step(runner: CpuRunner) -> None:
+    prompt = [5, 9, 3, 7, 11, 2, 8, 4, 6]
+    logits = runner.decode([Span(0, prompt, 0, len(prompt))])
+    samplers = [
+        Sampler(Sampling(temperature=0.9, top_p=0.8), 1, i, logits.shape[1])
+        for i in range(len(prompt))
+    ]
+    draws = [Draw(i, each.point(0), each.cuts or ()) for i, each in enumerate(samplers)]
+    found = runner.draw(draws)
+    assert found == [each.sample(logits[i].copy(), 0) for i, each in enumerate(samplers)]
+    again = runner.decode([Span(1, prompt, 0, len(prompt))])
+    assert again.tobytes() == logits.tobytes(), "a step after draws runs its own program"
