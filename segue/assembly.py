@@ -17,7 +17,9 @@ from segue.cpus import usable_cpus
 from segue.dialects import DIALECTS
 from segue.dialects.fields.defaults import read_defaults
 from segue.distributed.launch import Launch
+from segue.distributed.lora_modules import split_modules
 from segue.distributed.vllm import VllmEngine
+from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
@@ -35,6 +37,7 @@ from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import Caps
+from segue.types import ServedAdapter
 
 log = logging.getLogger("segue")
 
@@ -170,7 +173,10 @@ def build_fleet(settings: Settings, report: Report) -> Fleet:
     if settings.engine == "vllm":
         refs = names.parse_all(settings.models, settings.aliases, os.path.exists)
         members = [
-            Member(ref.served_name, ref.aliases, _vllm_starter(settings, ref)) for ref in refs
+            Member(
+                ref.served_name, ref.aliases, _vllm_starter(settings, ref), _vllm_adapters(settings)
+            )
+            for ref in refs
         ]
     elif settings.runner == "fake":
         loader = FakeLoader(
@@ -213,6 +219,7 @@ def _starter(
 
 
 def _vllm_starter(settings: Settings, ref: names.ModelRef) -> Callable[[], Awaitable[Engine]]:
+    options, adapters = split_modules(settings.vllm_options)
     launch = Launch(
         model=_vllm_model(ref),
         name=ref.served_name,
@@ -220,7 +227,8 @@ def _vllm_starter(settings: Settings, ref: names.ModelRef) -> Callable[[], Await
         kv_bytes=_kv_bytes(settings),
         max_logprobs=settings.max_logprobs,
         drain_s=settings.drain_timeout_s,
-        options=settings.vllm_options,
+        options=options,
+        adapters=adapters,
     )
 
     async def start() -> Engine:
@@ -229,6 +237,12 @@ def _vllm_starter(settings: Settings, ref: names.ModelRef) -> Callable[[], Await
         return engine
 
     return start
+
+
+def _vllm_adapters(settings: Settings) -> AdapterList:
+    _, modules = split_modules(settings.vllm_options)
+    served = [ServedAdapter(name, Path(folder).name) for name, folder in modules]
+    return AdapterList(served, has_choice=bool(served))
 
 
 def _vllm_model(ref: names.ModelRef) -> str:

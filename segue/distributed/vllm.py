@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -244,8 +245,8 @@ class VllmEngine:
         if is_claimed():
             holds = await is_invariant(launched)
             log.info("batch invariance: %s", "holds" if holds else "claimed, but does not hold")
-            launched = launched._replace(
-                info=msgspec.structs.replace(launched.info, deterministic=holds)
+            launched = replace(
+                launched, info=msgspec.structs.replace(launched.info, deterministic=holds)
             )
         self._launched = launched
         self._requests = await asyncio.to_thread(

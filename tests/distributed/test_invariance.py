@@ -1,6 +1,7 @@
 """The claim of batch invariance is tried; what is reported is what was found."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ def test_what_is_found_is_reported(
     monkeypatch.setenv("VLLM_BATCH_INVARIANT", mode)
     stand_in = llm()
     launched = stand_in.launched()
-    launched = launched._replace(info=_undecided(launched.info))
+    launched = replace(launched, info=_undecided(launched.info))
 
     async def check() -> None:
         async def launch() -> Any:
