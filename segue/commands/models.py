@@ -11,7 +11,7 @@ from segue import assembly, config
 from segue.commands.options import with_engine
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import names, sources
-from segue.models.inventory import Kept, kept_models, portrait, remove
+from segue.models.inventory import LocalModel, local_models, model_facts, remove
 from segue.models.progress import shown
 
 RUNNERS = ("cpu", "llama")
@@ -31,10 +31,10 @@ def list_models() -> None:
     """List the models on this machine."""
     table = Table("name", "size", "architecture", "quantisation", "gaps", box=None)
     total = 0
-    for kept in kept_models(_cache_dir()):
+    for kept in local_models(_cache_dir()):
         total += kept.num_bytes
         try:
-            about = portrait(kept.path)
+            about = model_facts(kept.path)
             words = about.architecture, about.quantization, "own tokens" if about.has_fim else ""
         except ModelUnavailable as error:
             words = "damaged", error.message[:60], ""
@@ -62,7 +62,7 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
     """Describe MODEL, and say which runner would serve it here and why."""
     settings = config.load({**flags, "models": model}, file=config_file)
     path = _present(model, settings.cache_dir)
-    about = portrait(path)
+    about = model_facts(path)
     rows = {
         "file": str(path),
         "size": f"{_size(about.num_bytes)}, {about.num_params / 1e6:.0f} M parameters, {about.quantization}",
@@ -91,14 +91,14 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
 def rm(model: str, yes: bool) -> None:
     """Remove MODEL, as `segue models list` names it, from this machine."""
     cache_dir = _cache_dir()
-    kept = _kept(model, cache_dir)
+    kept = _local_model(model, cache_dir)
     if not yes:
         click.confirm(f"Remove {kept.path} ({_size(kept.num_bytes)})?", abort=True)
     click.echo(f"{_size(remove(kept, cache_dir))} are free again")
 
 
-def _kept(model: str, cache_dir: Path) -> Kept:
-    here = list(kept_models(cache_dir))
+def _local_model(model: str, cache_dir: Path) -> LocalModel:
+    here = list(local_models(cache_dir))
     for kept in here:
         if model == kept.name:
             return kept
@@ -108,14 +108,14 @@ def _kept(model: str, cache_dir: Path) -> Kept:
 
 def _present(model: str, cache_dir: Path) -> Path:
     """The file, if it is here: nothing is downloaded."""
-    for kept in kept_models(cache_dir):
+    for kept in local_models(cache_dir):
         if model in (kept.name, str(kept.path)):
             return kept.path
     ref = names.parse(model)
     if ref.source == "path":
         return sources.fetch(ref, cache_dir)
     if ref.source == "hub":
-        for kept in kept_models(cache_dir):
+        for kept in local_models(cache_dir):
             if kept.name.startswith(f"hf:{ref.repo}/") and ref.quant.lower() in kept.name.lower():
                 return kept.path
     raise ModelUnavailable(f"{model} is not on this machine: segue models pull {model}")

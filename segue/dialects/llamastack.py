@@ -14,7 +14,7 @@ from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, Number,
 from segue.dialects.fields.table import Field
 from segue.dialects.rendering.chat_logprobs import ChatLogprobs
 from segue.dialects.rendering.context_overflow import as_openai
-from segue.dialects.rendering.text_completion import Scribe, TextCompletion
+from segue.dialects.rendering.text_completion import LogprobsWriter, TextCompletion
 from segue.errors import SegueError
 from segue.types import Finished, Prompted
 
@@ -93,7 +93,7 @@ class Completion(TextCompletion):
     def _blank(self, index: int) -> dict[str, Any]:
         return {"finish_reason": None, "text": "", "index": index, "logprobs": None}
 
-    def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:
+    def _logprobs_writer(self, num_top: int, prompt: Prompted) -> LogprobsWriter:
         return ChatLogprobs(num_top)
 
     def _echoed(self, num_top: int, prompt: Prompted) -> dict[str, list[Any]]:

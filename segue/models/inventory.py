@@ -22,7 +22,7 @@ _FIM_NAMES = (
 
 
 @dataclass(frozen=True)
-class Kept:
+class LocalModel:
     """A local model file. `name`: the argument for `segue serve`."""
 
     name: str
@@ -31,7 +31,7 @@ class Kept:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Portrait:
+class ModelFacts:
     """What a file says about its model."""
 
     architecture: str
@@ -44,14 +44,14 @@ class Portrait:
     has_template: bool
 
 
-def kept_models(cache_dir: Path) -> Iterator[Kept]:
+def local_models(cache_dir: Path) -> Iterator[LocalModel]:
     embedded = cache_dir / "models" / SMOLLM2.file_name
     if embedded.is_file():
-        yield Kept("default", embedded, embedded.stat().st_size)
+        yield LocalModel("default", embedded, embedded.stat().st_size)
     yield from _of_hub()
 
 
-def _of_hub() -> Iterator[Kept]:
+def _of_hub() -> Iterator[LocalModel]:
     repos = hub_cache().repos if has_hub_cache() else ()
     for repo in sorted(repos, key=lambda each: each.repo_id):
         for revision in repo.revisions:
@@ -59,13 +59,13 @@ def _of_hub() -> Iterator[Kept]:
                 if file.file_name.lower().endswith(".gguf"):
                     inside = file.file_path.relative_to(revision.snapshot_path).as_posix()
                     name = f"hf:{repo.repo_id}/{inside}"
-                    yield Kept(name, file.file_path, file.size_on_disk)
+                    yield LocalModel(name, file.file_path, file.size_on_disk)
 
 
-def portrait(path: Path) -> Portrait:
+def model_facts(path: Path) -> ModelFacts:
     """Read the facts from the file. Raises ModelUnavailable if it is damaged."""
     read = header(path)
-    return Portrait(
+    return ModelFacts(
         architecture=read.architecture,
         num_params=read.num_params,
         quantization=read.quantization,
@@ -85,7 +85,7 @@ def _has_fim(path: Path, read: GgufHeader) -> bool:
     return any(name in start for name in _FIM_NAMES)
 
 
-def remove(kept: Kept, cache_dir: Path) -> int:
+def remove(kept: LocalModel, cache_dir: Path) -> int:
     """Delete the file; return the number of bytes freed."""
     if not kept.path.is_relative_to(cache_dir):
         return _remove_from_hub(kept)
@@ -94,7 +94,7 @@ def remove(kept: Kept, cache_dir: Path) -> int:
     return freed
 
 
-def _remove_from_hub(kept: Kept) -> int:
+def _remove_from_hub(kept: LocalModel) -> int:
     cache = hub_cache()
     for repo in cache.repos:
         hashes = [

@@ -14,7 +14,7 @@ from segue.bench.faithfulness import passage
 from segue.bench.load.drive import Outcome, Target, closed_loop, open_loop
 from segue.bench.load.plot import cost, throughput
 from segue.bench.load.report import Figures, figures, table
-from segue.bench.load.requests import SPEECHES, Body, prompt
+from segue.bench.load.requests import REQUEST_FORMATS, Body, prompt
 from segue.cpus import usable_cpus
 
 WARM_UP = 2
@@ -22,7 +22,9 @@ WARM_UP = 2
 
 @click.command()
 @click.argument("url", default="http://127.0.0.1:8080")
-@click.option("--dialect", type=click.Choice(list(SPEECHES)), default="openai", show_default=True)
+@click.option(
+    "--dialect", type=click.Choice(list(REQUEST_FORMATS)), default="openai", show_default=True
+)
 @click.option("--clients", default="1,4,16", show_default=True, help="closed loop: so many at once")
 @click.option("--requests", type=click.IntRange(1), help="in each load; by default four per client")
 @click.option("--rate", help="open loop instead: requests per second, such as 1,2,4")
@@ -31,7 +33,7 @@ WARM_UP = 2
 @click.option("--prompt-words", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--against", help='another server to measure in turns: its URL, or "llama.cpp"')
-@click.option("--against-dialect", type=click.Choice(list(SPEECHES)), default="openai")
+@click.option("--against-dialect", type=click.Choice(list(REQUEST_FORMATS)), default="openai")
 @click.option("--model", default="default", help="the file --against llama.cpp serves")
 @click.option(
     "--svg",
@@ -64,16 +66,16 @@ def bench(
     words = passage().split()
     with _peer(against, model) as other:
         key = os.environ.get("SEGUE_API_KEY", "")
-        targets = {"segue" if against else _host(url): Target(url, SPEECHES[dialect], key)}
+        targets = {"segue" if against else _host(url): Target(url, REQUEST_FORMATS[dialect], key)}
         if other and against:
-            targets[against] = Target(other, SPEECHES[against_dialect])
+            targets[against] = Target(other, REQUEST_FORMATS[against_dialect])
 
         async def one(target: Target, load: float, seed: int) -> list[Outcome]:
             length = int(load) if contexts else prompt_words
 
             def body(number: int) -> Body:
                 text = prompt(words, length, seed + number)
-                return target.speech.body(text, max_tokens, seed + number)
+                return target.format.body(text, max_tokens, seed + number)
 
             if rate:
                 return await open_loop(target, body, load, seconds)
@@ -113,7 +115,7 @@ async def _measure(
     """Every load on one server, then on the other, so that both see the same machine."""
     rows = []
     for name, target in targets.items():
-        warm = await closed_loop(target, partial(target.speech.body, "Hello", 4), 1, WARM_UP)
+        warm = await closed_loop(target, partial(target.format.body, "Hello", 4), 1, WARM_UP)
         if problem := next((each.problem for each in warm if each.problem), ""):
             raise click.ClickException(f"{name} does not answer: {problem}")
     for place, load in enumerate(loads):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from segue.bench.load.requests import Body, Speech, objects
+from segue.bench.load.requests import Body, RequestFormat, objects
 
 PATIENCE_S = 600.0
 
@@ -18,7 +18,7 @@ PATIENCE_S = 600.0
 @dataclass(frozen=True)
 class Target:
     url: str
-    speech: Speech
+    format: RequestFormat
     key: str = ""
 
 
@@ -46,7 +46,7 @@ async def ask(target: Target, body: Body) -> Outcome:
             first, content = await _exchange(target, body)
         parts = objects(content)
         problem = next((str(part["error"])[:200] for part in parts if part.get("error")), "")
-        tokens = 0 if problem else target.speech.count(parts)
+        tokens = 0 if problem else target.format.count(parts)
         return Outcome(begun, first - begun, time.perf_counter() - begun, tokens, problem)
     except (OSError, EOFError, ValueError, TimeoutError) as error:
         words = str(error)[:200] or type(error).__name__
@@ -82,7 +82,7 @@ def _request(target: Target, body: Body, host: str, prefix: str) -> bytes:
     content = json.dumps(body).encode()
     key = f"authorization: Bearer {target.key}\r\n" if target.key else ""
     head = (
-        f"POST {prefix}{target.speech.path} HTTP/1.1\r\nhost: {host}\r\n{key}"
+        f"POST {prefix}{target.format.path} HTTP/1.1\r\nhost: {host}\r\n{key}"
         f"content-type: application/json\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + content

@@ -11,7 +11,7 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Speech:
+class RequestFormat:
     """`body` takes prompt, tokens and seed; `count` the objects of an answer."""
 
     path: str
@@ -58,10 +58,10 @@ def _evaluated(parts: list[Body]) -> int:
     return int((parts[-1] if parts else {}).get("eval_count", 0))
 
 
-SPEECHES: Mapping[str, Speech] = {
-    "openai": Speech("/v1/completions", _openai, _usage),
-    "llamacpp": Speech("/completion", _llamacpp, _predicted),
-    "ollama": Speech("/api/generate", _ollama, _evaluated),
+REQUEST_FORMATS: Mapping[str, RequestFormat] = {
+    "openai": RequestFormat("/v1/completions", _openai, _usage),
+    "llamacpp": RequestFormat("/completion", _llamacpp, _predicted),
+    "ollama": RequestFormat("/api/generate", _ollama, _evaluated),
 }
 
 

@@ -25,7 +25,7 @@ def _token(token: TokenScore | Alternative, with_id: bool) -> dict[str, Any]:
 
 
 class ChatLogprobs:
-    """Implements text_completion.Scribe, as OpenAI's chat completions do."""
+    """Implements text_completion.LogprobsWriter, as OpenAI's chat completions do."""
 
     def __init__(self, num_top: int):
         self._num_top = num_top

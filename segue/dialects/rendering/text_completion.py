@@ -28,7 +28,7 @@ def render_usage(usage: Usage) -> dict[str, Any]:
     return {**plain_usage(usage), "prompt_tokens_details": cached}
 
 
-class Scribe(Protocol):
+class LogprobsWriter(Protocol):
     """Writes the scores of one choice; all its objects have the same keys, each with a list."""
 
     def push(self, scores: Iterable[TokenScore]) -> dict[str, list[Any]]: ...
@@ -57,7 +57,7 @@ class TextCompletion:
         is_metered = self._include_usage and shape.get("continuous_usage", False)
         self._meter = Meter() if is_metered else None
         self._timed = Tally(call.request) if shape.get("timings") else None
-        self._scribes: dict[int, Scribe] = {}
+        self._logprobs_writers: dict[int, LogprobsWriter] = {}
         self._head = self._make_head()
 
     def _make_head(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class TextCompletion:
         """A choice without text, log-probabilities and finish reason."""
         return {"index": index, "text": "", "logprobs": None, "finish_reason": None}
 
-    def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:
+    def _logprobs_writer(self, num_top: int, prompt: Prompted) -> LogprobsWriter:
         """For the generated tokens after this prompt."""
         return LegacyLogprobs(num_top, len(prompt.text or ""), self._name_token)
 
@@ -130,9 +130,9 @@ class TextCompletion:
 
     def _render_delta(self, delta: Delta) -> dict[str, Any]:
         choice = {**self._blank(delta.choice), "text": delta.text}
-        scribe = self._scribes.get(delta.choice)
-        if scribe and delta.scores:
-            choice["logprobs"] = scribe.push(delta.scores)
+        writer = self._logprobs_writers.get(delta.choice)
+        if writer and delta.scores:
+            choice["logprobs"] = writer.push(delta.scores)
         if self._wants_ids:
             choice["token_ids"] = delta.tokens
         return choice
@@ -142,7 +142,9 @@ class TextCompletion:
         n, num_top = self._request.n, self._request.logprobs
         choices = range(prompt.prompt * n, (prompt.prompt + 1) * n)
         if num_top is not None:
-            self._scribes |= {choice: self._scribe(num_top, prompt) for choice in choices}
+            self._logprobs_writers |= {
+                choice: self._logprobs_writer(num_top, prompt) for choice in choices
+            }
         opening = self._opening(prompt)
         return [{**self._blank(choice), **opening} for choice in choices] if opening else []
 
@@ -178,7 +180,7 @@ class TextCompletion:
         folded = {**self._blank(index), **opening}
         folded["text"] += choice.text
         if self._request.logprobs is not None:
-            generated = self._scribe(self._request.logprobs, prompt).push(choice.scores)
+            generated = self._logprobs_writer(self._request.logprobs, prompt).push(choice.scores)
             echo = folded["logprobs"] or {}
             folded["logprobs"] = {key: echo.get(key, []) + generated[key] for key in generated}
         if self._wants_ids:

@@ -6,7 +6,7 @@ from segue.dialects.base import Reply
 from segue.dialects.rendering.context_overflow import as_openai
 from segue.dialects.rendering.logprobs import LegacyLogprobs
 from segue.dialects.rendering.tally import Tally
-from segue.dialects.rendering.text_completion import Scribe, TextCompletion
+from segue.dialects.rendering.text_completion import LogprobsWriter, TextCompletion
 from segue.errors import (
     InvalidField,
     Overloaded,
@@ -46,7 +46,7 @@ class Completion(TextCompletion):
             "token_ids": None,
         }
 
-    def _scribe(self, num_top: int, prompt: Prompted) -> Scribe:
+    def _logprobs_writer(self, num_top: int, prompt: Prompted) -> LogprobsWriter:
         # Offsets count from the start of the choice's text, which has the prompt only with echo.
         start = len(prompt.text or "") if self._request.echo else 0
         return LegacyLogprobs(num_top, start, self._name_token)
