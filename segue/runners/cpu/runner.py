@@ -29,7 +29,7 @@ from segue.runners.cpu.step.softmax import Softmax
 from segue.runners.cpu.team import Team
 from segue.runners.cpu.tuning import Threads, tuned
 from segue.runners.cpu.weights import Weights
-from segue.runners.cpu.workspace import PRIVATE_ROWS, TILE_ROWS, Workspace
+from segue.runners.cpu.workspace import PRIVATE_ROWS, Workspace, item_rows
 
 DEFAULT_CONTEXT = 8192
 _MEASURED_STEPS, _MEASURED_S = 4, 0.1  # of each kind, at the start
@@ -72,7 +72,7 @@ class CpuRunner:
         self._turns = self._weights.rotations(context)
         self._program = self._written(target)
         self._counters = self._on_board()
-        self._item_rows = max(1, TILE_ROWS // anatomy.shared)
+        self._item_rows = item_rows(anatomy.shared)
         code = link(step_code(target, kept), [*ENTRIES], target)
         run, serve, post = (kernel(code[name], count) for name, count in ENTRIES.items())
         self._team = Team(threads, self._space.board, self._space.address, run, serve, post)

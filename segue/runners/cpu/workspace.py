@@ -12,8 +12,14 @@ PRIVATE_ROWS = (
     4  # up to so many rows every thread norms all of them: cheaper than waiting for each other
 )
 TILE_ROWS = 32  # query heads that attention works on together, as in attention.py
-SEGMENT_FLOATS = 256 + 48  # a query head's scores and sums there
+SEGMENT_FLOATS = 256 + 64  # a query head's scores and sums there
 UNIT_FLOATS = 64  # outputs of gate and of up that a thread keeps, at most, for each row
+
+
+def item_rows(shared: int) -> int:
+    """Rows of a prompt that attend together, `shared` query heads each: all of these in eights, where that can be."""
+    most = max(1, TILE_ROWS // shared)
+    return next((rows for rows in range(most, 0, -1) if rows * shared % 8 == 0), most)
 
 
 class Workspace:

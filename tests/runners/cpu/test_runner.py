@@ -14,6 +14,7 @@ from segue.runners.cpu import kv
 from segue.runners.cpu.kv import BLOCK
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
+from segue.runners.cpu.workspace import TILE_ROWS, item_rows
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import empty, load
 from tests.tiny_gguf import write_tiny_gguf
@@ -292,3 +293,11 @@ def test_default_memory_is_bounded_by_what_there_is(
 def test_too_little_memory_is_refused(q8_gguf: Path) -> None:
     with pytest.raises(Incompatible, match="holds not one block"):
         load(q8_gguf, kv_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("shared", "rows"), [(1, 32), (2, 16), (3, 8), (4, 8), (5, 6), (6, 4), (7, 4), (8, 4), (64, 1)]
+)
+def test_rows_attend_together_in_eights_of_query_heads(shared: int, rows: int) -> None:
+    assert item_rows(shared) == rows
+    assert rows * shared <= TILE_ROWS or rows == 1

@@ -41,9 +41,10 @@ from segue.runners.cpu.step.shares import NOTHING, blend, cap_scores, exp_one, s
 BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
-TILE_ROWS = (
-    32  # query heads worked on together: a segment's keys and values are read once for all of them
-)
+ROW_BYTES = 4 * (
+    SEGMENT + LANES
+)  # of scores: rows 1 KiB apart would crowd a few places of the nearest cache
+TILE_ROWS = 32  # query heads worked on together: they read a segment's keys and values once
 
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
 _FEW = 8  # rows: one token's, whose keys and values nobody has read before
@@ -73,7 +74,7 @@ def _scores_of(rows: int) -> Callable[..., Any]:
                         b.store(fma(b, query, key[j], b.load(sums[row][j])), sums[row][j])
             for row in range(rows):
                 for j in range(width):
-                    place = ahead(b, out, 4 * SEGMENT * row + 64 * (start + j))
+                    place = ahead(b, out, ROW_BYTES * row + 64 * (start + j))
                     store(b, b.load(sums[row][j]), place)
 
     return scores
@@ -101,7 +102,7 @@ def _mix_of(rows: int, width: int) -> Callable[..., Any]:
             place = b.add(values, b.mul(each.index, value_bytes))
             value = [widened(b, ahead(b, place, 32 * j)) for j in range(width)]
             for row in range(rows):
-                share = splat(b, load(b, at(b, ahead(b, p, 4 * SEGMENT * row), each.index, 4), f32))
+                share = splat(b, load(b, at(b, ahead(b, p, ROW_BYTES * row), each.index, 4), f32))
                 for j in range(width):
                     b.store(fma(b, share, value[j], b.load(sums[row][j])), sums[row][j])
         for row in range(rows):
@@ -170,18 +171,18 @@ def put_value(b: Builder, x: Value, out: Value, count: Value) -> None:
 def _score_rows(q: Any, rows: Any, keys: Any, out: Any, dimensions: Any) -> None:
     width, row = 4 * dimensions, 0
     while row + _MOST <= rows:
-        _scores8(q + row * width, width, keys, out + row * SEGMENT * 4, dimensions)
+        _scores8(q + row * width, width, keys, out + row * ROW_BYTES, dimensions)
         row += _MOST
     if row + 4 <= rows:
-        _scores4(q + row * width, width, keys, out + row * SEGMENT * 4, dimensions)
+        _scores4(q + row * width, width, keys, out + row * ROW_BYTES, dimensions)
         row += 4
     left = rows - row
     if left == 3:
-        _scores3(q + row * width, width, keys, out + row * SEGMENT * 4, dimensions)
+        _scores3(q + row * width, width, keys, out + row * ROW_BYTES, dimensions)
     elif left == 2:
-        _scores2(q + row * width, width, keys, out + row * SEGMENT * 4, dimensions)
+        _scores2(q + row * width, width, keys, out + row * ROW_BYTES, dimensions)
     elif left == 1:
-        _scores1(q + row * width, width, keys, out + row * SEGMENT * 4, dimensions)
+        _scores1(q + row * width, width, keys, out + row * ROW_BYTES, dimensions)
 
 
 @compiled
@@ -203,8 +204,8 @@ def _mix_tile(p: Any, rows: Any, values: Any, tokens: Any, out: Any, dimensions:
 
 @inlined
 def _seen(context: Any, row: Any, group: Any, start: Any, most: Any) -> Any:
-    """How many tokens from `start` on a row sees, at most `most`."""
-    return max(0, min(most, context + row // group - start))
+    """How many tokens from `start` on a row sees, at most `most`. Rows differ at the end only."""
+    return most if context - start >= most else max(0, min(most, context + row // group - start))
 
 
 @compiled
@@ -220,7 +221,7 @@ def _mix_rows(
             same += 1
         while row < same:
             count = _MOST if same - row >= _MOST else min(4, same - row)
-            _mix_tile(p + row * SEGMENT * 4, count, values, tokens, out + row * size * 4, size)
+            _mix_tile(p + row * ROW_BYTES, count, values, tokens, out + row * size * 4, size)
             row += count
 
 
@@ -307,7 +308,7 @@ def attend(
     the address of each head's score that has no value.
     """
     scores = scratch
-    sums = scores + TILE_ROWS * SEGMENT * 4
+    sums = scores + TILE_ROWS * ROW_BYTES
     all_sums = sums + TILE_ROWS * LANES * 4
     tops = all_sums + TILE_ROWS * LANES * 4
     total = tops + TILE_ROWS * LANES * 4
@@ -346,7 +347,7 @@ def attend(
 @compiled
 def _begin(rows: Any, scratch: Any, size: Any) -> None:
     """Nothing seen yet. Rows with a window may begin in different segments, so each joins its first one to this."""
-    sums = scratch + TILE_ROWS * (SEGMENT * 4 + 64)
+    sums = scratch + TILE_ROWS * (ROW_BYTES + 64)
     tops = sums + TILE_ROWS * 64
     clear(sums, rows * LANES)
     clear(tops + TILE_ROWS * 64, rows * size)
@@ -367,10 +368,10 @@ def _weigh(row: Any, low: Any, count: Any, is_first: Any, scratch: Any, cap: Any
     """Turn a row's scores of a segment into shares; keep the greatest and the sum."""
     if count <= low:
         return
-    scores = scratch + row * SEGMENT * 4
-    sums = scratch + TILE_ROWS * SEGMENT * 4 + row * 64
+    scores = scratch + row * ROW_BYTES
+    sums = scratch + TILE_ROWS * ROW_BYTES + row * 64
     all_sums = sums + TILE_ROWS * 64
-    tops = scratch + TILE_ROWS * (SEGMENT * 4 + 128) + row * 64
+    tops = scratch + TILE_ROWS * (ROW_BYTES + 128) + row * 64
     if cap != np.float32(0):
         cap_scores(scores, count, cap)
     if is_first:
@@ -382,9 +383,9 @@ def _weigh(row: Any, low: Any, count: Any, is_first: Any, scratch: Any, cap: Any
 @compiled
 def _join(row: Any, scratch: Any, size: Any) -> None:
     """Add a segment's values and sums to those before it, both by the greatest score of all."""
-    sums = scratch + TILE_ROWS * SEGMENT * 4 + row * 64
-    tops = scratch + TILE_ROWS * (SEGMENT * 4 + 128) + row * 64
-    total = scratch + TILE_ROWS * (SEGMENT * 4 + 192) + row * size * 4
+    sums = scratch + TILE_ROWS * ROW_BYTES + row * 64
+    tops = scratch + TILE_ROWS * (ROW_BYTES + 128) + row * 64
+    total = scratch + TILE_ROWS * (ROW_BYTES + 192) + row * size * 4
     before, now = real(tops), real(tops + 4)
     greatest = max(before, now)
     left, right = exp_one(before - greatest), exp_one(now - greatest)
@@ -395,4 +396,4 @@ def _join(row: Any, scratch: Any, size: Any) -> None:
 
 def scratch_bytes(size: int) -> int:
     """What one thread needs for heads of that size."""
-    return TILE_ROWS * (SEGMENT * 4 + 192 + 2 * size * 4)
+    return TILE_ROWS * (ROW_BYTES + 192 + 2 * size * 4)

@@ -1,5 +1,7 @@
 """Scores of attention as shares: exponentials, their sums, and how segments are joined."""
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from segue.runners.cpu.emit import (
@@ -26,34 +28,50 @@ from segue.runners.cpu.step.lanes import capped, exp, maximum, vectors
 NOTHING = -1e30  # below every score
 
 
+def _over(b: Builder, low: Value, count: Value, work: Callable[[Value, bool], None]) -> None:
+    """Vectors in order: those of which all counts without a mask, where nothing is left out before them."""
+    whole = b.select(b.icmp_signed(">", low, number(0)), number(0), vectors(b, count))
+    with loop(b, whole) as each:
+        work(each.index, True)
+    rest = b.sub(vectors(b, b.add(count, number(LANES - 1))), whole)
+    with loop(b, rest) as each:
+        work(b.add(whole, each.index), False)
+
+
 @define(FLOAT, INT, INT, INT, INT)
 def shares(b: Builder, scores: Value, low: Value, count: Value, sums: Value) -> Value:
     """In place over scores `low` … `count` - 1: e^(score - greatest), whose lanes' sums go to `sums`.
 
     Returns the greatest. What stands before or behind them is not looked at, and becomes 0.
     """
-    num_vectors = vectors(b, b.add(count, number(LANES - 1)))
     order = ir.Constant(INTS, list(range(LANES)))
     least, bound = (splat(b, b.trunc(value, i32), INTS) for value in (low, count))
+    top, total = cell(b, floats(NOTHING)), cell(b, floats(0.0))
 
     def inside(index: Value) -> Value:
         first = splat(b, b.trunc(b.mul(index, number(LANES)), i32), INTS)
         place = b.add(first, order)
         return b.and_(b.icmp_signed(">=", place, least), b.icmp_signed("<", place, bound))
 
-    top, total = cell(b, floats(NOTHING)), cell(b, floats(0.0))
-    with loop(b, num_vectors) as each:
-        values = load(b, at(b, scores, each.index, 64))
-        values = b.select(inside(each.index), values, floats(NOTHING))
+    def find(index: Value, are_all: bool) -> None:
+        values = load(b, at(b, scores, index, 64))
+        if not are_all:
+            values = b.select(inside(index), values, floats(NOTHING))
         b.store(greater(b, values, b.load(top)), top)
+
+    _over(b, low, count, find)
     greatest = maximum(b, b.load(top))
     tops = splat(b, greatest)
-    with loop(b, num_vectors) as each:
-        place = at(b, scores, each.index, 64)
+
+    def weigh(index: Value, are_all: bool) -> None:
+        place = at(b, scores, index, 64)
         power = exp(b, b.fsub(load(b, place), tops))
-        power = b.select(inside(each.index), power, floats(0.0))
+        if not are_all:
+            power = b.select(inside(index), power, floats(0.0))
         store(b, power, place)
         b.store(b.fadd(b.load(total), power), total)
+
+    _over(b, low, count, weigh)
     store(b, b.load(total), sums)
     return greatest
 
