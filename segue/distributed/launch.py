@@ -26,8 +26,8 @@ from segue.types import ModelInfo
 
 _MAX_LORAS = 8  # adapters in one batch: vLLM keeps room for each
 MAX_BEAMS = 128  # of beam search, which needs twice as many alternatives of a token
-_CUTS = "segue.distributed.filter_processors:"
-_DRAWS = "segue.distributed.draw_processors:"
+_CUTS = "segue.distributed.logits.filter_processors:"
+_DRAWS = "segue.distributed.logits.draw_processors:"
 
 
 @dataclass(frozen=True, kw_only=True)

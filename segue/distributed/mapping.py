@@ -99,8 +99,8 @@ ROWS = SAMPLING_ROWS + REQUEST_ROWS
 # Sampling steps that vLLM lacks.
 _OWN_STEPS: frozenset[Step] = frozenset({"dry", "typical_p", "xtc"})
 _BOUNDS = {"temperature": 2.0, "presence_penalty": 2.0, "frequency_penalty": 2.0}
-CUTS_KEY = "segue_cuts"  # in extra_args: the steps for distributed/filters.py
-DRAW_KEY = "segue_draw"  # in extra_args: a Draw of distributed/own_draws.py
+CUTS_KEY = "segue_cuts"  # in extra_args: the steps for distributed/logits/filters.py
+DRAW_KEY = "segue_draw"  # in extra_args: a Draw of distributed/logits/own_draws.py
 
 
 class Asked(NamedTuple):

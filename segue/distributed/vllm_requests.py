@@ -8,8 +8,8 @@ from segue.distributed.events import WATCHED_TOP, RequestEvents
 from segue.distributed.follow import Ask
 from segue.distributed.grammars import lark
 from segue.distributed.launch import MAX_BEAMS, Launched
+from segue.distributed.logits.own_draws import Draw, needs_history, steps_only
 from segue.distributed.mapping import Asked, check, forced, is_drawn_here, parameters
-from segue.distributed.own_draws import Draw, needs_history, steps_only
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare

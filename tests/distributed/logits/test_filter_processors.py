@@ -11,10 +11,10 @@ import torch
 from vllm import SamplingParams
 from vllm.v1.sample.logits_processor import BatchUpdate
 
-from segue.distributed.draw_processors import DrawRows, DrawSlots
-from segue.distributed.filter_processors import CutRows, CutSlots
+from segue.distributed.logits.draw_processors import DrawRows, DrawSlots
+from segue.distributed.logits.filter_processors import CutRows, CutSlots
+from segue.distributed.logits.own_draws import Draw
 from segue.distributed.mapping import CUTS_KEY, DRAW_KEY
-from segue.distributed.own_draws import Draw
 from segue.types import Sampling
 
 STEPS = [("top_p", 0.6), ("temperature", 2.0)]

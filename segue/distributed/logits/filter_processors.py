@@ -1,4 +1,4 @@
-"""distributed/filters.py inside vLLM: one logits processor for each of its two model runners."""
+"""distributed/logits/filters.py inside vLLM: one logits processor for each of its two model runners."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,7 +8,7 @@ from vllm.v1.sample.logits_processor import LogitsProcessor as Processor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotProcessor
 
-from segue.distributed.filters import cut
+from segue.distributed.logits.filters import cut
 from segue.distributed.mapping import CUTS_KEY
 
 _Key = tuple[tuple[str, float], ...]

@@ -1,4 +1,4 @@
-"""distributed/own_draws.py inside vLLM: one logits processor for each of its two model runners."""
+"""distributed/logits/own_draws.py inside vLLM: one logits processor for each of its two model runners."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from vllm.v1.sample.logits_processor import LogitsProcessor as Processor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotProcessor
 
+from segue.distributed.logits.own_draws import Draw, OwnDraws, unpack
 from segue.distributed.mapping import DRAW_KEY
-from segue.distributed.own_draws import Draw, OwnDraws, unpack
 
 
 def _wanted(params: Any) -> Draw | None:

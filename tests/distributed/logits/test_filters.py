@@ -15,7 +15,7 @@ VALUES = {"top_k": 12.0, "top_p": 0.8, "min_p": 0.08, "top_n_sigma": 2.0, "tempe
 
 @pytest.mark.parametrize("steps", list(permutations(VALUES, 3)), ids="-".join)
 def test_both_keep_the_same(steps: tuple[str, ...]) -> None:
-    from segue.distributed.filters import cut
+    from segue.distributed.logits.filters import cut
 
     logits = np.random.default_rng(5).normal(0, 3, (6, 200)).astype(np.float32)
     kept = cut(torch.from_numpy(logits.copy()), [(name, VALUES[name]) for name in steps])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.distributed.own_draws import Draw, OwnDraws, needs_history, steps_only, unpack
+from segue.distributed.logits.own_draws import Draw, OwnDraws, needs_history, steps_only, unpack
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.types import Sampling
