@@ -89,7 +89,11 @@ def guidellm() -> str:
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
         if done.returncode:
             raise AssertionError((done.stdout + done.stderr)[-800:])
-    return "run, synchronous, text completions over HTTP"
+        [benchmark] = json.loads((Path(folder) / "benchmarks.json").read_text())["benchmarks"]
+    totals = benchmark["metrics"]["request_totals"]
+    if (totals["successful"], totals["total"]) != (2, 2):
+        raise AssertionError(f"of its two requests: {totals}")
+    return "run, synchronous, text completions over HTTP; both requests successful"
 
 
 CLIENTS: dict[str, Callable[[], str]] = {
