@@ -30,6 +30,15 @@ NAMES = {
     on.ATTEND: "attend",
     on.QUANTISE: "quantise",
     on.GATED: "gated",
+    on.WHOLE_NORMS: "whole norms",
+    on.ROUTE: "route",
+    on.SORT: "sort",
+    on.GATHER: "gather",
+    on.EXPERTS: "experts",
+    on.EXPERTS_DOWN: "down",
+    on.COMBINE: "combine",
+    on.LOGITS: "logits",
+    on.ADAPT: "adapt",
 }
 
 
