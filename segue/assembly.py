@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os.path
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,8 +23,9 @@ from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
-from segue.errors import Incompatible, ModelUnavailable
-from segue.models import names, sources
+from segue.errors import Incompatible, ModelUnavailable, SetupError
+from segue.models import adapter_files, gguf, names, sources
+from segue.models.adapter_files import AdapterRef
 from segue.models.progress import Report
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
@@ -49,24 +50,37 @@ AUTO_ORDER = ("cpu", "llama")
 _WORDS = {"cpu": "the CPU runner", "llama": "llama.cpp"}
 
 
-def choose_loader(settings: Settings, path: Path, name: str, report: Report) -> Loader:
-    """The loader of the chosen runner, or of the best one for this model on this machine."""
-    runner, why = choose_runner(settings, path, name)
+Files = tuple[tuple[str, str], ...]  # of LoRA adapters: names and paths
+
+
+def choose_loader(
+    settings: Settings, path: Path, name: str, report: Report, adapters: Files = ()
+) -> Loader:
+    """The runner asked for, or the best one for this model on this machine, made ready for it."""
+    files = [file for _, file in adapters]
+    runner, why = choose_runner(settings, path, name, files)
     log.info("%s runs on %s%s", name, _WORDS[runner], why)
     if runner == "cpu":
-        return _cpu(settings, path, name, report)
-    return _llama(settings, path, name)
+        return _cpu(settings, path, name, adapters, report)
+    return _llama(settings, path, name, adapters)
 
 
-def choose_runner(settings: Settings, path: Path, name: str) -> tuple[str, str]:
-    """Which runner would serve this file, and why not an earlier one. Raises Incompatible."""
+def choose_runner(
+    settings: Settings, path: Path, name: str, adapters: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Which runner would serve this file, and why not an earlier one. Raises Incompatible.
+
+    `adapters`: files of LoRA adapters. Those that do not go with the model are refused here, whatever the runner.
+    """
+    for file in adapters:
+        adapter_files.check(file, gguf.header(path))
     if settings.runner != "auto":
-        if obstacle := runner_obstacle(settings.runner, path):
+        if obstacle := runner_obstacle(settings.runner, path, adapters):
             raise Incompatible(f"--runner {settings.runner} cannot run {name}: {obstacle}")
         return settings.runner, ", as asked for"
     reasons: list[str] = []
     for runner in AUTO_ORDER:
-        obstacle = runner_obstacle(runner, path)
+        obstacle = runner_obstacle(runner, path, adapters)
         if obstacle is None:
             return runner, "".join(reasons)
         reasons.append(f"; {_WORDS[runner]} cannot run it: {obstacle}")
@@ -82,12 +96,12 @@ def tokenizer_obstacle() -> str:
     return ""
 
 
-def runner_obstacle(runner: str, path: Path) -> str | None:
+def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> str | None:
     """Why this runner cannot run this file here, or None if it can."""
-    return cpu_obstacle(path) if runner == "cpu" else None
+    return cpu_obstacle(path, adapters) if runner == "cpu" else None
 
 
-def _cpu(settings: Settings, path: Path, name: str, report: Report) -> Loader:
+def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Report) -> Loader:
     loader = CpuLoader(
         path=str(path),
         name=name,
@@ -98,12 +112,13 @@ def _cpu(settings: Settings, path: Path, name: str, report: Report) -> Loader:
         max_rows=_max_rows(settings),
         flavour=settings.cpu_flavour or "",
         cache_dir=str(settings.cache_dir),
+        adapters=adapters,
     )
     loader.prepare(report)
     return loader
 
 
-def _llama(settings: Settings, path: Path, name: str) -> Loader:
+def _llama(settings: Settings, path: Path, name: str, adapters: Files) -> Loader:
     return LlamaLoader(
         path=str(path),
         name=name,
@@ -112,6 +127,7 @@ def _llama(settings: Settings, path: Path, name: str) -> Loader:
         num_slots=settings.num_slots,
         threads=settings.threads or usable_cpus(),
         max_rows=_max_rows(settings),
+        adapters=adapters,
     )
 
 
@@ -170,6 +186,8 @@ def build_policy(settings: Settings) -> Policy:
 
 def build_fleet(settings: Settings, report: Report) -> Fleet:
     """Every model of the settings; none is started yet. `report`: called with the progress of downloads."""
+    if settings.lora and (settings.engine == "vllm" or settings.runner == "fake"):
+        raise SetupError("--lora is for models that our own runners compute")
     if settings.engine == "vllm":
         refs = names.parse_all(settings.models, settings.aliases, os.path.exists)
         members = [
@@ -187,21 +205,38 @@ def build_fleet(settings: Settings, report: Report) -> Fleet:
         members = [Member("fake", (), _starter(settings, lambda: loader))]
     else:
         refs = names.parse_all(settings.models, settings.aliases)
+        taken = [name for ref in refs for name in ref.names]
+        adapters = adapter_files.parse_all(settings.lora, taken)
         members = [
             Member(
                 ref.served_name,
                 ref.aliases,
-                _starter(settings, _fetcher(settings, ref, report)),
+                # Adapters belong to the first model.
+                _starter(settings, _fetcher(settings, ref, () if i else adapters, report)),
+                AdapterList() if i else _served(adapters),
             )
-            for ref in refs
+            for i, ref in enumerate(refs)
         ]
     return Fleet(members, settings.keep_alive_s or None, settings.strict_model)
 
 
-def _fetcher(settings: Settings, ref: names.ModelRef, report: Report) -> Callable[[], Loader]:
+def _served(adapters: Sequence[AdapterRef]) -> AdapterList:
+    """One without a name of its own is applied to every request that does not say otherwise, as llama.cpp does."""
+    served = [
+        ServedAdapter(ref.name, ref.file, ref.scale, 0.0 if ref.is_named else ref.scale)
+        for ref in adapters
+    ]
+    return AdapterList(served, has_choice=any(ref.is_named for ref in adapters))
+
+
+def _fetcher(
+    settings: Settings, ref: names.ModelRef, adapters: Sequence[AdapterRef], report: Report
+) -> Callable[[], Loader]:
+    files = tuple((each.name, each.path) for each in adapters)
+
     def fetch() -> Loader:
         path = sources.fetch(ref, settings.cache_dir, report)
-        return choose_loader(settings, path, ref.served_name, report)
+        return choose_loader(settings, path, ref.served_name, report, files)
 
     return fetch
 

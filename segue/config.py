@@ -58,6 +58,13 @@ class Settings:
         default=(),
         metadata=_said("another name for the first model, or NAME=SERVED_NAME", flag="--alias"),
     )
+    lora: tuple[str, ...] = field(
+        default=(),
+        metadata=_said(
+            "a LoRA adapter for the first model, [NAME=]FILE.gguf[@SCALE]; with a NAME, requests ask for it as "
+            "their model, without one it is applied to all"
+        ),
+    )
     host: str = field(default="127.0.0.1", metadata=_said("address to listen on"))
     port: Annotated[int, Meta(ge=0, le=65535)] = field(
         default=8080, metadata=_said("port to listen on; 0 takes a free one")

@@ -23,6 +23,12 @@ def promised(kernels: str, model_digest: str) -> str:
     return PREFIX + _digest([kernels, model_digest, _answering()])[:16]
 
 
+def adapted(promise: str, adapters: Iterable[tuple[str, float]]) -> str:
+    """Of a promised one with LoRA adapters: digests of their files, and scales."""
+    parts = [f"{digest} {scale!r}" for digest, scale in adapters]
+    return PREFIX + _digest([promise, *parts])[:16] if parts else promise
+
+
 def unpromised(runner: str) -> str:
     """For one that cannot promise it: the fingerprint says so."""
     return f"{PREFIX}varies_{runner}"

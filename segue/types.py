@@ -349,6 +349,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     eos_token: str = ""
     end_tokens: tuple[int, ...] = ()  # tokens that end an answer
     file: str = ""  # the name of the model's file, without its path: clients must not learn paths of this machine
+    adapter_digests: dict[str, str] = {}  # SHA-256 of its LoRA adapters, by name
 
 
 class ServedAdapter(Struct, frozen=True):

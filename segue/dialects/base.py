@@ -15,7 +15,15 @@ from segue.dialects.fields.foreign_constraints import refuse_foreign
 from segue.dialects.fields.table import Complaint, Draft, Table, complain
 from segue.dialects.rendering.tally import Tally
 from segue.errors import SegueError
-from segue.types import CompletionRequest, Event, ModelInfo, Sampling, Stats
+from segue.types import (
+    Adapter,
+    CompletionRequest,
+    Event,
+    ModelInfo,
+    Sampling,
+    ServedAdapter,
+    Stats,
+)
 
 NO_DEFAULTS: Defaults = {}
 
@@ -204,6 +212,12 @@ class Service(Protocol):
     async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> Any:
         """The items rendered, as a list; many of them beside the event loop, as the JSON of one."""
 
+    def adapters(self) -> list[ServedAdapter]:
+        """The LoRA adapters of the default model; the place of one is its number."""
+
+    def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
+        """What requests get from now on that say nothing of adapters. Raises InvalidField."""
+
     async def stats(self, model: str) -> Stats:
         """Raises Unavailable while the model is not up: looking at a model does not load it."""
 
@@ -225,6 +239,7 @@ class Companion:
     table: Table = NO_FIELDS  # of the body, or of the query where the method has no body
     _: KW_ONLY
     is_native: bool = False
+    list_field: str = ""  # a body that is a list is this field's value
     is_public: bool = False  # asked by those that have no key; its body is not read
 
 

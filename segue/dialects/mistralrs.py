@@ -7,6 +7,7 @@ from typing import Any
 from segue.bounds import MAX_INT32, MAX_N, MAX_NUMBER
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
+from segue.dialects.fields.adapter_fields import ADAPTER
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
 from segue.dialects.fields.prompt_kinds import OnePrompt
@@ -82,6 +83,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     TYPED_GRAMMAR,
     *CONSTRAINTS.pick("response_format").rows,
     *TOOL_ROWS,
+    ADAPTER,
     Field(
         "truncate_sequence",
         When(Truncation()),

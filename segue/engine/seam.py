@@ -100,6 +100,10 @@ class Models(Protocol):
 # --- step level, sync, owned by one thread --------------------------------------------------------
 
 
+Mix = tuple[tuple[int, float], ...]
+"""LoRA adapters by their place in Capabilities.adapters, each with its scale."""
+
+
 class Span(NamedTuple):
     """Consecutive tokens of one sequence to compute in this step."""
 
@@ -107,7 +111,7 @@ class Span(NamedTuple):
     tokens: Sequence[int]
     past: int  # how many tokens the slot holds already; the span is appended after them
     num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
-    adapters: tuple[tuple[int, float], ...] = ()  # (place in Capabilities.adapters, scale)
+    adapters: Mix = ()  # that the slot's tokens before were computed with too
 
 
 CutKind = Literal["scale", "top_k", "top_p", "min_p"]

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
-from segue.engine.seam import Capabilities, Draw, FimTokens, Loaded, Logits, Span
+from segue.engine.seam import Capabilities, Draw, FimTokens, Loaded, Logits, Mix, Span
 from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
@@ -64,6 +64,7 @@ class _Slot:
     tokens: list[int] = field(default_factory=list)
     states: list[int] = field(default_factory=list)  # a rolling hash after each token
     cells: list[int] = field(default_factory=list)  # ids of shared, counted cells
+    adapters: Mix = ()
 
 
 class FakeRunner:
@@ -107,10 +108,16 @@ class FakeRunner:
             slot = self._slots.setdefault(span.slot, _Slot())
             if span.past != len(slot.tokens):
                 raise RuntimeError(f"fake runner: slot {span.slot} holds {len(slot.tokens)} tokens")
+            if slot.tokens and slot.adapters != span.adapters:
+                raise RuntimeError(
+                    f"fake runner: slot {span.slot} was computed with other adapters"
+                )
+            slot.adapters = span.adapters
+            adapted = sum(int(1000 * scale) + 7 * place for place, scale in span.adapters)
             for token in span.tokens:
                 state = slot.states[-1] if slot.states else 0
                 slot.tokens.append(token)
-                slot.states.append((state * 31 + token + 1) % 1_000_003)
+                slot.states.append((state * 31 + token + 1 + adapted) % 1_000_003)
                 slot.cells.append(self._take_cell())
             if span.num_logits:
                 ends = range(len(slot.tokens) - span.num_logits, len(slot.tokens))
@@ -130,7 +137,9 @@ class FakeRunner:
             raise RuntimeError(f"fake runner: slot {src} holds {len(source.tokens)} tokens")
         if not self._capabilities.can_trim and length != len(source.tokens):
             raise RuntimeError("fake runner: only whole slots can be forked")
-        copy = _Slot(source.tokens[:length], source.states[:length], source.cells[:length])
+        copy = _Slot(
+            source.tokens[:length], source.states[:length], source.cells[:length], source.adapters
+        )
         for cell in copy.cells:
             self._references[cell] += 1
         self._slots[dst] = copy

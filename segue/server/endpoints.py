@@ -51,7 +51,7 @@ from segue.server.report_headers import (
     may_be_ignored,
     report,
 )
-from segue.server.service import open_engine, settled_adapters
+from segue.server.service import fingerprint_of, open_engine, settled_adapters
 from segue.types import (
     CompletionRequest,
     Done,
@@ -226,7 +226,8 @@ class Completions:
         engine = self.models.loaded(call.request.model)
         if engine is None:
             return self.operation.renderer(call)
-        stamp = msgspec.structs.replace(call.stamp, fingerprint=engine.info.fingerprint)
+        shown = fingerprint_of(engine.info, call.request)
+        stamp = msgspec.structs.replace(call.stamp, fingerprint=shown)
         return self.operation.renderer(msgspec.structs.replace(call, stamp=stamp, info=engine.info))
 
     def _foreseen(self, call: Call) -> list[Header]:
@@ -289,10 +290,18 @@ class Companions:
         table = self.companion.table
         if self.companion.method == "POST" and table.rows:
             body = await read_body(receive)
-            draft = await beside_the_loop(is_large(body), lambda: table.read(decode(body)))
+            read = partial(_read_companion, self.companion, body)
+            draft = await beside_the_loop(is_large(body), read)
             return is_large(body), draft
         query = scope["query_string"].decode("latin-1")
         return False, table.read(dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _read_companion(companion: Companion, body: bytes) -> Draft:
+    value = decode(body)
+    if companion.list_field and type(value) is list:
+        value = {companion.list_field: value}
+    return companion.table.read(value)
 
 
 def _is_long(events: Sequence[Event], call: Call) -> bool:

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from segue import fingerprint
 from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects.base import NO_DEFAULTS, Call, Card
 from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import SegueError, SetupError, Unavailable, UnknownModel
 from segue.server.framing import encode
-from segue.types import Adapter, Stats
+from segue.types import Adapter, CompletionRequest, ModelInfo, ServedAdapter, Stats
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,17 @@ def settled_adapters(
     if wanted and isinstance(wanted[0].name, int) and not models.adapters(asked):
         return (), [field]  # editors send a list by habit
     return models.settle_adapters(asked, wanted, field), []
+
+
+def fingerprint_of(info: ModelInfo, request: CompletionRequest) -> str:
+    """Of an answer: with adapters, another one than the model's own."""
+    digests = info.adapter_digests
+    parts = [
+        (digests[str(adapter.name)], 1.0 if adapter.scale is None else adapter.scale)
+        for adapter in request.adapters or ()
+        if adapter.name in digests
+    ]
+    return fingerprint.adapted(info.fingerprint, parts)
 
 
 async def loaded_stats(models: Models) -> dict[str, Stats]:
@@ -121,6 +133,12 @@ class ModelService:
         if len(items) <= LARGE_ANSWER_ITEMS:
             return [render(item) for item in items]
         return await asyncio.to_thread(_encoded, render, items)
+
+    def adapters(self) -> list[ServedAdapter]:
+        return self._models.adapters(self._models.names[0])
+
+    def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
+        self._models.apply_adapters(self._models.names[0], wanted)
 
     async def stats(self, model: str) -> Stats:
         engine = self._models.loaded(model)

@@ -15,8 +15,9 @@ from segue.dialects.llamacpp.metrics import METRICS, exposition
 from segue.dialects.llamacpp.settings import generation_settings
 from segue.dialects.llamacpp.text import Completion
 from segue.dialects.rendering.tally import Tally
-from segue.errors import Unsupported
-from segue.types import ModelInfo, Stats
+from segue.engine.process.adapter_list import AdapterList
+from segue.errors import InvalidField, Unsupported
+from segue.types import Adapter, ModelInfo, ServedAdapter, Stats
 from tests.fakes import INFO
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="0123abcd")
@@ -36,6 +37,9 @@ class OneCard:
     defaults: Mapping[str, Any] = {"sampling.seed": 42}
 
     def __init__(self, info: ModelInfo = CHATTY) -> None:
+        self.list = AdapterList(
+            [ServedAdapter("sql", "sql.gguf"), ServedAdapter("b", "b.gguf", 0.5)]
+        )
         self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
 
     def now(self) -> float:
@@ -55,6 +59,12 @@ class OneCard:
 
     async def convert(self, render: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         return [render(item) for item in items]
+
+    def adapters(self) -> list[ServedAdapter]:
+        return self.list.served
+
+    def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
+        self.list.apply(wanted)
 
     async def stats(self, model: str) -> Stats:
         return Stats(steps=4, stepped=10, longest=123, drafts=3, slots_total=8)
@@ -160,3 +170,29 @@ def test_templates_are_applied() -> None:
 def test_messages_that_are_none(wrong: Any) -> None:
     with pytest.raises(Mismatch):
         Messages().read(wrong)
+
+
+def test_adapters_are_listed_and_their_scales_set() -> None:
+    service = OneCard()
+    (sql, b) = ask("GET", "/lora-adapters", service).body
+    assert (sql["id"], sql["path"], sql["scale"], b["id"]) == (0, "sql.gguf", 0.0, 1)
+    done = ask("POST", "/lora-adapters", service, lora=[{"id": 1, "scale": 0.25}])
+    assert done.body == {"success": True}
+    assert [each["scale"] for each in ask("GET", "/lora-adapters", service).body] == [0.0, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("lora", "words"),
+    [
+        ("x", "lora must be a list"),
+        ([1], r"lora\[0\] must be an object"),
+        ([{"id": 0}], r"lora\[0\].scale must be a number"),
+        ([{"id": 0, "scale": "1"}], r"lora\[0\].scale must be a number"),
+        ([{"id": "sql", "scale": 1}], r"lora\[0\].id must be an integer"),
+        ([{"id": 7, "scale": 1}], "ids are 0 to 1"),
+    ],
+)
+def test_what_is_wrong_with_a_list_of_adapters(lora: Any, words: str) -> None:
+    with pytest.raises(InvalidField, match=words) as caught:
+        ask("POST", "/lora-adapters", OneCard(), lora=lora)
+    assert caught.value.param in ("lora", "id")

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from segue.dialects.base import Companion, Dialect, Operation, Reply
+from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.infill_fields import describe_gap
 from segue.dialects.llamacpp import pages
 from segue.dialects.llamacpp.chat import TEMPLATE_FIELDS, apply_template
@@ -130,6 +131,22 @@ LLAMACPP = Dialect(
             "Answers 501: slots are not saved.",
             pages.save_slot,
             is_native=True,
+        ),
+        Companion(
+            "GET",
+            "/lora-adapters",
+            "LoRA adapters, and the scales at which they are applied.",
+            pages.list_adapters,
+            is_native=True,
+        ),
+        Companion(
+            "POST",
+            "/lora-adapters",
+            "Set those scales; an adapter that is not listed is off.",
+            pages.apply_adapters,
+            pages.ADAPTER_FIELDS,
+            is_native=True,
+            list_field=LORA.name,
         ),
         Companion("POST", "/props", "Answers 501: settings stay.", pages.set_props, is_native=True),
     ),

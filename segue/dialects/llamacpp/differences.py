@@ -4,6 +4,11 @@ from segue.dialects.base import Difference
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
+        "An entry of `lora` must have a number for `id` and `scale`; an id that no adapter has is a 400. "
+        "Without any adapter the field is ignored. `/lora-adapters` tells names too.",
+        "The server takes a missing scale for 0 and passes over ids it does not know.",
+    ),
+    Difference(
         "`echo` returns the prompt, with its log-probabilities where `logprobs` asks for them.",
         "Its manual documents the field; the server reads it and does nothing.",
     ),

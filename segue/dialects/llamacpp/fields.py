@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from segue.bounds import MAX_INT32, MAX_LOGPROBS, MAX_N, MAX_NUMBER
 from segue.dialects import openai
+from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
 from segue.dialects.fields.prompt_kinds import Prompts
@@ -138,6 +139,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     LAZY,
     *CONSTRAINTS.pick("json_schema", "response_format").rows,
     TIMINGS,
+    LORA,
     Field("id_slot", Integer(-1, MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
 )
 

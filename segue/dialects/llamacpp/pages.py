@@ -1,11 +1,12 @@
 """Endpoints of llama.cpp's server besides completions: tokens, models, properties, slots, health."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
 from segue.dialects.base import Card, Operation, Reply, Service, Stamp
+from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, TokenIds
 from segue.dialects.fields.prompt_kinds import MixedText
 from segue.dialects.fields.table import Field, Table
@@ -179,6 +180,32 @@ async def save_slot(service: Service, _: Mapping[str, Any]) -> Reply:
 
 async def set_props(service: Service, _: Mapping[str, Any]) -> Reply:
     raise Unsupported("The settings of this server cannot be changed while it runs.")
+
+
+async def list_adapters(service: Service, _: Mapping[str, Any]) -> Reply:
+    """In the order of their numbers. The scale is that of requests which say nothing of adapters."""
+    return Reply(
+        [
+            {
+                "id": number,
+                "path": adapter.file,
+                "name": adapter.name,
+                "scale": adapter.applied,
+                "task_name": "",
+                "prompt_prefix": "",
+            }
+            for number, adapter in enumerate(service.adapters())
+        ]
+    )
+
+
+ADAPTER_FIELDS = Table((replace(LORA, required=True, doc="Adapters and their scales."),))
+
+
+async def apply_adapters(service: Service, values: Mapping[str, Any]) -> Reply:
+    """The body is the list itself."""
+    service.apply_adapters(values["adapters"])
+    return Reply({"success": True})
 
 
 async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:

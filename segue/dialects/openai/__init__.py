@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from segue.bounds import MAX_BIAS, MAX_CANDIDATES, MAX_INT32, MAX_INT64, MAX_LOGPROBS, MAX_N
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
+from segue.dialects.fields.adapter_fields import ADAPTER, LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY
 from segue.dialects.fields.duration import Duration
 from segue.dialects.fields.infill_fields import GAP_ROWS, describe_gap
@@ -170,6 +171,8 @@ FIELDS = Table(
             "Tell in a stream how far a prompt has been read.",
             "report_progress",
         ),
+        LORA,
+        ADAPTER,
         Field("cache_prompt", Boolean(), "Whether cached prefixes may be used.", "use_cache"),
         Field(
             "cache_salt", Text(128), "Share cached prefixes only with the same salt.", "cache_salt"

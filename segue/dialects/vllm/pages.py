@@ -53,7 +53,7 @@ def render_card(card: Card) -> dict[str, Any]:
         "created": card.created,
         "owned_by": "vllm",
         "root": card.name,
-        "parent": None,
+        "parent": card.parent or None,
         "max_model_len": card.info.context_length if card.info else None,
         "permission": [permission],
     }

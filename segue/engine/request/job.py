@@ -11,7 +11,7 @@ from segue.engine.request.output import Output, Shown
 from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import Model
+from segue.engine.seam import Mix, Model
 from segue.types import (
     Cause,
     CompletionRequest,
@@ -61,6 +61,7 @@ class PreparedRequest:
     rules: TokenRules
     seed: int
     grammar: Grammar | None  # the compiled constraint
+    adapters: Mix = ()
 
 
 class Job:
@@ -137,6 +138,7 @@ class Job:
                     guide=Guide(grammar) if grammar else None,
                     scoring=PromptScoring(None if candidate else request.prompt_logprobs),
                     salt=self._salt,
+                    adapters=self._prepared.adapters,
                     leader=made[0] if made else None,
                 )
             )
@@ -150,7 +152,9 @@ class Job:
 
     @property
     def _salt(self) -> str | None:
-        return self.request.cache_salt if self.request.use_cache else None
+        """With adapters, of them and their scales too: what was computed with others is another prefix."""
+        mix = "".join(f"\0{place}:{scale!r}" for place, scale in self._prepared.adapters)
+        return self.request.cache_salt + mix if self.request.use_cache else None
 
     # --- events ----------------------------------------------------------------------------------
 

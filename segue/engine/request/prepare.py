@@ -14,7 +14,7 @@ from segue.engine.request.healing import heal
 from segue.engine.request.job import InfillPrompts, Job, PreparedRequest
 from segue.engine.request.ranked_job import RankedJob
 from segue.engine.sampling.token_rules import token_rules
-from segue.engine.seam import Model
+from segue.engine.seam import Mix, Model
 from segue.engine.tokens import check_ids, fewest_tokens, prompt_tokens
 from segue.errors import InvalidField, PromptTooLong, Unsupported
 from segue.types import CompletionRequest, Infill, InfillMethod
@@ -101,6 +101,19 @@ def _checked(
         rules=token_rules(request.sampling, model.vocab, model.capabilities.vocab_size),
         seed=secrets.randbits(63) if seed is None else seed,
         grammar=grammar,
+        adapters=_mix(request, model),
+    )
+
+
+def _mix(request: CompletionRequest, model: Model) -> Mix:
+    """The request's adapters as the runner knows them, in the runner's order."""
+    places = {name: place for place, name in enumerate(model.capabilities.adapters)}
+    for adapter in request.adapters or ():
+        if adapter.name not in places:
+            raise InvalidField(f"this model has no adapter {adapter.name!r}", "lora")
+    wanted = {places[str(each.name)]: each.scale for each in request.adapters or ()}
+    return tuple(
+        (place, 1.0 if scale is None else scale) for place, scale in sorted(wanted.items())
     )
 
 

@@ -204,6 +204,7 @@ class RankedJob(Job):
             scoring=PromptScoring(0, start=len(base) + len(cut.scored)),
             watched=(cut.tail[end],),
             salt=self._salt,
+            adapters=self._prepared.adapters,
             leader=leader,
             is_probe=True,
         )

@@ -14,7 +14,7 @@ from segue.engine.request.draft import Drafter
 from segue.engine.request.output import Output
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.scores import Scores, empty, score
-from segue.engine.seam import Logits
+from segue.engine.seam import Logits, Mix
 from segue.types import Cause, TokenScore
 
 
@@ -47,6 +47,7 @@ class Sequence:
         scoring: PromptScoring,
         watched: tuple[int, ...] = (),
         salt: str | None,
+        adapters: Mix = (),
         leader: "Sequence | None",
         is_probe: bool = False,
     ) -> None:
@@ -57,6 +58,7 @@ class Sequence:
         self.sampler = sampler
         self.output = output
         self.salt = salt  # None: neither reads nor fills the prefix cache
+        self.adapters = adapters
         self.leader = leader  # the candidate that computes the prompt for all candidates
         self.time_limit_s = time_limit_s
         self.ends_anywhere = (

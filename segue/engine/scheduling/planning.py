@@ -138,7 +138,7 @@ class Planner:
         tokens = [*sequence.tokens[start : start + count], *draft]
         batch.num_cells += self._cells(sequence, len(tokens))
         batch.num_rows += len(tokens)
-        batch.spans.append(Span(sequence.slot, tokens, start, num_logits))
+        batch.spans.append(Span(sequence.slot, tokens, start, num_logits, sequence.adapters))
         batch.sequences.append(sequence)
 
     def _cells(self, sequence: Sequence, count: int) -> int:

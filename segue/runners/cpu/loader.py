@@ -2,27 +2,57 @@
 
 import importlib.util
 import logging
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
+import msgspec
+
 from segue import fingerprint
 from segue.engine.seam import Loaded
-from segue.models import gguf
+from segue.models import adapter_files, gguf
 from segue.models.digests import FileDigest
+from segue.models.gguf import GgufHeader
 from segue.models.progress import Report
+from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.llama.vocab import LlamaVocab, model_info
 
+_ADAPTER_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
+
 log = logging.getLogger("segue")
 
 
-def obstacle(path: str | Path) -> str | None:
-    """Why this model cannot run here, or None if it can."""
+def obstacle(path: str | Path, adapters: Sequence[str] = ()) -> str | None:
+    """Why this model, with these files of LoRA adapters, cannot run here, or None if it can."""
     for library in ("numba", "llvmlite"):
         if importlib.util.find_spec(library) is None:
             return f"{library}, which compiles its kernels, is not installed"
-    return supports(gguf.header(path))
+    header = gguf.header(path)
+    if wrong := supports(header):
+        return wrong
+    for file in adapters:
+        if wrong := adapter_obstacle(adapter_files.check(file, header)):
+            return f"the adapter {file}: {wrong}"
+    return None
+
+
+def adapter_obstacle(header: GgufHeader) -> str | None:
+    """Why the CPU runner cannot apply an adapter that goes with its base."""
+    family = FAMILIES.get(header.architecture)
+    is_fused = family is not None and family.is_gate_fused
+    for name, pair in adapter_files.pairs(header).items():
+        if name == "token_embd.weight":
+            return "it adapts the embeddings (token_embd.weight)"
+        if len(pair.a.shape) != 2:
+            return f"it adapts experts ({name})"
+        if is_fused and name.endswith(".ffn_up.weight"):
+            return f"it adapts gate and up as one matrix ({name})"
+        for tensor in (pair.a, pair.b):
+            if tensor.type not in _ADAPTER_TYPES:
+                return f"{tensor.name} is of type {tensor.type}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -39,6 +69,7 @@ class CpuLoader:
     max_rows: int = 512
     flavour: str = ""  # of the processor; "": the best it has
     cache_dir: str = "."
+    adapters: tuple[tuple[str, str], ...] = ()  # names and files
 
     def prepare(self, report: Report) -> None:
         """Compile the kernels where somebody can watch, so that the call does not have to."""
@@ -58,6 +89,7 @@ class CpuLoader:
 
         vocab = LlamaVocab(self.path)  # first, as it fails sooner
         digest = FileDigest(self.path, self.cache_dir)
+        digests = {name: FileDigest(file, self.cache_dir) for name, file in self.adapters}
         target = this_target({VARIABLE: self.flavour})
         runner = CpuRunner(
             self.path,
@@ -68,6 +100,7 @@ class CpuLoader:
             threads=self.threads,
             max_rows=self.max_rows,
             target=target,
+            adapters=dict(self.adapters),
         )
         limits = runner.capabilities
         log.info(
@@ -81,4 +114,8 @@ class CpuLoader:
             shown = fingerprint.promised(fingerprint.sources("runners/cpu"), digest.wait())
         else:
             log.warning("a library lets this process flush denormal numbers: answers may vary")
-        return Loaded(runner, vocab, model_info(self.name, "cpu", vocab, limits, shown))
+        info = model_info(self.name, "cpu", vocab, limits, shown)
+        if shown is not None:
+            found = {name: each.wait() for name, each in digests.items()}
+            info = msgspec.structs.replace(info, adapter_digests=found)
+        return Loaded(runner, vocab, info)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from segue.engine.seam import Capabilities, Draw, Loaded, Logits, Span
+from segue.engine.seam import Capabilities, Draw, Loaded, Logits, Mix, Span
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
 from segue.runners.llama import c_api
@@ -105,7 +105,7 @@ class LlamaRunner:
             whole[np.concatenate(rows)] = self._decode(own, mix)
         return whole
 
-    def _decode(self, spans: Sequence[Span], mix: tuple[tuple[int, float], ...]) -> Logits:
+    def _decode(self, spans: Sequence[Span], mix: Mix) -> Logits:
         self._adapt(mix)
         width = self._capabilities.vocab_size
         batch, num_logits = self._rows.fill(spans)
@@ -120,7 +120,7 @@ class LlamaRunner:
         address = self._api.llama_get_logits(self._context)
         return np.ctypeslib.as_array(address, (num_logits, width))
 
-    def _adapt(self, mix: tuple[tuple[int, float], ...]) -> None:
+    def _adapt(self, mix: Mix) -> None:
         if not self._adapters:
             return
         handles = np.array([self._adapters[number] for number, _ in mix], np.uintp)

@@ -7,35 +7,16 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 from numpy.typing import NDArray
 
+from segue.engine.seam import Mix
 from segue.models import adapter_files
 from segue.models.adapter_files import Pair
 from segue.models.gguf import GgufHeader, Tensor
-from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program import float_word
 from segue.runners.cpu.weights import Weights
 
-Mix = tuple[tuple[int, float], ...]  # numbers of adapters, and their scales
-_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
 _MOST_TOGETHER = 3  # matrices of one phase
-
-
-def obstacle(header: GgufHeader) -> str | None:
-    """Why the CPU runner cannot apply an adapter that goes with its base."""
-    family = FAMILIES.get(header.architecture)
-    is_fused = family is not None and family.is_gate_fused
-    for name, pair in adapter_files.pairs(header).items():
-        if name == "token_embd.weight":
-            return "it adapts the embeddings (token_embd.weight)"
-        if len(pair.a.shape) != 2:
-            return f"it adapts experts ({name})"
-        if is_fused and name.endswith(".ffn_up.weight"):
-            return f"it adapts gate and up as one matrix ({name})"
-        for tensor in (pair.a, pair.b):
-            if tensor.type not in _TYPES:
-                return f"{tensor.name} is of type {tensor.type}, not one of {', '.join(_TYPES)}"
-    return None
 
 
 class Adapters:
