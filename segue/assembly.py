@@ -24,11 +24,12 @@ from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
 from segue.errors import Incompatible, ModelUnavailable, SetupError
-from segue.models import adapter_files, gguf, names, sources
+from segue.models import adapter_files, gguf, names, sources, vocabularies
 from segue.models.adapter_files import AdapterRef
 from segue.models.progress import Report
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
+from segue.runners.drafted import DraftedLoader
 from segue.runners.fake import FakeLoader
 from segue.runners.llama import c_api
 from segue.runners.llama.runner import LlamaLoader
@@ -101,7 +102,7 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
     return cpu_obstacle(path, adapters) if runner == "cpu" else None
 
 
-def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Report) -> Loader:
+def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Report) -> CpuLoader:
     loader = CpuLoader(
         path=str(path),
         name=name,
@@ -186,8 +187,9 @@ def build_policy(settings: Settings) -> Policy:
 
 def build_fleet(settings: Settings, report: Report) -> Fleet:
     """Every model of the settings; none is started yet. `report`: called with the progress of downloads."""
-    if settings.lora and (settings.engine == "vllm" or settings.runner == "fake"):
-        raise SetupError("--lora is for models that our own runners compute")
+    is_ours = settings.engine != "vllm" and settings.runner != "fake"
+    if (settings.lora or settings.draft) and not is_ours:
+        raise SetupError("--lora and --draft are for models that our own runners compute")
     if settings.engine == "vllm":
         refs = names.parse_all(settings.models, settings.aliases, os.path.exists)
         members = [
@@ -211,8 +213,7 @@ def build_fleet(settings: Settings, report: Report) -> Fleet:
             Member(
                 ref.served_name,
                 ref.aliases,
-                # Adapters belong to the first model.
-                _starter(settings, _fetcher(settings, ref, () if i else adapters, report)),
+                _starter(settings, _fetcher(settings, ref, () if i else adapters, not i, report)),
                 AdapterList() if i else _served(adapters),
             )
             for i, ref in enumerate(refs)
@@ -230,15 +231,33 @@ def _served(adapters: Sequence[AdapterRef]) -> AdapterList:
 
 
 def _fetcher(
-    settings: Settings, ref: names.ModelRef, adapters: Sequence[AdapterRef], report: Report
+    settings: Settings,
+    ref: names.ModelRef,
+    adapters: Sequence[AdapterRef],
+    is_first: bool,
+    report: Report,
 ) -> Callable[[], Loader]:
+    """Adapters and the draft model belong to the first model."""
     files = tuple((each.name, each.path) for each in adapters)
 
     def fetch() -> Loader:
         path = sources.fetch(ref, settings.cache_dir, report)
-        return choose_loader(settings, path, ref.served_name, report, files)
+        loader = choose_loader(settings, path, ref.served_name, report, files)
+        if settings.draft is None or not is_first:
+            return loader
+        return DraftedLoader(loader, _draft(settings, settings.draft, path, report))
 
     return fetch
+
+
+def _draft(settings: Settings, model: str, target: Path, report: Report) -> CpuLoader:
+    """The draft model, with the same slots and context as the model that it drafts for."""
+    ref = names.parse(model)
+    path = sources.fetch(ref, settings.cache_dir, report)
+    wrong = cpu_obstacle(path) or vocabularies.difference(target, path)
+    if wrong:
+        raise Incompatible(f"--draft {ref.served_name} cannot be used: {wrong}")
+    return _cpu(settings, path, ref.served_name, (), report)
 
 
 def _starter(

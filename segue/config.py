@@ -65,6 +65,13 @@ class Settings:
             "their model, without one it is applied to all"
         ),
     )
+    draft: str | None = field(
+        default=None,
+        metadata=_said(
+            "a small model of the first one's vocabulary that drafts what comes next; auto: none, texts draft for "
+            "themselves"
+        ),
+    )
     host: str = field(default="127.0.0.1", metadata=_said("address to listen on"))
     port: Annotated[int, Meta(ge=0, le=65535)] = field(
         default=8080, metadata=_said("port to listen on; 0 takes a free one")

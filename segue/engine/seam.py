@@ -239,6 +239,7 @@ class Loaded(NamedTuple):
     runner: Runner
     vocab: Vocab
     info: ModelInfo
+    draft: Runner | None = None  # of a small model with the same vocabulary, for drafts
 
     @property
     def model(self) -> Model:

@@ -9,7 +9,7 @@ import mmap
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
@@ -53,6 +53,7 @@ class GgufHeader:
     array_lengths: Mapping[str, int]
     tensors: tuple[Tensor, ...]
     num_bytes: int  # of the whole file
+    array_places: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # first byte, end
 
     @property
     def n_vocab(self) -> int:
@@ -131,6 +132,7 @@ class _Reader:
         self.file_size = file_size
         self.limit = len(view)
         self.at = len(MAGIC)
+        self.array_places: dict[str, tuple[int, int]] = {}
 
     def header(self) -> GgufHeader:
         version = int.from_bytes(self.take(4), "little")
@@ -152,7 +154,8 @@ class _Reader:
         architecture = metadata.get("general.architecture")
         if not isinstance(architecture, str) or not architecture:
             raise _Damaged("it names no architecture (general.architecture)")
-        return GgufHeader(architecture, metadata, lengths, tuple(tensors), self.file_size)
+        places = self.array_places
+        return GgufHeader(architecture, metadata, lengths, tuple(tensors), self.file_size, places)
 
     # --- primitives: each checks before it moves ---
 
@@ -216,7 +219,9 @@ class _Reader:
         kind = self.u32()
         if kind == _STRING:
             length = self.counted(f"strings in {key}", 8)
+            start = self.at
             self.skip_strings(length)
+            self.array_places[key] = (start, self.at)
             return length
         form = _SCALARS.get(kind)
         if form is None:

@@ -226,7 +226,7 @@ class PlainVocab(FakeVocab):
 
 class PlainLoader(FakeLoader):
     def __call__(self) -> Loaded:
-        runner, _, info = super().__call__()
+        runner, _, info, _ = super().__call__()
         return Loaded(runner, PlainVocab(), info)
 
 

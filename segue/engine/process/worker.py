@@ -26,6 +26,7 @@ from segue.engine.process.pulse import Pulse
 from segue.engine.process.stats_report import StatsReport
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
+from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
 from segue.engine.tokens import check_ids
@@ -127,7 +128,9 @@ class Worker:
         self._pulses = pulses
         self._outbox = outbox
         self._unsent: Queue[messages.StepEvents] = Queue(_MOST_UNSENT)
-        self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, time.perf_counter)
+        clock = time.perf_counter
+        draft = None if loaded.draft is None else DraftModel(loaded.draft, clock)
+        self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, clock, draft)
         self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived
         self._inbox: SimpleQueue[Job | messages.Cancel] = SimpleQueue()

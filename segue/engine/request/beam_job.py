@@ -88,7 +88,7 @@ class BeamJob(Job):
             Output(()),
             max_tokens=0,
             scoring=PromptScoring(),
-            salt=self._salt,
+            kv=KvKey(self._salt, self._prepared.adapters),
             leader=root,
         )
         made.num_next = self._searches[index].num_alternatives

@@ -38,18 +38,28 @@ class Drafter:
         self._length = 4
         self._num_misses = 0
         self._pause = 0
+        self._is_own = True  # the last draft was found here, not by a draft model
 
     def draft(self, tokens: list[int], limit: int) -> list[int]:
         """Up to `limit` tokens that may come after `tokens`."""
-        self._prompt.extend(tokens, min(self._num_prompt, len(tokens)), _MOST_INDEXED)
-        self._output.extend(tokens, len(tokens), len(tokens))
+        self._index(tokens)
+        found: list[int] = []
         if self._pause:
             self._pause -= 1
-            return []
-        return self._after(tokens, min(limit, self._length))
+        else:
+            found = self._after(tokens, min(limit, self._length))
+        self._is_own = bool(found)
+        return found
+
+    def knows(self, tokens: list[int]) -> bool:
+        """Whether `draft` would find something now."""
+        self._index(tokens)
+        return not self._pause and bool(self._after(tokens, 1))
 
     def learn(self, num_drafted: int, num_accepted: int) -> None:
         """Adapt to how much of the last draft was accepted."""
+        if not self._is_own:
+            return
         if num_accepted == num_drafted:
             self._length = min(self._length * 2, _LONGEST)
         elif num_accepted < num_drafted / 2:
@@ -59,6 +69,10 @@ class Drafter:
         else:
             self._num_misses += 1
             self._pause = min(2**self._num_misses, _LONGEST_PAUSE)
+
+    def _index(self, tokens: list[int]) -> None:
+        self._prompt.extend(tokens, min(self._num_prompt, len(tokens)), _MOST_INDEXED)
+        self._output.extend(tokens, len(tokens), len(tokens))
 
     def _after(self, tokens: list[int], limit: int) -> list[int]:
         gram = tuple(tokens[-_GRAM:])

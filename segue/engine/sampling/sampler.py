@@ -119,6 +119,7 @@ class Sampler:
         keeps_distribution: bool = False,
     ) -> None:
         self._sampling = sampling
+        self.vocab_size = vocab_size
         self._seed = seed
         self._candidate = candidate
         self._rules = rules or TokenRules()
@@ -204,6 +205,12 @@ class Sampler:
         if self._keeps_distribution:
             self.distribution = Distribution(candidates.ids, candidates.weights())
         return candidates.token(index)
+
+    def guess(self, logits: Logits, position: int) -> int:
+        """A token for these logits of another model, as this sampler would draw it: for drafts. Keeps no state."""
+        if not isinstance(self._chooser, ByWeight) or self.branch is not None:
+            return int(np.argmax(logits))
+        return self.sample(logits, position)
 
     def _act(self, step: Step) -> _Act:
         s = self._sampling

@@ -55,6 +55,7 @@ class Committer:
         self._counts.stepped += len(batch.sequences)
         self._drawing.begin(batch, logits)
         end = 0
+        before = self._counts.completion_tokens
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
             rows = Rows(logits, end, end := end + span.num_logits)
             job = self._jobs.get(sequence.request_id)
@@ -62,6 +63,9 @@ class Committer:
                 events += self._advance_safely(job, sequence, span, rows, now)
         longest = max((len(sequence.tokens) for sequence in batch.sequences), default=0)
         self._counts.longest = max(self._counts.longest, longest)
+        if self._state.draft is not None:
+            num_tokens = self._counts.completion_tokens - before
+            self._state.draft.end_step(num_tokens, is_pure=not batch.num_prompt_rows)
         return events
 
     def _advance_safely(

@@ -35,6 +35,8 @@ class Planner:
         self._running = state.running
         self._counts = state.counts
         self._mask_wait = state.mask_wait
+        self._draft_model = state.draft
+        self._proposed: dict[Sequence, list[int]] = {}  # by the draft model, for this step
         self.awaits_mask = (
             False  # a sequence was left out of the last batch: its mask was not ready
         )
@@ -48,6 +50,7 @@ class Planner:
             if sequence.guide is not None:
                 self._mask_wait.wait(sequence.guide)
         reading = [s for s in self._running if not s.is_decoding]
+        self._proposed = self._propose(decoding) if self._draft_model else {}
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
                 self._decode_row(batch, sequence, len(decoding) - place)
@@ -71,12 +74,28 @@ class Planner:
                 return
             self._preempt_youngest(batch)
 
+    def _propose(self, decoding: list[Sequence]) -> dict[Sequence, list[int]]:
+        """Drafts of the draft model, where neither the constraint nor the text itself says what comes next."""
+        model = self._draft_model
+        count = model.begin_step(len(decoding)) if model and self._limits.can_trim else 0
+        if not model or not count:
+            return {}
+        return model.propose(
+            (sequence, min(count, sequence.max_tokens - sequence.num_output - 1))
+            for sequence in decoding
+            if not sequence.awaits_mask
+            and not (sequence.guide and sequence.guide.forced)
+            and not sequence.drafter.knows(sequence.tokens)
+        )
+
     def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
         """Draft tokens for speculative decoding. They use only spare rows and cells, so they preempt no sequence."""
         limits = self._limits
         forced = () if sequence.guide is None else sequence.guide.forced
+        proposed = self._proposed.get(sequence, [])
+        free = (limits.free_rows - batch.num_rows) // num_left - 1
         limit = min(
-            _MAX_FORCED if forced else (limits.free_rows - batch.num_rows) // num_left - 1,
+            _MAX_FORCED if forced else max(free, len(proposed)),
             limits.max_rows - batch.num_rows - 1,
             sequence.max_tokens - sequence.num_output - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
@@ -85,7 +104,8 @@ class Planner:
             return []
         if forced:  # forced tokens are certain, so each one saves a step
             return list(forced[:limit])
-        return sequence.drafter.draft(sequence.tokens, limit)
+        found = sequence.drafter.draft(sequence.tokens, min(limit, free))
+        return found or proposed[:limit]
 
     def _is_certain(self, sequence: Sequence, draft: list[int]) -> bool:
         """Whether the draft needs no logits: it is forced, not scored, and the sampler cannot change it."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from segue.engine.request.job import Job
 from segue.engine.scheduling.batch import Batch
 from segue.engine.scheduling.commit import Committer, StepEvents
+from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.planning import Planner
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Logits, Runner, Vocab
@@ -13,9 +14,14 @@ from segue.types import Stats
 
 class Scheduler:
     def __init__(
-        self, runner: Runner, vocab: Vocab, chunk_rows: int, clock: Callable[[], float]
+        self,
+        runner: Runner,
+        vocab: Vocab,
+        chunk_rows: int,
+        clock: Callable[[], float],
+        draft: DraftModel | None = None,
     ) -> None:
-        self._state = State(runner, vocab, chunk_rows, clock)
+        self._state = State(runner, vocab, chunk_rows, clock, draft)
         self._planner = Planner(self._state)
         self._committer = Committer(self._state)
 

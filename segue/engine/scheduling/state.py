@@ -6,6 +6,7 @@ from segue.engine.constraints.guide import MaskWait
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Counts
+from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.memory import Memory
 from segue.engine.scheduling.waiting import WaitingQueue
 from segue.engine.seam import Runner, Vocab
@@ -17,7 +18,12 @@ class State:
     """Collections are changed in place, never replaced: planning and commit keep references to them."""
 
     def __init__(
-        self, runner: Runner, vocab: Vocab, chunk_rows: int, clock: Callable[[], float]
+        self,
+        runner: Runner,
+        vocab: Vocab,
+        chunk_rows: int,
+        clock: Callable[[], float],
+        draft: DraftModel | None = None,
     ) -> None:
         self.runner = runner
         self.vocab = vocab
@@ -25,6 +31,7 @@ class State:
         self.chunk_rows = min(chunk_rows, self.limits.max_rows)  # prompt tokens per step
         self.clock = clock
         self.memory = Memory(runner)
+        self.draft = draft
         self.counts = Counts()
         self.jobs: dict[str, Job] = {}
         self.waiting = WaitingQueue(lambda s: self.jobs[s.request_id].request.tenant)

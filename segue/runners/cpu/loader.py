@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,9 @@ from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.llama.vocab import LlamaVocab, model_info
+
+if TYPE_CHECKING:
+    from segue.runners.cpu.runner import CpuRunner
 
 _ADAPTER_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
 
@@ -83,15 +87,12 @@ class CpuLoader:
         compile_all({tensor.type for tensor in gguf.header(self.path).tensors}, self.flavour, kept)
         report(what, 1, 1)
 
-    def __call__(self) -> Loaded:
+    def runner(self) -> "CpuRunner":
+        """The runner without the vocabulary."""
         from segue.runners.cpu.products.processor import VARIABLE, this_target
         from segue.runners.cpu.runner import CpuRunner
 
-        vocab = LlamaVocab(self.path)  # first, as it fails sooner
-        digest = FileDigest(self.path, self.cache_dir)
-        digests = {name: FileDigest(file, self.cache_dir) for name, file in self.adapters}
-        target = this_target({VARIABLE: self.flavour})
-        runner = CpuRunner(
+        return CpuRunner(
             self.path,
             cache_dir=self.cache_dir,
             context_length=self.context_length,
@@ -99,14 +100,20 @@ class CpuLoader:
             num_slots=self.num_slots,
             threads=self.threads,
             max_rows=self.max_rows,
-            target=target,
+            target=this_target({VARIABLE: self.flavour}),
             adapters=dict(self.adapters),
         )
+
+    def __call__(self) -> Loaded:
+        vocab = LlamaVocab(self.path)  # first, as it fails sooner
+        digest = FileDigest(self.path, self.cache_dir)
+        digests = {name: FileDigest(file, self.cache_dir) for name, file in self.adapters}
+        runner = self.runner()
         limits = runner.capabilities
         log.info(
             "%s: %s, KV memory for %d tokens",
             self.name,
-            target.flavour.name,
+            runner.flavour,
             limits.num_cells,
         )
         shown = None

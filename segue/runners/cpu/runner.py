@@ -54,6 +54,7 @@ class CpuRunner:
     ):
         """`adapters`: files of LoRA adapters by name."""
         target = target or this_target()
+        self.flavour = target.flavour.name
         kept = KeptCode(cache_dir)
         threads = min(threads or usable_cpus(), on.MAX_THREADS)
         self._weights = Weights(path, target, threads, kept)

@@ -1,0 +1,133 @@
+"""Drafts of a small model of the same vocabulary, where the text itself suggests nothing (request/draft.py).
+
+It has slots of the same numbers as the model's own. What a slot of it holds is compared with the sequence's tokens each
+time, and what differs is trimmed: so its KV follows the tokens that were accepted, whoever had the slot before.
+
+Drafts never change the output: a draft token is accepted only if the sampler draws the same token.
+"""
+
+from collections.abc import Callable, Iterable
+
+from segue.engine.request.sequence import Sequence
+from segue.engine.scheduling.payoff import Payoff
+from segue.engine.scheduling.prefix_cache import common_length
+from segue.engine.seam import Logits, Runner, Span
+from segue.errors import InvalidField
+
+_ROWS = 6  # of a step, for all sequences together: each its own and its draft
+_CHUNK = (
+    128  # tokens of a sequence it reads per step, so that a long prompt does not delay the others
+)
+_WORTH_READING = 8  # a prompt is read for an answer that may be at least an eighth as long
+
+
+class DraftModel:
+    def __init__(
+        self, runner: Runner, clock: Callable[[], float], payoff: Payoff | None = None
+    ) -> None:
+        self._runner = runner
+        self._limits = runner.capabilities
+        self._clock = clock
+        self._payoff = payoff or Payoff()
+        self._held: dict[int, list[int]] = {}  # by slot: the tokens in the draft model's KV
+        self._begun_s = 0.0
+        self._num_decoding = 0
+        self._has_drafted = False
+
+    def begin_step(self, num_decoding: int) -> int:
+        """Draft tokens that each of so many sequences should get in this step; 0: they do not pay now."""
+        self._begun_s, self._num_decoding, self._has_drafted = self._clock(), num_decoding, False
+        if not num_decoding or not self._payoff.wants(num_decoding):
+            return 0
+        return max(0, _ROWS // num_decoding - 1)
+
+    def end_step(self, num_tokens: int, is_pure: bool) -> None:
+        """The step has given so many tokens. `is_pure`: it had no rows of prompts."""
+        if is_pure and num_tokens:
+            took_s = (self._clock() - self._begun_s) / num_tokens
+            self._payoff.learn(self._num_decoding, self._has_drafted, took_s)
+
+    def propose(self, wanted: Iterable[tuple[Sequence, int]]) -> dict[Sequence, list[int]]:
+        """Up to so many tokens that may follow each sequence."""
+        drafts: dict[Sequence, list[int]] = {}
+        limits: dict[Sequence, int] = {}
+        spans: list[Span] = []
+        for sequence, limit in wanted:
+            span = self._next_span(sequence, limit, spans)
+            if span is None:
+                continue
+            spans.append(span)
+            if span.num_logits:
+                drafts[sequence], limits[sequence] = [], limit
+        ready = list(drafts)
+        rows = self._decode(spans)
+        while ready:
+            for sequence, row in zip(ready, rows, strict=True):
+                drafts[sequence] += self._guess(sequence, row, len(drafts[sequence]))
+            ready = [s for s in ready if 0 < len(drafts[s]) < limits[s] and self._fits(drafts[s])]
+            rows = self._decode([self._after(s, drafts[s]) for s in ready])
+            limits = {s: limits[s] for s in ready}
+        self._has_drafted = any(drafts.values())
+        return drafts
+
+    def _next_span(self, sequence: Sequence, limit: int, spans: list[Span]) -> Span | None:
+        """What the draft model has not read of the sequence yet; all of it, or a part without a draft.
+
+        `spans`: those of this step so far, whose rows and cells are taken.
+        """
+        slot, tokens = sequence.slot, sequence.tokens
+        if slot is None or slot >= self._limits.num_slots or limit <= 0:
+            return None
+        held = self._held.setdefault(slot, [])
+        known = min(common_length(held, tokens), len(tokens) - 1)
+        pending = len(tokens) - known
+        left = sequence.max_tokens - sequence.num_output
+        if pending > _WORTH_READING * max(left, 1) and pending > _CHUNK:
+            return None
+        if len(tokens) + limit >= self._limits.context_length:
+            return None
+        if known < len(held):
+            self._runner.trim(slot, known)
+            del held[known:]
+        room = self._limits.max_rows - sum(len(span.tokens) for span in spans)
+        new = tokens[known : known + min(_CHUNK, room)]
+        if not new or max(new) >= self._limits.vocab_size:
+            return None
+        needed = sum(map(self._cells, spans)) + len(new) + _ROWS + 2 * self._limits.cells_per_block
+        if not self._make_room(needed, {slot, *(span.slot for span in spans)}):
+            return None
+        return Span(slot, new, known, int(len(new) == pending))
+
+    def _decode(self, spans: list[Span]) -> Logits | list[Logits]:
+        if not spans:
+            return []
+        for span in spans:
+            self._held[span.slot] += span.tokens
+        return self._runner.decode(spans).copy()
+
+    def _guess(self, sequence: Sequence, row: Logits, num_drafted: int) -> list[int]:
+        width = min(len(row), sequence.sampler.vocab_size)
+        try:
+            return [sequence.sampler.guess(row[:width], sequence.num_output + num_drafted)]
+        except InvalidField:  # bans and biases leave nothing
+            return []
+
+    def _after(self, sequence: Sequence, draft: list[int]) -> Span:
+        slot = sequence.slot or 0
+        return Span(slot, draft[-1:], len(self._held[slot]), 1)
+
+    def _fits(self, draft: list[int]) -> bool:
+        return draft[-1] < self._limits.vocab_size
+
+    def _cells(self, span: Span) -> int:
+        """That a span and its draft may take."""
+        return len(span.tokens) + _ROWS + 2 * self._limits.cells_per_block
+
+    def _make_room(self, needed: int, kept: set[int]) -> bool:
+        """Free the slots of others until so many cells are free: what they held is read again if need be."""
+        others = [slot for slot, held in self._held.items() if held and slot not in kept]
+        while self._runner.cells_free < needed and others:
+            slot = others.pop(0)
+            self._runner.free(slot)
+            self._held[slot] = []
+        return self._runner.cells_free >= needed

@@ -1,0 +1,18 @@
+"""A model with a small one beside it, which proposes what comes next."""
+
+from dataclasses import dataclass
+
+from segue.engine.seam import Loaded, Loader
+from segue.runners.cpu.loader import CpuLoader
+
+
+@dataclass(frozen=True)
+class DraftedLoader:
+    """Implements seam.Loader: the model of one loader, and the CPU runner of another for drafts."""
+
+    target: Loader
+    draft: CpuLoader
+
+    def __call__(self) -> Loaded:
+        loaded = self.target()
+        return loaded._replace(draft=self.draft.runner())

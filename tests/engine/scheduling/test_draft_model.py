@@ -1,0 +1,150 @@
+"""A draft model changes nothing but the number of steps."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.engine.scheduling.draft_model import DraftModel
+from segue.engine.scheduling.payoff import Payoff
+from segue.engine.scheduling.scheduler import Scheduler
+from segue.runners.fake import FakeRunner, default_capabilities
+from segue.types import CompletionRequest, Constraint, Sampling
+from tests.engine.harness import Bench, ask
+
+
+class Always(Payoff):
+    def wants(self, num_sequences: int) -> bool:
+        return True
+
+
+class Rarely(Payoff):
+    """Every third step, so that the draft model has to catch up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps = itertools.count()
+
+    def wants(self, num_sequences: int) -> bool:
+        return next(self._steps) % 3 == 0
+
+
+def bench(seed: int | None, payoff: Payoff | None = None, num_slots: int = 64) -> Bench:
+    """`seed`: of the draft model, 0 being the model itself; None: no draft model."""
+    made = Bench(num_slots=num_slots)
+    if seed is not None:
+        ticks = itertools.count()
+        small = replace(default_capabilities(num_cells=512), num_slots=made.capabilities.num_slots)
+        draft = DraftModel(FakeRunner(small, seed=seed), lambda: 0.0, payoff or Always())
+        made.scheduler = Scheduler(made.runner, made.vocab, 64, lambda: float(next(ticks)), draft)
+    return made
+
+
+KINDS: tuple[dict[str, Any], ...] = (
+    {"sampling": Sampling(seed=5, temperature=0.0)},
+    {"sampling": Sampling(seed=5)},
+    {"sampling": Sampling(seed=5, top_k=20, repetition_penalty=1.3, dry_multiplier=0.8)},
+    {"sampling": Sampling(seed=6, mirostat=2)},
+    {"sampling": Sampling(seed=6, temperature=0.0), "n": 3, "best_of": 4},
+    {"sampling": Sampling(seed=7), "n": 2, "logprobs": 2},
+    {"sampling": Sampling(seed=7), "constraint": Constraint(kind="regex", value="[a-f ]{4,30}")},
+    {"sampling": Sampling(seed=8), "use_cache": False, "stop": ("e",)},
+    {"sampling": Sampling(seed=8), "prompt_logprobs": 1, "echo": True},
+)
+
+
+def requests(plan: list[tuple[int, int, int]]) -> list[CompletionRequest]:
+    return [
+        ask("some words " * length + str(kind), max_tokens=count, **KINDS[kind])
+        for kind, length, count in plan
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, 30), st.integers(0, 25)),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from([0, 1]),
+    st.sampled_from([Always, Rarely, Payoff]),
+    st.sampled_from([4, 64]),
+)
+def test_outputs_are_those_without_one(
+    plan: list[tuple[int, int, int]], seed: int, payoff: type[Payoff], num_slots: int
+) -> None:
+    plain = bench(None, num_slots=num_slots).run(*requests(plan))
+    drafted = bench(seed, payoff(), num_slots=num_slots).run(*requests(plan))
+    assert [story.essence for story in drafted] == [story.essence for story in plain]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_model_itself_as_its_draft_is_always_right(temperature: float) -> None:
+    """In greedy mode, and when sampling too: the draft is drawn with the same luck."""
+    own = bench(0)
+    own.run(ask("abcdef", max_tokens=60, sampling=Sampling(seed=1, temperature=temperature)))
+    stats = own.scheduler.stats
+    assert stats.drafts > 5
+    assert stats.draft_accepted == stats.draft_tokens
+    assert stats.steps < 30
+
+
+def test_another_model_is_mostly_wrong_and_costs_no_more_steps() -> None:
+    plain, drafted = bench(None), bench(1)
+    for each in (plain, drafted):
+        each.run(ask("abcdef", max_tokens=60, sampling=Sampling(seed=1, temperature=0.0)))
+    assert drafted.scheduler.stats.draft_accepted < drafted.scheduler.stats.draft_tokens
+    assert drafted.scheduler.stats.steps <= plain.scheduler.stats.steps
+
+
+def test_a_draft_model_short_of_memory_drafts_for_some() -> None:
+    """512 cells for twelve texts of a hundred tokens: it forgets those of others and reads them again."""
+    own = bench(0)
+    texts = [ask(f"{i} " + "text " * 20, max_tokens=20) for i in range(12)]
+    expected = bench(None).run(*[replace_id(text) for text in texts])
+    assert [s.essence for s in own.run(*texts)] == [s.essence for s in expected]
+
+
+def replace_id(request: CompletionRequest) -> CompletionRequest:
+    (part,) = request.prompts[0].parts
+    assert isinstance(part, str)
+    return ask(part, max_tokens=request.max_tokens, sampling=request.sampling)
+
+
+# --- whether it pays ---
+
+
+def steps(payoff: Payoff, with_s: float, without_s: float, count: int) -> int:
+    """How many of so many steps had drafts."""
+    num_drafted = 0
+    for _ in range(count):
+        wants = payoff.wants(1)
+        num_drafted += wants
+        payoff.learn(1, wants, with_s if wants else without_s)
+    return num_drafted
+
+
+def test_what_pays_is_done_and_what_does_not_is_tried_ever_less_often() -> None:
+    assert steps(Payoff(), 1.0, 2.0, 1000) > 950
+    assert steps(Payoff(), 2.0, 1.0, 1000) < 50
+    assert steps(Payoff(), 1.0, 1.0, 1000) < 50
+
+
+def test_it_turns_when_the_costs_do() -> None:
+    payoff = Payoff()
+    steps(payoff, 2.0, 1.0, 300)
+    assert steps(payoff, 1.0, 2.0, 1000) > 500
+    assert steps(payoff, 3.0, 2.0, 1000) < 200
+
+
+def test_few_and_many_sequences_are_measured_apart() -> None:
+    payoff = Payoff()
+    steps(payoff, 2.0, 1.0, 50)
+    assert not payoff.wants(1)
+    for _ in range(3):
+        payoff.learn(8, False, 1.0)
+    assert payoff.wants(8)
