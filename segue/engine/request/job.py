@@ -8,7 +8,7 @@ from segue.detokenizer import decode
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
+from segue.engine.request.sequence import KvKey, PromptScoring, Sequence, SequenceKey
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Mix, Model
@@ -137,8 +137,7 @@ class Job:
                     time_limit_s=request.time_limit_s,
                     guide=Guide(grammar) if grammar else None,
                     scoring=PromptScoring(None if candidate else request.prompt_logprobs),
-                    salt=self._salt,
-                    adapters=self._prepared.adapters,
+                    kv=KvKey(self._salt, self._prepared.adapters),
                     leader=made[0] if made else None,
                 )
             )

@@ -26,6 +26,13 @@ class SequenceKey(NamedTuple):
     candidate: int
 
 
+class KvKey(NamedTuple):
+    """What its KV depends on besides tokens, and who may share it."""
+
+    salt: str | None  # of the prefix cache; None: it is neither read nor filled
+    adapters: Mix = ()
+
+
 class PromptScoring(NamedTuple):
     """Which log-probabilities of prompt tokens are wanted."""
 
@@ -46,8 +53,7 @@ class Sequence:
         guide: Guide | None = None,
         scoring: PromptScoring,
         watched: tuple[int, ...] = (),
-        salt: str | None,
-        adapters: Mix = (),
+        kv: KvKey,
         leader: "Sequence | None",
         is_probe: bool = False,
     ) -> None:
@@ -57,8 +63,7 @@ class Sequence:
         self.max_tokens = max_tokens
         self.sampler = sampler
         self.output = output
-        self.salt = salt  # None: neither reads nor fills the prefix cache
-        self.adapters = adapters
+        self.salt, self.adapters = kv
         self.leader = leader  # the candidate that computes the prompt for all candidates
         self.time_limit_s = time_limit_s
         self.ends_anywhere = (
