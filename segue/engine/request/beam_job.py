@@ -8,7 +8,7 @@ same texts.
 from segue.engine.request.beams import Beam, BeamSearch
 from segue.engine.request.job import REASONS, Job, PreparedRequest
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
+from segue.engine.request.sequence import KvKey, PromptScoring, Sequence, SequenceKey
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.scores import Scores
 from segue.engine.seam import Model
