@@ -50,7 +50,7 @@ def served(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def client(served: Served) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=served.url, timeout=60) as client:
+    with httpx2.Client(base_url=served.url, timeout=300) as client:  # vLLM compiles at first use
         yield client
 
 
