@@ -7,7 +7,7 @@ from hypothesis import settings
 
 from segue import config
 from segue.models import names, sources
-from tests.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_gguf import write_tiny_gguf
 
 # No test may fail because the machine is busy.
 settings.register_profile("segue", deadline=None)

@@ -10,7 +10,7 @@ from segue.engine.process.fleet import Fleet, Member
 from segue.engine.seam import Engine
 from segue.models.progress import shown
 from segue.serving import _load
-from tests.fakes import ScriptedEngine, speak
+from tests.support.fakes import ScriptedEngine, speak
 
 
 def test_a_bar_is_shown_while_a_model_loads_and_no_longer() -> None:

@@ -2,7 +2,7 @@
 
 from segue.commands.banner import banner
 from segue.config import Settings
-from tests.fakes import INFO
+from tests.support.fakes import INFO
 
 
 def test_it_says_what_a_person_wants_to_know() -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from segue.cli import cli
 from segue.errors import InvalidField, PromptTooLong, RequestError, Unavailable
 from segue.runners.fake import FakeLoader
-from tests.live import Live
+from tests.support.live import Live
 
 
 def complete(*arguments: str, text: str = "") -> Result:

@@ -11,7 +11,7 @@ from segue.cli import cli
 from segue.commands.receipts import why
 from segue.errors import SetupError
 from segue.runners.fake import FakeLoader
-from tests.live import Live
+from tests.support.live import Live
 
 
 def run(*arguments: str) -> Result:

@@ -12,7 +12,7 @@ import pytest
 from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from tests.contract import ASPECTS, DONE, MODEL, SCRIPT, Case
-from tests.live import Served, serve
+from tests.support.live import Served, serve
 
 
 def cases_of(dialect: str) -> list[Case]:

@@ -18,7 +18,7 @@ from segue.dialects.rendering.tally import Tally
 from segue.engine.process.adapter_list import AdapterList
 from segue.errors import InvalidField, Unsupported
 from segue.types import Adapter, ModelInfo, ServedAdapter, Stats
-from tests.fakes import INFO
+from tests.support.fakes import INFO
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="0123abcd")
 CHATTY = msgspec.structs.replace(

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 
 from segue.distributed.checkpoint import read_weights
-from tests.tiny_hf import write_safetensors
+from tests.support.tiny_hf import write_safetensors
 
 
 def test_sizes_are_read_from_the_headers(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from segue import config
 from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
-from tests.live import Live
+from tests.support.live import Live
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/library.md")

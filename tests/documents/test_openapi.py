@@ -13,7 +13,7 @@ from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from segue.server.app import mounts_of
 from segue.server.pages.openapi import openapi
-from tests.live import Served, serve
+from tests.support.live import Served, serve
 
 # Every dialect once: what is served without a prefix is served with one too.
 MOUNTS = [mount for mount in mounts_of(DIALECTS, "openai") if mount[0]]

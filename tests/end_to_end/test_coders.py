@@ -6,7 +6,7 @@ import pytest
 
 from segue import LLM
 from segue.runners.llama.vocab import LlamaVocab
-from tests.tiny_coders import CODERS
+from tests.support.tiny_coders import CODERS
 
 pytest.importorskip("numba", reason="without it there are no kernels of ours")
 pytestmark = pytest.mark.timeout(600)  # the first test on a machine waits for the compiler

@@ -16,7 +16,7 @@ from segue.engine.process.supervisor import Supervisor, next_pause
 from segue.engine.seam import Engine, Loaded
 from segue.errors import ModelUnavailable
 from segue.runners.fake import FakeLoader
-from tests.live import Live
+from tests.support.live import Live
 
 NUM_MUTANTS = 100
 
@@ -49,7 +49,7 @@ def test_every_mutant_is_loaded_or_refused_with_a_reason(tiny_gguf: Path, tmp_pa
     num_deaths = 0
     while left := [str(file) for file in files if str(file) not in ends]:
         run = subprocess.run(
-            [sys.executable, "-m", "tests.mutants", *left],
+            [sys.executable, "-m", "tests.support.mutants", *left],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

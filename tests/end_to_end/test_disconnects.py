@@ -12,7 +12,7 @@ from socket import SO_LINGER, SOL_SOCKET
 import pytest
 
 from segue.runners.fake import FakeLoader
-from tests.live import Live
+from tests.support.live import Live
 
 NUM_CLIENTS = 500
 AT_ONCE = 50

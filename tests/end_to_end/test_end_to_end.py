@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from openai import AsyncOpenAI, BadRequestError, OpenAI
 
-from tests.serving import Served, serving
+from tests.support.serving import Served, serving
 
 pytestmark = pytest.mark.model
 

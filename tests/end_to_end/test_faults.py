@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from segue.engine.process import supervisor
-from tests import faults
-from tests.faults import FaultyLoader
-from tests.live import Live
+from tests.support import faults
+from tests.support.faults import FaultyLoader
+from tests.support.live import Live
 
 TOLD_S = 2.0  # how soon every open stream must have its error event
 BACK_S = 10.0

@@ -15,8 +15,8 @@ from segue.runners.cpu.loader import CpuLoader
 from segue.runners.fake import FakeLoader, FakeVocab
 from segue.runners.llama.vocab import LlamaVocab
 from tests.end_to_end.test_disconnects import wait_until_idle
-from tests.live import Live, Served, serve
-from tests.tiny_gguf import write_tiny_gguf
+from tests.support.live import Live, Served, serve
+from tests.support.tiny_gguf import write_tiny_gguf
 
 BEFORE, TYPED, AFTER = "def area(w, h):\n", "    return w", "\n\nprint(area(2, 3))\n"
 ROOT = "/v1/completions"

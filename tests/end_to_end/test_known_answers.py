@@ -6,7 +6,7 @@ import pytest
 
 from examples.compress import unpack
 from segue import LLM
-from tests.known_answers import MODELS, TEXT, answers, known, model
+from tests.support.known_answers import MODELS, TEXT, answers, known, model
 
 pytestmark = pytest.mark.timeout(600)  # the first test on a machine waits for the compiler
 

@@ -9,7 +9,7 @@ from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine
 from segue.runners.fake import FakeLoader
-from tests.live import Served
+from tests.support.live import Served
 
 PATHS = [
     "/v1/completions",

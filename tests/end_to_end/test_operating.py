@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.serving import Served, serving
+from tests.support.serving import Served, serving
 
 SECRET = "s3cret-0123456789abcdef"
 TOKEN = "hf_t0ken-0123456789"

@@ -10,7 +10,7 @@ import pytest
 from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
-from tests.live import Live
+from tests.support.live import Live
 
 LONG = {"max_tokens": 600, "logit_bias": {"256": -100}}
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.serving import serving
+from tests.support.serving import serving
 
 CONTEXT, CONTINUATION = "The other one: thé then", " and the end"
 TEXT = CONTEXT + CONTINUATION

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.serving import serving
+from tests.support.serving import serving
 
 TEXTS = Path(__file__).parent.parent / "data" / "lm_eval" / "prose.jsonl"
 MISSING = "is not installed: pip install torch transformers accelerate"

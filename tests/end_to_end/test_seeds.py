@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from segue.runners.fake import FakeLoader
-from tests.live import Served, serve
+from tests.support.live import Served, serve
 
 JSON = {"content-type": "application/json"}
 

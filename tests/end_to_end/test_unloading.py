@@ -6,7 +6,7 @@ import time
 import httpx2
 
 from segue.runners.fake import FakeLoader
-from tests.live import Live
+from tests.support.live import Live
 
 SECONDS = 4.0
 

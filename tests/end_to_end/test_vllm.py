@@ -18,10 +18,10 @@ import pytest
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.types import Sampling
-from tests.serving import Served, serving
-from tests.tiny_gguf import END
-from tests.tiny_hf import write_tiny_hf
-from tests.tiny_reference import TinyReference
+from tests.support.serving import Served, serving
+from tests.support.tiny_gguf import END
+from tests.support.tiny_hf import write_tiny_hf
+from tests.support.tiny_reference import TinyReference
 
 pytestmark = [
     pytest.mark.vllm,

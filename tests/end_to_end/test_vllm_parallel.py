@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.serving import serving
-from tests.tiny_hf import write_tiny_hf
-from tests.tiny_reference import TinyReference
+from tests.support.serving import serving
+from tests.support.tiny_hf import write_tiny_hf
+from tests.support.tiny_reference import TinyReference
 
 pytestmark = [
     pytest.mark.vllm,

@@ -15,7 +15,7 @@ import venv
 from pathlib import Path
 
 from segue.runners.fake import FakeLoader
-from tests.live import serve
+from tests.support.live import serve
 
 HERE = Path(__file__).parent
 PACKAGES = ["llm", "llama-index-llms-openai-like>=0.4", "guidellm"]

@@ -14,7 +14,7 @@ import pytest
 
 from segue.runners.fake import FakeLoader
 from tests.contract import MODEL, SCRIPT
-from tests.live import Served, serve
+from tests.support.live import Served, serve
 
 # LiteLLM would look up prices on the internet as it is imported.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"

@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.serving import Served, serving
+from tests.support.serving import Served, serving
 
 pytestmark = pytest.mark.model
 

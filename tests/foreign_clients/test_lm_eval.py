@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.serving import serving
+from tests.support.serving import serving
 
 pytestmark = [
     pytest.mark.lm_eval,

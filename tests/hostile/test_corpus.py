@@ -12,7 +12,7 @@ import pytest
 from segue.runners.fake import FakeLoader
 from segue.server.admission.hosts import Hosts
 from tests.hostile.corpus import Case, cases, send
-from tests.live import Live
+from tests.support.live import Live
 
 CASES = cases()
 NUM_VICTIMS = 3

@@ -15,7 +15,7 @@ from segue.dialects.fields.table import Table
 from segue.errors import RequestError
 from segue.runners.fake import FakeLoader
 from segue.server.admission.request_caps import Caps
-from tests.live import Live
+from tests.support.live import Live
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="f")
 PARSE_EXAMPLES = 150

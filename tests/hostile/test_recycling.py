@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from segue.runners.fake import FakeLoader
-from tests.live import Live
+from tests.support.live import Live
 
 PLAIN = {"prompt": "plain", "max_tokens": 24, "seed": 3, "cache_prompt": False, "logprobs": 3}
 # Each leaves behind a state of another kind, if anything is left at all.

@@ -16,7 +16,7 @@ from segue.errors import EngineFault, InvalidField
 from segue.library.llm import Text
 from segue.library.options import Options
 from segue.runners.fake import FakeLoader
-from tests.live import Live
+from tests.support.live import Live
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from segue.runners.fake import FakeLoader
-from tests.live import Live
 from tests.playground.browser import CHROMIUM, Chromium, Page, chromium
+from tests.support.live import Live
 
 Open = Callable[..., Page]
 

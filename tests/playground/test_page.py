@@ -11,9 +11,9 @@ from segue.engine.seam import Engine
 from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
 from segue.types import ServedAdapter
-from tests.fakes import ScriptedEngine, speak
-from tests.live import Live, Served
 from tests.playground.browser import Chromium, Page
+from tests.support.fakes import ScriptedEngine, speak
+from tests.support.live import Live, Served
 
 IDLE = "document.querySelector('#stop').hidden && !document.querySelector('#go').hidden"
 TOKENS = "document.querySelectorAll('#tinted .tok')"

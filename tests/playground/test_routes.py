@@ -8,7 +8,7 @@ from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.playground.paths import NAMES, STATIC
-from tests.live import Live
+from tests.support.live import Live
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}
 

@@ -10,7 +10,7 @@ import pytest
 from segue.dialects import DIALECTS
 from segue.server.playground.snippets import Language, snippet
 from segue.server.playground.translate import translate
-from tests.live import Live
+from tests.support.live import Live
 
 SOURCE = DIALECTS[0].operations[0]
 BODY = {"model": "fake", "prompt": "It's “the sea”", "max_tokens": 6, "seed": 7, "temperature": 0}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from segue.dialects import DIALECTS
 from segue.dialects.base import Dialect, Stamp
 from segue.server.playground.translate import translate
-from tests.live import Live
+from tests.support.live import Live
 
 STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
 SOURCE = DIALECTS[0].operations[0]

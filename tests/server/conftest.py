@@ -8,8 +8,8 @@ import pytest
 
 from segue.dialects.base import Dialect
 from segue.dialects.openai import OPENAI
-from tests.fakes import OneModel, Pause, Script, ScriptedEngine, speak
-from tests.live import Served
+from tests.support.fakes import OneModel, Pause, Script, ScriptedEngine, speak
+from tests.support.live import Served
 
 
 class Live(Served):

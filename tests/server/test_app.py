@@ -13,8 +13,8 @@ from segue.dialects.fields.table import Field, Table
 from segue.dialects.openai import OPENAI
 from segue.errors import SegueError
 from segue.server.app import create_app
-from tests.fakes import INFO, OneModel
 from tests.server.conftest import TWO_WORDS, Launch, Live
+from tests.support.fakes import INFO, OneModel
 
 
 def test_models(live: Live) -> None:

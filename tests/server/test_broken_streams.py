@@ -9,8 +9,8 @@ import pytest
 from segue.dialects import DIALECTS
 from segue.dialects.base import Operation
 from segue.types import Delta, Failed, Prompted
-from tests.fakes import Pause
 from tests.server.conftest import TWO_WORDS, Live
+from tests.support.fakes import Pause
 
 OPERATIONS = {
     f"/{dialect.name}{operation.path}": operation

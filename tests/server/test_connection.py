@@ -19,8 +19,8 @@ from segue.server import connection
 from segue.server.admission.hosts import Hosts
 from segue.server.admission.keys import Keyring, parse_key
 from segue.types import CompletionRequest, Delta, Event, Prompted
-from tests.fakes import Pause, speak
 from tests.server.conftest import Launch, Live
+from tests.support.fakes import Pause, speak
 
 BODY = b'{"prompt":"a","stream":true}'
 POST = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (

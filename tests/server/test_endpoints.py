@@ -20,8 +20,8 @@ from segue.types import (
     Prompted,
     TokenScore,
 )
-from tests.fakes import INFO, Pause, speak
 from tests.server.conftest import Launch, Live
+from tests.support.fakes import INFO, Pause, speak
 
 
 def events_of(body: str) -> list[str]:

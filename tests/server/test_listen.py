@@ -9,9 +9,9 @@ import pytest
 from segue.errors import SetupError
 from segue.server.listen import address, bind
 from segue.types import Delta, Failed, Prompted
-from tests.fakes import Pause, speak
 from tests.server.conftest import Live
-from tests.serving import serving
+from tests.support.fakes import Pause, speak
+from tests.support.serving import serving
 
 
 def test_port_in_use_is_said_plainly() -> None:

@@ -7,8 +7,8 @@ from segue.dialects.llamastack import LLAMASTACK
 from segue.dialects.ollama import OLLAMA
 from segue.dialects.openai import OPENAI
 from segue.types import CompletionRequest, Delta, Event, Failed, Prompt, Prompted
-from tests.fakes import INFO, Pause, speak
 from tests.server.conftest import Launch, Live
+from tests.support.fakes import INFO, Pause, speak
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"

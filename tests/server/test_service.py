@@ -5,7 +5,7 @@ import pytest
 from segue.errors import Unavailable, UnknownModel
 from segue.server.service import ModelService
 from segue.types import Stats
-from tests.fakes import INFO, OneModel, ScriptedEngine, speak
+from tests.support.fakes import INFO, OneModel, ScriptedEngine, speak
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from segue.dialects import DIALECTS
 from segue.errors import SetupError
 from segue.server.tracing import MISSING, _whole, exporting, tracing
 from segue.types import CompletionRequest, Delta, Failed, Prompted
-from tests.fakes import speak
 from tests.server.conftest import Live
+from tests.support.fakes import speak
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

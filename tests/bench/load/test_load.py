@@ -14,8 +14,8 @@ from segue.bench.load.report import figures, table
 from segue.bench.load.requests import prompt
 from segue.cli import cli
 from segue.runners.fake import FakeLoader
-from tests.live import Live
-from tests.tiny_gguf import write_tiny_gguf
+from tests.support.live import Live
+from tests.support.tiny_gguf import write_tiny_gguf
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from segue.types import (
     Prompted,
     Usage,
 )
-from tests.fakes import score
+from tests.support.fakes import score
 
 REQUEST = CompletionRequest(
     request_id="r", model="m", prompts=(Prompt(("a",)), Prompt(("b",))), n=2

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from segue.dialects.templates.chat_template import MAX_SOURCE_CHARS, render
 from segue.errors import InvalidField
-from tests.fakes import INFO
+from tests.support.fakes import INFO
 
 CHATML = """
 {%- for message in messages %}

@@ -6,7 +6,7 @@ from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
-from tests.hostile_constraints import HARMLESS, REFUSED
+from tests.support.hostile_constraints import HARMLESS, REFUSED
 
 
 def is_whole(grammar: Grammar, text: str) -> bool:

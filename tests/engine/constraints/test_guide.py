@@ -18,8 +18,8 @@ from segue.models.progress import silent
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, default_capabilities
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import Constraint, Sampling
-from tests.constraints import Case, cases
 from tests.engine.harness import Bench, RequestEvents, ask
+from tests.support.constraints import Case, cases
 
 CASES = list(cases())
 HOT = Sampling(seed=5, temperature=1.5)

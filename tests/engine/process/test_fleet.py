@@ -10,7 +10,7 @@ from segue.engine.seam import Engine
 from segue.errors import ModelUnavailable, UnknownModel
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Failed, Prompt
-from tests.fakes import ScriptedEngine
+from tests.support.fakes import ScriptedEngine
 
 
 def member(name: str, *aliases: str) -> tuple[Member, list[str]]:

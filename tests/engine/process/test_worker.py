@@ -16,7 +16,7 @@ from segue.engine.request.prepare import prepare
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Constraint, Truncation
 from tests.engine.harness import Bench, RequestEvents, ask
-from tests.hostile_constraints import HARMLESS, REFUSED
+from tests.support.hostile_constraints import HARMLESS, REFUSED
 
 WORD = Constraint(kind="regex", value="[a-z]{5}", param="regex")
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from segue.engine.sampling.candidates import Candidates
 from segue.engine.sampling.choosers import AdaptiveP, Mirostat
-from tests.llama_samplers import Reference, Row, shares
+from tests.support.llama_samplers import Reference, Row, shares
 
 SIZE = 500
 _MU_AT = {1: 24, 2: 16}  # bytes into llama.cpp's own state

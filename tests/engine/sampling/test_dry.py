@@ -9,7 +9,7 @@ from segue.engine.sampling.breakers import find_breakers
 from segue.engine.sampling.dry import Breakers, Dry
 from segue.runners.llama.vocab import LlamaVocab
 from segue.types import Sampling
-from tests.llama_samplers import Row, dry
+from tests.support.llama_samplers import Row, dry
 
 NO_BREAKERS: Breakers = {}
 

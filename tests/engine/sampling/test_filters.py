@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from segue.engine.sampling import filters
 from segue.engine.sampling.candidates import Candidates
 from segue.runners.llama.vocab import LlamaVocab
-from tests.llama_samplers import Reference, Row, shares
+from tests.support.llama_samplers import Reference, Row, shares
 
 Logits = NDArray[np.float32]
 Case = tuple[Callable[[Candidates], None], Reference]

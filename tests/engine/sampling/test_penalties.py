@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from segue.engine.sampling.penalties import Occurrences, Penalties
 from segue.types import Sampling
-from tests.llama_samplers import Reference, Row
+from tests.support.llama_samplers import Reference, Row
 
 tokens = st.lists(st.integers(0, 6), max_size=40)
 

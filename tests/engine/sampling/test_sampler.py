@@ -11,7 +11,7 @@ from segue.engine.sampling.sampler import STEPS, Sampler, plan
 from segue.engine.sampling.token_rules import TokenRules
 from segue.errors import InvalidField
 from segue.types import CUT_FIRST, SCALE_FIRST, Sampling, Step
-from tests.llama_samplers import Reference, Row, shares
+from tests.support.llama_samplers import Reference, Row, shares
 
 SIZE = 200
 Logits = NDArray[np.float32]

@@ -10,7 +10,7 @@ from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.document import markdown
 from segue.runners.cpu.anatomy.measures import anatomy_of
 from segue.runners.cpu.anatomy.support import supports
-from tests.tiny_gguf import DIM, FFN, HEAD_DIM, HEADS, KV_HEADS, LAYERS, write_tiny_gguf
+from tests.support.tiny_gguf import DIM, FFN, HEAD_DIM, HEADS, KV_HEADS, LAYERS, write_tiny_gguf
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
 

@@ -19,7 +19,7 @@ from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import load
-from tests.tiny_models import MODELS, write
+from tests.support.tiny_models import MODELS, write
 
 MOST_KL = 0.003
 NEAR_TIE = 0.005

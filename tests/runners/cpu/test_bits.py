@@ -8,7 +8,7 @@ import pytest
 
 from segue.engine.seam import Span
 from tests.runners.cpu.conftest import load
-from tests.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_gguf import write_tiny_gguf
 
 TINY = {
     ("llama", "F32"): "2b371c5cf3b2dde6d5278b3d3e3d56528c6685b56887be51ed5ca6e53ddf7821",

@@ -17,8 +17,8 @@ from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.workspace import TILE_ROWS, item_rows
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import empty, load
-from tests.tiny_gguf import write_tiny_gguf
-from tests.tiny_reference import TinyReference
+from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_reference import TinyReference
 
 TEXT = list(b"the end and then the other one \xc3\xa9 and so on, in the rain")
 

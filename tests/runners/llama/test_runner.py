@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from segue.engine.seam import Logits, Span
 from segue.runners.llama import runner as module
 from segue.runners.llama.runner import LlamaLoader, LlamaRunner
-from tests.tiny_gguf import write_tiny_gguf
-from tests.tiny_reference import TinyReference
+from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_reference import TinyReference
 
 TEXT = list(b"the end and then the other one \xc3\xa9 and so on, in the rain")
 

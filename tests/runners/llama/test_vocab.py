@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from segue.engine.seam import Capabilities, FimTokens
 from segue.errors import Incompatible
 from segue.runners.llama.vocab import LlamaVocab, model_info
-from tests import tiny_gguf as tiny
-from tests.tiny_gguf import write_tiny_gguf
+from tests.support import tiny_gguf as tiny
+from tests.support.tiny_gguf import write_tiny_gguf
 
 NUM_ORDINARY = len(tiny.pieces())
 CONTROLS = [tiny.END, *tiny.FIM.values()]

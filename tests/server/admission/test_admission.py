@@ -18,8 +18,8 @@ from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.server.admission.policy import Policy
 from segue.server.app import create_app
-from tests.fakes import OneModel
 from tests.server.conftest import Launch, Live
+from tests.support.fakes import OneModel
 
 POST = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 14\r\n\r\n" + b'{"prompt":"a"}'
 PATHS = ["/v1/completions", "/ollama/api/generate", "/llamacpp/completion", "/nowhere"]

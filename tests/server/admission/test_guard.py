@@ -14,8 +14,8 @@ from segue.dialects.vllm import VLLM
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.types import Prompted
-from tests.fakes import Pause, speak
 from tests.server.conftest import Launch, Live
+from tests.support.fakes import Pause, speak
 
 JSON = {"content-type": "application/json"}
 

@@ -19,8 +19,8 @@ from segue.server.admission import keys
 from segue.server.admission.keys import PUBLIC_PATHS, Key, Keyring, parse_key, read_keys
 from segue.server.admission.policy import Policy
 from segue.server.app import create_app
-from tests.fakes import OneModel, ScriptedEngine, speak
 from tests.server.conftest import Launch
+from tests.support.fakes import OneModel, ScriptedEngine, speak
 
 ADA = parse_key("ada:s3cret-of-ada")
 BOB = parse_key("bob:s3cret-of-bob")

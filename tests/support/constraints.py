@@ -11,7 +11,7 @@ import lark
 
 from segue.types import Constraint
 
-DATA = Path(__file__).parent / "data" / "constraints"
+DATA = Path(__file__).parent.parent / "data" / "constraints"
 # Formats whose checker takes exactly what the constraint lets through.
 FORMATS = jsonschema.FormatChecker(("uuid", "ipv4", "email"))
 

@@ -1,6 +1,6 @@
 """Answers of the CPU runner that must be the same on every machine, as digests and as a text compressed by the model.
 
-    python -m tests.known_answers        writes tests/data/known_answers.json anew
+    python -m tests.support.known_answers        writes tests/data/known_answers.json anew
 
 Do that only where a change of the kernels or the sampler is meant to change answers.
 """
@@ -17,9 +17,9 @@ import gguf
 
 from examples.compress import pack
 from segue import LLM
-from tests.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_gguf import write_tiny_gguf
 
-FILE = Path(__file__).parent / "data" / "known_answers.json"
+FILE = Path(__file__).parent.parent / "data" / "known_answers.json"
 
 PROMPT = "Once upon a time, in a small village by the sea,"
 TEXT = (

@@ -1,0 +1,1 @@
+"""What tests share: a served process, runners that misbehave, tiny models and how they are judged."""
