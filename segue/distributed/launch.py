@@ -125,7 +125,7 @@ def _launch(launch: Launch) -> Launched:
         config, stat_loggers=[_stat_logger(gauges)], disable_log_stats=True
     )
     vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
-    limits = _capabilities(config)
+    limits = _capabilities(config, tuple(name for name, _ in launch.adapters))
     info = _info(launch.name, config.model_config, limits, vocab, llm.get_tokenizer())
     return Launched(
         llm=llm,
@@ -190,7 +190,7 @@ def _end_tokens(model_config: Any) -> list[int]:
     return [ends] if isinstance(ends, int) else list(ends or ())
 
 
-def _capabilities(config: Any) -> Capabilities:
+def _capabilities(config: Any, adapters: tuple[str, ...]) -> Capabilities:
     cache, scheduler = config.cache_config, config.scheduler_config
     return Capabilities(
         num_slots=scheduler.max_num_seqs,
@@ -200,6 +200,7 @@ def _capabilities(config: Any) -> Capabilities:
         vocab_size=config.model_config.get_vocab_size(),
         cells_per_block=cache.block_size,
         has_priorities=scheduler.policy == "priority",
+        adapters=adapters,
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,7 @@ class StandIn:
         return Launched(
             llm=self,
             vocab=FakeVocab(),
-            capabilities=self.limits,
+            capabilities=replace(self.limits, adapters=tuple(self.adapters)),
             info=_info(),
             gauges=Gauges(),
             parameters=lambda values, grammar: {**values, "grammar": grammar},

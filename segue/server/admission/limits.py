@@ -113,7 +113,7 @@ class Limiter:
             raise Overloaded(message, retry_after_s=_SHORTEST_WAIT_S)
         for name, bucket in account.buckets.items():
             if wait_s := bucket.wait_s(1, now):
-                message = f"At most {bucket.capacity} {name} a minute."
+                message = f"At most {bucket.capacity} {name} per minute."
                 raise Overloaded(message, retry_after_s=max(wait_s, 0.001))
 
     def started(self) -> None:

@@ -247,7 +247,8 @@ def test_recurrent_model_forks_whole_sequences_only(tmp_path: Path) -> None:
 
 def test_loader_survives_pickling_and_fills_in_defaults(tiny_gguf: Path) -> None:
     loader = LlamaLoader(str(tiny_gguf), "tiny", num_slots=1000, threads=1)
-    runner, vocab, info = pickle.loads(pickle.dumps(loader))()
+    runner, vocab, info, draft = pickle.loads(pickle.dumps(loader))()
+    assert draft is None
     assert info.context_length == runner.capabilities.context_length == 512
     assert info.kv_tokens == runner.capabilities.num_cells == 2048
     assert runner.capabilities.num_slots == 256
