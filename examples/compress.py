@@ -1,11 +1,12 @@
-"""A text in as few bytes as the model finds it surprising: lossless, and the same bytes on every machine.
+"""Lossless text compression with a language model; the packed file is the same on every machine.
 
     python examples/compress.py pack < page.txt > page.packed
     python examples/compress.py unpack < page.packed
 
-Arithmetic coding: a text is an interval between 0 and 1, narrowed by each token to its share of it, and the file is the
-shortest fraction inside. Packing reads the text once and takes every share from that; unpacking draws token after
-token. One bit of difference between two log-probabilities, here or on another machine, and the rest would be noise.
+Arithmetic coding: the text is an interval between 0 and 1. Each token narrows the interval to the token's share, which
+is its probability; the file is the shortest fraction inside the last interval. So likely text takes few bytes. Packing
+scores the whole text in one request; unpacking asks for one token at a time. Both need exactly the same
+log-probabilities: with one bit of difference, all text after it would be wrong.
 """
 
 import sys
@@ -16,11 +17,11 @@ from itertools import accumulate
 from segue import LLM, exact_math
 from segue.types import Alternative
 
-NUM_TOP = 64  # tokens that have a share of their own; any other is spelled out after an escape
+NUM_TOP = 64  # the likeliest tokens have their own shares; others are coded by id after an escape
 WHOLE = 1 << 24
-START = "\n"  # what the first token comes after
+START = "\n"  # the prompt before the first token
 
-Share = tuple[int, int, int]  # begin, size and whole
+Share = tuple[int, int, int]  # where the share begins, its size, and the size of the whole
 
 
 def pack(llm: LLM, text: str) -> bytes:
@@ -68,7 +69,7 @@ def unpack(llm: LLM, packed: bytes) -> str:
 
 
 def shares(token: int, top: Sequence[Alternative], vocab_size: int) -> Iterator[Share]:
-    """The token's own share, or that of the escape and then one of equal shares."""
+    """The token's own share; or the share of the escape, then one of `vocab_size` equal shares."""
     starts = table(top)
     index = next((i for i, each in enumerate(top) if each.token == token), len(top))
     yield starts[index], starts[index + 1] - starts[index], starts[-1]
@@ -77,7 +78,7 @@ def shares(token: int, top: Sequence[Alternative], vocab_size: int) -> Iterator[
 
 
 def table(top: Sequence[Alternative]) -> list[int]:
-    """Where each share begins, the escape's last, and the end of all: whole numbers, so nothing is rounded twice."""
+    """Where each share begins, the escape's as the last one, then the end of all shares. Integers: sums are exact."""
     sizes = [1 + int(WHOLE * exact_math.exp(each.logprob)) for each in top]
     return [0, *accumulate([*sizes, max(WHOLE - sum(sizes), 1)])]
 

@@ -1,4 +1,4 @@
-"""Diverse candidates: each begins with another of the likeliest beginnings.
+"""Diverse candidates: each one begins with a different one of the likeliest beginnings.
 
 A candidate has a branch number b. At each position with m > 1 plausible tokens it takes the token of rank b mod m and
 continues with branch b div m, until that is 0. So the first m candidates differ in the first such token. Where only one

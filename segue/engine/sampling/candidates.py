@@ -18,7 +18,7 @@ Index = NDArray[np.intp]
 Weights = NDArray[np.float32]
 
 _HEIGHT = 64  # rows of that matrix
-_SIZES = (256, 1024, 4096, 32768)  # how many are sorted, in turn, before all are
+_SIZES = (256, 1024, 4096, 32768)  # sort this many, then more if needed, and finally all
 
 
 class Distribution(NamedTuple):
@@ -77,7 +77,7 @@ class Candidates:
             self._forget()
 
     def become(self, token: int) -> None:
-        """Keep that token alone, even if it was no candidate."""
+        """Keep only that token, even if it was not a candidate."""
         self.ids = np.array([token], np.intp)
         self.logits = np.zeros(1, np.float32)
         self._forget()
@@ -124,7 +124,7 @@ def top(values: NDArray[np.float32], count: int) -> Index:
 
 
 def _floor(values: NDArray[np.float32], count: int) -> np.float32:
-    """A value that `count` or a few more reach: the count-th highest peak of the columns, if there are that many."""
+    """A value that `count` or a few more items reach: the count-th highest of the columns' maxima, if possible."""
     width = values.size // _HEIGHT
     if count >= values.size:
         return np.float32(-np.inf)
@@ -143,7 +143,7 @@ def _at_least(values: NDArray[np.float32], floor: np.float32) -> Index:
 def leading(
     scores: NDArray[np.float32], weights: Weights, weight: float, at_least: int = 1
 ) -> Index:
-    """The fewest with the highest scores that together weigh `weight`, but not fewer than `at_least`."""
+    """Indices of the fewest items with the highest scores that together weigh `weight`, but at least `at_least`."""
     for size in (*(size for size in _SIZES if size >= at_least), scores.size):
         found = top(scores, size)
         mass = exact_math.running_sums(weights[found])
@@ -168,8 +168,8 @@ def draw(weights: Weights, point: float) -> int:
 
 
 def _fall(weights: Weights, sums: NDArray[np.float64], offset: float) -> int:
-    """Where `offset` falls when the weights lie end to end."""
+    """The index of the weight at `offset`, when the weights lie end to end."""
     index = int(np.searchsorted(sums, offset, side="right"))
-    if index == weights.size:  # by rounding alone
+    if index == weights.size:  # only by rounding
         index = int(np.flatnonzero(weights)[-1])
     return index

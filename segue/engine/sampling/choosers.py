@@ -10,7 +10,7 @@ from segue.engine.sampling.candidates import Candidates, draw, top
 _MIROSTAT_LOOKS_AT = 100  # tokens used to estimate how fast probabilities fall with rank
 
 _LOG_2 = 0.6931471805599453
-_LARGEST_MU = 1e6  # a bound for any tau and eta
+_LARGEST_MU = 1e6  # keeps mu finite for any tau and eta
 
 
 class Chooser(Protocol):
@@ -28,8 +28,8 @@ class ByWeight:
 class Mirostat:
     """Basu et al., Mirostat: a feedback loop that holds the surprise of the text near `tau` bits.
 
-    `mu` is how much surprise the next token may bring. Version 2 cuts there; version 1 cuts at a rank
-    that would bring it if probabilities fell with rank as Zipf's law says.
+    `mu` is the greatest surprise that the next token may have. Version 2 removes tokens above it. Version 1 removes
+    tokens by rank: those above `mu` if probabilities follow Zipf's law.
     """
 
     def __init__(self, version: int, tau: float, eta: float, vocab_size: int) -> None:
@@ -79,7 +79,7 @@ class Mirostat:
 class AdaptiveP:
     """llama.cpp's adaptive-p: prefers tokens whose probability is near a target.
 
-    The target moves against the running mean of what was drawn, so that the mean comes out at `target`.
+    The target is adjusted by the running mean of the probabilities drawn, so that this mean approaches `target`.
     """
 
     def __init__(self, target: float, decay: float) -> None:

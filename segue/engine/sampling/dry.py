@@ -14,9 +14,9 @@ from segue import exact_math
 from segue.engine.seam import Logits
 from segue.types import Sampling
 
-# A token that can begin a breaker, with what must follow to complete it. () if it holds the breaker whole.
+# A token that can begin a breaker, and the tokens that must follow to complete it: () if the token contains all of it.
 Breakers = Mapping[int, frozenset[tuple[int, ...]]]
-_LOG_LARGEST = 88.7228391  # of a float32
+_LOG_LARGEST = 88.7228391  # logarithm of the largest float32
 
 
 class Dry:
@@ -50,7 +50,7 @@ class Dry:
         self._size += 1
         self._breaks.push(token)
         seen = self._seen()
-        before = self._matches[self._matches.size - seen.size + 1 :]  # one position further left
+        before = self._matches[self._matches.size - seen.size + 1 :]  # of the position to the left
         self._matches = np.ones(seen.size, np.int32)
         self._matches[1:] += before
         self._matches *= seen == token
@@ -65,7 +65,7 @@ class Dry:
         return self._tokens[start : self._size]
 
     def _continued(self) -> dict[int, int]:
-        """Tokens that would continue a repetition → how long the longest such already is."""
+        """Tokens that would continue a repetition → the length of the longest repetition that each would continue."""
         seen = self._seen()
         reach = self._breaks.reach(seen.size)
         if seen.size <= self._allowed or reach < self._allowed:
@@ -94,8 +94,8 @@ class _Breaks:
         tails = {len(tail) for each in breakers.values() for tail in each}
         self._tail_lengths = sorted(tails)
         self._recent: list[int] = []
-        self._position = -1  # of the latest token
-        self._head = -1  # of the last breaker: its first and its last token
+        self._position = -1  # position of the latest token
+        self._head = -1  # positions of the last breaker's first and last token
         self._end = -1
 
     def start(self, tokens: Sequence[int]) -> None:

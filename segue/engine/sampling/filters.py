@@ -22,7 +22,7 @@ def greedy(candidates: Candidates) -> None:
 
 
 def top_k(candidates: Candidates, count: int) -> None:
-    """The `count` likeliest."""
+    """Keep the `count` likeliest."""
     candidates.keep(top(candidates.logits, count))
 
 
@@ -55,7 +55,7 @@ def typical_p(candidates: Candidates, mass: float, min_keep: int) -> None:
 def top_n_sigma(candidates: Candidates, count: float) -> None:
     """Tang et al., Top-nσ: Not All Logits Are You Need.
 
-    Logits of noise are Gaussian; tokens within n deviations of the best are kept.
+    Keeps tokens whose logits are within n standard deviations of the best: logits of noise are Gaussian, and lower.
     """
     possible = candidates.logits
     if possible.min() == -np.inf:
@@ -151,7 +151,7 @@ def _entropy(candidates: Candidates, weights: Weights) -> tuple[float, float]:
 
 
 def _deviation(values: NDArray[np.float32]) -> float:
-    """The standard deviation of them all."""
+    """The standard deviation of all values."""
     wide = values.astype(np.float64)
     wide -= exact_math.total(wide) / wide.size
     return math.sqrt(exact_math.total(wide * wide) / wide.size)

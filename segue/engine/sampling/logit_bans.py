@@ -21,7 +21,7 @@ class LogitBans:
         self._allowed = rules.allowed
         self._phrases = [word for word in rules.bad_words if len(word) > 1]
         self._num_recent = max(map(len, self._phrases), default=1) - 1
-        self._recent: list[int] = []  # output that could begin a phrase
+        self._recent: list[int] = []  # the last tokens, which may begin a banned phrase
         self._early = _array(rules.ends | rules.stops)
         self._always = _array(rules.ends - rules.stops if rules.ignores_ends else ())
         self._min_tokens = sampling.min_tokens
@@ -55,7 +55,7 @@ class LogitBans:
         if ends.size:
             logits = row[ends]
             row[ends] = -np.inf
-            is_one_left = row[:_FEW].max() > -np.inf  # mostly: then the others need not be read
+            is_one_left = row[:_FEW].max() > -np.inf  # mostly true: no need to read the rest
             if not is_one_left and row.max() == -np.inf:
                 row[ends] = logits
 

@@ -66,7 +66,7 @@ class Occurrences:
 
 
 class Penalties:
-    """Keskar et al., CTRL (repetition: logits shrink towards unlikely) and OpenAI's presence and frequency."""
+    """The repetition penalty of Keskar et al., CTRL, and the presence and frequency penalties of OpenAI."""
 
     def __init__(self, sampling: Sampling) -> None:
         self._repetition = np.float32(sampling.repetition_penalty)

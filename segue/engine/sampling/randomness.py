@@ -1,4 +1,4 @@
-"""Counter-based randomness: a number is a pure function of what it is for.
+"""Counter-based randomness: a number is a pure function of seed, candidate, position and purpose.
 
 There is no state to carry, so batching, preemption and speculation cannot change a draw.
 """
@@ -18,7 +18,7 @@ def uniform(seed: int, candidate: int, position: int, purpose: Purpose = "token"
     return (int.from_bytes(digest.digest(), "little") >> 11) * 2.0**-53
 
 
-# To copy one is faster than to make it.
+# Copying a hash object is faster than making one.
 _BEGUN: dict[Purpose, hashlib.blake2b] = {
     purpose: hashlib.blake2b(digest_size=8, person=purpose.encode())
     for purpose in get_args(Purpose)

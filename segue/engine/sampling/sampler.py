@@ -63,7 +63,7 @@ STEPS: dict[Step, StepInfo] = {
     ),
 }
 
-_ADJUST: frozenset[Step] = frozenset({"penalties", "dry"})  # they change logits and cut nothing
+_ADJUST: frozenset[Step] = frozenset({"penalties", "dry"})  # change logits, remove no token
 _KEEP_THE_BEST: frozenset[Step] = frozenset({"top_n_sigma", "top_k", "top_p", "min_p"})
 _WITH_MIROSTAT: frozenset[Step] = frozenset({"penalties", "dry"})
 
@@ -71,7 +71,7 @@ _Act = Callable[[Candidates, int], None]
 
 
 class Snapshot(NamedTuple):
-    """What a draw changes."""
+    """The state of a sampler that a draw changes."""
 
     chooser: Chooser
     branch: int | None
@@ -92,7 +92,7 @@ def plan(sampling: Sampling) -> tuple[Step, ...]:
 
 
 def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
-    """These steps as cuts; None if one of them is none."""
+    """These steps as cuts, which a runner can compute; None if one of the steps cannot be a cut."""
     s = sampling
     if s.dynatemp_range > 0 and "temperature" in steps:
         return None
@@ -162,19 +162,19 @@ class Sampler:
 
     @property
     def cuts(self) -> tuple[Cut, ...] | None:
-        """All that `choose` does besides the draw by weight; None where that cannot be said in cuts."""
+        """The cuts that `choose` applies before it draws by weight; None if it does more than cuts."""
         is_plain = self.branch is None and not self._keeps_distribution
         return self._cuts if is_plain else None
 
     def point(self, position: int) -> float:
-        """Where the draw at this position of the output falls, in [0, 1)."""
+        """The random number in [0, 1) for the draw at this position of the output."""
         return uniform(self._seed, self._candidate, position)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(copy(self._chooser), self.branch)
 
     def restore(self, before: Snapshot) -> None:
-        """Take back the draws since then. Tokens that were pushed stay."""
+        """Undo the draws since the snapshot. Tokens that were pushed stay."""
         self._chooser, self.branch = copy(before.chooser), before.branch
 
     def sample(self, logits: Logits, position: int) -> int:

@@ -113,9 +113,8 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
     np.maximum(scores.logprobs, LOWEST_LOGPROB, out=scores.logprobs)
     np.maximum(scores.values, LOWEST_LOGPROB, out=scores.values)
     for values in (scores.logprobs, scores.values):
-        np.add(
-            values, _ZERO, out=values
-        )  # −0 becomes 0: which of the two is highest is not defined
+        # −0 becomes 0: a maximum of −0 and 0 may be either, so results would differ between machines.
+        np.add(values, _ZERO, out=values)
     return scores
 
 

@@ -21,7 +21,7 @@ StepEvents = list[tuple[str, Event]]  # events with the id of their request
 
 
 class Rows(NamedTuple):
-    """The rows of logits that one span asked for: those from `start` to before `end` of the step's."""
+    """The rows of logits that one span asked for: rows `start` … `end` − 1 of the step."""
 
     logits: Logits
     start: int
@@ -188,6 +188,6 @@ class Committer:
 
 
 def _check(scores: Scores) -> None:
-    """Raise if a row was not made of numbers: that made its score none."""
+    """Raise if a score is not finite: then the row of logits had NaN or infinities."""
     if not np.isfinite(scores.logprobs).all():
         raise EngineFault("the model produced logits that are not numbers")

@@ -1,7 +1,8 @@
-"""Drafts of a small model of the same vocabulary, where the text itself suggests nothing (request/draft.py).
+"""Speculative decoding with a draft model: a small model of the same vocabulary proposes tokens, where the text itself
+suggests none (request/draft.py).
 
-It has slots of the same numbers as the model's own. What a slot of it holds is compared with the sequence's tokens each
-time, and what differs is trimmed: so its KV follows the tokens that were accepted, whoever had the slot before.
+A sequence uses the slot of the same number in both models. Each time, the tokens in the draft model's slot are compared
+with the sequence's, and its KV cache is trimmed to the common prefix: so rejected tokens and former owners do no harm.
 
 Drafts never change the output: a draft token is accepted only if the sampler draws the same token.
 """
@@ -14,11 +15,10 @@ from segue.engine.scheduling.prefix_cache import common_length
 from segue.engine.seam import Logits, Runner, Span
 from segue.errors import InvalidField
 
-_ROWS = 6  # of a step, for all sequences together: each its own and its draft
-_CHUNK = (
-    128  # tokens of a sequence it reads per step, so that a long prompt does not delay the others
-)
-_WORTH_READING = 8  # a prompt is read for an answer that may be at least an eighth as long
+_ROWS = 6  # rows per step for all sequences: one for each sequence, the others for drafts
+# Tokens of a sequence that the draft model reads per step: a long prompt must not delay the other sequences.
+_CHUNK = 128
+_WORTH_READING = 8  # a prompt is read only if the answer may be at least an eighth as long
 
 
 class DraftModel:
@@ -35,20 +35,20 @@ class DraftModel:
         self._has_drafted = False
 
     def begin_step(self, num_decoding: int) -> int:
-        """Draft tokens that each of so many sequences should get in this step; 0: they do not pay now."""
+        """How many draft tokens each of `num_decoding` sequences should get in this step; 0: drafts do not pay now."""
         self._begun_s, self._num_decoding, self._has_drafted = self._clock(), num_decoding, False
         if not num_decoding or not self._payoff.wants(num_decoding):
             return 0
         return max(0, _ROWS // num_decoding - 1)
 
     def end_step(self, num_tokens: int, is_pure: bool) -> None:
-        """The step has given so many tokens. `is_pure`: it had no rows of prompts."""
+        """Report that the step gave `num_tokens` tokens. `is_pure`: it had no rows of prompts."""
         if is_pure and num_tokens:
             took_s = (self._clock() - self._begun_s) / num_tokens
             self._payoff.learn(self._num_decoding, self._has_drafted, took_s)
 
     def propose(self, wanted: Iterable[tuple[Sequence, int]]) -> dict[Sequence, list[int]]:
-        """Up to so many tokens that may follow each sequence."""
+        """For each sequence, up to the given number of draft tokens that may follow it."""
         drafts: dict[Sequence, list[int]] = {}
         limits: dict[Sequence, int] = {}
         spans: list[Span] = []
@@ -71,9 +71,9 @@ class DraftModel:
         return drafts
 
     def _next_span(self, sequence: Sequence, limit: int, spans: list[Span]) -> Span | None:
-        """What the draft model has not read of the sequence yet; all of it, or a part without a draft.
+        """The tokens that the draft model has not read yet. If too many: a part of them, without a draft.
 
-        `spans`: those of this step so far, whose rows and cells are taken.
+        `spans`: the spans of this step so far, whose rows and cells are taken.
         """
         slot, tokens = sequence.slot, sequence.tokens
         if slot is None or slot >= self._limits.num_slots or limit <= 0:
@@ -109,7 +109,7 @@ class DraftModel:
         width = min(len(row), sequence.sampler.vocab_size)
         try:
             return [sequence.sampler.guess(row[:width], sequence.num_output + num_drafted)]
-        except InvalidField:  # bans and biases leave nothing
+        except InvalidField:  # bans and biases leave no token
             return []
 
     def _after(self, sequence: Sequence, draft: list[int]) -> Span:
@@ -120,11 +120,11 @@ class DraftModel:
         return draft[-1] < self._limits.vocab_size
 
     def _cells(self, span: Span) -> int:
-        """That a span and its draft may take."""
+        """The most cells that a span and its draft may take."""
         return len(span.tokens) + _ROWS + 2 * self._limits.cells_per_block
 
     def _make_room(self, needed: int, kept: set[int]) -> bool:
-        """Free the slots of others until so many cells are free: what they held is read again if need be."""
+        """Free other sequences' slots until `needed` cells are free; their tokens are read again when needed."""
         others = [slot for slot, held in self._held.items() if held and slot not in kept]
         while self._runner.cells_free < needed and others:
             slot = others.pop(0)

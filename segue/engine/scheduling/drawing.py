@@ -1,6 +1,6 @@
 """The tokens of a step: drawn together where the runner can do it, otherwise one by one by the sampler.
 
-Drawing together changes nothing in the tokens: a draw depends on its row, its sampler and its position alone.
+Drawing together does not change the tokens: a draw depends only on its row, its sampler and its position.
 """
 
 from typing import NamedTuple
@@ -38,9 +38,9 @@ class Drawing:
         self._ready: dict[Sequence, _Ready | Exception] = {}
 
     def begin(self, batch: Batch, logits: Logits) -> None:
-        """A step's logits are there: have the runner draw the first token of every sequence, as far as it does.
+        """Take the logits of a step. The runner draws the first token of every sequence for which it can.
 
-        What goes wrong with one of them is raised by `draw`.
+        An error with one sequence is raised by `draw` for that sequence.
         """
         self._logits = logits
         self._ready.clear()

@@ -1,12 +1,12 @@
-"""Whether drafts of a model pay: seconds a token with and without them, measured while it runs.
+"""Whether drafts of a draft model pay: seconds per token with and without drafts, measured while steps run.
 
-Both are measured for each number of running sequences, since rows cost little for few and much for many. What does not
-pay is tried again after a pause that grows.
+Measured separately by the number of running sequences: additional rows cost little with few sequences and much with
+many. If drafts do not pay, they are tried again after a pause, which grows each time.
 """
 
 _FIRST = 3  # steps of each kind before they are compared
-_RECENT = 0.2  # the weight of the last step in a mean
-_WORTH = 0.97  # of the seconds without: less than that is noise
+_RECENT = 0.2  # the weight of the last step in the running mean
+_WORTH = 0.97  # drafts pay below this fraction of the time without: a smaller gain is noise
 _BETWEEN = 64  # steps with drafts before one without is measured again
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 64, 4096  # steps
 
@@ -22,7 +22,7 @@ class _Mean:
 
 
 class _Class:
-    """Steps of about as many sequences."""
+    """Steps with a similar number of sequences."""
 
     def __init__(self) -> None:
         self.with_drafts, self.without = _Mean(), _Mean()
@@ -53,11 +53,11 @@ class Payoff:
         self._classes: dict[int, _Class] = {}
 
     def wants(self, num_sequences: int) -> bool:
-        """Whether the next step of so many sequences should have drafts."""
+        """Whether the next step with this many sequences should have drafts."""
         return self._of(num_sequences).wants()
 
     def learn(self, num_sequences: int, had_drafts: bool, seconds: float) -> None:
-        """What a token of such a step has taken."""
+        """Report the seconds per token of such a step."""
         steps = self._of(num_sequences)
         (steps.with_drafts if had_drafts else steps.without).add(seconds)
 

@@ -75,7 +75,7 @@ class Planner:
             self._preempt_youngest(batch)
 
     def _propose(self, decoding: list[Sequence]) -> dict[Sequence, list[int]]:
-        """Drafts of the draft model, where neither the constraint nor the text itself says what comes next."""
+        """Drafts of the draft model, for sequences without a draft from the constraint or from the text itself."""
         model = self._draft_model
         count = model.begin_step(len(decoding)) if model and self._limits.can_trim else 0
         if not model or not count:

@@ -34,7 +34,7 @@ class BlockTables:
         return end - len(self._tables[slot]) + self._writes_shared(slot, count)
 
     def append(self, slot: int, count: int) -> Copy | None:
-        """Make room for `count` more tokens. The caller has seen to it that enough is free."""
+        """Make room for `count` more tokens. The caller has made sure that enough blocks are free (`num_needed`)."""
         table = self._tables[slot]
         copy = None
         if self._writes_shared(slot, count):
@@ -47,7 +47,7 @@ class BlockTables:
         return copy
 
     def fork(self, src: int, dst: int, length: int) -> Copy | None:
-        """Whole blocks are shared. A partial one is copied, so that each can go on in its own."""
+        """Let `dst` hold the first tokens of `src`. Full blocks are shared; a partial one is copied: both may grow."""
         num_shared, is_partial = length // self._size, length % self._size > 0
         table = self._tables[dst]
         table[:] = self._tables[src][:num_shared]
@@ -68,7 +68,7 @@ class BlockTables:
         self._lengths[slot] = length
 
     def _writes_shared(self, slot: int, count: int) -> bool:
-        """Whether the next token goes into a block that somebody else holds too."""
+        """Whether the next token goes into a block that another slot holds too."""
         is_partial = self._lengths[slot] % self._size > 0
         return count > 0 and is_partial and self._holders[self._tables[slot][-1]] > 1
 

@@ -1,7 +1,7 @@
 """Compiling the kernels of a step: `python -m segue.runners.cpu.compile OUT TRIPLE CPU FEATURES` writes an object file.
 
-A process of its own does it, so that numba is loaded only where code is made. `step_code` starts it, or finds
-the code of the same sources, versions and processor that was kept.
+A process of its own compiles, so that numba is loaded only there. `step_code` starts that process, unless code of
+the same sources, versions and processor is in the cache.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from segue.runners.cpu.products.kernels import form_of, kernels
 from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 
-ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 2}  # name → integers it takes
+ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 2}  # name → how many integers it takes
 
 
 def step_key(target: Target) -> str:
-    """Of all that the code depends on."""
+    """The cache key: a digest of everything that the machine code depends on."""
     machine = "\0".join((target.triple, target.cpu, target.features)).encode()
     return f"{sources_digest()}-{hashlib.sha256(machine).hexdigest()[:16]}"
 
@@ -35,7 +35,7 @@ def step_code(target: Target, kept: Kept) -> bytes:
 
 
 def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
-    """What a model with tensors of these types needs: the step beside the products."""
+    """Compile what a model with tensors of these types needs: the step, and in parallel the products."""
     target = this_target({VARIABLE: flavour})
     with ThreadPoolExecutor(1) as beside:
         step = beside.submit(step_code, target, kept)
@@ -55,7 +55,7 @@ def _made(target: Target) -> bytes:
             "PYTHONPATH": os.pathsep.join(paths),
             "NUMBA_CPU_NAME": target.cpu,
             "NUMBA_CPU_FEATURES": target.features,
-            "NUMBA_OPT": "0",  # all of it is optimised once, at the end
+            "NUMBA_OPT": "0",  # LLVM optimises all modules together at the end
             **_said(target),
         }
         done = subprocess.run(
@@ -68,7 +68,7 @@ def _made(target: Target) -> bytes:
 
 
 def _said(target: Target) -> dict[str, str]:
-    """What the kernels' modules ask of the processor when they are loaded."""
+    """Environment variables that tell the kernels' modules about the processor when they are imported."""
     return {
         "SEGUE_WIDE_REGISTERS": str(int(target.flavour.lanes >= 16)),
         "SEGUE_HALVES_BY_HAND": str(int(not target.flavour.arch)),
@@ -89,7 +89,7 @@ def _compile(out: str, triple: str, cpu: str, features: str) -> None:
         cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"
     )
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    # Vectors are written as they should be.
+    # The kernels are written with explicit vectors: LLVM need not vectorise or unroll.
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(whole, builder)

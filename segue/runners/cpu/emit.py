@@ -1,7 +1,7 @@
-"""Operations built as LLVM IR, without numba, so that a process which only runs kept code loads little.
+"""Operations as LLVM IR, without numba, so that a process that only runs cached code need not load numba.
 
-Vectors of 16 are the same on every machine: LLVM splits them into what the processor has. A multiplication and an
-addition are fused where fma() says so and nowhere else.
+Vectors have 16 lanes on every machine: LLVM splits them to fit the processor's registers. A multiplication and an
+addition are fused only by fma().
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-Value = Any  # of llvmlite.ir
+Value = Any  # a value of llvmlite.ir
 Builder = Any
 
 LANES = 16
@@ -46,7 +46,7 @@ def splat(b: Builder, value: Value, kind: Any = FLOATS) -> Value:
 
 def cell(b: Builder, value: Value) -> Value:
     """A variable that begins as this value; LLVM keeps it in a register."""
-    with b.goto_entry_block():  # once a function, even where this stands in a loop
+    with b.goto_entry_block():  # allocated once per function, even inside a loop
         place = b.alloca(value.type)
     b.store(value, place)
     return place
@@ -68,7 +68,7 @@ def store(b: Builder, value: Value, address: Value, align: int = 4) -> None:
 
 
 def at(b: Builder, base: Value, index: Value, size: int) -> Value:
-    """The address of an item of so many bytes."""
+    """The address of item `index`, where items have `size` bytes."""
     return b.add(base, b.mul(index, number(size)))
 
 
@@ -124,7 +124,7 @@ def greater(b: Builder, x: Value, y: Value) -> Value:
 
 
 def tree(b: Builder, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
-    """All lanes as one: the lower half with the upper half, until one is left."""
+    """Reduce all lanes to one: the lower half is combined with the upper half, until one lane is left."""
     count = vector.type.count
     while count > 1:
         half = count // 2

@@ -1,4 +1,4 @@
-"""Sines, cosines, powers and logarithms of IEEE operations alone: a C library's may differ in the last bit.
+"""Sines, cosines, powers and logarithms from IEEE operations only: those of C libraries may differ in the last bit.
 
 float64 addition, multiplication and division are the same everywhere, and so is Python's decimal arithmetic.
 """
@@ -12,7 +12,7 @@ Doubles = NDArray[np.float64]
 
 _DIGITS = Context(prec=40)
 
-# A quarter turn in three parts. The first two have 33 bits each, so that up to 2^20 times them is exact.
+# A quarter turn as a sum of three parts. The first two have 33 bits each, so their multiples up to 2^20 are exact.
 _QUARTERS = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
 _SINE = (
     -1.66666666666666324348e-01,
@@ -39,12 +39,12 @@ def power(base: float, exponent: float) -> float:
 
 
 def logarithm(value: float) -> float:
-    """The natural one, of a number above 0."""
+    """The natural logarithm of a number above 0."""
     return float(_DIGITS.ln(Decimal(value)))
 
 
 def cosines_and_sines(angles: Doubles) -> tuple[Doubles, Doubles]:
-    """Of angles from 0 to about a million."""
+    """For angles from 0 to about a million."""
     quarters = np.rint(angles * (1 / (_QUARTERS[0] + _QUARTERS[1])))
     rest = angles
     for part in _QUARTERS:

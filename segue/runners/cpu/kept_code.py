@@ -2,7 +2,7 @@
 
     <cache>/cpu/<key>.code    the SHA-256 of what follows, then an object file
 
-A damaged entry is made again. Where nothing can be kept (read-only, full), code is made at each start.
+A damaged entry is compiled again. If the folder cannot be written (read-only, full), code is compiled at each start.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ _STEP_SOURCES = (
     "products/kernels.py",
     "products/product.py",
 )
-_KEPT_S = 60 * 86400  # entries that nobody used for so long are of versions and processors gone by
-_LONGEST_WAIT_S = 60  # for another process that makes the same
+_KEPT_S = 60 * 86400  # unused entries are deleted after this time
+_LONGEST_WAIT_S = 60  # for another process that compiles the same code
 
 
 def sources_digest() -> str:
-    """Of the sources of a step's kernels and the versions of what compiles them."""
+    """A digest of the sources of a step's kernels and the versions of numba, llvmlite and Python."""
     digest = hashlib.sha256()
     root = Path(__file__).parent
     for path in sorted(path for pattern in _STEP_SOURCES for path in root.glob(pattern)):
@@ -53,16 +53,16 @@ class KeptCode:
         self._folder = Path(cache_dir) / "cpu"
 
     def has_step(self) -> bool:
-        """Whether a step of these sources was kept, for whichever processor."""
+        """Whether a step compiled from these sources is in the cache, for any processor."""
         return any(self._folder.glob(f"{sources_digest()}-*.code"))
 
     def __call__(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """The code of that key, made if it is not there. Processes that start together make it once."""
+        """The code under the key; `make` compiles it if it is missing, once for all processes that start together."""
         code = self._read(key)
         if code is not None:
             return code
         with self._only_one(key):
-            code = self._read(key)  # another process may have brought it meanwhile
+            code = self._read(key)  # another process may have written it meanwhile
             if code is None:
                 code = make()
                 self._write(key, code)
@@ -80,7 +80,7 @@ class KeptCode:
         digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if hashlib.sha256(code).digest() != digest:
             return None
-        with contextlib.suppress(OSError):  # of a read-only folder
+        with contextlib.suppress(OSError):  # the folder may be read-only
             os.utime(path)
         return code
 
@@ -112,7 +112,7 @@ class KeptCode:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
-        except (OSError, TimeoutError):  # then both make it
+        except (OSError, TimeoutError):  # without the lock, several processes may compile it
             yield
             return
         try:

@@ -1,7 +1,7 @@
-"""Kernels: plain Python compiled by numba, and operations of emit.py made callable from there.
+"""Kernels: plain Python compiled by numba, and operations of emit.py made callable from kernels.
 
-A kernel takes and gives numbers only, addresses among them, so that its machine code can be kept and called without
-numba. `fastmath` is nowhere: sums keep their order.
+A kernel takes and returns numbers only (addresses too), so that its machine code can be cached and called without
+numba. `fastmath` is never used: sums keep their order.
 """
 
 import inspect
@@ -28,19 +28,19 @@ COMPILED: dict[str, Any] = {
 
 
 def compiled(function: Kernel) -> Kernel:
-    """A kernel in plain Python."""
+    """Compile a function in plain Python as a kernel."""
     kernel: Kernel = numba.njit(**COMPILED)(function)
     return kernel
 
 
 def inlined(function: Kernel) -> Kernel:
-    """The same, repeated in every kernel that calls it."""
+    """The same, but inlined into every kernel that calls it."""
     kernel: Kernel = numba.njit(inline="always", **COMPILED)(function)
     return kernel
 
 
 def define(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A kernel from a function of a builder and the parameters' values, which returns the result's."""
+    """Make a kernel from a function that takes a builder and IR values, and returns the IR value of the result."""
 
     def make(body: Callable[..., Any]) -> Callable[..., Any]:
         signature = result(*parameters)

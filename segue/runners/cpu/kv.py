@@ -1,4 +1,4 @@
-"""The KV memory: blocks of 32 tokens in every layer, and which blocks hold which slot's tokens."""
+"""The KV cache: blocks of 32 tokens in every layer, and which blocks hold the tokens of which slot."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +10,20 @@ from segue.runners.cpu.memory import address, available_bytes, zeros
 from segue.runners.cpu.step.program import block_bytes
 
 BLOCK = 32
-SEQUENCES_WORTH = 16  # full-length sequences the KV holds, where nothing else is asked for
-MEMORY_SHARE = 4  # of the memory that is available, the KV takes at most a fourth
+SEQUENCES_WORTH = 16  # full-length sequences that the KV cache holds by default
+MEMORY_SHARE = 4  # by default the KV cache takes at most a fourth of the available memory
 
 
 class Kv:
-    """Untouched pages take no memory."""
+    """The KV cache of a model. Pages that were never written take no memory."""
 
     def __init__(self, anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int):
         self.num_blocks = _num_blocks(anatomy, context, kv_bytes)
-        # A block of all layers is one piece, so that memory grows with the tokens held.
+        # A block's layers are contiguous, so that memory use grows with the tokens held.
         shape = (self.num_blocks, anatomy.layers, 2, block_bytes(anatomy) // 2)
         self._blocks: NDArray[np.uint16] = zeros(shape, np.uint16, huge=True)  # f16
         self.tables = BlockTables(num_slots, self.num_blocks, BLOCK)
-        # The tables once more, as compiled code reads them.
+        # A copy of the block tables in the layout that compiled code reads.
         self._rows: NDArray[np.int64] = zeros((num_slots, -(-context // BLOCK)), np.int64)
         self._first_row, self._row_bytes = address(self._rows), int(self._rows.strides[0])
 
@@ -73,7 +73,7 @@ class Kv:
 
 
 def _num_blocks(anatomy: Anatomy, context: int, kv_bytes: int | None) -> int:
-    """One full sequence at the least, where nothing is asked for."""
+    """How many blocks to allocate. Without `kv_bytes`, at least one sequence of full length fits."""
     each = 2 * anatomy.layers * block_bytes(anatomy)
     one_sequence = -(-context // BLOCK)
     if kv_bytes is None:

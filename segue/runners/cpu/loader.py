@@ -1,4 +1,4 @@
-"""Loading a GGUF on the CPU runner. The process that only chooses a runner reads this without compilers or kernels."""
+"""Loading a GGUF on the CPU runner. A process that only chooses a runner imports this without compilers or kernels."""
 
 import importlib.util
 import logging
@@ -69,14 +69,14 @@ class CpuLoader:
     context_length: int | None = None
     kv_bytes: int | None = None
     num_slots: int = 256
-    threads: int = 0  # 0: every processor it may use
+    threads: int = 0  # 0: all processors that the process may use
     max_rows: int = 512
-    flavour: str = ""  # of the processor; "": the best it has
+    flavour: str = ""  # instruction set, see products/processor.py; "": the best one
     cache_dir: str = "."
-    adapters: tuple[tuple[str, str], ...] = ()  # names and files
+    adapters: tuple[tuple[str, str], ...] = ()  # (name, file) of LoRA adapters
 
     def prepare(self, report: Report) -> None:
-        """Compile the kernels where somebody can watch, so that the call does not have to."""
+        """Compile the kernels now, with progress reports, so that loading the model finds them in the cache."""
         kept = KeptCode(self.cache_dir)
         if kept.has_step():
             return

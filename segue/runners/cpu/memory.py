@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Shared memory, which is what mmap gives unasked, takes no huge pages.
+# Private: mmap gives shared memory by default, and that gets no huge pages.
 _PRIVATE: dict[str, Any] = (
     {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 )
 
 
 def zeros(shape: tuple[int, ...] | int, kind: Any, huge: bool = False) -> NDArray[Any]:
-    """`huge`: in huge pages where the system gives them."""
+    """An array of zeros. `huge`: in huge pages if the system offers them."""
     count = math.prod(shape) if isinstance(shape, tuple) else shape
     pages = mmap.mmap(-1, max(1, count) * np.dtype(kind).itemsize, **_PRIVATE)
     if huge and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without them
+        with contextlib.suppress(OSError):  # the system may have no huge pages
             pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, kind, count).reshape(shape)
 
@@ -31,7 +31,7 @@ def address(array: NDArray[Any]) -> int:
 
 
 def available_bytes() -> int:
-    """What can still be used, here and in the container's limit; 8 GiB where nobody tells."""
+    """Memory available on the machine and within the container's limit; 8 GiB if neither is known."""
     found = []
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):

@@ -1,4 +1,4 @@
-"""Kept code in this process: linked by LLVM, called through ctypes, which lets other threads run meanwhile."""
+"""Cached code in this process: linked by LLVM, called through ctypes, which releases the GIL."""
 
 import ctypes
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def link(code: bytes, names: list[str], target: Target) -> dict[str, int]:
         jit=True, codemodel="jitdefault"
     )
     is_arm = target.triple.startswith(("aarch64", "arm64"))
-    # LLVM's own memory manager may put sections too far apart there.
+    # On ARM, LLVM's default memory manager may put sections too far apart.
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=is_arm)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
@@ -28,7 +28,7 @@ def link(code: bytes, names: list[str], target: Target) -> dict[str, int]:
 
 
 def kernel(address: int, num_ints: int) -> Callable[..., int]:
-    """A kernel of numba's as a function of integers."""
+    """A numba kernel at this address as a Python function of `num_ints` integers."""
     kind = ctypes.CFUNCTYPE(
         ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * num_ints
     )

@@ -1,7 +1,7 @@
 """The CPU runner: slots are tables of KV blocks, and every step is one program that a team of threads runs.
 
-A row's logits are a function of the tokens before it and the file: no sum depends on who shares the step, on how a
-prompt is cut, on threads or on the processor.
+A row's logits depend only on the model file and on the tokens up to that row. No sum depends on the other rows of the
+step, on how a prompt is split into chunks, on the number of threads or on the processor.
 """
 
 import time
@@ -32,7 +32,7 @@ from segue.runners.cpu.weights import Weights
 from segue.runners.cpu.workspace import PRIVATE_ROWS, Workspace, item_rows
 
 DEFAULT_CONTEXT = 8192
-_MEASURED_STEPS, _MEASURED_S = 4, 0.1  # of each kind, at the start
+_MEASURED_STEPS, _MEASURED_S = 4, 0.1  # limits per measurement at the start
 _MOST_SEQUENCES = 32
 
 
@@ -60,7 +60,7 @@ class CpuRunner:
         self._weights = Weights(path, target, threads, kept)
         anatomy = self._weights.anatomy
         context = context_length or min(anatomy.train_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
-        if anatomy.family.turns == "none":  # there are no more positions than were learned
+        if anatomy.family.turns == "none":  # learned positions: the model has no others
             context = min(context, anatomy.train_context)
         self._kv = Kv(anatomy, context, kv_bytes, num_slots)
         context = min(context, self._kv.num_blocks * BLOCK)
@@ -88,7 +88,7 @@ class CpuRunner:
             cells_per_block=BLOCK,
             draws=True,
             adapters=tuple(adapters or ()),
-            deterministic=exact_math.keeps_denormals(),  # the team's threads inherit it
+            deterministic=exact_math.keeps_denormals(),  # the threads of the team inherit this setting
         )
         tuning = tuned(self._seconds, threads, min(max_rows, context))
         self._threads = Threads(tuning, threads)
@@ -132,7 +132,7 @@ class CpuRunner:
         self._kv.tables.trim(slot, 0)
 
     def close(self) -> None:
-        """End the threads; the memory goes with the runner."""
+        """End the threads. Memory is freed with the runner object."""
         self._team.close()
 
     @property
@@ -140,7 +140,7 @@ class CpuRunner:
         return self._program
 
     def run_instead(self, instructions: NDArray[np.int64]) -> None:
-        """Replace the program, by at most as many instructions: to measure some of them alone."""
+        """Replace the program by one that is not longer: to measure some instructions alone."""
         self._program[: len(instructions)] = instructions
         self._space.board[on.NUM_PHASES] = len(instructions)
 
@@ -154,7 +154,7 @@ class CpuRunner:
         self._team.step(threads)
 
     def _run_alone(self, instructions: NDArray[np.int64], threads: int) -> None:
-        """A program of its own, between steps."""
+        """Run another program than the step's, between two steps."""
         board = self._space.board
         usual = board[on.PROGRAM], board[on.NUM_PHASES]
         board[on.PROGRAM], board[on.NUM_PHASES] = address(instructions), len(instructions)
@@ -163,7 +163,7 @@ class CpuRunner:
         board[on.PROGRAM], board[on.NUM_PHASES] = usual
 
     def _seconds(self, rows: int, threads: int) -> float:
-        """The best of a few steps of so many sequences at their first token, or of a prompt where that is too many."""
+        """The best time of a few steps with one token of each of `rows` sequences, or with one prompt if too many."""
         spans = [Span(slot, [0], 0, 1) for slot in range(rows)]
         if rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._kv.num_blocks):
             spans = [Span(0, [0] * rows, 0, 1)]
@@ -176,13 +176,13 @@ class CpuRunner:
             for span in spans:
                 self.free(span.slot)
             total += took
-            best = took if attempt < 2 else min(best, took)  # the first one only warms up
+            best = took if attempt < 2 else min(best, took)  # the first attempt only warms up
             if attempt and total > _MEASURED_S:
                 break
         return best
 
     def _fill(self, spans: Sequence[Span]) -> tuple[int, int]:
-        """Tell the step of its rows: how many there are, and how many want logits."""
+        """Write the rows of a step to the workspace. Returns how many rows there are, and how many want logits."""
         tokens: list[int] = []
         positions: list[int] = []
         tables: list[int] = []
@@ -190,7 +190,7 @@ class CpuRunner:
         items: list[int] = []  # first row and number of rows
         most = self._item_rows
         is_fused = True
-        mixed: list[int] = []  # by row, its span
+        mixed: list[int] = []  # by row, the index of its span
         for index, (slot, new, past, num_logits, _) in enumerate(spans):
             count, first = len(new), len(tokens)
             if not count:
@@ -216,7 +216,7 @@ class CpuRunner:
         return len(tokens), len(wanted)
 
     def _check(self, spans: Sequence[Span]) -> None:
-        """Refuse what would corrupt memory, before anything has changed."""
+        """Raise for spans that would corrupt memory, before anything is changed."""
         limits, tables = self._capabilities, self._kv.tables
         num_rows = sum(len(span.tokens) for span in spans)
         if num_rows > limits.max_rows:

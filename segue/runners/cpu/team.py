@@ -1,8 +1,8 @@
-"""The threads of a step. They wait in compiled code for the next one, briefly; then they sleep until they are woken.
+"""The threads of a step. Between steps they spin and yield in compiled code for a short time, then they sleep.
 
-On Linux they sleep in compiled code too; elsewhere they come back here for it.
+On Linux they sleep in compiled code; on other systems they return to Python to sleep.
 
-The caller's thread is the first of the team. A step may take fewer threads than there are: the others are left alone.
+The caller's thread is the first of the team. A step may use fewer threads than the team has: the others are not woken.
 """
 
 import threading
@@ -43,7 +43,7 @@ class Team:
         return len(self._wake)
 
     def step(self, threads: int) -> None:
-        """Run the program on the board with so many threads."""
+        """Run the program on the board with this many threads."""
         board = self._board
         board[on.THREADS] = threads
         board[on.BARRIER_BASE] = board[on.BARRIER]
@@ -53,7 +53,7 @@ class Team:
         self._run(0, self._address)
 
     def close(self) -> None:
-        """End the threads. Nothing may be in a step."""
+        """End the threads. No step may be running."""
         for i in range(1, self.size):
             self._post(i, -1)
         for thread in self._threads:

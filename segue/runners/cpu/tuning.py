@@ -1,21 +1,20 @@
 """How many threads a step takes, and how many rows cost little more than one: measured when a model is loaded.
 
-The number of threads is tried again while steps run, since the processors may be busy with something else at one time
-and free at another.
+The number of threads is tuned further while steps run, since other processes may use the processors at some times.
 
-Nothing of it shows in the answers: bits do not depend on threads, and a draft is kept only if the sampler draws it.
+Answers do not depend on it: bits do not depend on threads, and a draft token is accepted only if the sampler draws it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-ROWS = (1, 2, 4, 8, 32, 128)  # the last stands for all beyond it
-_DRAFTED = 8  # rows that drafts may fill
-_WORTH = 0.97  # another number of threads must be so much faster, once steps run: noise is noise
-_NEAR = 1.1  # fewer threads so much slower: still fewer may be faster again
-# A step that takes longer is not measured: large models take all threads, and the start is waited for.
+ROWS = (1, 2, 4, 8, 32, 128)  # numbers of rows to measure; the last is used for all larger numbers
+_DRAFTED = 8  # up to this many rows may be filled with draft tokens
+_WORTH = 0.97  # while steps run, another number of threads must be 3 % faster: less is noise
+_NEAR = 1.1  # up to 10 % slower: go on and try still fewer threads
+# Steps that would take longer are not measured, since that would delay the start: large models use all threads.
 _LONGEST_S, _LONGEST_UNDRAFTED_S = 0.3, 0.08
-_FREE = 1.35  # times a step of one row: what a draft's rows may cost
+_FREE = 1.35  # a step with draft tokens may take this many times a step of one row
 
 Measure = Callable[[int, int], float]  # (rows, threads) → seconds per step
 
@@ -26,7 +25,7 @@ class Tuning:
     free_rows: int
 
     def threads_for(self, rows: int, most: int) -> int:
-        """Of more rows than were measured: all."""
+        """The number of threads for a step; `most` for more rows than were measured."""
         for limit, threads in self.threads:
             if rows <= limit or limit == ROWS[-1]:
                 return threads
@@ -34,9 +33,9 @@ class Tuning:
 
 
 def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
-    """For a team of so many threads. Small models are slower with more threads than they can feed.
+    """Measure a team of `team` threads. Small models get slower with too many threads.
 
-    Where fewer are as fast, fewer are taken: others may want to use the processors.
+    If fewer threads are as fast, fewer are used: other processes may need the processors.
     """
     threads: list[tuple[int, int]] = []
     seconds: dict[int, float] = {}
@@ -62,7 +61,7 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
 
 
 def _fewer(team: int) -> list[int]:
-    """One processor left to others, a half, a fourth and so on."""
+    """Smaller numbers of threads to try: one less than all, a half, a fourth and so on."""
     halves = [team >> shift for shift in range(1, team.bit_length())]
     return [team - 1, *halves] if team > 3 else halves
 
@@ -72,7 +71,7 @@ _TRIAL = 3
 
 
 class Threads:
-    """The number of threads for a step: as tuned, and then as the steps themselves tell."""
+    """The number of threads for a step: first as tuned, then adjusted by the times of the steps themselves."""
 
     def __init__(self, tuning: Tuning, team: int):
         self._classes = [(rows, _Class(tuning.threads_for(rows, team), team)) for rows in ROWS]
@@ -81,7 +80,7 @@ class Threads:
         return self._of(rows).next()
 
     def learn(self, rows: int, seconds: float) -> None:
-        """What a step took with the threads that were chosen for it."""
+        """Report how long a step of `rows` rows took with the number of threads chosen for it."""
         self._of(rows).learn(seconds / rows)
 
     def _of(self, rows: int) -> "_Class":
@@ -91,14 +90,14 @@ class Threads:
 
 
 class _Class:
-    """Steps of about as many rows: now and then a few of them take half or twice the threads."""
+    """Steps with a similar number of rows. From time to time a few of them try half or twice the threads."""
 
     def __init__(self, threads: int, team: int):
         self._current, self._team = threads, team
-        self._tried = 0  # 0: no trial
+        self._tried = 0  # number of threads on trial; 0: no trial
         self._is_up = False
         self._times: list[float] = []
-        self._usual = 0.0  # before the trial
+        self._usual = 0.0  # seconds per step before the trial
 
     def next(self) -> int:
         return self._tried or self._current

@@ -1,4 +1,4 @@
-"""A model's weights in memory: matrices packed for this processor, vectors as floats, and tables of rotations."""
+"""A model's weights in memory: matrices packed for this processor, vectors as floats, and RoPE tables."""
 
 import mmap
 from functools import partial
@@ -30,16 +30,16 @@ Floats = NDArray[np.float32]
 
 
 class Turns(NamedTuple):
-    """[position][pair]"""
+    """RoPE tables, each [position][pair]."""
 
     cosines: Floats
     sines: Floats
-    windowed_cosines: Floats  # of layers with a window
+    windowed_cosines: Floats  # for layers with a window
     windowed_sines: Floats
 
 
 class Weights:
-    """Addresses by name; everything they point to lives as long as this."""
+    """Addresses by name. The memory that they point to lives as long as this object."""
 
     def __init__(self, path: str | Path, target: Target, threads: int, kept: Kept = nothing_kept):
         header = gguf.header(path)
@@ -71,12 +71,12 @@ class Weights:
         return self._places[name]
 
     def adapt(self, place: int, number: int) -> None:
-        """Tell the matrix of that address its number among those that adapters change."""
+        """Write the matrix's number in the tables of LoRA adapters to its descriptor at `place`."""
         row = (place - address(self._descriptors)) // (8 * _DESCRIPTOR_WORDS)
         self._descriptors[row, ADAPTED] = number
 
     def experts(self, name: str) -> int:
-        """The address of a table of the addresses of all experts' matrices."""
+        """The address of a table with the addresses of all experts' descriptors."""
         table: NDArray[np.int64] = zeros(self.anatomy.experts, np.int64)
         table[:] = [self._places[expert_name(name, i)] for i in range(self.anatomy.experts)]
         self._tables.append(table)
@@ -84,12 +84,12 @@ class Weights:
 
     @property
     def has_float_experts(self) -> bool:
-        """Whether some read their input as floats."""
+        """Whether some experts read their input as floats."""
         return any("_exps" in m.name and m.type in FLOATS for m in self._matrices.values())
 
     @property
     def head(self) -> int:
-        """The matrix that gives logits: the embeddings, where the file has no other."""
+        """The matrix that computes logits: the embedding matrix, if the file has no other."""
         name = "output.weight" if "output.weight" in self._places else "token_embd.weight"
         return self._places[name]
 
@@ -97,12 +97,12 @@ class Weights:
         return name in self._places or name in self._vectors
 
     def vector(self, name: str, start: int = 0) -> int:
-        """The address of a vector's number `start`, 0 where the file has none of that name."""
+        """The address of item `start` of a vector; 0 if the file has no vector of that name."""
         found = self._vectors.get(name)
         return 0 if found is None else address(found) + 4 * start
 
     def rotations(self, positions: int) -> Turns:
-        """Of layers that see all tokens, and of those with a window."""
+        """RoPE tables for layers that see all tokens, and for those with a window."""
         return Turns(*self._turns(positions, False), *self._turns(positions, True))
 
     def _turns(self, positions: int, is_windowed: bool) -> tuple[Floats, Floats]:
@@ -118,7 +118,7 @@ class Weights:
 
 
 def _let_go(view: mmap.mmap, tensor: Tensor) -> None:
-    """The pages of a tensor that was read stay with the system, but do not count as ours any more."""
+    """Unmap the pages of a tensor that was read: they stay in the page cache, but no longer count as our memory."""
     if hasattr(mmap, "MADV_DONTNEED"):
         start = tensor.offset // mmap.PAGESIZE * mmap.PAGESIZE
         view.madvise(mmap.MADV_DONTNEED, start, tensor.offset + tensor.num_bytes - start)

@@ -1,4 +1,4 @@
-"""The memory that a step works in, and the board that tells kernels where it lies."""
+"""The memory that a step works in, and the board that has its addresses for the kernels."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +8,15 @@ from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program import Mixture, projected_floats
 
-PRIVATE_ROWS = (
-    4  # up to so many rows every thread norms all of them: cheaper than waiting for each other
-)
+# Up to this many rows, every thread norms all rows for itself: cheaper than a barrier.
+PRIVATE_ROWS = 4
 TILE_ROWS = 32  # query heads that attention works on together, as in attention.py
-SEGMENT_FLOATS = 256 + 64  # a query head's scores and sums there
-UNIT_FLOATS = 64  # outputs of gate and of up that a thread keeps, at most, for each row
+SEGMENT_FLOATS = 256 + 64  # a query head's scores and sums in attention.py
+UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 
 
 def item_rows(shared: int) -> int:
-    """Rows of a prompt that attend together, `shared` query heads each: all of these in eights, where that can be."""
+    """Rows of a prompt that attend together, `shared` query heads each. If possible, the heads are a multiple of 8."""
     most = max(1, TILE_ROWS // shared)
     return next((rows for rows in range(most, 0, -1) if rows * shared % 8 == 0), most)
 
@@ -61,7 +60,7 @@ class Workspace:
             out=self._floats(max_rows * used * width),
         )
         self.logits: NDArray[np.float32] = zeros((max_rows, vocab_size), np.float32)
-        # What a step is told, besides the board itself.
+        # Inputs of a step, besides the board itself.
         self.tokens = self._told(on.TOKENS, max_rows)
         self.positions = self._told(on.POSITIONS, max_rows)
         self.tables = self._told(on.TABLES, max_rows)
@@ -86,7 +85,7 @@ class Workspace:
         return address(self._array(count, np.int64))
 
     def _inputs(self, first: int, rows: int, columns: int) -> None:
-        """Floats, bytes and scales of what a product takes: three slots of the board."""
+        """Allocate a product's input (floats, bytes and scales) and write the addresses to three words of the board."""
         self._set(first, self._floats(rows * columns))
         self._set(first + 1, address(self._array(rows * columns, np.int8)))
         self._set(first + 2, self._floats(rows * columns // 8))

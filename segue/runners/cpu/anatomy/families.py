@@ -1,6 +1,6 @@
-"""The table of architectures: what a name in a GGUF file says of how its models compute.
+"""The table of architectures: how the models of each architecture name in GGUF files compute.
 
-Adding an architecture is adding a row. What varies from file to file is in the file; see measures.py.
+To add an architecture, add a row. What varies between files of one architecture is read from the file: measures.py.
 """
 
 from collections.abc import Mapping
@@ -18,26 +18,26 @@ Routing = Literal["renormalised", "softmax", "of the chosen"]
 
 @dataclass(frozen=True)
 class Window:
-    """Layers that see only the last tokens: all but every `period`-th."""
+    """Sliding-window attention: all layers but every `period`-th see only the last tokens."""
 
     period: int
-    size: int = 0  # where the file gives none; 0: then no layer has a window
-    base: float = (
-        0.0  # of rotations in those layers, where the file gives none; 0: that of all layers
-    )
-    is_plain: bool = False  # rotations in those layers are not scaled
+    size: int = 0  # used if the file gives none; 0: then no layer has a window
+    # The RoPE base of layers with a window, if the file gives none; 0: the base of all layers.
+    base: float = 0.0
+    is_plain: bool = False  # RoPE is not scaled in layers with a window
 
 
 @dataclass(frozen=True)
 class Family:
-    """What an architecture's name says of its models."""
+    """What all models of one architecture have in common."""
 
-    turns: Turns = "halves"  # positions turn dimensions half a head apart, or neighbours; none: they are learned
+    # RoPE: the two dimensions of a pair are half a head apart ("halves") or neighbours; "none": learned positions.
+    turns: Turns = "halves"
     norm: Norm = "rms"
     has_norm_bias: bool = False
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
-    after: tuple[str, str] = ("", "")  # norms of what they give, before it is added
-    # Norms of queries and keys: each head's with one weight for all, with its own, or of all heads together.
+    after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added
+    # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once.
     head_norms: HeadNorms = "none"
     residuals: Residuals = "sequential"
     activation: Activation = "silu"
@@ -46,19 +46,18 @@ class Family:
     experts: Experts = "none"
     routing: Routing = "renormalised"
     has_sinks: bool = False
-    biases: tuple[str, ...] = ()  # products that have one, besides queries, keys and values
-    may_bias: tuple[str, ...] = ()  # those that may
-    is_tied: bool = False  # the head is always the embeddings
+    biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
+    may_bias: tuple[str, ...] = ()  # products that may have a bias
+    is_tied: bool = False  # the output matrix is always the embedding matrix
     window: Window | None = None
-    wide_scale: int = 0  # a model of so many layers scales queries by its width over its heads
-    is_embedding_scaled: bool = False  # by the root of the width
-    score_cap: float = 0.0  # where the file gives none
+    wide_scale: int = 0  # a model with this many layers scales queries by width / heads
+    is_embedding_scaled: bool = False  # by the square root of the width
+    score_cap: float = 0.0  # both caps: used if the file gives none
     logit_cap: float = 0.0
-    divides_logits: bool = False  # by the file's scale; else they are multiplied
-    has_long_rope: bool = False  # may have factors for long and short contexts
-    settings: tuple[
-        str, ...
-    ] = ()  # of the file that are read, or change nothing, besides the common ones
+    divides_logits: bool = False  # logits are divided by the file's scale, not multiplied
+    has_long_rope: bool = False  # the file may have RoPE factors for long and short contexts
+    # Keys of the file, besides the common ones, that are read or have no effect. Any other key is refused.
+    settings: tuple[str, ...] = ()
 
 
 _EXPERTS = ("expert_count", "expert_used_count")

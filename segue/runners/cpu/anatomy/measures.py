@@ -1,4 +1,4 @@
-"""A model's measures: what its architecture's row and its file say together, as numbers."""
+"""A model's dimensions and scales, from the row of its architecture and the metadata of its file."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from segue.runners.cpu.anatomy.families import FAMILIES, Family
 
 @dataclass(frozen=True)
 class Anatomy:
-    """Scales and caps are 0 where there is none."""
+    """The dimensions and scales of one model. A scale or cap of 0 means none."""
 
     architecture: str
     layers: int
@@ -22,8 +22,8 @@ class Anatomy:
     vocab_size: int
     train_context: int
     epsilon: float
-    pairs: int  # of dimensions that turn with positions
-    windows: tuple[int, ...]  # of each layer: how many tokens it sees; 0: all
+    pairs: int  # pairs of dimensions that RoPE rotates
+    windows: tuple[int, ...]  # by layer: how many tokens it sees; 0: all
     query_scale: float
     score_cap: float
     embedding_scale: float
@@ -31,7 +31,7 @@ class Anatomy:
     logit_scale: float
     logit_cap: float
     is_parallel: bool  # attention and feed-forward take the same residual
-    shares_norm: bool  # and the same normed rows
+    shares_norm: bool  # attention and feed-forward take the same normed rows
     has_fused_heads: bool  # queries, keys and values are one matrix
     has_head_norms: bool
     experts: int
@@ -45,12 +45,12 @@ class Anatomy:
 
     @property
     def shared(self) -> int:
-        """Query heads a key head."""
+        """Query heads per key head."""
         return self.heads // self.key_heads
 
     @property
     def queries(self) -> int:
-        """Floats of a row of all query heads."""
+        """Floats per row in all query heads together."""
         return self.heads * self.head_size
 
     @property
@@ -59,7 +59,7 @@ class Anatomy:
 
 
 def anatomy_of(header: GgufHeader) -> Anatomy:
-    """Of a model that support.py has passed."""
+    """The anatomy of a model that `supports` (support.py) accepts. Other models may raise."""
     family, names = FAMILIES[header.architecture], {tensor.name for tensor in header.tensors}
     heads, width, size = (
         header.count("attention.head_count"),
@@ -107,7 +107,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
 
 
 def real(header: GgufHeader, key: str, default: float = 0.0) -> float:
-    """A number of this architecture."""
+    """The number under this key of the file's architecture, or the default."""
     value = header.metadata.get(f"{header.architecture}.{key}", default)
     return float(value) if isinstance(value, int | float) else default
 
@@ -141,7 +141,7 @@ def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]
 
 
 def _expert_hidden(header: GgufHeader, family: Family, used: int) -> int:
-    """Where the file does not say it: architectures that always have experts count those used together."""
+    """Columns per expert. Without a key for it: if every layer has experts, the file counts all used ones."""
     hidden = header.count("feed_forward_length")
     own = hidden // max(1, used) if family.experts == "all" else hidden
     return header.count("expert_feed_forward_length") or own

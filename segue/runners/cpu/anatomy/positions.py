@@ -1,4 +1,4 @@
-"""How positions turn queries and keys: bases, factors of the file, linear scaling, YaRN, long rope."""
+"""RoPE, how positions rotate queries and keys: bases, factors of the file, linear scaling, YaRN, LongRoPE."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from segue.runners.cpu.anatomy.measures import anatomy_of, real
 from segue.runners.cpu.exact_math import logarithm, power
 
 SCALINGS = ("none", "linear", "yarn", "longrope")
-# YaRN: what turns more often than the first over the original context is left, what turns less than the second scaled.
+# YaRN: a pair with more rotations than YARN_FAST over the original context is unchanged, below YARN_SLOW it is scaled.
 YARN_FAST, YARN_SLOW = 32.0, 1.0
 _PI = 3.141592653589793
 
@@ -21,13 +21,13 @@ Doubles = NDArray[np.float64]
 
 class Rotations(NamedTuple):
     speeds: Doubles  # how far each pair of dimensions turns from one position to the next
-    magnitude: float  # of cosines and sines
+    magnitude: float  # a factor for cosines and sines
 
 
 def rotations(
     header: GgufHeader, vectors: Mapping[str, NDArray[np.float32]], is_windowed: bool = False
 ) -> Rotations:
-    """Of layers that see all tokens, or of those with a window. `vectors` has the file's factors by name."""
+    """For layers that see all tokens, or (`is_windowed`) those with a window. `vectors`: the file's factors by name."""
     anatomy = anatomy_of(header)
     window, pairs = anatomy.family.window, anatomy.pairs
     base = real(header, "rope.freq_base", 10000.0) or 10000.0
@@ -51,7 +51,7 @@ def rotations(
 
 
 def _scaling(header: GgufHeader) -> tuple[str, float]:
-    """Its kind, linear where the file has none, and its factor."""
+    """The kind of RoPE scaling ("linear" if the file names none) and its factor."""
     kind = header.metadata.get(f"{header.architecture}.rope.scaling.type", "linear")
     factor = real(header, "rope.scaling.factor") or real(header, "rope.scale_linear")
     return str(kind), factor or 1.0
@@ -62,7 +62,7 @@ def original_context(header: GgufHeader) -> int:
 
 
 def _factors(header: GgufHeader, vectors: Mapping[str, NDArray[np.float32]]) -> str:
-    """The file's factors. Which of a long rope's are taken is a matter of the file, not of how it is served."""
+    """The name of the factors to use. LongRoPE's choice depends on the file alone, not on the served context length."""
     if "rope_freqs.weight" in vectors:
         return "rope_freqs.weight"
     is_long = header.train_context > original_context(header)
@@ -70,7 +70,7 @@ def _factors(header: GgufHeader, vectors: Mapping[str, NDArray[np.float32]]) -> 
 
 
 def _ramp(header: GgufHeader, base: float, pairs: int) -> Doubles:
-    """Of each pair: 1 where YaRN leaves its speed, 0 where it is scaled."""
+    """For each pair of dimensions: 1 if YaRN keeps its speed, 0 if it is scaled, between them a mix."""
 
     def place(turns: float) -> float:
         around = original_context(header) / (turns * 2 * _PI)

@@ -1,4 +1,4 @@
-"""Which GGUF files the kernels can compute. What a file says beyond the tables is refused: it could change results."""
+"""Which GGUF files the kernels can compute. Unknown settings or tensors are refused: they could change results."""
 
 import re
 
@@ -32,7 +32,7 @@ COMMON = {
     "tensor_data_layout",
     "vocab_size",
 }
-LANES, GROUP = 16, 32  # heads are a multiple of the first, products of the second
+LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
 MATRIX_TYPES = (*FLOATS, *FORMATS)
 MOST_EXPERTS = 1024
 
@@ -67,7 +67,7 @@ def _wrong_settings(header: GgufHeader) -> str | None:
 
 
 def _wrong_values(header: GgufHeader) -> str | None:
-    """Settings that are known, but not with every value."""
+    """Why a known setting has a value that the kernels cannot compute, or None."""
     prefix = f"{header.architecture}."
     if header.metadata.get(f"{prefix}attention.causal") is False:
         return "its attention is not causal"
@@ -136,7 +136,7 @@ def _wrong_names(header: GgufHeader) -> str | None:
 
 
 def _wrong_shapes(header: GgufHeader) -> str | None:
-    """Compiled code reads as many numbers as the measures say: no tensor may be smaller."""
+    """Why a tensor has a wrong shape, or None. Compiled code relies on these shapes and checks no bounds."""
     anatomy = anatomy_of(header)
     expected = shapes(anatomy) | extras(anatomy)
     for tensor in header.tensors:

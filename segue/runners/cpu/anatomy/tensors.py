@@ -44,7 +44,7 @@ def extras(anatomy: Anatomy) -> Shapes:
     if "output" in family.may_bias:
         whole["output.bias"] = (anatomy.vocab_size,)
     layer: Shapes = {}
-    if family.head_norms != "whole":  # those are taken before a bias could be
+    if family.head_norms != "whole":  # a norm over all heads comes before a bias could be added
         if anatomy.has_fused_heads:
             layer["attn_qkv.bias"] = (anatomy.queries + 2 * anatomy.keys,)
         else:
@@ -119,7 +119,7 @@ def _experts(anatomy: Anatomy) -> Shapes:
     layer: Shapes = {"ffn_gate_inp.weight": (width, count)}
     layer |= {f"ffn_{name}_exps.weight": (width, hidden, count) for name in ("gate", "up")}
     layer["ffn_down_exps.weight"] = (hidden, width, count)
-    if anatomy.family.activation == "clamped silu":  # of the same models
+    if anatomy.family.activation == "clamped silu":  # the same models have these biases
         layer["ffn_gate_inp.bias"] = (count,)
         layer |= {f"ffn_{name}_exps.bias": (hidden, count) for name in ("gate", "up")}
         layer["ffn_down_exps.bias"] = (width, count)
@@ -135,7 +135,7 @@ def _experts(anatomy: Anatomy) -> Shapes:
 
 
 def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:
-    """Matrices of two dimensions: experts one by one (`expert_name`), a gate apart from the rest of its tensor."""
+    """The tensors as two-dimensional matrices: one per expert (`expert_name`); a fused gate is split off its tensor."""
     for tensor in tensors:
         if is_vector(tensor.name):
             continue

@@ -1,1 +1,1 @@
-"""Tokens drawn by compiled code, all rows of a step at once: the sampler's usual cuts, with the sampler's bits."""
+"""Sampling in compiled code, all rows of a step at once: the usual filters, with exactly the sampler's results."""

@@ -1,4 +1,4 @@
-"""One draw: cuts in the order they are given, then a token by weight. It gives what the sampler gives, to the bit."""
+"""One draw: cuts in the given order, then a token drawn by weight. The result is exactly that of the sampler."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ NAME = "draw_row"
 
 
 def module(target: Target) -> ir.Module:
-    """With the function `draw_row(record, logits, tokens a row, scratch, bytes of a part of it)`."""
+    """A module with the function `draw_row(record, logits, tokens per row, scratch, bytes per part of the scratch)`."""
     made = ir.Module("draws")
     made.triple = target.triple
     passes = Passes(made)

@@ -1,7 +1,7 @@
-"""The sampler's usual cuts: what of the candidates is kept, in which order. Equal to the sampler's filters, to the
-bit: exponentials and sums are exact_math's, and sorting has one result.
+"""The sampler's usual cuts: which candidates are kept, in which order. The result is exactly that of the sampler's
+filters: exponentials and sums are those of exact_math, and the order of candidates is total.
 
-Candidates are a row of logits as it is (`ids` is 0), or, once cut, ids and logits in the thread's scratch.
+Candidates are a whole row of logits (`ids` is 0) or, after a cut, ids and logits in the thread's scratch memory.
 """
 
 from typing import Any, NamedTuple
@@ -15,12 +15,12 @@ from segue.runners.cpu.draws.passes import Passes
 from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
 from segue.runners.cpu.emit import f32, i32, i64
 
-LOWEST = float(np.finfo(np.float32).min)  # every number but −inf reaches it
-_MOST_SORTED = 4096  # more are left to numpy
-_SMALL = 512  # so few are sorted as they are
+LOWEST = float(np.finfo(np.float32).min)  # every logit but −inf is at least this
+_MOST_SORTED = 4096  # a draw that would sort more is left to the sampler (NOT_DONE)
+_SMALL = 512  # up to this many are sorted without a floor
 
-# (scratch, bytes of a part, ids, logits, how many, the highest logit, the part that takes what is kept); then a number
-# and a count. All cuts give how many are kept, or NOT_DONE.
+# Parameters of every cut: (scratch, bytes per part, ids, logits, how many, the highest logit, the part of the scratch
+# for what is kept, the cut's value, its count). Every cut returns how many candidates are kept, or NOT_DONE.
 _KINDS = (i64, i64, i64, i64, i64, f32, i64, f64, i64)
 
 
@@ -37,7 +37,7 @@ class Candidates(NamedTuple):
         return self.scratch + self.part * index
 
     def take(self, w: Writer, place: Num, number: Num) -> None:
-        """Candidate `place` becomes number `number` of what is kept."""
+        """Keep candidate `place` as the `number`-th of the result."""
         token = Var(place)
         with w.when(self.ids.differs(0)):
             token.set(w.load(i32, self.ids, place))
@@ -60,7 +60,7 @@ class Cuts:
         return w, Candidates(*about), value, count
 
     def _write_first(self, made: ir.Module) -> Any:
-        """The highest alone; among equals the first."""
+        """Keep only the highest; among equals the first."""
         w, those, _, _ = self._begin(made, "first_of_all")
         peaks, place = those.part_at(of.PEAKS), Var(w.whole(0))
         with w.when(those.ids.equals(0)):
@@ -100,7 +100,7 @@ class Cuts:
     def _gather_top(self, w: Writer, those: Candidates, count: Num, found: Var) -> None:
         """Of a whole row, all that can be among the `count` highest.
 
-        They reach the count-th highest peak of its blocks, where there are that many.
+        These are at least the count-th highest of the blocks' maxima, if there are that many blocks.
         """
         values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)
         peaks = those.part_at(of.PEAKS)
@@ -129,7 +129,7 @@ class Cuts:
         w.call(self._passes.weigh, those.logits, those.size, those.best, weights)
         total = w.call(self._passes.total, weights, those.size, values)
         goal, at_least = mass * total, (min_keep > 1).pick(min_keep, 1)
-        # All that lie below the floor hold less than half of what may be left out.
+        # Candidates below the floor together weigh less than half of what may be left out.
         left_out = (w.double(1.0) - mass) * total / those.size.as_double()
         is_small = those.size <= _SMALL
         floor = Var(is_small.pick(w.real(0.0), (left_out * 0.5).rounded()))

@@ -1,4 +1,4 @@
-"""Python's side of draws: records written for the kernels, and tokens read from them."""
+"""The Python side of draws: writes records for the kernels, and reads the drawn tokens from them."""
 
 import hashlib
 import struct
@@ -23,11 +23,11 @@ _KINDS: dict[CutKind, int] = {
     "top_p": of.TOP_P,
     "min_p": of.MIN_P,
 }
-_ROWS_A_THREAD = 4  # a thread that takes fewer is hardly worth waiting for
+_ROWS_A_THREAD = 4  # for fewer rows, waking another thread costs more than it saves
 _RECORD_BYTES = 8 * of.RECORD_WORDS
 _HEAD = struct.Struct("=qd")
 _CUT = struct.Struct("=qdq")
-_COUNT = 3  # the instruction's word for how many there are
+_COUNT = 3  # index of the instruction's word with the number of draws
 _LARGEST = 1 << 31
 
 Run = Callable[[NDArray[np.int64], int], None]  # (a program, threads)
@@ -52,7 +52,7 @@ class Drawer:
         self._program[0, : len(words)] = words
 
     def draw(self, draws: Sequence[Draw]) -> list[int | None]:
-        """The token of each; None where it is left to the sampler."""
+        """The token of each draw; None if the sampler must draw it."""
         if not draws:
             return []
         for number, (row, point, cuts) in enumerate(draws):
@@ -76,7 +76,7 @@ def _code(target: Target, kept: Kept) -> int:
 
 @lru_cache(1024)
 def _encoded(cuts: tuple[Cut, ...]) -> bytes:
-    """What follows a record's row and point."""
+    """The bytes of a record after its row and point: the number of cuts, then the cuts."""
     if len(cuts) > of.MAX_CUTS:
         raise ValueError(f"{len(cuts)} cuts, but a draw takes {of.MAX_CUTS}")
     parts = [_CUT.pack(_KINDS[kind], value, min(count, _LARGEST)) for kind, value, count in cuts]

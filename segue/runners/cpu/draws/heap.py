@@ -1,7 +1,7 @@
 """Numbers in order, as many as are asked for: a heap of floats and their places.
 
-The higher number comes first, and among equals the lower place. That is an order of all pairs, so what comes out does
-not depend on how the heap was built.
+The higher number comes first, and among equals the lower place. This is a total order, so the result does not depend
+on how the heap was built.
 """
 
 from typing import Any

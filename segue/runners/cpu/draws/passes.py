@@ -62,7 +62,7 @@ def _divide(made: ir.Module) -> Any:
 
 
 def _peaks(made: ir.Module) -> Any:
-    """(row, count, out): the highest of each block; the last may be short. How many hold what is no number."""
+    """(row, count, out): store the maximum of each block; the last may be short. Returns 0 if no item is NaN."""
     w = Writer(made, "peaks", i64, i64, i64, i64)
     b, (row, count, out) = w.b, w.args
     strange = Var(w.whole(0))
@@ -93,7 +93,7 @@ def _peaks(made: ir.Module) -> Any:
 
 
 def _highest(made: ir.Module) -> Any:
-    """(row, count): of numbers alone."""
+    """(row, count): the highest; NaN is ignored."""
     w = Writer(made, "highest", f32, i64, i64)
     b, (row, count) = w.b, w.args
     top = cell(b, floats(_MINUS_INFINITY))
@@ -135,9 +135,9 @@ def _total(made: ir.Module) -> Any:
 
 
 def _fall(made: ir.Module) -> Any:
-    """(weights, stride, count, offset, address of a double): where the offset falls when they lie end to end.
+    """(weights, stride, count, offset, address of a double): the weight at `offset`, when they lie end to end.
 
-    By rounding it may fall behind them all: then the last weight that is not 0. The sum of those before is stored.
+    Rounding can put the offset behind the last weight: then the last one that is not 0. Stores the sum of those before.
     """
     w = Writer(made, "fall", i64, *(i64, i64, i64, f64, i64))
     weights, stride, count, offset, before = w.args
@@ -158,8 +158,8 @@ def _fall(made: ir.Module) -> Any:
 
 
 def _gather(made: ir.Module) -> Any:
-    """(row, first, end, floor, values, places, found): append numbers first … end − 1 that reach the floor, with
-    their places. How many there are then."""
+    """(row, first, end, floor, values, places, found): append items first … end − 1 that are at least
+    `floor`, with their places. Returns how many there are then."""
     w = Writer(made, "gather", i64, *(i64, i64, i64, f32, i64, i64, i64))
     b = w.b
     row, first, end, floor, values, places, so_far = w.args

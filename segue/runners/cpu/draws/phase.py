@@ -18,7 +18,7 @@ def _draw(b: Builder, function: Value, *args: Value) -> None:
 
 @compiled
 def draw_phase(row: Any, counter: Any, tid: Any) -> None:
-    """[op, draw_row, records, how many, logits, tokens a row, scratch, bytes of a part of it]"""
+    """[op, draw_row, records, number of records, logits, tokens per row, scratch, bytes per part of the scratch]"""
     function, records, count = word(row + 8), word(row + 16), word(row + 24)
     logits, width, part = word(row + 32), word(row + 40), word(row + 56)
     scratch = word(row + 48) + tid * of.NUM_PARTS * part

@@ -1,13 +1,13 @@
-"""What a draw is told and what it says: numbers that kernels and Python read alike."""
+"""The layout of a draw's record, its input and its result, for kernels and Python alike."""
 
 # --- a record: words of 8 bytes ---
 
 RECORD_WORDS = 16
 (
-    ROW,  # of the logits
+    ROW,  # row of the logits
     POINT,  # a double in [0, 1)
     NUM_CUTS,
-    CUTS,  # the first of them
+    CUTS,  # where the first cut begins
 ) = range(4)
 CUT_WORDS = 3  # kind, a double, a count
 MAX_CUTS = 4
@@ -19,9 +19,9 @@ NONE_LEFT, NO_NUMBERS, NOT_DONE = -1, -2, -3
 
 SCALE, TOP_K, TOP_P, MIN_P = range(4)
 
-# --- the scratch of a thread: parts of as many floats as a row has, rounded up ---
+# --- the scratch memory of a thread: parts of one row of floats each, rounded up ---
 
-BLOCK = 64  # logits that share a peak
+BLOCK = 64  # logits whose maximum is one entry of PEAKS
 SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS, NUM_PARTS = range(10)
 
 

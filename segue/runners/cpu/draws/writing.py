@@ -1,6 +1,6 @@
-"""Functions of numbers written as LLVM IR: operators, variables, branches and loops over a builder.
+"""LLVM IR written with Python operators: numbers, variables, branches and loops over a builder.
 
-For code with more branches than vectors, where numba's type inference would take longer than everything else.
+For code with more branches than vectors. With numba, type inference of such code would dominate the compile time.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Operand = Union["Num", int, float]
 
 
 class Num:
-    """A number: i64, f32, f64, or a condition. Plain numbers take the kind of the other operand."""
+    """A value of type i64, f32, f64 or i1. A Python number as operand takes the type of the other operand."""
 
     def __init__(self, b: Builder, value: Value) -> None:
         self.b = b
@@ -33,7 +33,7 @@ class Num:
         return self._op("mul", other)
 
     def __truediv__(self, other: Operand) -> "Num":
-        """Of integers: rounded down; they are not negative."""
+        """Integers must not be negative; their quotient is rounded down."""
         return self._op("fdiv" if self._is_float else "udiv", other, is_whole_name=True)
 
     def __and__(self, other: Operand) -> "Num":
@@ -58,11 +58,11 @@ class Num:
         return self._compare("==", other)
 
     def differs(self, other: Operand) -> "Num":
-        """Not of numbers that are none."""
+        """Not equal. False if an operand is NaN."""
         return self._compare("!=", other)
 
     def rounded(self) -> "Num":
-        """A double as a float."""
+        """A double rounded to a float."""
         return Num(self.b, self.b.fptrunc(self.value, f32))
 
     def widened(self) -> "Num":
@@ -70,15 +70,15 @@ class Num:
         return Num(self.b, self.b.fpext(self.value, f64))
 
     def as_double(self) -> "Num":
-        """An integer."""
+        """An integer as a double."""
         return Num(self.b, self.b.sitofp(self.value, f64))
 
     def pick(self, yes: "Num", no: Operand) -> "Num":
-        """A condition's choice."""
+        """`yes` if this condition holds, else `no`."""
         return Num(self.b, self.b.select(self.value, yes.value, yes.of(no)))
 
     def of(self, other: Operand) -> Value:
-        """The other operand's value."""
+        """The other operand as an IR value of this type."""
         return other.value if isinstance(other, Num) else ir.Constant(self.value.type, other)
 
     @property
@@ -123,16 +123,16 @@ class Writer:
     def double(self, value: float) -> Num:
         return Num(self.b, ir.Constant(f64, value))
 
-    # --- memory: an address, and the number of an item from there ---
+    # --- memory: an address, and the index of an item from there ---
 
     def load(self, kind: Any, address: Num, index: Operand = 0) -> Num:
-        """32-bit integers become 64 bits wide."""
+        """The item at `index`. 32-bit integers are widened to 64 bits."""
         size = 4 if kind in (f32, i32) else 8
         value = load(self.b, self._at(address, index, size), kind, size)
         return Num(self.b, self.b.sext(value, i64) if kind == i32 else value)
 
     def store(self, value: Num, address: Num, index: Operand = 0, kind: Any = None) -> None:
-        """`kind` i32: an integer is cut to 32 bits."""
+        """Write the item at `index`. `kind` i32: an integer is truncated to 32 bits."""
         what = self.b.trunc(value.value, i32) if kind == i32 else value.value
         size = 4 if what.type in (f32, i32) else 8
         store(self.b, what, self._at(address, index, size), size)
@@ -149,13 +149,13 @@ class Writer:
 
     @contextmanager
     def whether(self, condition: Num) -> Iterator[tuple[Any, Any]]:
-        """Two contexts: what to do if so, and if not."""
+        """Two contexts: one writes the branch taken if the condition holds, the other the branch taken if not."""
         with self.b.if_else(condition.value) as both:
             yield both
 
     @contextmanager
     def during(self, test: Callable[[], Num]) -> Iterator[None]:
-        """As long as what `test` writes holds."""
+        """A loop that runs while the condition written by `test` holds."""
         b = self.b
         head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
         b.branch(head)

@@ -9,11 +9,11 @@ In compiled code, on addresses (`product.py`):
     product(descriptor, M, a, scales, x, out, ldo, first, last)      # tiles first … last - 1 for M rows
     take_row(descriptor, index, out)                                 # one row of weights as f32
 
-Activations are row-major and dense: a int8 [M][K] within ±127, scales [M][K/32][4]: of each 32 columns their scale and
-the scale times the sum of a as f32, then the sums of either 16 of them as int32. A matrix of floats reads x f32 [M][K]
-instead; the addresses it does not read may be 0.
+Activations are row-major and dense: a int8 [M][K] within ±127, scales [M][K/32][4]. For each 32 columns, scales has
+their scale and the scale times the sum of a, as f32, then the sum of a in each half of 16 columns, as int32. A matrix
+of floats reads x f32 [M][K] instead. Addresses that a matrix does not read may be 0.
 `out` is f32 with `ldo` floats from row to row; outputs behind the last one are never written.
-Tiles are the unit of work: field TILES of the descriptor counts them, TILE_BYTES is what each one reads.
+Tiles are the unit of work: the descriptor has their number (TILES) and the bytes that each one reads (TILE_BYTES).
 
-Outputs are the same bits whatever the flavour, the rows beside them and the share of tiles: see tile.py.
+Outputs have the same bits for every flavour, every number of rows in the step and every split of tiles: see tile.py.
 """

@@ -1,4 +1,4 @@
-"""The compiled products, called from Python: for tests and measurements. Other threads run meanwhile."""
+"""The compiled products, called from Python: for tests and measurements. Calls release the GIL."""
 
 import ctypes
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ _TAKE_ROW = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
 
 @dataclass(frozen=True)
 class Activations:
-    """Rows as the products take them: see the package."""
+    """Rows in the layout that the products take: see the docstring of the package."""
 
     x: Floats
     a: NDArray[np.int8]
-    scales: Floats  # [rows][group][SCALES]: the last two of them integers
+    scales: Floats  # [rows][group][SCALES]: the last two are integers
 
 
 def activations(x: Floats) -> Activations:
     rows, columns = x.shape
-    if columns % GROUP:  # only matrices of floats can take them
+    if columns % GROUP:  # only matrices of floats can have such columns
         return Activations(x, np.zeros(0, np.int8), np.zeros(0, np.float32))
     groups = x.reshape(rows, -1, GROUP)
     sa = (np.abs(groups).max(-1) / np.float32(127)).astype(np.float32)
@@ -38,7 +38,7 @@ def activations(x: Floats) -> Activations:
 
 
 def scales_of(a: NDArray[np.int8], scale: Floats) -> Floats:
-    """What tile.py wants to know of each group."""
+    """The four numbers of each group that tile.py reads."""
     rows, groups = scale.shape
     sums = a.reshape(rows, groups, PARTS, -1).sum(-1, dtype=np.int32)
     found = np.empty((rows, groups, SCALES), np.float32)
@@ -51,7 +51,7 @@ def scales_of(a: NDArray[np.int8], scale: Floats) -> Floats:
 def multiply(
     matrix: Matrix, given: Activations, out: Floats, first: int = 0, last: int | None = None
 ) -> None:
-    """Tiles first … last - 1 of all rows, into `out`: its rows may be longer than the outputs."""
+    """Compute tiles first … last - 1 of all rows into `out`. The rows of `out` may be longer than the outputs."""
     call = _PRODUCT(int(matrix.descriptor[PRODUCT]))
     call(
         matrix.descriptor.ctypes.data, len(given.x), given.a.ctypes.data, given.scales.ctypes.data,

@@ -1,6 +1,7 @@
 """Products, rows and packing of F32, F16 and BF16 tensors: weights are kept as in the file, sums are f32.
 
-An output is `acc = fma(w, x, acc)` over the columns in order. Tiles hold column after column, outputs side by side.
+An output is `acc = fma(w, x, acc)` over the columns in order. A tile stores column after column; in each column, its
+outputs are side by side.
 """
 
 from typing import Any
@@ -30,7 +31,7 @@ from segue.runners.cpu.products.weights import half, prefetch
 
 
 def build_tile(module: Any, kind: Kind, form: FloatFormat, rows: int) -> Any:
-    """A function (weights, columns, x, ldx, -, out, ldo, valid), as that of a quantised tile."""
+    """A function (weights, columns, x, ldx, -, out, ldo, valid), with the parameters of a quantised tile's function."""
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 8), f"tile_{rows}")
     function.linkage = "internal"
     function.attributes.add("noinline")

@@ -1,19 +1,19 @@
-"""GGUF's types as data: where a block keeps the bits of its weights and scales, and how they are kept here.
+"""GGUF's quantisation types as data: where a block has its weights and scales, and how they are packed here.
 
 A weight is an integer code times the scale of its group of 32 columns (or of each 16), sometimes plus a minimum.
-Codes are kept as planes of 8, 4, 2 or 1 bits, so that memory stays that of the file. Four columns are one step: in
-every type they are four bytes side by side, taken with one shift, or four bits side by side (`is_spread`).
+Codes are packed as planes of 8, 4, 2 or 1 bits, so that they take no more memory than in the file. Four columns are one
+step. In every type they are four adjacent bytes, read with one shift, or four adjacent bits (`is_spread`).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-GROUP = 32  # columns with one scale of the activations
+GROUP = 32  # columns that share one scale of the activations
 STEP = 4  # columns of one dot product
-SCALES = 4  # words that go with a group of activations: see tile.py
+SCALES = 4  # words per group of activations: see tile.py
 
 IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-# More by 12 than they mean, which makes them unsigned and small.
+# The numbers of MXFP4, doubled and with 12 added: small unsigned integers.
 MX4 = (12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0)
 
 Bits = tuple[int, int]  # byte of the block, shift to the right
@@ -34,12 +34,12 @@ class Format:
     name: str
     block: int  # columns of one block
     block_bytes: int
-    planes: tuple[int, ...]  # bits, the low ones first
+    planes: tuple[int, ...]  # bits per plane, the low bits first
     low: tuple[Bits, ...]  # for each step of the block
     high: tuple[Bits, ...] = ()
-    is_spread: bool = False  # a step's high bits lie in four bits side by side
+    is_spread: bool = False  # a step's high bits are four adjacent bits
     zero: int = 0  # the code that means 0
-    codebook: tuple[int, ...] = ()  # what the codes mean, where it is not themselves
+    codebook: tuple[int, ...] = ()  # the number that each code stands for; (): the code itself
     scale_at: int = 0
     is_exponent: bool = False  # the scale is one byte, a power of two; else an f16
     min_at: int | None = None  # an f16: added as it is, or times -small minimum
@@ -54,12 +54,12 @@ class Format:
 
     @property
     def parts(self) -> int:
-        """In how many parts a group is summed: each has a scale of its own."""
+        """In how many parts a group is summed: each part has its own scale."""
         return max(1, len(self.scales) // self.groups)
 
     @property
     def is_signed(self) -> bool:
-        """Whether codes (or what they mean) may be negative numbers of 8 bits."""
+        """Whether codes (or their numbers in the codebook) are signed 8-bit numbers."""
         return min(self.codebook, default=0) < 0 or self.planes == (8,)
 
     @property
@@ -69,7 +69,7 @@ class Format:
             return max(map(abs, self.codebook))
         return 128 if self.is_signed else (1 << sum(self.planes)) - 1
 
-    # --- as kept: for each block its scales, then its groups ---
+    # --- as packed: for each block its scales, then its groups ---
 
     @property
     def head_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""The compiled functions of one format: product, one row, packing. Made when a model's first tensor of it is seen."""
+"""The compiled functions of one format: product, one row, packing. Compiled for a model's first tensor of that type."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,14 +16,14 @@ from segue.runners.cpu.products.processor import Target
 # A descriptor: eight numbers that compiled code reads.
 PRODUCT, TAKE_ROW, WEIGHTS, COLUMNS, OUTPUTS, TILES, TILE_BYTES, BLOCKS = range(8)
 FIELDS = 8
-ADAPTED = 8  # behind them: the number that LoRA adapters have for the matrix, 0 where none has it
+ADAPTED = 8  # after them: the matrix's number in the tables of LoRA adapters; 0: in none
 
-_CACHED = 1 << 18  # bytes of activations that stay near while all tiles pass over them
+_CACHED = 1 << 18  # bytes of activations that stay in the cache while all tiles use them
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Addresses. `product` and `take_row` take a descriptor's address first."""
+    """The addresses of the functions. `product` and `take_row` take a descriptor's address first."""
 
     product: int  # (descriptor, rows, a, scales, x, out, ldo, first tile, last tile)
     take_row: int  # (descriptor, index, out)
@@ -74,7 +74,7 @@ def _product(made: ir.Module, width: int, is_float: bool, tiles: list[tuple[int,
     lda = b.mul(columns, number(4)) if is_float else columns
     inputs = x if is_float else a
     most = tiles[0][0]
-    # Rows in blocks whose activations stay in the cache; a multiple of the largest tile.
+    # Rows are computed in blocks whose activations stay in the cache; a block is a multiple of the largest tile.
     near = b.mul(b.add(b.udiv(number(_CACHED // most), lda), number(1)), number(most))
     done = cell(b, number(0))
     with _while(b, done, num_rows):
@@ -132,5 +132,5 @@ def _take_row(made: ir.Module, width: int, take: Any) -> None:
 
 
 def form_of(name: str) -> Format | FloatFormat | None:
-    """None for a type that is not known here."""
+    """The format of a GGUF type; None if the type is not supported."""
     return FORMATS.get(name) or FLOATS.get(name)

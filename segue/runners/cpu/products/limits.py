@@ -1,4 +1,4 @@
-"""What a processor can do at most: multiply-adds of its dot products, and bytes read from memory."""
+"""Measures the processor's upper limits: multiply-adds of its dot products, and bytes read from memory."""
 
 import ctypes
 import time
@@ -23,7 +23,7 @@ _SAMPLES = 5
 
 
 def peak_gmacs(target: Target, threads: int) -> float:
-    """Billions of products of codes of 4 bits a second, with nothing else to do."""
+    """Billions of products of 4-bit codes per second, without any other work."""
     code, repeats = _kernel(target, "peak"), 200_000
     scratch = np.zeros((threads, 4096), np.uint8)
     seconds = _best(threads, lambda i: code(scratch[i].ctypes.data, repeats, 0))
@@ -64,7 +64,7 @@ def _kernel(target: Target, name: str) -> Callable[..., None]:
 
 
 def _build_peak(module: ir.Module, kind: Kind, name: str) -> None:
-    """(scratch, repeats, -): dot products of what stays in registers and the nearest cache."""
+    """(scratch, repeats, -): dot products of data that stays in registers and the first-level cache."""
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 3), name)
     b = ir.IRBuilder(function.append_basic_block())
     scratch, repeats, _ = function.args
@@ -84,7 +84,7 @@ def _build_peak(module: ir.Module, kind: Kind, name: str) -> None:
         for m in range(_ROWS):
             for v in vectors:
                 b.store(b.add(b.load(acc[m][v]), found[m][v]), acc[m][v])
-        # Otherwise nothing of it need be done twice.
+        # The loop must change its input, or LLVM would compute the dot products only once.
         store(b, b.load(acc[0][0]), rows[0], 1)
     for m in range(_ROWS):
         for v in vectors:

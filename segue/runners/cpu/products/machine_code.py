@@ -1,6 +1,6 @@
 """LLVM IR → machine code in this process.
 
-The code is a function of the sources, the target and LLVM's version, so it can be kept by the hash of these.
+The code is a function of the sources, the target and LLVM's version, so it can be cached under a hash of these.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from segue.runners.cpu.products.processor import Target
 _engines: list[Any] = []  # code lives as long as the process
 
 
-# Where machine code is kept between starts: gives what it has under a key, and makes the rest.
+# The cache of machine code: returns the code under a key, and calls `make` if there is none.
 Kept = Callable[[str, Callable[[], bytes]], bytes]
 
 
@@ -33,9 +33,9 @@ def load(
     target: Target,
     kept: Kept = nothing_kept,
 ) -> dict[str, int]:
-    """The addresses of functions of the module that `make` gives, or that was kept under the key.
+    """The addresses of functions of the module that `make` returns, or of the one cached under the key.
 
-    The key says which module it is; sources, versions and processor are added to it.
+    `key` names the module; a digest of sources, versions and processor is added to it.
     """
     machine = (sources_digest(), target.triple, target.cpu, target.features)
     whole = f"{key}-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:32]}"
@@ -50,7 +50,7 @@ def load(
 
 @cache
 def sources_digest() -> str:
-    """Of what makes the products' code."""
+    """A digest of the sources and versions that the products' code depends on."""
     digest = hashlib.sha256(llvmlite.__version__.encode())
     own = Path(__file__).parent
     for path in (own.parent / "emit.py", *sorted(own.rglob("*.py"))):
@@ -65,7 +65,7 @@ def compile_text(text: str, target: Target) -> bytes:
 
 
 def assembly(module: ir.Module, target: Target) -> str:
-    """What a processor would run, to be read; it may be another one than this."""
+    """The assembly for a target, for people to read. The target may be another processor than this one."""
     made: str = _machine(target).emit_assembly(_optimised(str(module), target))
     return made
 
@@ -76,7 +76,7 @@ def _optimised(text: str, target: Target) -> Any:
     builder = llvm.create_pass_builder(
         _machine(target), llvm.create_pipeline_tuning_options(speed_level=2)
     )
-    # Vectors and unrolled steps are written as they should be: all that is left is variables to registers.
+    # The IR is already vectorised and unrolled: a few cheap passes suffice, mainly to use registers.
     passes = llvm.create_new_function_pass_manager()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
@@ -88,7 +88,7 @@ def _optimised(text: str, target: Target) -> Any:
 
 
 def _machine(target: Target) -> Any:
-    if target.triple == llvm.get_process_triple():  # the others take ten megabytes
+    if target.triple == llvm.get_process_triple():  # all targets would take ten megabytes
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
     else:

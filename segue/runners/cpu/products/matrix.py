@@ -35,7 +35,7 @@ class Matrix:
     tiles: int
     num_bytes: int
     descriptor: NDArray[np.int64]
-    memory: mmap.mmap  # shared by all that were packed together; kept alive by it
+    memory: mmap.mmap  # shared by all matrices that were packed together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +45,11 @@ class _Plan:
     made: Kernels
     columns: int
     outputs: int
-    blocks: int  # of a row
+    blocks: int  # blocks per row
     row_bytes: int
     tiles: int
     tile_bytes: int
-    start: int  # in the memory
+    start: int  # offset in the memory
 
 
 def pack(
@@ -60,10 +60,10 @@ def pack(
     kept: Kept = nothing_kept,
     done: Callable[[Tensor], None] = lambda tensor: None,
 ) -> list[Matrix]:
-    """One matrix a tensor, all in one allocation. `data` is the whole file; `kept` has machine code of earlier starts.
+    """One matrix per tensor, all in one allocation. `data` is the whole file; `kept` is the cache of machine code.
 
-    `done` is told of each tensor that will not be read any more.
-    Raises ModelUnavailable where a tensor is not a matrix of a known type, or does not lie within the data.
+    `done` is called with each tensor once it has been read for the last time.
+    Raises ModelUnavailable if a tensor is not a matrix of a known type, or does not lie within the data.
     """
     plans, total = _planned(tensors, data, target, kept)
     memory = _memory(max(1, total))
@@ -114,7 +114,7 @@ def _planned(
 
 
 def checked(tensor: Tensor, file_size: int) -> Format | FloatFormat:
-    """The tensor's format. Nothing that the compiled code relies on is taken from the file unchecked."""
+    """The tensor's format. Raises if its shape or size is wrong: compiled code relies on them and checks no bounds."""
     form = form_of(tensor.type)
     if form is None:
         raise ModelUnavailable(
@@ -145,7 +145,7 @@ def checked(tensor: Tensor, file_size: int) -> Format | FloatFormat:
 
 
 def _pieces(plan: _Plan, source: int, base: int) -> Iterable[Callable[[], None]]:
-    """Calls that pack a few tiles each. They hold no lock of Python's."""
+    """Calls that pack a few tiles each. They release the GIL."""
     call = _PACK(plan.made.pack)
     each = max(1, _PIECE // max(1, plan.tile_bytes))
     for first in range(0, plan.tiles, each):
@@ -184,12 +184,12 @@ def _address(array: NDArray[np.uint8]) -> int:
 
 
 def _memory(size: int) -> mmap.mmap:
-    """Zeroes; in huge pages where the system gives them."""
+    """Memory filled with zeros; in huge pages if the system offers them."""
     size = -(-size // _HUGE_PAGE) * _HUGE_PAGE
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, size)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without them
+        with suppress(OSError):  # the system may have no huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return memory

@@ -1,4 +1,4 @@
-"""From a tensor as the file has it (one row of blocks an output) to tiles: the compiled part."""
+"""Packs a tensor of the file (one row of blocks per output) into tiles: the compiled part."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from segue.runners.cpu.products.formats import Format, Small
 from segue.runners.cpu.products.processor import Flavour
 
 NAME = "pack"
-_STEPS = 8  # of a group
+_STEPS = 8  # steps per group
 
 
 def build(module: Any, flavour: Flavour, form: Format) -> Any:
@@ -72,7 +72,7 @@ def _block(b: Builder, form: Format, width: int, lane: Value, source: Value, tar
 
 
 def _step(b: Builder, form: Format, source: Value, step: int) -> Value:
-    """The codes of four columns, one a byte."""
+    """The codes of four columns, one per byte."""
     byte, shift = form.low[step]
     code = _masked(b, load(b, ahead(b, source, byte), i32, 1), shift, form.planes[0])
     if not form.high:

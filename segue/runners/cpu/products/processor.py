@@ -1,7 +1,8 @@
 """Which instructions this processor has, and so which flavour of the products it runs.
 
 Every flavour computes the same integers and the same chain of float operations, so all give the same bits.
-SEGUE_CPU names another flavour than the best one; it is then compiled as for the oldest processor that has it.
+A flavour is one set of instructions and tile sizes. SEGUE_CPU can name another one than the best: code is then
+compiled for the oldest processor that has it.
 """
 
 import ctypes
@@ -22,12 +23,12 @@ VARIABLE = "SEGUE_CPU"
 class Flavour:
     name: str
     arch: str  # "x86_64", "aarch64", or "" for any
-    needs: frozenset[str]  # instructions, in LLVM's words
+    needs: frozenset[str]  # instruction sets, as LLVM names them
     dot: str  # how four products are summed: see dots.py
     lanes: int  # numbers of 32 bits in a register
     vectors: int  # registers of outputs in a tile
     rows: tuple[int, ...]  # how many rows a tile may take, most first; ends with 1
-    cpu: str  # the oldest processor that has it
+    cpu: str  # the oldest processor that has it, as LLVM names it
 
     @property
     def width(self) -> int:
@@ -115,7 +116,7 @@ _ARM_BITS = {"dotprod": (16, 20), "i8mm": (26, 13)}
 
 @cache
 def instructions() -> frozenset[str]:
-    """What this processor has, in LLVM's words."""
+    """The instruction sets of this processor, as LLVM names them."""
     found = {name for name, has in llvm.get_host_cpu_features().items() if has}
     if arch() == _ARM:
         found |= {"neon", *_arm_instructions()}
@@ -123,14 +124,14 @@ def instructions() -> frozenset[str]:
 
 
 def _arm_instructions() -> Iterable[str]:
-    """Dot products and matrix products, which LLVM does not report."""
+    """Dot and matrix product instructions, which LLVM does not report on ARM."""
     if platform.system() == "Darwin":
         return ["dotprod"]  # every Apple processor that runs macOS has them
     return [name for name, (vector, bit) in _ARM_BITS.items() if _auxiliary(vector) >> bit & 1]
 
 
 def _auxiliary(vector: int) -> int:
-    """What the kernel told this process about the processor at its start; 0 where there is no way to ask."""
+    """An entry of the auxiliary vector, in which Linux describes the processor; 0 if it cannot be read."""
     try:
         ask = ctypes.CDLL(None).getauxval
     except (AttributeError, OSError, TypeError):
@@ -149,7 +150,7 @@ def possible() -> tuple[Flavour, ...]:
 
 
 def this_target(environ: Mapping[str, str] = os.environ) -> Target:
-    """What to compile for here. Raises Incompatible where SEGUE_CPU asks for what cannot run."""
+    """The target for this machine. Raises Incompatible if SEGUE_CPU names a flavour that cannot run here."""
     name = environ.get(VARIABLE, "").strip().lower()
     best, *_ = possible()
     if not name or name == best.name:
@@ -162,7 +163,7 @@ def this_target(environ: Mapping[str, str] = os.environ) -> Target:
 
 
 def target_of(flavour: Flavour) -> Target:
-    """As for the oldest processor that has the flavour."""
+    """The target for the oldest processor that has the flavour."""
     if not flavour.arch:
         return _target(flavour, "generic", "")
     return _target(flavour, flavour.cpu, "")

@@ -1,4 +1,4 @@
-"""What a step calls: y = W x for its share of a matrix's tiles, and one row. The descriptor says which code runs."""
+"""The products that a step calls: y = W x for some tiles of a matrix, and one row. The descriptor names the code."""
 
 from llvmlite import ir
 

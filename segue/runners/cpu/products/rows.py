@@ -1,4 +1,4 @@
-"""One output's weights as floats: how an embedding is looked up in a packed matrix, so that a tied one is kept once.
+"""One output's weights as floats: looks up an embedding in a packed matrix, so that tied embeddings are stored once.
 
 w = d·sc · (code - zero) + m        each operation rounded once
 """

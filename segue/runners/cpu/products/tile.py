@@ -1,8 +1,8 @@
 """One tile of a quantised product: all outputs of a tile for a few rows.
 
-What an output is, to the bit, whatever the flavour and however many rows share the tile. Over the groups in order:
+The exact value of an output, for every flavour and any number of rows in the tile. Over the groups in order:
 
-    acc = fma(d·sc · sa, float(dot), acc)                              one scale a group
+    acc = fma(d·sc · sa, float(dot), acc)                              one scale per group
     acc = fma(d · sa, sc₀·dot₀ + sc₁·dot₁, acc)                        a scale for each half (the sum is exact)
     acc = fma(m, sa · float(sum), acc)                                 a minimum; m = -dmin·min where it is small
     acc = fma(-dmin · sa, min₀·sum₀ + min₁·sum₁, acc)                  a minimum for each half (the sum is exact)
@@ -48,9 +48,9 @@ SMALL = 4  # bytes of one scale or sum of activations
 
 @dataclass(frozen=True)
 class Scales:
-    """Of one group, for one vector of outputs."""
+    """The weights' scales of one group, for one vector of outputs."""
 
-    scale: Value  # one scale a group; else d alone
+    scale: Value  # the group's scale; d alone if each half has a scale
     parts: tuple[Value, ...]  # the small scales of halves
     minimum: Value | None
     minima: tuple[Value, ...]
@@ -58,16 +58,16 @@ class Scales:
 
 @dataclass(frozen=True)
 class Row:
-    """Of one group: what the activations of a row bring."""
+    """The activations of one row in one group."""
 
     address: Value
     scale: Value  # splat
-    sums: tuple[Value, ...]  # i32: of each part
-    added: Value  # splat: the scale times the sum of all
+    sums: tuple[Value, ...]  # i32: the sum of each part
+    added: Value  # splat: the scale times the sum of all parts
 
 
 def row_counts(flavour: Flavour, form: Format) -> tuple[int, ...]:
-    """How many rows a tile may take: as many as registers hold."""
+    """How many rows a tile may take: limited by the number of registers."""
     takes_two = flavour.dot == "maddubs" and flavour.lanes == 16 and form.is_signed  # sums for each
     return tuple(rows for rows in flavour.rows if rows <= 4 or not takes_two)
 
@@ -122,7 +122,7 @@ def _row(b: Builder, kind: Kind, form: Format, inputs: Any, m: int, index: Value
 
 
 def row_at(b: Builder, kind: Kind, form: Format, a: Value, scales: Value) -> Row:
-    """What a row has at these addresses of a group."""
+    """Load the activations of a row from these addresses of a group."""
     halves = [load(b, ahead(b, scales, SMALL * (SUMS + part)), i32) for part in range(PARTS)]
     scale, added = (
         splat(b, load(b, ahead(b, scales, SMALL * word), f32), kind.floats)
@@ -185,7 +185,7 @@ def _add_minima(b: Builder, kind: Kind, scale: Scales, row: Row, acc: Value) -> 
 
 
 def write(b: Builder, kind: Kind, acc: list[Value], out: Value, valid: Value) -> None:
-    """Whole vectors where all outputs are the matrix's, else one by one."""
+    """Store outputs: whole vectors if all their lanes are outputs of the matrix, else the `valid` ones one by one."""
     full = b.icmp_signed("==", valid, number(kind.flavour.width))
     size = kind.flavour.lanes * 4
     with b.if_else(full) as (whole, some):

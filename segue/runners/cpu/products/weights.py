@@ -1,7 +1,7 @@
-"""What a tile reads of its weights: codes expanded to bytes, and scales as floats.
+"""Reads the weights of a tile: codes expanded to bytes, and scales as floats.
 
-A tile's group has, for all its outputs: planes, then small scales and minima a byte each. In a plane the four columns
-of a step are four bytes a lane: 4 bits hold two steps side by side, 2 bits four, 1 bit all eight.
+A tile's group has, for all its outputs: planes, then small scales and minima of one byte each. In a plane, the four
+columns of a step are four bytes per lane. Bytes hold two steps of 4 bits, four of 2 bits or eight of 1 bit.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from segue.runners.cpu.emit import Builder, Value, ahead, call, f16, i8, i16, i3
 from segue.runners.cpu.products.dots.vectors import Codes, Kind
 from segue.runners.cpu.products.formats import STEP, Format
 
-_AHEAD = 4096  # bytes: measured, from 2 to 16 KiB are equally good
+_AHEAD = 4096  # bytes; measured: 2 to 16 KiB are equally good
 _LINE = 64
 _POINTER = i8.as_pointer()
 
@@ -46,7 +46,7 @@ class Reader:
     def _vector(self, b: Builder, group: Value, step: int, v: int) -> Value:
         code, below, offset = None, 0, 0
         for bits in self.form.planes:
-            each = 8 // bits  # steps of one chunk
+            each = 8 // bits  # steps per chunk
             chunk = offset + step // each * self.width * STEP + v * self.kind.bytes.count
             plane = load(b, ahead(b, group, chunk), self.kind.bytes, 1)
             part = self._bits(b, plane, step % each * bits, bits, below)
@@ -56,7 +56,7 @@ class Reader:
         return self._meaning(b, code) if self.form.codebook else code
 
     def _bits(self, b: Builder, plane: Value, start: int, bits: int, below: int) -> Value:
-        """`bits` of each byte from `start` on, moved above those below."""
+        """The `bits` bits of each byte from bit `start` on, moved to bit `below`."""
         if bits == 8:
             return plane
         shift = start - below
@@ -64,7 +64,7 @@ class Reader:
             plane = b.lshr(plane, self.kind.all(self.kind.bytes, shift))
         elif shift < 0:
             plane = b.shl(plane, self.kind.all(self.kind.bytes, -shift))
-        if shift == 8 - bits:  # nothing else is left
+        if shift == 8 - bits:  # the shift has removed all other bits
             return plane
         return b.and_(plane, self.kind.all(self.kind.bytes, ((1 << bits) - 1) << below))
 
@@ -91,12 +91,12 @@ class Reader:
         return half(b, self.kind, ahead(b, block, 2 * self.width + 2 * v * self.kind.flavour.lanes))
 
     def small(self, b: Builder, group: Value, which: int, v: int) -> Value:
-        """A group's which-th small scale (minima come after scales), as it is kept: bytes."""
+        """A group's which-th small scale (minima come after scales), as packed: bytes."""
         offset = (self.form.plane_bytes + which) * self.width + v * self.kind.flavour.lanes
         return load(b, ahead(b, group, offset), ir.VectorType(i8, self.kind.flavour.lanes), 1)
 
     def _power(self, b: Builder, exponent: Value) -> Value:
-        """Half of 2 to the (e - 127): the codebook's numbers are doubled."""
+        """Half of 2 to the (e - 127): half, because the codebook's numbers are doubled."""
         ints, every = self.kind.ints, self.kind.all
         wide = b.zext(exponent, ints)
         usual = b.shl(b.sub(wide, every(ints, 1)), every(ints, 23))
@@ -108,7 +108,7 @@ class Reader:
         return b.sitofp(b.sext(small, self.kind.ints), self.kind.floats)
 
     def nibbles(self, b: Builder, small: Value) -> tuple[Value, Value]:
-        """Scale and minimum of one byte, as floats."""
+        """Scale and minimum that share one byte, as floats."""
         wide = b.zext(small, self.kind.ints)
         low = b.and_(wide, self.kind.all(self.kind.ints, 15))
         high = b.lshr(wide, self.kind.all(self.kind.ints, 4))
@@ -124,7 +124,7 @@ def half(b: Builder, kind: Kind, address: Value) -> Value:
 
 
 def _half_by_hand(b: Builder, kind: Kind, bits: Value) -> Value:
-    """Where the processor may have no f16: exact, subnormals, infinities and NaN included."""
+    """f16 → f32 for processors without f16: exact, also for subnormals, infinities and NaN."""
     ints, every = kind.ints, kind.all
     wide = b.zext(bits, ints)
     body = b.shl(b.and_(wide, every(ints, 0x7FFF)), every(ints, 13))
@@ -136,7 +136,7 @@ def _half_by_hand(b: Builder, kind: Kind, bits: Value) -> Value:
 
 
 def _lookup(module: Any, kind: Kind, codebook: tuple[int, ...]) -> Any:
-    """A function for machines without a table of bytes."""
+    """A function that looks up a codebook, for processors without a byte shuffle."""
     name = "lookup"
     if name in module.globals:
         return module.globals[name]
@@ -153,9 +153,9 @@ def _lookup(module: Any, kind: Kind, codebook: tuple[int, ...]) -> Any:
 
 
 def prefetch(b: Builder, kind: Kind, start: Value, size: int) -> None:
-    """Ask for what will be read a little later. x86 does not look beyond a page by itself: a single row gains a sixth.
+    """Prefetch weights that are read soon. x86 does not prefetch beyond a page by itself: a single row gains a sixth.
 
-    On ARM the addresses alone would cost more instructions than a single row has to spare.
+    Not on ARM: there, computing the addresses would cost a single row more than it gains.
     """
     if kind.flavour.arch != "x86_64":
         return

@@ -1,4 +1,4 @@
-"""What stands between the products of a feed-forward, 16 lanes at a time."""
+"""Activation functions of the feed-forward, 16 lanes at a time."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def _at_most(b: Builder, x: Value, most: float) -> Value:
 
 @compiled
 def activate(kind: Any, is_gated: Any, gate: Any, up: Any, out: Any, count: Any) -> None:
-    """Of `count` columns; where nothing is gated, `gate` has them and `up` is not read."""
+    """Apply the activation to `count` columns. If not `is_gated`, the input is at `gate`, and `up` is not read."""
     if kind == on.SILU:
         _silu_gate(gate, up, out, count)
         return

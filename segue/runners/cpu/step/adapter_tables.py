@@ -1,4 +1,4 @@
-"""LoRA adapters in memory, as step/adapters.py reads them, and the mixes of a step's rows."""
+"""LoRA adapters in memory, as step/adapters.py reads them, and which row of a step has which adapters (its mix)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,11 +16,11 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program import float_word
 from segue.runners.cpu.weights import Weights
 
-_MOST_TOGETHER = 3  # matrices of one phase
+_MOST_TOGETHER = 3  # matrices per phase
 
 
 class Adapters:
-    """The adapters of a model, by number. Without any, a step has no phase of them."""
+    """The adapters of a model, by number. A model without adapters has no phases for them."""
 
     def __init__(
         self, paths: Mapping[str, str], weights: Weights, board: NDArray[np.int64], max_rows: int
@@ -45,12 +45,12 @@ class Adapters:
         self._take_board(board, max_rows)
 
     def phase(self, source: int, rows: int, matrices: Sequence[int]) -> list[int] | None:
-        """The instruction before a product of these matrices; None where no adapter has one of them."""
+        """The instruction to run before a product with these matrices; None if no adapter changes any of them."""
         numbers = [self._numbers.get(matrix, 0) for matrix in matrices]
         return [on.ADAPT, source, rows, len(numbers), *numbers] if any(numbers) else None
 
     def tell(self, mixes: Sequence[Mix], rows: Sequence[int], wanted: Sequence[int]) -> None:
-        """Of a step: the mix of each of its rows, and which rows want logits."""
+        """Write the mixes of a step. `rows`: the index of each row's mix; `wanted`: the rows that want logits."""
         places = {mix: self._write(i, mix) for i, mix in enumerate(dict.fromkeys(mixes)) if mix}
         self._board[on.ADAPTED] = len(places)
         if places:

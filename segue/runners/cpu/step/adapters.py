@@ -1,8 +1,8 @@
 """Phases of LoRA adapters: y += scale · B (A x), for the rows that have adapters.
 
-A x is a phase of its own, before the product that it belongs to. B times that is added where the product's outputs
-are made: each output sums its ranks in order, then adds to what the product gave. Rows without adapters are left alone,
-so their bits do not depend on those that have some.
+A x is a phase of its own, before the product that it belongs to. B (A x) is added where the product's outputs are
+computed: each output sums its ranks in order, then adds the sum to the product. Rows without adapters are not touched,
+so their bits do not depend on rows with adapters.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
 from segue.runners.cpu.step.lanes import dot
 
-_PARTS = 4  # of the ranks of a row and matrix: work for so many threads
+_PARTS = 4  # the ranks of one row and matrix are split among up to four threads
 
 
 @define(VOID, FLOAT, INT)
@@ -46,7 +46,7 @@ def _add_low_rank(
     count: Value,
     scale: Value,
 ) -> None:
-    """y[o] += scale · Σ low[r] · weights[r][o], the sum in the order of r. Lanes are outputs: they do not meet."""
+    """y[o] += scale · Σ low[r] · weights[r][o], the sum in the order of r. Each lane is one output."""
 
     def summed(place: Value, zero: Value, kind: Any) -> Value:
         total = cell(b, zero)
@@ -111,7 +111,7 @@ def _project(board: Any, mix: Any, matrix: Any, x: Any, m: Any, which: Any, part
 
 @compiled
 def _low(board: Any, m: Any, which: Any, place: Any) -> Any:
-    """Where A x of one row, matrix and adapter is kept."""
+    """The address of A x for one row, matrix and adapter."""
     row, stride = word(board + 8 * on.LOW_RANK_ROW), word(board + 8 * on.LOW_RANK_STRIDE)
     return word(board + 8 * on.LOW_RANK) + 4 * (m * row + which * stride + place)
 
@@ -128,7 +128,7 @@ def add_adapted(
     low: Any,
     high: Any,
 ) -> None:
-    """Add to tiles low … high - 1 of what a product gave. `which`: its place among those of its phase."""
+    """Add B (A x) to tiles low … high - 1 of a product. `which`: the index of its matrix in the phase."""
     index = word(matrix + 8 * ADAPTED)
     if index == 0 or word(board + 8 * on.ADAPTED) == 0:
         return

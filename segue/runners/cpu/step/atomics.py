@@ -1,4 +1,4 @@
-"""What threads share: words in memory, waiting, and giving a processor away."""
+"""Synchronisation of threads: shared words in memory, and waiting by spin, yield and sleep."""
 
 import platform
 import sys
@@ -22,12 +22,12 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 
-# How often to look before giving way, about 25 µs: a pause takes 40 to 140 cycles on x86, and about 20 on ARM.
+# Spins before yielding, about 25 µs: a pause instruction takes 40 to 140 cycles on x86, and about 20 on ARM.
 SPINS = 500 if platform.machine().lower() in ("x86_64", "amd64") else 3000
-_YIELDS = 200  # then the thread sleeps
+_YIELDS = 200  # yields before sleeping
 _NAP_US = 50
 
-# How each system lets another thread run, and how it lets one sleep for a number of units.
+# By system: the functions to yield and to sleep, and the unit of the sleep in µs.
 _SYSTEMS = {"win32": ("SwitchToThread", "Sleep", 1000)}
 _YIELD, _SLEEP, _SLEEP_UNIT_US = _SYSTEMS.get(sys.platform, ("sched_yield", "usleep", 1))
 
@@ -69,9 +69,9 @@ def shared_word(b: Builder, address: Value) -> Value:
     return b.load_atomic(pointer(b, address, i64), "seq_cst", 8)
 
 
-# Linux lets a thread sleep until a word changes. Elsewhere threads sleep in Python.
+# Linux lets a thread sleep until a word changes (futex). On other systems threads sleep in Python.
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if sys.platform == "linux" else 0
-_WAIT, _WAKE = 128, 129  # between the threads of one process
+_WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE with FUTEX_PRIVATE_FLAG
 SLEEPS_HERE = _FUTEX != 0
 
 
@@ -84,19 +84,19 @@ def _futex(b: Builder, address: Value, operation: int, value: Value) -> None:
 
 @define(VOID, INT, INT)
 def sleep_while(b: Builder, address: Value, value: Value) -> None:
-    """Until woken; not at all if the word at the address is another. May end early."""
+    """Sleep until woken. Returns at once if the word at the address is not `value`; may also wake without a cause."""
     _futex(b, address, _WAIT, b.and_(value, number(0xFFFFFFFF)))
 
 
 @define(VOID, INT)
 def wake(b: Builder, address: Value) -> None:
-    """Whoever sleeps while the word at the address stays."""
+    """Wake a thread that sleeps on the word at the address."""
     _futex(b, address, _WAKE, number(1))
 
 
 @define(VOID)
 def pause(b: Builder) -> None:
-    """A hint that the thread spins."""
+    """Tell the processor that this thread spins."""
     triple = b.module.triple
     if triple.startswith("x86"):
         call(b, "llvm.x86.sse2.pause", ir.VoidType())
@@ -106,7 +106,7 @@ def pause(b: Builder) -> None:
 
 @define(VOID)
 def plain_floats(b: Builder) -> None:
-    """Numbers too small to be normal are kept, and ties go to even, whatever a library has set for this thread."""
+    """Keep denormals and round ties to even in this thread, even if a library has set something else."""
     triple = b.module.triple
     if triple.startswith("x86"):
         state = cell(b, ir.Constant(i32, 0x1F80))
@@ -128,7 +128,7 @@ def nap(b: Builder) -> None:
 
 @compiled
 def await_at_least(address: Any, goal: Any) -> None:
-    """Until the word reaches the goal: spinning, then yielding, then sleeping."""
+    """Wait until the word is at least `goal`: spin, then yield, then sleep."""
     rounds = 0
     while shared_word(address) < goal:
         rounds += 1

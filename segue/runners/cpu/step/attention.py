@@ -1,8 +1,8 @@
 """Attention over blocks of 32 cells: the query heads that share a key head, of one or several rows of a sequence.
 
 A block holds keys as [dimension][32] (lanes are tokens, no sum crosses lanes) and values as [32][dimension], both f16.
-A context is worked off in segments of 8 blocks: scores of a segment, their exponentials, the sum of values; segments
-are then joined in order. That order is the same whatever rows share a tile, so a row's bits do not depend on company.
+A context is processed in segments of 8 blocks: scores of a segment, their exponentials, the sum of values; segments
+are then joined in order. That order does not depend on which rows share a tile, and so neither do a row's bits.
 """
 
 import os
@@ -41,13 +41,12 @@ from segue.runners.cpu.step.shares import NOTHING, blend, cap_scores, exp_one, s
 BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
-ROW_BYTES = 4 * (
-    SEGMENT + LANES
-)  # of scores: rows 1 KiB apart would crowd a few places of the nearest cache
+# Bytes per row of scores. Padded: rows exactly 1 KiB apart would fall into the same few sets of the first-level cache.
+ROW_BYTES = 4 * (SEGMENT + LANES)
 TILE_ROWS = 32  # query heads worked on together: they read a segment's keys and values once
 
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
-_FEW = 8  # rows: one token's, whose keys and values nobody has read before
+_FEW = 8  # up to this many rows (one token), keys and values are not in the cache yet: prefetch
 # How many vectors of 16 a tile may keep in registers: 32 registers of 512 bits, or 16 to 32 smaller ones.
 _VECTORS = 8 if os.environ.get(WIDE_REGISTERS) == "1" else 2
 _MOST = _VECTORS if _VECTORS == 8 else 4  # rows of the largest tile
@@ -140,7 +139,7 @@ _mix8 = _mixer(_MOST)
 
 @define(VOID, INT, INT)
 def fetch_ahead(b: Builder, x: Value, count: Value) -> None:
-    """Ask for so many lines of memory that are read soon."""
+    """Prefetch `count` cache lines."""
     one, most = ir.Constant(i32, 1), ir.Constant(i32, 3)
     with loop(b, count) as each:
         place = pointer(b, at(b, x, each.index, 64), i8)
@@ -149,7 +148,7 @@ def fetch_ahead(b: Builder, x: Value, count: Value) -> None:
 
 @define(VOID, INT, INT, INT)
 def put_key(b: Builder, x: Value, out: Value, count: Value) -> None:
-    """One token's column of a block of keys."""
+    """Write one token's column of a block of keys."""
     with loop(b, vectors(b, count)) as each:
         column = narrowed(b, load(b, at(b, x, each.index, 64)))
         place = at(b, out, each.index, 2 * BLOCK * LANES)
@@ -159,7 +158,7 @@ def put_key(b: Builder, x: Value, out: Value, count: Value) -> None:
 
 @define(VOID, INT, INT, INT)
 def put_value(b: Builder, x: Value, out: Value, count: Value) -> None:
-    """One token's row of a block of values."""
+    """Write one token's row of a block of values."""
     with loop(b, vectors(b, count)) as each:
         put_halves(b, load(b, at(b, x, each.index, 64)), at(b, out, each.index, 32))
 
@@ -187,7 +186,7 @@ def _score_rows(q: Any, rows: Any, keys: Any, out: Any, dimensions: Any) -> None
 
 @compiled
 def _mix_tile(p: Any, rows: Any, values: Any, tokens: Any, out: Any, dimensions: Any) -> None:
-    """Rows that see the same tokens of a block."""
+    """Add the values of a block to rows that all see the same tokens of it."""
     if tokens <= 0:
         return
     if rows == _MOST:
@@ -212,7 +211,7 @@ def _seen(context: Any, row: Any, group: Any, start: Any, most: Any) -> Any:
 def _mix_rows(
     p: Any, rows: Any, group: Any, context: Any, start: Any, values: Any, out: Any, size: Any
 ) -> None:
-    """One block, whose first token is at `start`, for all rows."""
+    """Add the values of one block, whose first token is at `start`, to all rows."""
     row = 0
     while row < rows:
         tokens = _seen(context, row, group, start, BLOCK)
@@ -274,7 +273,7 @@ def _score_segment(
     for position in range(begin, end, BLOCK):
         block = word(table + 8 * (position // BLOCK)) * block_bytes
         if rows > _FEW:
-            pass  # what several rows of a prompt read is near already
+            pass  # the rows of a prompt read the same blocks: they are in the cache
         elif position + BLOCK < end:
             following = word(table + 8 * (position // BLOCK + 1)) * block_bytes
             fetch_ahead(keys + following, size)
@@ -304,8 +303,8 @@ def attend(
     """`rows` queries [rows][size], scaled: `group` heads a position, the first of which sees `context` tokens.
 
     `keys` and `values` are those of the head in block 0; the block table is at `table`. Results go to `out`, positions
-    `out_bytes` apart. A row sees the last `window` tokens (0: all); `cap` (0: none) bends scores; `sinks` (0: none) is
-    the address of each head's score that has no value.
+    `out_bytes` apart. A row sees the last `window` tokens (0: all); `cap` (0: none) limits scores by tanh; `sinks`
+    (0: none) is the address of one score per head that takes a share of the softmax but adds no value.
     """
     scores = scratch
     sums = scores + TILE_ROWS * ROW_BYTES
@@ -346,7 +345,7 @@ def attend(
 
 @compiled
 def _begin(rows: Any, scratch: Any, size: Any) -> None:
-    """Nothing seen yet. Rows with a window may begin in different segments, so each joins its first one to this."""
+    """Clear sums and values. Rows with a window may begin in different segments: each joins its first one to these."""
     sums = scratch + TILE_ROWS * (ROW_BYTES + 64)
     tops = sums + TILE_ROWS * 64
     clear(sums, rows * LANES)
@@ -357,7 +356,7 @@ def _begin(rows: Any, scratch: Any, size: Any) -> None:
 
 @compiled
 def _with_sink(top: Any, factor: Any, sink: Any) -> Any:
-    """What a row is scaled by where its shares and that of the sink are 1 together."""
+    """The factor that makes a row's shares and the share of its sink add up to 1."""
     greatest = max(top, sink)
     part, rest = exp_one(top - greatest), exp_one(sink - greatest)
     return part / (part / factor + rest)
@@ -365,7 +364,7 @@ def _with_sink(top: Any, factor: Any, sink: Any) -> Any:
 
 @compiled
 def _weigh(row: Any, low: Any, count: Any, is_first: Any, scratch: Any, cap: Any) -> None:
-    """Turn a row's scores of a segment into shares; keep the greatest and the sum."""
+    """Turn a row's scores of a segment into shares (not normalised). Stores the greatest score and the sum."""
     if count <= low:
         return
     scores = scratch + row * ROW_BYTES
@@ -382,7 +381,7 @@ def _weigh(row: Any, low: Any, count: Any, is_first: Any, scratch: Any, cap: Any
 
 @compiled
 def _join(row: Any, scratch: Any, size: Any) -> None:
-    """Add a segment's values and sums to those before it, both by the greatest score of all."""
+    """Add a segment's values and sums to those before it, both rescaled to the greatest score so far."""
     sums = scratch + TILE_ROWS * ROW_BYTES + row * 64
     tops = scratch + TILE_ROWS * (ROW_BYTES + 128) + row * 64
     total = scratch + TILE_ROWS * (ROW_BYTES + 192) + row * size * 4

@@ -1,16 +1,16 @@
-"""The words that a step's threads share: what stands where. Numbers only, so that kernels and Python read one list.
+"""The board, the words that a step's threads share: the index of each word. Kernels and Python read the same list.
 
-Python fills the board before a step; kernels get its address and a thread's number and nothing else.
+Python fills the board before a step. Kernels get only the address of the board and the number of the thread.
 """
 
 WORD = 8  # bytes
 
 (
-    THREADS,  # that take part in this step
-    BARRIER_BASE,  # arrivals before this step
+    THREADS,  # how many take part in this step
+    BARRIER_BASE,  # value of BARRIER before this step
     PROGRAM,  # address of the instructions
     NUM_PHASES,
-    COUNTERS,  # address of one line for each phase: the next piece of its work
+    COUNTERS,  # address of one cache line per phase: the next piece of its work (work sharing)
     ROWS,  # tokens of this step
     WANTED,  # how many of them want logits
     TOKENS,  # address of the rows' token ids
@@ -19,10 +19,10 @@ WORD = 8  # bytes
     WANTED_ROWS,  # address of the numbers of the rows that want logits
     ITEMS,  # address of pieces of attention: (first row, rows)
     NUM_ITEMS,
-    IS_PRIVATE,  # few rows: every thread norms all of them, for itself
+    IS_PRIVATE,  # few rows: every thread norms all of them into its own memory
     IS_FUSED,  # no sequence has rows beyond one item: keys are stored where they are attended to
     WIDTH,  # of the residual
-    RESIDUAL,  # f32 [rows][width]; as are the two below, private to a thread in a private step
+    RESIDUAL,  # f32 [rows][width]; in a private step, each thread has its own residual and input
     INPUT_FLOATS,  # what a product takes: normed rows in f32
     INPUT_BYTES,  # the same rounded to 8 bits
     INPUT_SCALES,
@@ -30,17 +30,17 @@ WORD = 8  # bytes
     PRIVATE_FLOATS,
     PRIVATE_BYTES,
     PRIVATE_SCALES,
-    HEADS_FLOATS,  # what attention gives, as the three above
+    HEADS_FLOATS,  # the output of attention, in the same three forms as the input
     HEADS_BYTES,
     HEADS_SCALES,
-    HIDDEN_FLOATS,  # what the feed-forward's activation gives
+    HIDDEN_FLOATS,  # the output of the feed-forward's activation
     HIDDEN_BYTES,
     HIDDEN_SCALES,
     EXPERT_FLOATS,  # what experts take: a row for each expert of each row, those of an expert side by side
     EXPERT_BYTES,
     EXPERT_SCALES,
     QUERIES,  # f32 [key head][rows][heads that share it][size]
-    SCRATCH,  # of each thread
+    SCRATCH,  # memory of each thread
     SCRATCH_BYTES,
     LOGITS,
     NUM_NAMED,
@@ -60,15 +60,14 @@ WORD = 8  # bytes
 # Words of an adapter's pair for one matrix; there is a table of these, by adapter and number of the matrix.
 LORA_A, LORA_B, LORA_RANK, LORA_SCALE, LORA_COLUMNS = range(5)
 LORA_WORDS = 8
-# Words of a mix, which says what adapters a row has: behind their number, of each its table, its scale, and where
-# its ranks begin.
+# Words of a mix, the adapters of a row: first their number, then for each adapter its table, its scale, and where its
+# ranks begin.
 MIX_TABLE, MIX_SCALE, MIX_PLACE = range(3)
 MIX_WORDS = 3
 
-BARRIER = 64  # arrivals so far; on a line of its own
-MAILBOXES = (
-    80  # of each thread: the number of the step it shall take part in, and whether it sleeps
-)
+BARRIER = 64  # arrivals of threads so far; on a cache line of its own
+# One mailbox per thread: the number of the step that it must take part in, and whether it sleeps.
+MAILBOXES = 80
 MAILBOX_WORDS = 16
 MAX_THREADS = 256
 NUM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS
@@ -105,5 +104,5 @@ RMS_NORM, LAYER_NORM, NO_NORM = range(3)
 # Activations of the feed-forward.
 SILU, GELU, SQUARED_RELU, CLAMPED_SILU = range(4)
 
-# Experts' shares: of all experts' softmax, the same made 1 together, or of the chosen ones' softmax.
+# Shares of experts: softmax over all experts, the same renormalised to 1, or softmax over the chosen experts.
 SOFTMAX, RENORMALISED, OF_THE_CHOSEN = range(3)

@@ -1,4 +1,4 @@
-"""Phases of a mixture of experts: each row chooses a few of them, rows of one expert are computed together.
+"""Phases of a mixture of experts: each row chooses a few experts, and rows with the same expert are computed together.
 
 A row's experts are added up in the order of their scores, so its bits do not depend on the rows beside it.
 """
@@ -19,30 +19,30 @@ from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, scale, sigmo
 from segue.runners.cpu.step.products import gated_unit, piece
 from segue.runners.cpu.step.shares import exp_one
 
-_LEAST_SHARE = 6.103515625e-5  # of the chosen ones together
+_LEAST_SHARE = 6.103515625e-5  # lower bound for the sum of the chosen shares: no division by 0
 _TAKEN = -3e38  # below every score
 
-# Words of the instructions; those from SCORES on mean the same in all of them.
+# Words of the instructions. From SCORES on, they are the same in all instructions of a mixture.
 (
     SCORES,  # f32 [rows][experts]
-    COUNT,  # of experts
-    USED,  # by a row
+    COUNT,  # number of experts
+    USED,  # experts per row
     CHOSEN,  # i64 [rows][used]
     SHARES,  # f32 [rows][used]
     PLACES,  # i64 [rows][used]: which row of the experts' inputs and outputs it is
     ORDER,  # i64 [rows * used]: which row of the step each of those is
-    ACTIVE,  # i64 number, then of each expert that has rows: its number, first row, rows
-    FILLED,  # i64 [experts]: to count with
+    ACTIVE,  # i64: how many experts have rows, then for each of them: its number, first row, rows
+    FILLED,  # i64 [experts]: counters for sorting
 ) = range(8, 17)
-ROUTING, SCORE_BIAS = 1, 2  # of ROUTE
-TAKES_FLOATS = 1  # of GATHER
-DOWN, OUT = 1, 2  # of EXPERTS_DOWN and COMBINE
+ROUTING, SCORE_BIAS = 1, 2  # words of ROUTE
+TAKES_FLOATS = 1  # a word of GATHER
+DOWN, OUT = 1, 2  # words of EXPERTS_DOWN and COMBINE
 DOWN_BIAS, ADDED, SHARED, SHARED_GATE = range(4, 8)
 
 
 @define(VOID, INT, INT, INT)
 def _copy(b: Builder, x: Value, out: Value, count: Value) -> None:
-    """Words of four bytes."""
+    """Copy `count` words of four bytes."""
     with loop(b, count) as each:
         store(b, load(b, at(b, x, each.index, 4), i32), at(b, out, each.index, 4))
 
@@ -54,7 +54,7 @@ def _sigmoid(b: Builder, x: Value) -> Value:
 
 @compiled
 def _choose(row: Any, m: Any) -> None:
-    """The best experts of a row, the lower number first where two are equal, and their shares."""
+    """Store the best experts of a row, the lower number first among equals, and their shares."""
     count, used = word(row + 8 * COUNT), word(row + 8 * USED)
     scores = word(row + 8 * SCORES) + m * count * 4
     chosen = word(row + 8 * CHOSEN) + m * used * 8
@@ -99,7 +99,7 @@ def route_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def sort_phase(board: Any, row: Any, counter: Any) -> None:
-    """Rows by expert, each expert's in the order of the step. One thread does it."""
+    """Sort rows by expert; within an expert they keep the order of the step. Done by one thread."""
     if fetch_add(counter, 1):
         return
     count, used = word(row + 8 * COUNT), word(row + 8 * USED)
@@ -132,7 +132,7 @@ def sort_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def gather_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """The rows that experts take, side by side."""
+    """Copy the input rows of each expert next to each other."""
     width, part = word(board + 8 * on.WIDTH), tid if word(board + 8 * on.IS_PRIVATE) else 0
     groups, many = width // 32, word(row + 8 * USED) * word(board + 8 * on.ROWS)
     i = fetch_add(counter, 1)
@@ -210,7 +210,7 @@ def experts_down_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def combine_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """What a row's experts gave, by their shares, and what the shared expert gave."""
+    """Sum the outputs of a row's experts, weighted by their shares, and the output of the shared expert."""
     width, used = word(board + 8 * on.WIDTH), word(row + 8 * USED)
     part = tid if word(board + 8 * on.IS_PRIVATE) else 0
     m = fetch_add(counter, 1)

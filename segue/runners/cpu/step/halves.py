@@ -1,4 +1,4 @@
-"""f16 in memory: widened when read, rounded when stored. By hand where the processor may have no instruction for it."""
+"""f16 in memory: widened when read, rounded when stored. With integer operations if the processor may lack f16."""
 
 import os
 from typing import Any
@@ -40,7 +40,7 @@ def widened(b: Builder, address: Value) -> Value:
 
 
 def narrowed(b: Builder, value: Value) -> Value:
-    """16 floats as 16-bit words: the nearest halves, within their finite range, so that a share of 0 of one is 0."""
+    """16 floats as 16-bit words: the nearest finite halves. Never infinite, so that 0 times a value is 0, not NaN."""
     value = greater(b, value, floats(-_LARGEST))
     value = b.select(b.fcmp_ordered("<", value, floats(_LARGEST)), value, floats(_LARGEST))
     if not _is_by_hand:
@@ -49,7 +49,7 @@ def narrowed(b: Builder, value: Value) -> Value:
     body = b.and_(bits, ints(0x7FFFFFFF))
     is_odd = b.and_(b.lshr(body, ints(13)), ints(1))
     normal = b.lshr(b.add(b.add(body, ints(((15 - 127) << 23) + 0xFFF)), is_odd), ints(13))
-    # A half below the normal ones is a multiple of what 0.5 as a float is rounded to.
+    # Adding 0.5 rounds a float to a multiple of the smallest subnormal half.
     shifted = b.bitcast(b.fadd(b.bitcast(body, FLOATS), floats(0.5)), INTS)
     small = b.sub(shifted, ints(0x3F000000))
     is_normal = b.icmp_unsigned(">=", body, ints(0x38800000))

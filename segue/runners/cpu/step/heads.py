@@ -1,4 +1,4 @@
-"""Phases of attention: queries and keys turned and stored, then attended to."""
+"""Phases of attention: rotate queries and keys, store keys and values in the KV cache, then attend."""
 
 from typing import Any
 
@@ -17,18 +17,18 @@ from segue.runners.cpu.step.lanes import add_into, norm, quantise, rotate, scale
 
 # Words of an instruction of either phase.
 (
-    KEYS,  # of the layer
+    KEYS,  # addresses of the layer's keys and values
     VALUES,
     BLOCK_BYTES,  # from one block to the next
-    INPUT,  # address of what the products gave, and bytes of its rows
+    INPUT,  # address of the products' outputs, and bytes per row
     INPUT_ROW,
-    Q,  # offsets in a row
+    Q,  # offsets in a row of the input
     K,
     V,
     SIZE,  # of a head
-    SHARED,  # query heads a key head
+    SHARED,  # query heads per key head
     KEY_HEADS,
-    PAIRS,  # that turn
+    PAIRS,  # pairs of dimensions that RoPE rotates
     NEIGHBOURS,
     COSINES,  # address of [position][pairs]
     SINES,
@@ -44,13 +44,13 @@ from segue.runners.cpu.step.lanes import add_into, norm, quantise, rotate, scale
     K_NORM_BYTES,
     WINDOW,  # tokens that a row sees; 0: all
     CAP,  # of scores; 0: none
-    SINKS,  # address of one score a head; 0: none
+    SINKS,  # address of one score per head; 0: none
 ) = range(1, 29)
 
 
 @compiled
 def _turn(row: Any, x: Any, weights: Any, position: Any) -> None:
-    """Norm and turn one head in place."""
+    """Norm and rotate one head in place."""
     size, pairs = word(row + 8 * SIZE), word(row + 8 * PAIRS)
     if weights:
         norm(word(row + 8 * NORM), x, weights, 0, real(row + 8 * EPSILON), x, size)
@@ -61,7 +61,7 @@ def _turn(row: Any, x: Any, weights: Any, position: Any) -> None:
 
 @compiled
 def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
-    """The queries of one key head of one row, and its key and value in the cache."""
+    """Prepare the queries of one key head of one row, and store its key and value in the KV cache."""
     size, shared = word(row + 8 * SIZE), word(row + 8 * SHARED)
     base = word(row + 8 * INPUT) + m * word(row + 8 * INPUT_ROW)
     position = word(word(board + 8 * on.POSITIONS) + 8 * m)
@@ -93,7 +93,7 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
 
 @compiled
 def heads_phase(board: Any, row: Any, counter: Any) -> None:
-    """Every row and key head. Not needed where the step is fused."""
+    """Prepare every row and key head. Not needed if the step is fused."""
     heads = word(row + 8 * KEY_HEADS)
     count = heads * word(board + 8 * on.ROWS)
     i = fetch_add(counter, 4)
@@ -105,9 +105,9 @@ def heads_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def attend_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """Every item and key head, the last rows of a prompt first: they see the most tokens.
+    """Attend for every item and key head, the last rows of a prompt first: they see the most tokens.
 
-    A prompt's items go head by head, so that what one head's items read stays near.
+    A prompt's items are done head by head, so that the keys and values of one head stay in the cache.
     """
     heads, items = word(row + 8 * KEY_HEADS), word(board + 8 * on.NUM_ITEMS)
     count = heads * items

@@ -38,7 +38,7 @@ from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 
 GROUP = 32  # columns that share a scale when rows are rounded to 8 bits
-_LEAST_MAXIMUM = 1e-30  # a group below it counts as zeros: its scale would not be finite
+_LEAST_MAXIMUM = 1e-30  # a group below this becomes zeros: 1 / scale would not be finite
 _EXP_LEAST = -87.0  # below it e^x is no normal number
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.428606765330187e-06
 _TAYLOR = (0.0013888889, 0.008333334, 0.041666668, 0.16666667, 0.5, 1.0, 1.0)
@@ -53,12 +53,12 @@ def absolute(b: Builder, x: Value) -> Value:
 
 
 def nearest(b: Builder, x: Value) -> Value:
-    """To whole numbers, ties to even."""
+    """Round to whole numbers, ties to even."""
     return call(b, "llvm.rint.v16f32", FLOATS, x)
 
 
 def exp(b: Builder, x: Value) -> Value:
-    """e^x for x <= 0: 2^k times a polynomial of what is left. Built of operations that IEEE 754 defines."""
+    """e^x for x <= 0: 2^k times a polynomial of the remainder. Uses only operations that IEEE 754 defines."""
     x = greater(b, x, floats(_EXP_LEAST))
     k = nearest(b, b.fmul(x, floats(1.4426950408889634)))
     rest = fma(b, k, floats(-_LN2_HIGH), x)
@@ -87,7 +87,7 @@ def capped(b: Builder, x: Value, cap: Value) -> Value:
 
 
 def maximum(b: Builder, x: Value) -> Value:
-    """Of all lanes."""
+    """The greatest of all lanes."""
     return tree(b, x, lambda left, right: greater(b, left, right))
 
 
@@ -167,7 +167,7 @@ def _shift(b: Builder, amount: Value, x: Value, out: Value, count: Value) -> Non
 
 @compiled
 def norm(kind: Any, x: Any, w: Any, bias: Any, epsilon: Any, out: Any, count: Any) -> None:
-    """out = x / sqrt(mean of squares + epsilon) * w + bias; a layer norm takes the mean from x first."""
+    """out = x / sqrt(mean of squares + epsilon) * w + bias; a layer norm first subtracts the mean from x."""
     if kind == on.NO_NORM:
         copy(x, out, count)
         return
@@ -187,7 +187,7 @@ def norm(kind: Any, x: Any, w: Any, bias: Any, epsilon: Any, out: Any, count: An
 
 @define(VOID, INT, INT, INT, INT)
 def quantise(b: Builder, x: Value, a: Value, scales: Value, groups: Value) -> None:
-    """Each group of 32: bytes to `a`; to `scales` what products/tile.py has to know of them."""
+    """Round each group of 32 to bytes in `a`, and write its scale and sums to `scales` (see products/tile.py)."""
     with loop(b, groups) as each:
         place = at(b, x, each.index, 4 * GROUP)
         halves = [load(b, ahead(b, place, offset)) for offset in (0, 4 * LANES)]
@@ -223,7 +223,7 @@ def _turned(b: Builder, x: Value, y: Value, cosine: Value, sine: Value) -> tuple
 def _turn_halves(
     b: Builder, x: Value, cosines: Value, sines: Value, out: Value, first: Value, pairs: Value
 ) -> None:
-    """16 pairs (i, i + pairs) from `first` on."""
+    """Rotate 16 pairs (i, i + pairs) from `first` on."""
     offset, gap = b.mul(first, number(4)), b.mul(pairs, number(4))
     low, high = b.add(x, offset), b.add(b.add(x, offset), gap)
     cosine, sine = (load(b, b.add(table, offset)) for table in (cosines, sines))
@@ -236,7 +236,7 @@ def _turn_halves(
 def _turn_neighbours(
     b: Builder, x: Value, cosines: Value, sines: Value, out: Value, first: Value
 ) -> None:
-    """16 pairs (2i, 2i + 1) from pair `first` on."""
+    """Rotate 16 pairs (2i, 2i + 1) from pair `first` on."""
     offset = b.mul(first, number(4))
     place = b.add(x, b.mul(first, number(8)))
     low, high = load(b, place), load(b, ahead(b, place, 64))
@@ -264,7 +264,7 @@ def _turn_one(
     out_y: Value,
     index: Value,
 ) -> None:
-    """The pair of floats at x and y."""
+    """Rotate the pair of floats at x and y."""
     c, s = (load(b, at(b, table, index, 4), f32) for table in (cosine, sine))
     left, right = load(b, x, f32), load(b, y, f32)
     name = "llvm.fma.f32"
@@ -276,7 +276,7 @@ def _turn_one(
 
 @compiled
 def rotate(x: Any, cosines: Any, sines: Any, out: Any, pairs: Any, neighbours: Any) -> None:
-    """Turn `pairs` pairs of dimensions: neighbours, or each with the one `pairs` further on."""
+    """Rotate `pairs` pairs of dimensions: neighbours, or dimensions i and i + `pairs`."""
     first = 0
     while first + 16 <= pairs:
         if neighbours:

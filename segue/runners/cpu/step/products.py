@@ -11,14 +11,14 @@ from segue.runners.cpu.step.adapters import add_adapted
 from segue.runners.cpu.step.atomics import fetch_add, word
 from segue.runners.cpu.step.lanes import add_into, quantise
 
-_PIECES = 4  # a thread: so many that one which was held up does not hold up the others
+_PIECES = 4  # pieces of work per thread: with several, a delayed thread does not delay the others
 _FEW_ROWS = 16
-_LEAST_ROWS = 4  # below, a piece is done sooner than the next one is taken
+_LEAST_ROWS = 4  # with fewer rows, pieces are larger: taking one costs more than computing it
 
 
 @compiled
 def piece(count: Any, rows: Any, threads: Any) -> Any:
-    """How many of `count` equal parts to take at once."""
+    """How many of `count` equal parts a thread takes at once (work sharing)."""
     if rows >= _FEW_ROWS:
         return 1
     pieces = _PIECES if rows < _LEAST_ROWS else 2 * _PIECES
@@ -27,9 +27,9 @@ def piece(count: Any, rows: Any, threads: Any) -> Any:
 
 @compiled
 def block_of_rows(tiles: Any, rows: Any, threads: Any) -> Any:
-    """How many rows to take at once: all, unless there are too few tiles to keep all threads busy."""
+    """How many rows a thread takes at once: all, unless there are too few tiles to keep all threads busy."""
     blocks = (_PIECES * threads + tiles - 1) // tiles
-    whole = 8 if rows >= _FEW_ROWS else _LEAST_ROWS  # rows that a tile takes well
+    whole = 8 if rows >= _FEW_ROWS else _LEAST_ROWS  # a multiple of the rows per tile
     return ((rows + blocks - 1) // blocks + whole - 1) // whole * whole
 
 
@@ -37,7 +37,7 @@ def block_of_rows(tiles: Any, rows: Any, threads: Any) -> Any:
 def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     """[op, input, rows, out, row_floats, matrices, then of each: descriptor, offset in a row of out]
 
-    `input`: the board's index of its floats, behind which bytes and scales stand; `rows`: that of their number.
+    `input`: the board's index of the input's floats, then come bytes and scales. `rows`: the index of its row count.
     """
     source = board + 8 * word(row + 8)
     count = word(board + 8 * word(row + 16))
@@ -82,9 +82,9 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
         following = fetch_add(counter, taken)
 
 
-# Words of a feed-forward's instruction; with experts, addresses of tables of matrices, an entry each.
+# Words of a feed-forward's instruction. With experts, matrices are addresses of tables with one matrix per expert.
 (
-    GATE,  # 0: nothing is gated
+    GATE,  # matrix; 0: the feed-forward is not gated
     UP,
     HIDDEN,  # columns
     TILE,  # outputs of a tile
@@ -96,7 +96,7 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
 
 @compiled
 def gated_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """Products, activation and rounding, a few columns at a time."""
+    """Gate and up products, activation and rounding, a few columns at a time."""
     count = word(board + 8 * on.ROWS)
     part = tid if word(board + 8 * on.IS_PRIVATE) else 0
     floats = word(board + 8 * on.INPUT_FLOATS) + part * word(board + 8 * on.PRIVATE_FLOATS)
@@ -129,7 +129,7 @@ def gated_unit(
     index: Any,
     first: Any,
 ) -> None:
-    """The index-th unit of columns for `count` rows, which are rows `first` and following of what is kept."""
+    """The index-th unit of columns for `count` rows, written to the output from row `first` on."""
     wide, hidden = word(row + 8 * TILE), word(row + 8 * HIDDEN)
     unit = max(32, wide)
     scratch = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)

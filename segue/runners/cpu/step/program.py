@@ -14,7 +14,7 @@ from segue.runners.cpu.weights import Weights
 
 Row = list[int]
 
-NORM_WORDS = 14  # of a norm's instruction, before its kind: see rows.py
+NORM_WORDS = 14  # words of a norm's instruction before its kind: see rows.py
 
 
 NORMS = {"rms": on.RMS_NORM, "layer": on.LAYER_NORM}
@@ -33,7 +33,7 @@ ROUTINGS = {
 
 @dataclass(frozen=True)
 class Mixture:
-    """Addresses of what a mixture of experts keeps; see step/experts.py."""
+    """Addresses of the arrays of a mixture of experts; see step/experts.py."""
 
     scores: int
     chosen: int
@@ -49,26 +49,26 @@ class Mixture:
 class Places:
     """Addresses that the instructions name, besides those of weights."""
 
-    projected: int  # what the products for queries, keys and values give
-    attended: int  # what the product after attention gives
-    added: int  # what the feed-forward gives
+    projected: int  # output of the products for queries, keys and values
+    attended: int  # output of the product after attention
+    added: int  # output of the feed-forward
     logits: int
     logits_row: int  # floats
     keys: int
     values: int
     layer_bytes: int  # from one layer's keys or values to the next
     block_bytes: int  # from one block to the next
-    turns: tuple[int, ...]  # cosines and sines, and those of layers with a window
+    turns: tuple[int, ...]  # cosines and sines, then those of layers with a window
     mixture: Mixture
 
 
 @dataclass(frozen=True)
 class Summand:
-    """What the next norm adds to the residual first."""
+    """An output that the next norm first adds to the residual."""
 
     address: int
     bias: int
-    norm: int  # weights of a norm of its own, or 0
+    norm: int  # weights of the output's own norm, or 0
 
 
 Before = Callable[[int, int, Sequence[int]], Row | None]
@@ -97,7 +97,7 @@ def program(
 
 
 def projected_floats(anatomy: Anatomy) -> int:
-    """A row of queries, keys and values."""
+    """Floats in a row of queries, keys and values."""
     return anatomy.queries + 2 * anatomy.keys
 
 
@@ -176,7 +176,7 @@ def _attention(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
 
 
 def _projection(weights: Weights, places: Places, name: str) -> Row:
-    """Queries, keys and values lie beside each other."""
+    """The product for queries, keys and values; their outputs are next to each other."""
     anatomy = weights.anatomy
     row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, projected_floats(anatomy)]
     if anatomy.has_fused_heads:
@@ -228,7 +228,7 @@ def _heads(weights: Weights, places: Places, layer: int) -> Row:
 def _feed_forward(
     weights: Weights, name: str, tile_outputs: int, kind: str, hidden: int, out: int
 ) -> Iterator[Row]:
-    """The one of all rows; `kind` is what its tensors' names have behind them."""
+    """The feed-forward that all rows take. `kind` is the suffix of its tensors' names."""
     anatomy = weights.anatomy
     gate = weights.matrix(f"{name}ffn_gate{kind}.weight") if anatomy.family.is_gated else 0
     up = weights.matrix(f"{name}ffn_up{kind}.weight")
@@ -243,7 +243,7 @@ def _experts(weights: Weights, places: Places, name: str, tile_outputs: int) -> 
     """The words of experts.py, in its order."""
     anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
     shared = places.attended if anatomy.shared_hidden else 0
-    if shared:  # what was there has been added already
+    if shared:  # `attended` can be reused: it was added to the residual already
         yield from _feed_forward(
             weights, name, tile_outputs, "_shexp", anatomy.shared_hidden, shared
         )
@@ -271,7 +271,7 @@ def _experts(weights: Weights, places: Places, name: str, tile_outputs: int) -> 
 
 
 def block_bytes(anatomy: Anatomy) -> int:
-    """Of the keys of 32 tokens in one layer; as many of values."""
+    """Bytes for the keys of 32 tokens in one layer; the values take as many."""
     return anatomy.key_heads * anatomy.head_size * 32 * 2
 
 

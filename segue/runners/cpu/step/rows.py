@@ -1,4 +1,4 @@
-"""Phases that work row by row: norms with what comes before them, rounding, and what logits still need."""
+"""Phases that work row by row: norms and the sums before them, rounding, and bias, scale and cap of logits."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
 from segue.runners.cpu.step.lanes import add_into, capped, copy, norm, quantise, scale
 
-_CHUNK = 4  # rows
-_COLUMNS = 4096  # of logits that a thread takes at a time
+_CHUNK = 4  # rows that a thread takes at a time
+_COLUMNS = 4096  # logits that a thread takes at a time
 
 # Words of a norm's instruction.
 (
     SOURCE,
     EMBEDDING,  # matrix
     EMBEDDING_SCALE,  # scales are 0 where there is none
-    POSITIONS,  # matrix of learned ones, or 0
+    POSITIONS,  # matrix of learned positions, or 0
     SUMMANDS,  # two, five words each: address (0: none), bytes of its rows, bias, norm's weights, scale
 ) = range(1, 6)
 _SUMMAND = 5
@@ -29,7 +29,7 @@ NORM, WEIGHTS, BIAS, EPSILON, AFTER = range(SUMMANDS + 2 * _SUMMAND, SUMMANDS + 
 
 @compiled
 def _add_summand(row: Any, what: Any, m: Any, x: Any, free: Any, width: Any) -> None:
-    """Add a row of what attention or the feed-forward gave; `free` may be written over."""
+    """Add a row of the output of attention or feed-forward to x. `free` is memory that may be overwritten."""
     place = word(what) + m * word(what + 8)
     bias, weights, factor = word(what + 16), word(what + 24), real(what + 32)
     if bias or weights or factor != np.float32(0):
@@ -80,7 +80,7 @@ def norm_row(board: Any, row: Any, m: Any, i: Any, offset: Any) -> None:
 
 @compiled
 def norm_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """Every row of the step, or every one that wants logits."""
+    """Norm every row of the step, or every row that wants logits."""
     gathers = word(row + 8 * SOURCE) == on.FROM_WANTED
     count = word(board + 8 * on.WANTED) if gathers else word(board + 8 * on.ROWS)
     wanted = word(board + 8 * on.WANTED_ROWS)
@@ -113,7 +113,7 @@ def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def quantise_phase(board: Any, row: Any, counter: Any) -> None:
-    """[op, columns]: what attention gave, where its heads do not end with a group."""
+    """[op, columns]: round the output of attention, if the head size is not a multiple of a group."""
     columns, count = word(row + 8), word(board + 8 * on.ROWS)
     groups = columns // 32
     m = fetch_add(counter, 1)
@@ -129,7 +129,7 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
 
 @define(VOID, INT, INT, FLOAT)
 def _cap_all(b: Builder, x: Value, count: Value, cap: Value) -> None:
-    """Any number of floats, one by one behind the last 16."""
+    """Cap any number of floats; those after the last full vector one by one."""
     caps = splat(b, cap)
     whole = b.udiv(count, ir.Constant(count.type, LANES))
     with loop(b, whole) as each:

@@ -1,6 +1,6 @@
 """A step: every thread runs the same instructions, phase by phase.
 
-Where a phase needs all that the one before it gave, a barrier stands between them.
+If a phase needs the complete result of the phase before it, the threads meet at a barrier between the two.
 """
 
 from typing import Any
@@ -33,15 +33,15 @@ from segue.runners.cpu.step.rows import (
     whole_norms_phase,
 )
 
-_IDLE_SPINS = 2 * SPINS  # the next step may be about to begin
-# Then some milliseconds of giving way: between two steps tokens are drawn and sent, and to wake sixteen sleeping
-# processors takes longer than that, above all virtual ones.
+_IDLE_SPINS = 2 * SPINS  # first spin: the next step may begin at once
+# Then yield for some milliseconds, and only then sleep. Between two steps tokens are drawn and sent; waking sixteen
+# sleeping threads would take longer than that, above all on virtual machines.
 _IDLE_YIELDS = 8000
 
 
 @compiled
 def run_step(tid: Any, board: Any) -> None:
-    """What one of the step's threads does."""
+    """Run all phases of a step as thread `tid`."""
     program, num_phases = word(board + 8 * on.PROGRAM), word(board + 8 * on.NUM_PHASES)
     counters, threads = word(board + 8 * on.COUNTERS), word(board + 8 * on.THREADS)
     is_private, is_fused = word(board + 8 * on.IS_PRIVATE), word(board + 8 * on.IS_FUSED)
@@ -88,10 +88,10 @@ def run_step(tid: Any, board: Any) -> None:
 
 @compiled
 def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
-    """Take part in steps until told to end: then -1.
+    """Take part in steps until told to end; then return -1. `seen` is the number of the last step this thread ran.
 
-    Where the system offers no way to sleep until a word changes, it returns when no step has come for a while: the
-    number of the last one, and the mailbox says `asleep`. Whoever clears that first acts on it, so no step is missed.
+    Without futexes, the thread sets the `asleep` flag of its mailbox when no step has come for a while, and returns the
+    number of its last step. Thread or poster clears the flag by an atomic exchange, so no step is lost.
     """
     mailbox = board + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
     spins = 0
@@ -121,7 +121,7 @@ def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
 
 @compiled
 def post_step(mailbox: Any, number: Any) -> Any:
-    """Tell a thread of a step; whether it sleeps and the caller must wake it."""
+    """Post a step to a thread's mailbox. Returns whether the thread sleeps and the caller must wake it."""
     exchange(mailbox, number)
     is_asleep = exchange(mailbox + 8, 0)
     if SLEEPS_HERE:

@@ -1,4 +1,4 @@
-"""Scores of attention as shares: exponentials, their sums, and how segments are joined."""
+"""The softmax of attention: exponentials of scores, their sums, and how segments are joined."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ NOTHING = -1e30  # below every score
 
 
 def _over(b: Builder, low: Value, count: Value, work: Callable[[Value, bool], None]) -> None:
-    """Vectors in order: those of which all counts without a mask, where nothing is left out before them."""
+    """Call `work` for each vector in order. Full vectors need no mask if `low` is 0."""
     whole = b.select(b.icmp_signed(">", low, number(0)), number(0), vectors(b, count))
     with loop(b, whole) as each:
         work(each.index, True)
@@ -42,7 +42,7 @@ def _over(b: Builder, low: Value, count: Value, work: Callable[[Value, bool], No
 def shares(b: Builder, scores: Value, low: Value, count: Value, sums: Value) -> Value:
     """In place over scores `low` … `count` - 1: e^(score - greatest), whose lanes' sums go to `sums`.
 
-    Returns the greatest. What stands before or behind them is not looked at, and becomes 0.
+    Returns the greatest score. Scores outside this range are not read, and become 0.
     """
     order = ir.Constant(INTS, list(range(LANES)))
     least, bound = (splat(b, b.trunc(value, i32), INTS) for value in (low, count))

@@ -42,7 +42,7 @@ _FLOAT, _INT = struct.Struct("f"), struct.Struct("i")
 
 
 class _Near(threading.local):
-    """A few numbers whose address is known: to find out that of an array takes longer than to copy it."""
+    """A small buffer per thread with a known address: copying to it is faster than finding an array's address."""
 
     def __init__(self) -> None:
         self.values = np.empty(_FEW, np.float32)
@@ -114,7 +114,7 @@ def weigh_into(b: Builder, logits: Value, count: Value, best: Value, out: Value)
 
 
 def _weight(b: Builder, depth: Value) -> Value:
-    """exact_math's _exponentiate, of one number or of 16."""
+    """exact_math's _exponentiate, for one number or a vector of 16."""
     kind = depth.type
     whole_kind = i32 if kind == f32 else ir.VectorType(i32, LANES)
 
@@ -143,12 +143,12 @@ def _build_fold(made: ir.Module) -> None:
 
 
 def fold_into(b: Builder, values: Value, count: Value, width: Value, out: Value) -> None:
-    """exact_math.folded. Only the last layer may be short: true of more than exact_math.FEW values."""
+    """exact_math.folded, for more than exact_math.FEW values: then only the last layer can be short."""
     last = b.sub(count, b.mul(width, number(_LAYERS - 1)))  # how many the last layer has
     num_vectors = b.udiv(last, number(LANES))
 
     def tree(column: Value, kind: Any, layers: int, layer: int, stride: int) -> Value:
-        """Halves laid on each other: layer with layer + half, all the way down."""
+        """The sum of one column: recursively the sum of its even layers plus that of its odd layers."""
         if stride == _LAYERS:
             if layer >= layers:
                 return None

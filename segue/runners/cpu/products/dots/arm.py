@@ -33,7 +33,7 @@ def _lane(b: Builder, kind: Kind, vector: Value, lane: int) -> Value:
 
 
 def _chosen(b: Builder, x: Value, y: Value, places: list[int]) -> Value:
-    """Lanes of x, then of y, by number."""
+    """A shuffle: the lanes at these indices, where those of y are counted after those of x."""
     return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(i32, len(places)), places))
 
 
@@ -69,7 +69,7 @@ def smmla(b: Builder, part: Part) -> list[list[Value]]:
 
 
 def smull(b: Builder, part: Part) -> list[list[Value]]:
-    """Without dot products: products of 16 bits, summed there as long as they surely fit, then pairwise."""
+    """Without dot product instructions: 16-bit products are summed while they cannot overflow, then pairwise."""
     kind, codes, rows = part.kind, part.codes, part.rows
     eight, short = ir.VectorType(i8, 8), ir.VectorType(i16, 8)
     fits = max(1, 32767 // (codes.top * ACTIVATION))

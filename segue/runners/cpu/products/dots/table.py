@@ -17,5 +17,5 @@ _DOTS: dict[str, Callable[[Builder, Part], list[list[Value]]]] = {
 
 
 def sums(b: Builder, part: Part) -> list[list[Value]]:
-    """For each row and each vector: the dot product of its activations with codes less zero."""
+    """For each row and each vector of outputs: the dot product of the activations with (code - zero)."""
     return _DOTS[part.kind.flavour.dot](b, part)

@@ -10,7 +10,7 @@ from segue.runners.cpu.emit import Builder, Value, ahead, i8, i16, i32, load, sp
 from segue.runners.cpu.products.formats import STEP
 from segue.runners.cpu.products.processor import Flavour
 
-ACTIVATION = 127  # the greatest magnitude
+ACTIVATION = 127  # the greatest magnitude of an activation
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Codes:
     """A group's weights: `step(k)` gives the vectors of its k-th four columns, expanded to bytes."""
 
     step: Callable[[int], list[Value]]
-    top: int  # the greatest magnitude
-    is_signed: bool  # numbers of 8 bits with a sign; else unsigned ones of less
+    top: int  # the greatest magnitude of a code
+    is_signed: bool  # signed numbers of 8 bits; else unsigned numbers of fewer bits
     zero: int  # the code that means 0
 
 
@@ -56,11 +56,11 @@ class Part:
     kind: Kind
     codes: Codes
     steps: Sequence[int]
-    rows: Sequence[Value]  # addresses of each row's group
+    rows: Sequence[Value]  # the address of each row's group
     totals: Sequence[Value]  # the integer sum of each row's part
 
     def starts(self, b: Builder, added: int = 0) -> list[list[Value]]:
-        """What each sum begins with, so that zeroes and what was added to the codes are taken back."""
+        """The initial value of each sum: it subtracts the codes' zero and what was `added` to the codes."""
         zero = self.codes.zero + added
         found = []
         for total in self.totals:
@@ -72,6 +72,6 @@ class Part:
 
 
 def four(b: Builder, kind: Kind, row: Value, step: int) -> Value:
-    """Four activations in every lane."""
+    """The four activations of a step, repeated in every lane."""
     word = load(b, ahead(b, row, STEP * step), i32, 1)
     return b.bitcast(splat(b, word, kind.ints), kind.bytes)

@@ -7,7 +7,7 @@ from segue.runners.cpu.emit import Builder, Value, call
 from segue.runners.cpu.products.dots.vectors import ACTIVATION, Kind, Part, four
 from segue.runners.cpu.products.formats import GROUP, STEP
 
-# By lanes: products of bytes summed in pairs, and those of 16 bits.
+# By number of lanes: the instructions that multiply and sum pairs of bytes, and pairs of 16-bit numbers.
 _NAMES = {
     16: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
     8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
@@ -18,7 +18,7 @@ _ALL = GROUP // STEP  # steps of a group
 def vnni(b: Builder, part: Part) -> list[list[Value]]:
     kind, codes, rows = part.kind, part.codes, part.rows
     name = f"llvm.x86.avx512.vpdpbusd.{kind.flavour.lanes * 32}"
-    # An instruction waits for the one before: a single row has two chains.
+    # Each instruction waits for the one before it in its chain: a single row uses two chains to hide that latency.
     chains = 2 if len(rows) == 1 else 1
     zero = kind.all(kind.ints, 0)
     acc = [part.starts(b, 128 if codes.is_signed else 0)]
@@ -38,14 +38,14 @@ def vnni(b: Builder, part: Part) -> list[list[Value]]:
 
 
 def maddubs(b: Builder, part: Part) -> list[list[Value]]:
-    """As many steps are summed in 16 bits as surely fit."""
+    """Without VNNI: steps are summed in 16 bits as long as they cannot overflow."""
     codes = part.codes
     if not codes.is_signed:
         fits = 32767 // (2 * codes.top * ACTIVATION)
         return _summed(b, part, part.starts(b), codes.step, (1,), fits)
     if part.kind.flavour.lanes == 8:
         return _signed(b, part)
-    # Codes + 128 in base 16: both digits are small enough to sum all steps.
+    # Code + 128 as two digits in base 16: with digits this small, 16 bits hold the sum of all steps.
     return _summed(b, part, part.starts(b, 128), partial(_digits, b, part), (16, 1), _ALL)
 
 
@@ -85,7 +85,7 @@ def _summed(
 
 
 def _digits(b: Builder, part: Part, step: int) -> list[Value]:
-    """Of codes + 128: the sixteens of all vectors, then the ones."""
+    """The digits of code + 128 in base 16: the high digits of all vectors, then the low ones."""
     high, bits, low = (part.kind.all(part.kind.bytes, value) for value in (-128, 4, 15))
     vectors = part.codes.step(step)
     sixteens = [b.lshr(b.xor(vector, high), bits) for vector in vectors]
@@ -93,7 +93,7 @@ def _digits(b: Builder, part: Part, step: int) -> list[Value]:
 
 
 def _signed(b: Builder, part: Part) -> list[list[Value]]:
-    """|code| times the activation with the code's sign: two of them fit 16 bits."""
+    """|code| times the activation with the code's sign: 16 bits hold the sum of two such products."""
     kind = part.kind
     pairs_name, whole_name = _NAMES[kind.flavour.lanes]
     acc, ones = part.starts(b), kind.all(kind.shorts, 1)
