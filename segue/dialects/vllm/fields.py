@@ -241,9 +241,31 @@ def check_greedy(draft: Draft) -> None:
         raise draft.refuse("n", "must be 1 with temperature 0: all choices would be the same")
 
 
+# Of sampling: what beam search keeps to, or the engine refuses by name.
+_BEAM_TARGETS = {
+    f"sampling.{name}"
+    for name in (
+        "allowed_token_ids",
+        "bad_words",
+        "ignore_eos",
+        "logit_bias",
+        "min_tokens",
+        "stop_token_ids",
+    )
+}
+
+
 def check_beams(draft: Draft) -> None:
+    """Beam search draws nothing, so fields of drawing have no effect with it, and its own none without it."""
     if not draft.values.get("beam_search"):
+        if "length_penalty" in draft.given:
+            draft.ignored.append(draft.given["length_penalty"])
         return
+    draft.ignored += [
+        name
+        for target, name in draft.given.items()
+        if target.startswith("sampling.") and target not in _BEAM_TARGETS
+    ]
     if draft.values.get("stream"):
         raise draft.refuse("stream", "must be false with use_beam_search")
     if draft.values.get("echo") and draft.values.get("logprobs") is not None:

@@ -138,9 +138,8 @@ class Worker:
         self._to_compile: SimpleQueue[messages.Submit] = SimpleQueue()
         self._lanes = Lanes()
         self._preparing: set[str] = set()  # requests not yet handed to the step thread
-        self._handover = (
-            threading.Lock()
-        )  # so that a cancel finds the request either in _preparing or in the scheduler
+        # So that a cancel finds the request either in _preparing or in the scheduler.
+        self._handover = threading.Lock()
 
     @property
     def threads(self) -> list[Callable[[], None]]:

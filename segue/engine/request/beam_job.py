@@ -49,20 +49,12 @@ def check_beams(request: CompletionRequest) -> None:
 
 
 class BeamJob(Job):
+    has_rounds = True
+
     def __init__(self, prepared: PreparedRequest, model: Model) -> None:
         self._searches: list[BeamSearch] = []  # one entry per prompt
         self._rounds: list[list[Sequence]] = []  # the sequences of the beams that go on
-        self._more: list[Sequence] = []
         super().__init__(prepared, model)
-
-    @property
-    def _salt(self) -> str | None:
-        """The cache salt. Beams need shared prefixes, so a request without prefix caching gets a private salt."""
-        return super()._salt if self.request.use_cache else self.private_salt
-
-    @property
-    def private_salt(self) -> str | None:
-        return None if self.request.use_cache else f"\0{self.request.request_id}"
 
     def _candidates(self, index: int, prompt: list[int]) -> list[Sequence]:
         """The one sequence of the first round: the prompt itself."""
@@ -93,10 +85,6 @@ class BeamJob(Job):
         )
         made.num_next = self._searches[index].num_alternatives
         return made
-
-    def take_more(self) -> list[Sequence]:
-        more, self._more = self._more, []
-        return more
 
     def finished(self, sequence: Sequence) -> list[Event]:
         index, root = sequence.prompt_index, self.sequences[sequence.prompt_index]

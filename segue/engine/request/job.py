@@ -67,7 +67,10 @@ class PreparedRequest:
 class Job:
     """One request. With best_of > n, the candidates of a prompt have no events until the best n are known."""
 
+    has_rounds = False  # whether later sequences go on from the KV of earlier ones
+
     def __init__(self, prepared: PreparedRequest, model: Model) -> None:
+        self._more: list[Sequence] = []
         self.request = prepared.request
         self.seed = prepared.seed
         self.rules = prepared.rules
@@ -102,11 +105,13 @@ class Job:
     @property
     def private_salt(self) -> str | None:
         """The cache salt of prefixes that only this request can use; they are freed with it. None: there are none."""
-        return None
+        is_private = self.has_rounds and not self.request.use_cache
+        return f"\0{self.request.request_id}" if is_private else None
 
     def take_more(self) -> list[Sequence]:
         """Further sequences to run, chosen by the results of the finished ones."""
-        return []
+        more, self._more = self._more, []
+        return more
 
     def _candidates(self, index: int, prompt: list[int]) -> list[Sequence]:
         request, grammar = self.request, self._prepared.grammar
@@ -153,7 +158,7 @@ class Job:
     def _salt(self) -> str | None:
         """With adapters, of them and their scales too: what was computed with others is another prefix."""
         mix = "".join(f"\0{place}:{scale!r}" for place, scale in self._prepared.adapters)
-        return self.request.cache_salt + mix if self.request.use_cache else None
+        return self.request.cache_salt + mix if self.request.use_cache else self.private_salt
 
     # --- events ----------------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ from segue.types import (
 
 
 class RankedJob(Job):
+    has_rounds = True
+
     def __init__(
         self,
         prepared: PreparedRequest,
@@ -60,7 +62,6 @@ class RankedJob(Job):
         self._searches: dict[int, Search] = {}
         self._probed: dict[Sequence, Cut] = {}
         self._shown: dict[Sequence, Shown] = {}
-        self._more: list[Sequence] = []
 
     @property
     def needs_scores(self) -> bool:
@@ -80,15 +81,6 @@ class RankedJob(Job):
         wanted = self.request.max_tokens
         return LONGEST_MIDDLE if wanted is None else wanted
 
-    @property
-    def _salt(self) -> str | None:
-        """The cache salt. Probes need shared prefixes, so a request without prefix caching gets a private salt."""
-        return super()._salt if self.request.use_cache else self.private_salt
-
-    @property
-    def private_salt(self) -> str | None:
-        return None if self.request.use_cache else f"\0{self.request.request_id}"
-
     # --- events ----------------------------------------------------------------------------------
 
     def prompted(self, leader: Sequence, now: float) -> list[Event]:
@@ -107,10 +99,6 @@ class RankedJob(Job):
     def _so_far(self, index: int) -> Searching:
         drawn = sum(s.num_output for s in self.sequences if s.prompt_index == index)
         return Searching(index, drawn, self._num_scored[index])
-
-    def take_more(self) -> list[Sequence]:
-        more, self._more = self._more, []
-        return more
 
     def finished(self, sequence: Sequence) -> list[Event]:
         index = sequence.prompt_index

@@ -26,7 +26,7 @@ class _Class:
 
     def __init__(self) -> None:
         self.with_drafts, self.without = _Mean(), _Mean()
-        self._pause_s = _SHORTEST_PAUSE
+        self._pause = _SHORTEST_PAUSE
         self._since = 0  # steps since the other kind was measured
 
     def wants(self) -> bool:
@@ -36,13 +36,13 @@ class _Class:
         if self.with_drafts.count < _FIRST:
             return True
         if self.with_drafts.value < _WORTH * self.without.value:
-            self._pause_s = _SHORTEST_PAUSE
+            self._pause = _SHORTEST_PAUSE
             if self._since > _BETWEEN:
                 self._since = 0
                 return False
             return True
-        if self._since > self._pause_s:
-            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE)
+        if self._since > self._pause:
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             self._since, self.with_drafts = 0, _Mean()
             return True
         return False
