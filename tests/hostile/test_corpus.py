@@ -1,5 +1,6 @@
 """Every case of the corpus, alone and beside streams whose bytes must not change."""
 
+import json
 import socket
 import threading
 import time
@@ -43,11 +44,18 @@ def trap() -> Iterator[socket.socket]:
         yield listener
 
 
-def read_victim(client: httpx2.Client) -> list[Any]:
-    """The stream's choices in order, without the id and the time of its chunks."""
+def read_victim(client: httpx2.Client) -> dict[Any, list[Any]]:
+    """The chunks of each choice in order, without their ids and times.
+
+    Which choice comes first is not promised: beside a long prompt one of them may begin a step later.
+    """
     with client.stream("POST", "/v1/completions", json=VICTIM) as answer:
-        lines = [line for line in answer.iter_lines() if line]
-    return [line.partition('"choices"')[2] for line in lines]
+        *lines, last = [line for line in answer.iter_lines() if line]
+    choices: dict[Any, list[Any]] = {"last": [last]}
+    for line in lines:
+        for choice in json.loads(line.removeprefix("data: "))["choices"]:
+            choices.setdefault(choice["index"], []).append(choice)
+    return choices
 
 
 class Victims:
