@@ -1,4 +1,4 @@
-"""Messages between parent and worker: msgpack, each preceded by its length in four bytes."""
+"""Messages between server processes and a worker: msgpack, each preceded by its length in four bytes."""
 
 import socket
 from typing import TypeVar
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.types import CompletionRequest, Event, ModelInfo, Stats
 
-# --- parent → worker ------------------------------------------------------------------------------
+# --- server process → worker ----------------------------------------------------------------------
 
 
 class Submit(Struct, frozen=True, tag=True, array_like=True):
@@ -37,11 +37,12 @@ class Ping(Struct, frozen=True, tag=True, array_like=True):
 
 WorkerMessage = Submit | Cancel | Tokenize | GetPieces | Ping
 
-# --- worker → parent ------------------------------------------------------------------------------
+# --- worker → server process ----------------------------------------------------------------------
 
 
 class Ready(Struct, frozen=True, tag=True, array_like=True):
     info: ModelInfo
+    restarts: int = 0  # how many workers there were before this one
 
 
 class LoadFailed(Struct, frozen=True, tag=True, array_like=True):

@@ -1,7 +1,8 @@
 """The model's own process: an inbox thread, threads that prepare requests, and a step thread that owns the runner.
 
-The process ends when its parent closes the socket. If a step raises, the process ends too, because the state of the KV
-is unknown then; the supervisor fails the open requests and starts a new worker.
+The process ends when its parent closes the socket; other server processes may come and go (connections.py). If a step
+raises, the process ends too, because the state of the KV is unknown then; the supervisor fails the open requests and
+starts a new worker.
 """
 
 import contextlib
@@ -17,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, Queue, SimpleQueue
-from typing import NamedTuple
 
 from segue.engine.constraints.compiler import Compiler, Grammar, step_back
 from segue.engine.process import messages
+from segue.engine.process.connections import Arrived, Asked, Connections, Outbox, Pulses
 from segue.engine.process.preparation import NUM_LARGE, NUM_SMALL, Lanes
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.stats_report import StatsReport
@@ -51,48 +52,50 @@ class Compiled:
     outcome: Grammar | Exception
 
 
-Arrivals = SimpleQueue[messages.WorkerMessage | Compiled]
+Arrivals = SimpleQueue[Arrived | Compiled]
 
 
-class Outbox:
-    """Sends messages from several threads, one whole message at a time."""
+def main(
+    sock: socket.socket,
+    door: socket.socket | None,
+    loader: Loader,
+    chunk_rows: int,
+    log_level: int,
+    num_restarts: int,
+) -> None:
+    """The entry point of the process. Ignores signals to the process group: the parent handles them and drains.
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._lock = threading.Lock()
-
-    def send(self, report: messages.Report) -> None:
-        data = messages.frame(report)
-        with self._lock:
-            self._sock.sendall(data)
-
-
-def main(sock: socket.socket, loader: Loader, chunk_rows: int, log_level: int) -> None:
-    """The entry point of the process. Ignores signals to the process group: the parent handles them and drains."""
+    `door`: where server processes besides the parent connect.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     set_up(log_level)
     sys.setswitchinterval(_SWITCH_S)
     arrived: Arrivals = SimpleQueue()
-    outbox = Outbox(sock)
+    parent = Outbox(sock)
     pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
+    connections = Connections(parent, arrived.put, pulses)
     # Reads from the start, so that this process ends if its parent dies while the model loads.
-    threading.Thread(target=_listen, args=(sock, arrived, outbox, pulses), daemon=True).start()
+    threading.Thread(target=connections.serve_parent, args=(sock,), daemon=True).start()
     try:
         loaded = loader()
     except SegueError as error:
-        outbox.send(messages.LoadFailed(error.code, error.message))
+        parent.send(messages.LoadFailed(error.code, error.message))
         return
     except Exception as error:
         log.exception("loading the model failed")
-        outbox.send(messages.LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
+        parent.send(messages.LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
         return
-    worker = Worker(loaded, outbox, chunk_rows, arrived, pulses)
-    for serve in worker.threads:
+    worker = Worker(loaded, connections, chunk_rows, arrived, pulses)
+    ready = messages.Ready(loaded.info, num_restarts)
+    threads = worker.threads
+    if door is not None:
+        threads.append(partial(connections.serve_door, door, ready))
+    for serve in threads:
         threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     gc.collect()
     gc.freeze()  # the model's objects live on; garbage collection then visits objects of requests only
-    outbox.send(messages.Ready(loaded.info))
+    parent.send(ready)
     _end_if_it_fails(worker.serve_steps)
 
 
@@ -105,28 +108,18 @@ def _end_if_it_fails(thread: Callable[[], None]) -> None:
         os._exit(EXIT_FAILED)
 
 
-class Pulses(NamedTuple):
-    step: Pulse
-    inbox: Pulse
-
-
-def _listen(sock: socket.socket, arrived: Arrivals, outbox: Outbox, pulses: Pulses) -> None:
-    with contextlib.suppress(OSError):  # of sending a Pong after the parent closed the socket
-        while (message := messages.receive(sock, messages.worker_messages)) is not None:
-            if isinstance(message, messages.Ping):
-                outbox.send(messages.Pong(pulses.step.age_s, pulses.inbox.age_s))
-            else:
-                arrived.put(message)
-    os._exit(0)  # the parent closed the socket or is gone
-
-
 class Worker:
     def __init__(
-        self, loaded: Loaded, outbox: Outbox, chunk_rows: int, arrived: Arrivals, pulses: Pulses
+        self,
+        loaded: Loaded,
+        connections: Connections,
+        chunk_rows: int,
+        arrived: Arrivals,
+        pulses: Pulses,
     ) -> None:
         self._loaded = loaded
         self._pulses = pulses
-        self._outbox = outbox
+        self._connections = connections
         self._unsent: Queue[messages.StepEvents] = Queue(_MOST_UNSENT)
         clock = time.perf_counter
         draft = None if loaded.draft is None else DraftModel(loaded.draft, clock)
@@ -165,9 +158,9 @@ class Worker:
                     self._admit(message)
                 case Compiled():
                     self._take_compiled(message)
-                case messages.Tokenize() | messages.GetPieces():
+                case Asked():
                     call = partial(self._answer_call, message)
-                    self._lanes.put("", _call_size(message), call)
+                    self._lanes.put("", _call_size(message.message), call)
                 case messages.Cancel():
                     with self._handover:
                         self._preparing.discard(message.request_id)
@@ -203,7 +196,7 @@ class Worker:
         else:
             log.error("request %s could not be prepared", request_id, exc_info=error)
             failed = Failed("engine_fault", "the request could not be prepared")
-        self._outbox.send(messages.StepEvents([(request_id, failed)]))
+        self._connections.tell(messages.StepEvents([(request_id, failed)]))
 
     # --- preparation threads ----------------------------------------------------------------------
 
@@ -229,7 +222,8 @@ class Worker:
                 self._preparing.discard(request_id)
                 self._inbox.put(job)
 
-    def _answer_call(self, message: messages.Tokenize | messages.GetPieces) -> None:
+    def _answer_call(self, asked: Asked) -> None:
+        message = asked.message
         try:
             answer = self._answer(message)
         except SegueError as error:
@@ -239,7 +233,7 @@ class Worker:
             answer = messages.Answer(
                 message.call, error=(EngineFault.code, "the call failed", None)
             )
-        self._outbox.send(answer)
+        asked.outbox.send(answer)
 
     def _answer(self, message: messages.Tokenize | messages.GetPieces) -> messages.Answer:
         vocab = self._loaded.vocab
@@ -255,7 +249,7 @@ class Worker:
 
     def serve_outbox(self) -> None:
         while True:
-            self._outbox.send(self._unsent.get())
+            self._connections.tell(self._unsent.get())
 
     # --- compiler threads: at low priority --------------------------------------------------------
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.process.connections import Connections, Outbox, Pulses
 from segue.engine.process.messages import Cancel, Report, Submit
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.supervisor import Supervisor
-from segue.engine.process.worker import Arrivals, Outbox, Pulses, Worker
+from segue.engine.process.worker import Arrivals, Worker
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.runners.fake import FakeLoader
@@ -36,7 +37,8 @@ class Inside:
         self.arrived: Arrivals = SimpleQueue()
         self.heard = Heard()
         self.pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
-        self.worker = Worker(FakeLoader()(), self.heard, 64, self.arrived, self.pulses)
+        self.connections = Connections(self.heard, self.arrived.put, self.pulses)
+        self.worker = Worker(FakeLoader()(), self.connections, 64, self.arrived, self.pulses)
         self.gate = threading.Event()
         self.started: SimpleQueue[Constraint] = SimpleQueue()
         compile_now = Compiler.compile
@@ -51,7 +53,7 @@ class Inside:
             threading.Thread(target=serve, daemon=True).start()
 
     def submit(self, request: CompletionRequest) -> str:
-        self.arrived.put(Submit(request))
+        self.connections.take(Submit(request), self.heard)
         return request.request_id
 
     def next_order_of(self, request_id: str) -> bool:
@@ -77,7 +79,7 @@ def test_a_cancel_wins_over_its_compilation(monkeypatch: pytest.MonkeyPatch) -> 
     inside = Inside(monkeypatch)
     gone = inside.submit(ask("x", constraint=WORD))
     inside.started.get(timeout=30)
-    inside.arrived.put(Cancel(gone))
+    inside.connections.take(Cancel(gone), inside.heard)
     assert inside.next_order() == gone  # the cancellation
     queued = inside.submit(ask("x", constraint=Constraint(kind="regex", value="later")))
     inside.gate.set()
@@ -112,7 +114,7 @@ def test_a_large_prompt_delays_nobody_and_can_be_cancelled(monkeypatch: pytest.M
     assert begun.wait(30)
     assert inside.next_order_of(inside.submit(ask("y")))
     assert inside.pulses.inbox.age_s < 30
-    inside.arrived.put(Cancel(large))
+    inside.connections.take(Cancel(large), inside.heard)
     assert inside.next_order_of(large), "the cancel"
     gate.set()
     assert inside.next_order_of(inside.submit(ask("z"))), "nothing came of the large one"

@@ -1,0 +1,76 @@
+"""An Engine over a worker that another process supervises: for server processes beside that one.
+
+The worker's door (a Unix domain socket) outlives the worker. So a connection made while no worker runs is taken by
+the next one, and Ready says when.
+"""
+
+import asyncio
+import contextlib
+import logging
+
+from segue.engine.process import messages
+from segue.engine.process.client import READ_LIMIT, Client, read_report
+
+log = logging.getLogger("segue.supervisor")
+
+_PING_S = 1.0
+_PAUSE_S = 0.25  # before a door is tried again that could not be reached
+
+
+class Attached(Client):
+    def __init__(self, door: str) -> None:
+        """`door`: the path of the worker's socket."""
+        super().__init__()
+        self._door = door
+        self._living: asyncio.Task[None] | None = None
+        self._was_ready = asyncio.Event()
+
+    async def start(self) -> None:
+        """Connect, and wait until the worker is ready."""
+        self._living = asyncio.create_task(self._live())
+        try:
+            await self._was_ready.wait()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self, drain_s: float = 0.0) -> None:
+        """End the connection, after at most `drain_s` for open requests; the worker goes on."""
+        await self._drain(drain_s)
+        if self._living is not None:
+            self._living.cancel()
+            await asyncio.wait([self._living])
+
+    async def _live(self) -> None:
+        while True:
+            try:
+                reader, self._writer = await asyncio.open_unix_connection(
+                    self._door, limit=READ_LIMIT
+                )
+            except OSError as error:
+                log.error("the model's process cannot be reached: %s", error)
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            await self._one_connection(reader, self._writer)
+
+    async def _one_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        pinging = asyncio.create_task(self._ping())
+        try:
+            while (report := await read_report(reader)) is not None:
+                self._take(report)
+                if isinstance(report, messages.Ready):
+                    self._was_ready.set()
+        finally:
+            pinging.cancel()
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            self._lost()
+
+    async def _ping(self) -> None:
+        """So that statistics are known to hold while the worker is idle."""
+        while True:
+            await asyncio.sleep(_PING_S)
+            self._send(messages.Ping())

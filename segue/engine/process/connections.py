@@ -1,0 +1,177 @@
+"""The worker's connections: to the process that started it, and to server processes beside that one.
+
+Ids of requests are unique over all processes. Events go to the connection that their request came over, statistics
+to all. When a server process is gone, its requests are cancelled; when the parent is gone, the worker ends.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from queue import Empty, Full, Queue
+from typing import NamedTuple
+
+from segue.engine.process import messages
+from segue.engine.process.pulse import Pulse
+from segue.types import Done, Event, Failed, Stats
+
+log = logging.getLogger("segue.worker")
+
+MOST_BEHIND = 1024  # messages that a server process may be behind; then its connection is closed
+
+
+class Pulses(NamedTuple):
+    step: Pulse
+    inbox: Pulse
+
+
+class Outbox:
+    """Sends messages from several threads, one whole message at a time. Waits while the other side does not read."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._lock = threading.Lock()
+
+    def send(self, report: messages.Report) -> None:
+        data = messages.frame(report)
+        with self._lock:
+            self._sock.sendall(data)
+
+
+class QueuedOutbox(Outbox):
+    """Never waits, so that a server process that does not read delays nobody else."""
+
+    def __init__(self, sock: socket.socket, most_behind: int = MOST_BEHIND) -> None:
+        super().__init__(sock)
+        self._unsent: Queue[messages.Report] = Queue(most_behind)
+
+    def send(self, report: messages.Report) -> None:
+        try:
+            self._unsent.put_nowait(report)
+        except Full:
+            log.error("a server process does not read: its connection is closed")
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+
+    def serve(self) -> None:
+        """Send what is queued until the connection is closed: the body of a thread."""
+        with contextlib.suppress(OSError):
+            while True:
+                report, after = joined(self._unsent)
+                super().send(report)
+                if after is not None:
+                    super().send(after)
+
+
+def joined(unsent: Queue[messages.Report]) -> tuple[messages.Report, messages.Report | None]:
+    """The next message, events of all steps that wait as one; and the message that ended them, if one did."""
+    first = unsent.get()
+    if not isinstance(first, messages.StepEvents) or unsent.empty():
+        return first, None
+    events, stats = list(first.events), first.stats
+    with contextlib.suppress(Empty):
+        while True:
+            following = unsent.get_nowait()
+            if not isinstance(following, messages.StepEvents):
+                return messages.StepEvents(events, stats), following
+            events += following.events
+            stats = following.stats or stats
+    return messages.StepEvents(events, stats), None
+
+
+class Asked(NamedTuple):
+    """A call, and where its answer goes."""
+
+    outbox: Outbox
+    message: messages.Tokenize | messages.GetPieces
+
+
+Arrived = messages.Submit | messages.Cancel | Asked
+
+
+class Connections:
+    def __init__(self, parent: Outbox, arrive: Callable[[Arrived], None], pulses: Pulses) -> None:
+        """`arrive` is called with what a connection asks for, from the connection's own thread."""
+        self._parent = parent
+        self._arrive = arrive
+        self._pulses = pulses
+        self._all: tuple[Outbox, ...] = (parent,)
+        self._changing = threading.Lock()
+        self._owners: dict[str, Outbox] = {}  # by request; those that have ended are not in it
+        self._stats: Stats | None = None
+
+    # --- what arrives: each connection has a thread ------------------------------------------------
+
+    def serve_parent(self, sock: socket.socket) -> None:
+        self._listen(sock, self._parent)
+        os._exit(0)  # the parent closed the socket or is gone
+
+    def serve_door(self, door: socket.socket, ready: messages.Ready) -> None:
+        """Take connections of server processes, without end: the body of a thread."""
+        while True:
+            sock, _ = door.accept()
+            threading.Thread(target=self.serve_process, args=(sock, ready), daemon=True).start()
+
+    def serve_process(self, sock: socket.socket, ready: messages.Ready) -> None:
+        """One server process, until its connection closes; then its requests are cancelled."""
+        outbox = QueuedOutbox(sock)
+        threading.Thread(target=outbox.serve, daemon=True).start()
+        outbox.send(ready)
+        outbox.send(messages.StepEvents([], self._stats))
+        with self._changing:
+            self._all = (*self._all, outbox)
+        self._listen(sock, outbox)
+        with self._changing:
+            self._all = tuple(each for each in self._all if each is not outbox)
+        for request_id, owner in list(self._owners.items()):
+            if owner is outbox:
+                self._cancel(messages.Cancel(request_id))
+        sock.close()
+
+    def _listen(self, sock: socket.socket, outbox: Outbox) -> None:
+        with contextlib.suppress(OSError):  # of sending a Pong after the other side closed
+            while (message := messages.receive(sock, messages.worker_messages)) is not None:
+                self.take(message, outbox)
+
+    def take(self, message: messages.WorkerMessage, outbox: Outbox) -> None:
+        """One message of one connection."""
+        match message:
+            case messages.Ping():
+                outbox.send(messages.Pong(self._pulses.step.age_s, self._pulses.inbox.age_s))
+            case messages.Submit(request):
+                self._owners[request.request_id] = outbox
+                self._arrive(message)
+            case messages.Cancel():
+                self._cancel(message)
+            case _:
+                self._arrive(Asked(outbox, message))
+
+    def _cancel(self, message: messages.Cancel) -> None:
+        self._owners.pop(message.request_id, None)
+        self._arrive(message)
+
+    # --- what is told ------------------------------------------------------------------------------
+
+    def tell(self, step: messages.StepEvents) -> None:
+        """Send events to the processes that their requests came from, and statistics to all."""
+        self._stats = step.stats or self._stats
+        shares = self._shares(step.events)
+        for outbox in self._all:
+            events = shares.get(outbox, [])
+            if events or step.stats is not None:
+                outbox.send(messages.StepEvents(events, step.stats))
+
+    def _shares(self, events: list[tuple[str, Event]]) -> dict[Outbox, list[tuple[str, Event]]]:
+        owners = self._owners
+        shares: dict[Outbox, list[tuple[str, Event]]] = {}
+        for item in events:
+            request_id, event = item
+            owner = owners.get(request_id)
+            if owner is None:
+                continue  # cancelled meanwhile
+            shares.setdefault(owner, []).append(item)
+            if isinstance(event, Done | Failed):
+                owners.pop(request_id, None)
+        return shares

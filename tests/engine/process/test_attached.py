@@ -1,0 +1,144 @@
+"""Server processes beside the one that supervises the worker: here, several in one program."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from segue.engine.process.attached import Attached
+from segue.engine.process.supervisor import Supervisor
+from segue.errors import Unavailable
+from segue.runners.fake import FakeLoader
+from segue.types import CompletionRequest, Delta, Event, Failed
+from tests.engine.harness import Bench, RequestEvents, ask
+
+pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Unix domain sockets")
+
+ENDLESS = FakeLoader(script=b"x", context_length=60000, num_cells=60001)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    folder: Path, num_attached: int, loader: FakeLoader | None = None
+) -> AsyncIterator[tuple[Supervisor, list[Attached]]]:
+    path = str(folder / "door")
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(path)
+        door.listen()
+        supervisor = Supervisor(loader or FakeLoader(), chunk_rows=64, door=door)
+        await supervisor.start()
+        attached = [Attached(path) for _ in range(num_attached)]
+        try:
+            await asyncio.gather(*(each.start() for each in attached))
+            yield supervisor, attached
+        finally:
+            for each in attached:
+                await each.close()
+            await supervisor.close()
+
+
+async def fold(engine: Attached, request: CompletionRequest) -> RequestEvents:
+    story = RequestEvents()
+    async for event in engine.submit(request):
+        story.push(event)
+    return story
+
+
+async def until_all_are_over(engine: Attached | Supervisor, num_cancelled: int) -> None:
+    async with asyncio.timeout(30):
+        while (stats := await engine.stats()).cancelled < num_cancelled or stats.running:
+            await asyncio.sleep(0.001)
+    assert (stats.running, stats.waiting, stats.cancelled) == (0, 0, num_cancelled)
+
+
+async def next_failed(events: AsyncIterator[Event]) -> Failed:
+    async for event in events:
+        if isinstance(event, Failed):
+            return event
+    raise AssertionError("the stream ended without an error")
+
+
+def test_every_process_gets_the_schedulers_own_answers(tmp_path: Path) -> None:
+    async def main() -> None:
+        asked = [ask(f"prompt {i}", n=2, max_tokens=8, logprobs=2) for i in range(12)]
+        async with running(tmp_path, 3) as (supervisor, attached):
+            stories = await asyncio.gather(
+                *(fold(attached[i % 3], request) for i, request in enumerate(asked))
+            )
+            tokens = await asyncio.gather(
+                *(each.tokenize(f"{i}", True, True) for i, each in enumerate(attached))
+            )
+            async with asyncio.timeout(30):
+                for engine in (supervisor, *attached):  # all are told the same
+                    while (await engine.stats()).finished < len(asked):
+                        await asyncio.sleep(0.001)
+            assert attached[0].info == supervisor.info
+        assert tokens == [[48], [49], [50]]
+        for request, story in zip(asked, stories, strict=True):
+            assert story.essence == Bench().run(request)[0].essence
+
+    asyncio.run(main())
+
+
+def test_a_process_that_leaves_takes_its_requests_with_it_and_no_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, 2, ENDLESS) as (supervisor, (leaver, stayer)):
+            gone = [leaver.submit(ask(f"{i}", max_tokens=None)) for i in range(3)]
+            kept = stayer.submit(ask("kept", max_tokens=None))
+            for stream in (*gone, kept):
+                await anext(stream)
+            await leaver.close()
+            for stream in gone:
+                assert (await next_failed(stream)).code == "unavailable"
+            async with asyncio.timeout(30):
+                while (await supervisor.stats()).cancelled < 3:
+                    assert isinstance(await anext(kept), Delta)
+            assert isinstance(await anext(kept), Delta)
+            await kept.aclose()
+            await until_all_are_over(stayer, 4)
+
+    asyncio.run(main())
+
+
+def test_a_killed_worker_is_told_to_every_process_and_comes_back_for_all(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, 2, ENDLESS) as (supervisor, attached):
+            streams = [
+                each.submit(ask(f"{i}", max_tokens=None)) for each in attached for i in range(4)
+            ]
+            for stream in streams:
+                await anext(stream)
+            assert supervisor.pid is not None
+            os.kill(supervisor.pid, signal.SIGKILL)
+            for stream in streams:
+                assert (await next_failed(stream)).code == "engine_died"
+            for each in attached:
+                with pytest.raises(Unavailable):
+                    await anext(each.submit(ask("too soon")))
+            async with asyncio.timeout(30):
+                while not all(each.is_ready for each in attached):
+                    await asyncio.sleep(0.01)
+            for each in attached:
+                assert (await fold(each, ask("again", max_tokens=3))).done is not None
+                assert (await each.stats()).restarts == 1
+
+    asyncio.run(main())
+
+
+def test_closing_waits_for_open_requests(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, 1) as (_, (engine,)):
+            reading = asyncio.create_task(fold(engine, ask("x", max_tokens=200)))
+            while engine.is_idle:
+                await asyncio.sleep(0)
+            await engine.close(drain_s=30)
+            assert (await reading).done is not None
+            with pytest.raises(Unavailable, match="shutting down"):
+                await anext(engine.submit(ask("late")))
+
+    asyncio.run(main())

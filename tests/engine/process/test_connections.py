@@ -1,0 +1,196 @@
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from queue import Queue, SimpleQueue
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.engine.process import messages
+from segue.engine.process.connections import (
+    Arrived,
+    Asked,
+    Connections,
+    Outbox,
+    Pulses,
+    QueuedOutbox,
+    joined,
+)
+from segue.engine.process.pulse import Pulse
+from segue.runners.fake import FakeLoader
+from segue.types import Delta, Done, Event, Stats, Usage
+from tests.engine.harness import ask
+
+READY = messages.Ready(FakeLoader()().info)
+DONE = Done(Usage(1, 1, 0), 0)
+
+
+class Heard(Outbox):
+    def __init__(self) -> None:
+        self.reports: list[messages.Report] = []
+
+    def send(self, report: messages.Report) -> None:
+        self.reports.append(report)
+
+
+class Inside:
+    """The connections of a worker, with a parent in this process and server processes over socketpairs."""
+
+    def __init__(self) -> None:
+        self.parent = Heard()
+        self.arrived: SimpleQueue[Arrived] = SimpleQueue()
+        self.pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
+        self.connections = Connections(self.parent, self.arrived.put, self.pulses)
+        self.threads: list[threading.Thread] = []
+        self.socks: list[socket.socket] = []
+
+    def attach(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(30)
+        serve = self.connections.serve_process
+        self.threads.append(threading.Thread(target=serve, args=(theirs, READY), daemon=True))
+        self.threads[-1].start()
+        self.socks.append(ours)
+        assert heard(ours) == READY
+        assert isinstance(heard(ours), messages.StepEvents)
+        return ours
+
+    def close(self) -> None:
+        for sock in self.socks:
+            sock.close()
+        for thread in self.threads:
+            thread.join(30)
+
+
+@pytest.fixture
+def inside() -> Iterator[Inside]:
+    made = Inside()
+    yield made
+    made.close()
+
+
+def heard(sock: socket.socket) -> messages.Report | None:
+    return messages.receive(sock, messages.reports)
+
+
+def delta(text: str) -> Event:
+    return Delta(0, text, (1,))
+
+
+def submit(sock: socket.socket, inside: Inside) -> str:
+    request = ask("x")
+    sock.sendall(messages.frame(messages.Submit(request)))
+    arrived = inside.arrived.get(timeout=30)
+    assert isinstance(arrived, messages.Submit)
+    return request.request_id
+
+
+def test_each_process_is_told_its_own_events_and_all_are_told_the_statistics(
+    inside: Inside,
+) -> None:
+    first, second = inside.attach(), inside.attach()
+    one, two = submit(first, inside), submit(second, inside)
+    inside.connections.tell(
+        messages.StepEvents([(one, delta("a")), (two, delta("b")), (one, DONE)], Stats(running=2))
+    )
+    assert heard(first) == messages.StepEvents([(one, delta("a")), (one, DONE)], Stats(running=2))
+    assert heard(second) == messages.StepEvents([(two, delta("b"))], Stats(running=2))
+    assert inside.parent.reports == [messages.StepEvents([], Stats(running=2))]
+    inside.connections.tell(messages.StepEvents([(two, DONE)]))  # nothing for the first
+    inside.connections.tell(messages.StepEvents([], Stats(finished=2)))
+    assert heard(first) == messages.StepEvents([], Stats(finished=2))
+
+
+def test_one_that_comes_later_knows_the_last_statistics(inside: Inside) -> None:
+    inside.connections.tell(messages.StepEvents([], Stats(finished=7)))
+    ours, theirs = socket.socketpair()
+    ours.settimeout(30)
+    serve = inside.connections.serve_process
+    threading.Thread(target=serve, args=(theirs, READY), daemon=True).start()
+    assert heard(ours) == READY
+    assert heard(ours) == messages.StepEvents([], Stats(finished=7))
+    ours.close()
+
+
+def test_requests_of_a_lost_process_are_cancelled_and_no_others(inside: Inside) -> None:
+    first, second = inside.attach(), inside.attach()
+    lost = {submit(first, inside) for _ in range(3)}
+    over = submit(first, inside)
+    kept = submit(second, inside)
+    inside.connections.tell(messages.StepEvents([(over, DONE)]))
+    first.close()
+    cancelled = {inside.arrived.get(timeout=30) for _ in lost}
+    assert cancelled == {messages.Cancel(request_id) for request_id in lost}
+    inside.connections.tell(
+        messages.StepEvents([*((each, delta("x")) for each in lost), (kept, DONE)])
+    )
+    assert heard(second) == messages.StepEvents([(kept, DONE)])
+    assert inside.arrived.empty()
+
+
+def test_a_call_is_answered_where_it_came_from(inside: Inside) -> None:
+    first, second = inside.attach(), inside.attach()
+    for sock in (first, second):
+        sock.sendall(messages.frame(messages.Tokenize(0, "x", True, True)))
+        asked = inside.arrived.get(timeout=30)
+        assert isinstance(asked, Asked)
+        asked.outbox.send(messages.Answer(0, tokens=[sock.fileno()]))
+    for sock in (first, second):
+        assert heard(sock) == messages.Answer(0, tokens=[sock.fileno()])
+
+
+def test_a_ping_is_answered(inside: Inside) -> None:
+    sock = inside.attach()
+    sock.sendall(messages.frame(messages.Ping()))
+    assert heard(sock) == messages.Pong(0.0, 0.0)
+
+
+def test_one_that_does_not_read_is_disconnected_and_delays_nobody() -> None:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(30)
+    outbox = QueuedOutbox(theirs, most_behind=2)  # nothing is sent: its thread does not run
+    for _ in range(3):
+        outbox.send(messages.Pong(0.0, 0.0))
+    assert heard(ours) is None
+    ours.close()
+    theirs.close()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(
+                messages.StepEvents,
+                st.lists(st.tuples(st.sampled_from("ab"), st.builds(delta, st.text(max_size=2)))),
+                st.one_of(st.none(), st.builds(Stats, steps=st.integers(0, 9))),
+            ),
+            st.builds(messages.Answer, st.integers(0, 9)),
+        ),
+        min_size=1,
+    )
+)
+def test_joining_keeps_every_event_in_order(sent: list[messages.Report]) -> None:
+    unsent: Queue[messages.Report] = Queue()
+    for report in sent:
+        unsent.put(report)
+    told: list[messages.Report] = []
+    while not unsent.empty():
+        told += [report for report in joined(unsent) if report is not None]
+    assert _events(told) == _events(sent)
+    assert _last_stats(told) == _last_stats(sent)
+
+
+def _events(reports: list[messages.Report]) -> list[object]:
+    """Events and answers, in the order in which they are told."""
+    return [
+        item
+        for report in reports
+        for item in (report.events if isinstance(report, messages.StepEvents) else [report])
+    ]
+
+
+def _last_stats(reports: list[messages.Report]) -> Stats | None:
+    steps = [report.stats for report in reports if isinstance(report, messages.StepEvents)]
+    return next((stats for stats in reversed(steps) if stats is not None), None)
