@@ -198,6 +198,16 @@ CASES = [
     Case(
         "error",
         PATH,
+        {"prompt": "ab", "use_beam_search": True, "stream": True},
+        status=400,
+        answer=error(
+            "stream must be false with use_beam_search", "stream", "invalid_value", INVALID
+        ),
+        source="root: as vLLM",
+    ),
+    Case(
+        "error",
+        PATH,
         {"prompt": "x" * 5000},
         status=400,
         answer=error(OVERFLOW, "prompt", "context_length_exceeded", INVALID),

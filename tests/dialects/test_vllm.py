@@ -83,11 +83,7 @@ def test_the_id_is_the_clients_own() -> None:
 
 
 def test_beams_take_n_at_temperature_0() -> None:
-    request = parse(use_beam_search=True, n=4, temperature=0, length_penalty="0.5").request
+    request = parse(
+        use_beam_search=True, n=4, temperature=0, length_penalty="0.5", priority="0"
+    ).request
     assert (request.beam_search, request.num_candidates, request.length_penalty) == (True, 4, 0.5)
-
-
-def test_beams_name_what_has_no_effect_on_them() -> None:
-    call = parse(use_beam_search=True, n=2, temperature=0.7, top_p=0.5, seed=4, ignore_eos=True)
-    assert set(call.ignored) == {"temperature", "top_p", "seed"}
-    assert parse(length_penalty=2.0).ignored == ("length_penalty",)

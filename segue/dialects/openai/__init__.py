@@ -23,6 +23,7 @@ from segue.dialects.fields.kinds import (
 )
 from segue.dialects.fields.prompt_kinds import Prompts, Suffix
 from segue.dialects.fields.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases, split_biases
+from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import TOKEN_ROWS, mark_special, truncate
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
@@ -202,6 +203,9 @@ TIMINGS = Field(
 ROOT = FIELDS.extend(
     *TOKEN_LIMITS,
     *GAP_ROWS,
+    BEAMS,
+    LENGTH_PENALTY,
+    PRIORITY,
     TIMINGS,
     LAZY,
     Field(
@@ -289,6 +293,7 @@ RULES = (
     call_tool,
     mark_special,
     truncate,
+    check_beams,
     name_idle_stream_options,
 )
 

@@ -1,6 +1,6 @@
 """vLLM's fields of `/v1/completions`, with its ranges and what it refuses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET
@@ -21,6 +21,7 @@ from segue.dialects.fields.kinds import (
     Texts,
     TokenIds,
 )
+from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.token_fields import mark_special, truncate
 
@@ -28,7 +29,6 @@ MAX_TOP = 20  # --max-logprobs
 VLLM_STOPS = 4  # VLLM_MAX_STOP_STRINGS
 MAX_BAD_WORDS = 128
 MAX_BAD_WORD_CHARS = 256
-MAX_PENALTY = 16.0  # of lengths: more would overflow
 
 
 @dataclass(frozen=True)
@@ -171,27 +171,8 @@ ANSWER = (
 )
 
 SEARCH = (
-    Field(
-        "use_beam_search",
-        Boolean(),
-        "Find the likeliest texts instead of drawing; n is the width. Not streamed, without stop strings and bans.",
-        "beam_search",
-        nullable=False,
-    ),
-    Field(
-        "length_penalty",
-        _number(-MAX_PENALTY, MAX_PENALTY),
-        "Of beam search: log-probabilities are divided by the length to this power.",
-        "length_penalty",
-        nullable=False,
-    ),
-    Field(
-        "priority",
-        _integer(-MAX_INT64 - 1, MAX_INT64),
-        "Lower is served first, by vLLM's engine if it schedules by priority; others take only 0.",
-        "priority",
-        nullable=False,
-    ),
+    replace(BEAMS, nullable=False),
+    *(replace(row, kind=Lax(row.kind), nullable=False) for row in (LENGTH_PENALTY, PRIORITY)),
 )
 
 REFUSED = (Field("prompt_embeds", OnlyEmpty("prompts are text or token ids"), "Not served."),)
@@ -239,39 +220,6 @@ def check_greedy(draft: Draft) -> None:
     is_greedy = is_greedy and not draft.values.get("beam_search")
     if is_greedy and draft.values.get("n", 1) > 1:
         raise draft.refuse("n", "must be 1 with temperature 0: all choices would be the same")
-
-
-# Of sampling: what beam search keeps to, or the engine refuses by name.
-_BEAM_TARGETS = {
-    f"sampling.{name}"
-    for name in (
-        "allowed_token_ids",
-        "bad_words",
-        "ignore_eos",
-        "logit_bias",
-        "min_tokens",
-        "stop_token_ids",
-    )
-}
-
-
-def check_beams(draft: Draft) -> None:
-    """Beam search draws nothing, so fields of drawing have no effect with it, and its own none without it."""
-    if not draft.values.get("beam_search"):
-        if "length_penalty" in draft.given:
-            draft.ignored.append(draft.given["length_penalty"])
-        return
-    draft.ignored += [
-        name
-        for target, name in draft.given.items()
-        if target.startswith("sampling.") and target not in _BEAM_TARGETS
-    ]
-    if draft.values.get("stream"):
-        raise draft.refuse("stream", "must be false with use_beam_search")
-    if draft.values.get("echo") and draft.values.get("logprobs") is not None:
-        raise draft.refuse(
-            "echo", "cannot have logprobs with use_beam_search: prompts are not scored"
-        )
 
 
 def check_stream_options(draft: Draft) -> None:

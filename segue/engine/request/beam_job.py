@@ -33,7 +33,10 @@ def check_beams(request: CompletionRequest) -> None:
     given: tuple[tuple[str, object], ...] = (
         ("suffix", request.infill),
         ("prompt_logprobs", request.prompt_logprobs is not None),
+        ("post_sampling_probs", request.post_sampling_probs),
         ("stop", request.stop),
+        ("n_indent", request.min_indent),
+        ("t_max_predict_ms", request.time_limit_s),
         ("min_tokens", s.min_tokens),
         ("logit_bias", s.logit_bias or s.text_bias),
         ("allowed_token_ids", s.allowed_token_ids is not None),

@@ -5,6 +5,7 @@ is continued by its 2 × width likeliest tokens; one that ends there is done, an
 on. In the end beams are ranked by their log-probability divided by (tokens of prompt and text) ** length_penalty.
 """
 
+import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -46,15 +47,16 @@ class BeamSearch:
 
     def advance(self, following: Sequence[Sequence[TokenScore]]) -> None:
         """Continue each beam by its likeliest tokens. `following`: for each beam, these tokens, likeliest first."""
-        longer: list[tuple[float, int, int, Beam]] = []
+        longer: list[tuple[float, int, int, TokenScore]] = []
         for rank, (beam, scores) in enumerate(zip(self.beams, following, strict=True)):
             for score in scores:
-                grown = self._grown(beam, score)
-                if grown.cause in (None, "max_tokens"):
-                    longer.append((-grown.logprob, rank, score.token, grown))
+                if self._cause(score.token) is None:
+                    longer.append((-_sum(beam, score), rank, score.token, score))
                 else:
-                    self._done.append(grown)
-        best = [beam for *_, beam in sorted(longer, key=lambda each: each[:3])[: self._width]]
+                    self._done.append(self._grown(beam, score))
+        # Only those that go on are made: a beam's tokens are copied for it.
+        likeliest = heapq.nsmallest(self._width, longer, key=lambda each: each[:3])
+        best = [self._grown(self.beams[rank], score) for _, rank, _, score in likeliest]
         self._done += (beam for beam in best if beam.cause is not None)
         self.beams = [beam for beam in best if beam.cause is None]
         if self._is_decided():
@@ -69,7 +71,7 @@ class BeamSearch:
         cause = self._cause(score.token)
         if cause is None and len(tokens) == self._max_tokens:
             cause = "max_tokens"
-        return Beam(tokens, beam.logprob + (score.logprob or 0.0), (*beam.scores, score), cause)
+        return Beam(tokens, _sum(beam, score), (*beam.scores, score), cause)
 
     def _value(self, beam: Beam) -> float:
         """The token that ends a text is not counted."""
@@ -86,3 +88,7 @@ class BeamSearch:
             if beam.logprob / exact_math.power(self._num_prompt + length, self._penalty) >= worst:
                 return False
         return True
+
+
+def _sum(beam: Beam, score: TokenScore) -> float:
+    return beam.logprob + (score.logprob or 0.0)
