@@ -1,10 +1,10 @@
 """Segue beside llama.cpp's own server: same file, same threads, same requests, in turns within one run.
 
-    python -m segue.bench.peers [MODEL.gguf] [--rounds 3] [--clients 1 8 32] [--svg FILE]
+    python -m segue.bench.peers [MODEL.gguf] [--rounds 3] [--clients 1 8 32] [--text FILE] [--svg FILE]
 
 llama.cpp's server is the one in the xllamacpp wheel. Each round runs every client count on one server, then on the
-other; the figures are medians over the rounds. Prompts are pieces of a text, so that answers are text as well.
-Machines are shared and noisy: read the ratios.
+other; the figures are medians over the rounds. Prompts are pieces of a text, so that answers are text as well; a model
+that was not trained on prose needs a text of its own. Machines are shared and noisy: read the ratios.
 """
 
 import argparse
@@ -17,12 +17,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from segue.bench.faithfulness import passage
 from segue.bench.harness.served import served
 from segue.bench.load.plot import plot
 from segue.cpus import usable_cpus
+from segue.models import gguf
 
 NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512
 SLOTS = {"n_parallel": 32, "n_ctx": 32 * 1024}
@@ -46,16 +47,42 @@ def main() -> None:
     parser.add_argument("model", nargs="?", default="default")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--text", type=Path, help="what prompts are pieces of")
     parser.add_argument("--svg", type=Path, help="a plot of tokens a second over clients")
     options = parser.parse_args()
     path, threads = model_path(options.model), usable_cpus()
+    prose = options.text.read_text() if options.text else passage()
     with served(path, "--threads", str(threads)) as server, peer(path, threads, **SLOTS) as theirs:
         ours = f"http://{server.host}:{server.port}"
-        text = server.post("/tokenize", {"content": passage()})["tokens"]
-        result = asyncio.run(_compare({"segue": ours, "llama.cpp": theirs}, text, options))
+        tokens = server.post("/tokenize", {"content": prose})["tokens"]
+        pieces = Pieces.of(path, tokens)
+        result = asyncio.run(_compare({"segue": ours, "llama.cpp": theirs}, pieces, options))
     if options.svg:
         options.svg.write_text(_plot(result, options.clients))
     print(json.dumps(result))
+
+
+class Pieces(NamedTuple):
+    """Prompts for one model."""
+
+    text: list[int]
+    num_vocab: int
+    num_long: int  # tokens of the prompt whose first answer is timed
+
+    @classmethod
+    def of(cls, path: str, text: list[int]) -> "Pieces":
+        found = gguf.header(path)
+        long = min(NUM_LONG, found.train_context - 1)
+        return cls(text * (1 + 2 * long // len(text)), found.n_vocab, long)
+
+    def prompt(self, seed: int, length: int) -> list[int]:
+        """A piece of the text after a token that no other piece begins with, so that the prefix cache has no match.
+
+        A small vocabulary has no such tokens: there only the place in the text differs.
+        """
+        start = seed * 7919 % (len(self.text) - length)
+        piece = self.text[start : start + length]
+        return [100 + seed % 20_000, *piece[1:]] if self.num_vocab > 20_100 else piece
 
 
 def _plot(result: dict[str, Any], clients: list[int]) -> str:
@@ -96,19 +123,19 @@ def peer(path: str, threads: int, **settings: int | bool) -> Iterator[str]:
 
 
 async def _compare(
-    urls: dict[str, str], text: list[int], options: argparse.Namespace
+    urls: dict[str, str], pieces: Pieces, options: argparse.Namespace
 ) -> dict[str, object]:
     for url in urls.values():
-        await _load(url, text, 2, seed=0)  # warm up
+        await _load(url, pieces, 2, seed=0)  # warm up
     speeds: dict[tuple[str, int], list[float]] = {}
     waits: dict[str, list[float]] = {name: [] for name in urls}
     for turn in range(1, options.rounds + 1):
         for clients in options.clients:
             for name, url in urls.items():
-                speed = await _load(url, text, clients, seed=turn * 1000 + clients)
+                speed = await _load(url, pieces, clients, seed=turn * 1000 + clients)
                 speeds.setdefault((name, clients), []).append(speed)
         for name, url in urls.items():
-            waits[name].append(await _first_token(url, text, seed=turn))
+            waits[name].append(await _first_token(url, pieces, seed=turn))
     result: dict[str, object] = {}
     print(f"{'tokens per second':24}{'segue':>10}{'llama.cpp':>12}{'ratio':>8}")
     for clients in options.clients:
@@ -116,36 +143,30 @@ async def _compare(
         print(f"{clients:3} clients{'':13}{ours:10.0f}{theirs:12.0f}{ours / theirs:8.2f}")
         result[f"clients_{clients}"] = [round(ours, 1), round(theirs, 1)]
     ours, theirs = (statistics.median(waits[name]) for name in urls)
-    label = f"first token of {NUM_LONG}, s"
+    label = f"first token of {pieces.num_long}, s"
     print(f"{label:24}{ours:10.2f}{theirs:12.2f}{theirs / ours:8.2f}")
     return result | {"first_token_s": [round(ours, 3), round(theirs, 3)]}
 
 
-async def _load(url: str, text: list[int], clients: int, seed: int) -> float:
+async def _load(url: str, pieces: Pieces, clients: int, seed: int) -> float:
     """Tokens per second of a closed loop."""
     begun = time.perf_counter()
-    counts = await asyncio.gather(*(_client(url, text, seed * 100 + c) for c in range(clients)))
+    counts = await asyncio.gather(*(_client(url, pieces, seed * 100 + c) for c in range(clients)))
     return sum(counts) / (time.perf_counter() - begun)
 
 
-async def _client(url: str, text: list[int], seed: int) -> int:
+async def _client(url: str, pieces: Pieces, seed: int) -> int:
     total = 0
     for number in range(REQUESTS_EACH):
         one = seed * 10 + number
-        _, answer = await post(url, prompt_tokens(text, one, NUM_PROMPT), one, NUM_OUTPUT)
+        _, answer = await post(url, pieces.prompt(one, NUM_PROMPT), one, NUM_OUTPUT)
         total += answer.count(b'"finish_reason":null')
     return total
 
 
-async def _first_token(url: str, text: list[int], seed: int) -> float:
-    waited, _ = await post(url, prompt_tokens(text, seed, NUM_LONG), seed, 1)
+async def _first_token(url: str, pieces: Pieces, seed: int) -> float:
+    waited, _ = await post(url, pieces.prompt(seed, pieces.num_long), seed, 1)
     return waited
-
-
-def prompt_tokens(text: list[int], seed: int, length: int) -> list[int]:
-    """A piece of the text after a unique token, so that the prefix cache has no match."""
-    start = seed * 7919 % (len(text) - length)
-    return [100 + seed % 20_000, *text[start : start + length - 1]]
 
 
 def _body(prompt: list[int], seed: int, num_output: int) -> bytes:

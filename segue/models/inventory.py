@@ -10,7 +10,8 @@ from segue.models.gguf import GgufHeader, header
 from segue.models.hub import has_hub_cache, hub_cache
 
 _TEMPLATE = "tokenizer.chat_template"
-# Spellings of the FIM prefix token.
+# Keys of files that name their FIM prefix token, now and formerly; else it is known by its spelling.
+_FIM_KEYS = ("tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id")
 _FIM_NAMES = (
     b"<|fim_prefix|>",
     b"<fim_prefix>",
@@ -79,6 +80,8 @@ def model_facts(path: Path) -> ModelFacts:
 
 def _has_fim(path: Path, read: GgufHeader) -> bool:
     """Whether its vocabulary, which comes before the tensors, has FIM tokens."""
+    if any(key in read.metadata for key in _FIM_KEYS):
+        return True
     end = min((tensor.offset for tensor in read.tensors), default=0)
     with path.open("rb") as file:
         start = file.read(end)
