@@ -13,7 +13,7 @@ from segue.distributed.events import Output
 from segue.distributed.follow import follow
 from segue.distributed.invariance import is_claimed, is_invariant
 from segue.distributed.launch import Launched
-from segue.distributed.vllm_requests import VllmRequest, VllmRequests
+from segue.distributed.vllm_requests import VllmRequest, VllmRequests, is_quick
 from segue.engine.process.mailbox import Mailbox
 from segue.engine.process.supervisor import next_pause
 from segue.engine.request.sequence import Sequence as Candidate
@@ -148,7 +148,10 @@ class VllmEngine:
 
     async def _serve(self, requests: VllmRequests, request: CompletionRequest, box: _Open) -> None:
         try:
-            prepared = await asyncio.to_thread(requests.prepare, request)
+            if is_quick(request):
+                prepared = requests.prepare(request)
+            else:
+                prepared = await asyncio.to_thread(requests.prepare, request)
             async with asyncio.TaskGroup() as group:
                 has_output = [asyncio.Event() for _ in request.prompts]
 

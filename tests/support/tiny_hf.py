@@ -59,6 +59,27 @@ def write_tiny_hf(folder: Path, source: Path, fim: bool = True) -> Path:
     return folder
 
 
+def write_tiny_peft(folder: Path, lora: Path) -> Path:
+    """The same for a LoRA adapter of the tiny GGUF, in the layout of PEFT. `lora`: a GGUF, in F32."""
+    reader = gguf.GGUFReader(lora)
+    tensors: dict[str, Array] = {}
+    for tensor in reader.tensors:
+        name, _, end = tensor.name.rpartition(".lora_")
+        values = np.array(tensor.data, np.float32)
+        module = _name(name).removesuffix(".weight")
+        tensors[f"base_model.model.{module}.lora_{end.upper()}.weight"] = (
+            _turned(name, values) if end == "b" else values
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_safetensors(folder / "adapter_model.safetensors", tensors)
+    rank = next(len(values) for name, values in tensors.items() if "lora_A" in name)
+    alpha = reader.fields[gguf.Keys.Adapter.LORA_ALPHA].contents()
+    modules = sorted({name.split(".")[-3] for name in tensors})
+    about = {"peft_type": "LORA", "r": rank, "lora_alpha": alpha, "target_modules": modules}
+    _write(folder / "adapter_config.json", {**about, "bias": "none"})
+    return folder
+
+
 def write_safetensors(path: Path, tensors: dict[str, Array]) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
