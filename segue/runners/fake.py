@@ -5,10 +5,11 @@ For tests of the engine in milliseconds, and for `--runner fake`, which measures
 
 import re
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
 
+from segue import exact_math
 from segue.engine.seam import Capabilities, Draw, FimTokens, Loaded, Logits, Mix, Span
 from segue.fingerprint import unpromised
 from segue.types import ModelInfo
@@ -82,6 +83,7 @@ class FakeRunner:
         self._references: dict[int, int] = {}
         self._next_cell = 0
         self.num_rows = 0  # computed so far
+        self._logits: Logits = np.empty((0, VOCAB_SIZE), np.float32)  # of the last step
         self._script = script
         rng = np.random.default_rng(seed)
         table = rng.normal(0.0, 2.0, (_NUM_ROWS, VOCAB_SIZE)).astype(np.float32)
@@ -124,10 +126,11 @@ class FakeRunner:
                 rows.extend(self._row(slot, end) for end in ends)
         if self.cells_free < 0:
             raise RuntimeError("fake runner: out of cells")
-        return np.stack(rows) if rows else np.empty((0, VOCAB_SIZE), np.float32)
+        self._logits = np.stack(rows) if rows else np.empty((0, VOCAB_SIZE), np.float32)
+        return self._logits
 
     def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
-        return [None] * len(draws)
+        return draw_by_weight(self._logits, draws)
 
     def fork(self, src: int, dst: int, length: int) -> None:
         if dst in self._slots:
@@ -196,6 +199,33 @@ def default_capabilities(
     )
 
 
+def draw_by_weight(logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
+    """What the sampler would draw, all rows in one pass. Only of draws with no cut but a temperature."""
+    places = [place for place, draw in enumerate(draws) if _is_plain(draw)]
+    tokens: list[int | None] = [None] * len(draws)
+    if not places:
+        return tokens
+    scales = [draws[place].cuts[0].value if draws[place].cuts else 1.0 for place in places]
+    rows = logits[[draws[place].row for place in places]] / np.array(scales, np.float32)[:, None]
+    best = rows.max(axis=1)
+    rows[~(abs(best) < np.inf)] = 0.0  # left to the sampler, which says what is wrong
+    rows -= rows.max(axis=1)[:, None]
+    weights = exact_math.weights(rows.ravel(), 0.0).reshape(rows.shape)
+    sums = np.add.accumulate(weights, axis=1, dtype=np.float64)
+    points = np.array([draws[place].point for place in places])
+    found = (sums <= (points * sums[:, -1])[:, None]).sum(axis=1)
+    for place, token, is_sound in zip(
+        places, found.tolist(), (abs(best) < np.inf).tolist(), strict=True
+    ):
+        if is_sound and token < VOCAB_SIZE:
+            tokens[place] = token
+    return tokens
+
+
+def _is_plain(draw: Draw) -> bool:
+    return not draw.cuts or (len(draw.cuts) == 1 and draw.cuts[0].kind == "scale")
+
+
 @dataclass(frozen=True)
 class FakeLoader:
     name: str = "fake"
@@ -211,7 +241,7 @@ class FakeLoader:
         capabilities = default_capabilities(
             self.num_slots, self.num_cells, self.context_length, self.max_rows
         )
-        runner = FakeRunner(capabilities, self.script, self.end_bias)
+        runner = FakeRunner(replace(capabilities, draws=True), self.script, self.end_bias)
         info = ModelInfo(
             name=self.name,
             architecture="fake",

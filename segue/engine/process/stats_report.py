@@ -15,14 +15,13 @@ class StatsReport:
         self._told_at = float("-inf")
         self._told: tuple[int, ...] = ()
 
-    def due(self, stats: Stats) -> Stats | None:
-        """`stats` itself if it should be reported now, else None."""
-        counts = (stats.running, stats.waiting, stats.finished, stats.cancelled, stats.failed)
+    def is_due(self, changing: tuple[int, ...]) -> bool:
+        """Whether statistics should be reported now: they must be whenever one of `changing` is another number."""
         now = self._clock()
-        if counts == self._told and now - self._told_at < _INTERVAL_S:
-            return None
-        self._told, self._told_at = counts, now
-        return stats
+        if changing == self._told and now - self._told_at < _INTERVAL_S:
+            return False
+        self._told, self._told_at = changing, now
+        return True
 
 
 class LastStats:

@@ -281,7 +281,8 @@ class Worker:
             self._report(scheduler.commit(batch, runner.decode(batch.spans)))
 
     def _report(self, events: list[tuple[str, Event]]) -> None:
-        stats = self._stats_report.due(self._scheduler.stats)
+        scheduler = self._scheduler
+        stats = scheduler.stats if self._stats_report.is_due(scheduler.changing) else None
         if events or stats is not None:
             # Waits only if the events of many steps are unsent: then the parent does not read them.
             self._unsent.put(messages.StepEvents(events, stats))

@@ -78,6 +78,8 @@ class Job:
         self._vocab = model.vocab
         self._limits = model.capabilities
         self._is_ranked = self.request.num_candidates > self.request.n
+        # Whether drawn tokens are scored: to report them or to rank candidates by them.
+        self.needs_scores = self._is_ranked or self.request.logprobs is not None
         grammar = prepared.grammar
         self.ignored = grammar.ignored if grammar else ()  # of the constraint
         self.sequences: list[Sequence] = []
@@ -91,11 +93,6 @@ class Job:
     @property
     def is_over(self) -> bool:
         return self._num_open == 0
-
-    @property
-    def needs_scores(self) -> bool:
-        """Whether drawn tokens are scored: to report them or to rank candidates by them."""
-        return self.request.logprobs is not None or self._is_ranked
 
     @property
     def num_candidates(self) -> int:
@@ -287,7 +284,7 @@ class Job:
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text. End and control tokens add nothing, unless the request asks for them."""
-        if self.rules.cause(token) and not self.request.include_stop:
+        if not self.request.include_stop and self.rules.cause(token):
             return b""
         return self._vocab.piece(token) if self.request.show_special else self.rules.text(token)
 

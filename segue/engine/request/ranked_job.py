@@ -41,6 +41,7 @@ class RankedJob(Job):
         self._suffix = suffix
         self._healed = healed  # one entry per prompt
         super().__init__(prepared, model)
+        self.needs_scores = True
         request, num_prompts = prepared.request, len(prepared.prompts)
         # The first candidate is what the request would get without a suffix. If it is greedy, it takes
         # the likeliest beginning, and the others start from the next.
@@ -62,10 +63,6 @@ class RankedJob(Job):
         self._searches: dict[int, Search] = {}
         self._probed: dict[Sequence, Cut] = {}
         self._shown: dict[Sequence, Shown] = {}
-
-    @property
-    def needs_scores(self) -> bool:
-        return True
 
     @property
     def num_candidates(self) -> int:

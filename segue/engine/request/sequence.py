@@ -179,19 +179,18 @@ class Sequence:
             self.cause = "indent"
         elif self.guide is not None and self.guide.accept(token):
             self.cause = "constraint"
-        elif self.num_output >= self.max_tokens:
+        elif len(self.tokens) - self.num_prompt >= self.max_tokens:
             self.cause = "max_tokens"
-        elif self._is_late and (self.ends_anywhere or b"\n" in piece):
+        elif self.time_limit_s is not None and self._is_past(self.time_limit_s, piece):
             self.cause = "time"
 
-    @property
-    def _is_late(self) -> bool:
-        """Whether the time limit has passed. In a search it counts from the leader's first token, else from its own."""
-        if self.time_limit_s is None:
+    def _is_past(self, limit_s: float, piece: bytes) -> bool:
+        """Whether the time limit ends it. In a search it counts from the leader's first token, else from its own."""
+        if not self.ends_anywhere and b"\n" not in piece:
             return False
         first = self.leader if self.ends_anywhere and self.leader is not None else self
         begun = self.last_token_s if first.first_token_s is None else first.first_token_s
-        return self.last_token_s - begun > self.time_limit_s
+        return self.last_token_s - begun > limit_s
 
     def rewind(self) -> None:
         """Reset after preemption: the KV is lost and is computed again from the tokens, which stay."""

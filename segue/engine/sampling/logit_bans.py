@@ -9,8 +9,6 @@ from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Logits
 from segue.types import Sampling
 
-_FEW = 256
-
 
 class LogitBans:
     def __init__(self, sampling: Sampling, rules: TokenRules) -> None:
@@ -22,7 +20,10 @@ class LogitBans:
         self._phrases = [word for word in rules.bad_words if len(word) > 1]
         self._num_recent = max(map(len, self._phrases), default=1) - 1
         self._recent: list[int] = []  # the last tokens, which may begin a banned phrase
-        self._early = _array(rules.ends | rules.stops)
+        ends = rules.ends | rules.stops
+        self._early = _array(ends)
+        # The first token that is no end.
+        self._other = next(token for token in range(len(ends) + 1) if token not in ends)
         self._always = _array(rules.ends - rules.stops if rules.ignores_ends else ())
         self._min_tokens = sampling.min_tokens
 
@@ -53,10 +54,13 @@ class LogitBans:
     def _forbid_ends(self, row: Logits, ends: Index) -> None:
         """Ban the end tokens, unless no other token is allowed: after a complete constraint only the end is."""
         if ends.size:
+            other = self._other
+            if other < row.size and row[other] > -np.inf:  # mostly true: no need to read the rest
+                row[ends] = -np.inf
+                return
             logits = row[ends]
             row[ends] = -np.inf
-            is_one_left = row[:_FEW].max() > -np.inf  # mostly true: no need to read the rest
-            if not is_one_left and row.max() == -np.inf:
+            if row.max() == -np.inf:
                 row[ends] = logits
 
 

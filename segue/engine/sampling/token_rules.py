@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -39,9 +40,13 @@ class TokenRules:
 
         With ignore_eos, end tokens are banned, so one is drawn only if nothing else is allowed.
         """
-        if token in self.stops and (self.ignores_ends or token not in self.ends):
-            return "stop_token"
-        return "eos" if token in self.ends else None
+        return self._causes.get(token)
+
+    @cached_property
+    def _causes(self) -> dict[int, Cause]:
+        stops = self.stops if self.ignores_ends else self.stops - self.ends
+        causes: dict[int, Cause] = dict.fromkeys(self.ends, "eos")
+        return causes | dict.fromkeys(stops, "stop_token")
 
 
 def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules:

@@ -60,7 +60,8 @@ class Committer:
             rows = Rows(logits, end, end := end + span.num_logits)
             job = self._jobs.get(sequence.request_id)
             if job is not None:
-                events += self._advance_safely(job, sequence, span, rows, now)
+                told = self._advance_safely(job, sequence, span, rows, now)
+                events += [(sequence.request_id, event) for event in told]
         longest = max((len(sequence.tokens) for sequence in batch.sequences), default=0)
         self._counts.longest = max(self._counts.longest, longest)
         if self._state.draft is not None:
@@ -70,7 +71,7 @@ class Committer:
 
     def _advance_safely(
         self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float
-    ) -> StepEvents:
+    ) -> list[Event]:
         """Events of one sequence. An error here fails its request only: the other sequences are not affected."""
         try:
             return self._advance(job, sequence, span, rows, now)
@@ -82,14 +83,14 @@ class Committer:
 
     def _advance(
         self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float
-    ) -> StepEvents:
+    ) -> list[Event]:
+        end, num_tokens = span.past + len(span.tokens), len(sequence.tokens)
         if sequence.is_scoring:
-            _check(sequence.score_prompt(span.past + len(span.tokens), rows.all))
-        sequence.computed = min(span.past + len(span.tokens), len(sequence.tokens))
-        if sequence.num_pending:
+            _check(sequence.score_prompt(end, rows.all))
+        sequence.computed = min(end, num_tokens)
+        if end < num_tokens:
             self._memory.remember(sequence)
-            reading = [] if sequence.has_read_prompt else job.read(sequence, now)
-            return [(sequence.request_id, event) for event in reading]
+            return [] if sequence.has_read_prompt else job.read(sequence, now)
         events: list[Event] = []
         if not sequence.has_read_prompt:
             sequence.has_read_prompt = True
@@ -97,10 +98,11 @@ class Committer:
             if sequence.leader is None:
                 self._counts.prompt_tokens += sequence.num_prompt
                 events += job.prompted(sequence, now)
-        else:
+        elif not self._limits.can_trim:
             self._memory.outgrow(sequence)
         if sequence.max_tokens > 0:
-            events += self._generate(job, sequence, span, rows, now)
+            draft = list(span.tokens[num_tokens - span.past :])
+            events += self._generate(job, sequence, draft, rows, now)
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             if sequence.watched:
@@ -117,18 +119,19 @@ class Committer:
             self._waiting.extendleft(reversed(job.take_more()))
             self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s
             self._counts.decode_s += sequence.decode_s
-        if job.is_over:
-            self._state.close(sequence.request_id)
-            self._counts.finished += 1
-        return [(sequence.request_id, event) for event in events]
+            if job.is_over:
+                self._state.close(sequence.request_id)
+                self._counts.finished += 1
+        return events
 
     def _generate(
-        self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float
+        self, job: Job, sequence: Sequence, draft: list[int], rows: Rows, now: float
     ) -> list[Event]:
         """Draw one token, and one more for each accepted draft token (speculative decoding). Each has its own event."""
+        if not draft:
+            self._draw(job, sequence, None, rows.end - 1, now)
+            return [] if sequence.cause is not None else job.progressed(sequence)
         events: list[Event] = []
-        known = len(sequence.tokens) - span.past
-        draft = list(span.tokens[known:])
         certain = draft if rows.end - rows.start <= len(draft) else []
         num_certain, num_drawn = len(certain), 0
         for number in range(rows.end - len(draft) - 1, rows.end):
@@ -143,7 +146,7 @@ class Committer:
             events += job.progressed(sequence)
             if draft[num_drawn - 1 : num_drawn] != sequence.tokens[-1:]:
                 break
-        if draft and sequence.slot is not None:
+        if sequence.slot is not None:
             sequence.computed = len(sequence.tokens) - 1
             num_accepted = num_drawn - 1
             if num_accepted < len(draft):
@@ -160,7 +163,7 @@ class Committer:
         """Append one token to the sequence: the one that is certain, or one drawn from row `number` of the logits."""
         raw: Logits | None = None
         if token is None:
-            token, raw = self._drawing.draw(sequence, number)
+            token, raw = self._drawing.draw(job, sequence, number)
         if token is None:
             is_whole = sequence.guide is not None and sequence.guide.is_whole
             sequence.cause = "constraint" if is_whole else "dead_end"
@@ -180,11 +183,10 @@ class Committer:
         sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token), now)
         self._counts.completion_tokens += 1
 
-    def _fail(self, job: Job, error: SegueError) -> StepEvents:
-        request_id = job.request.request_id
-        self._state.drop(request_id, keep=False)
+    def _fail(self, job: Job, error: SegueError) -> list[Event]:
+        self._state.drop(job.request.request_id, keep=False)
         self._counts.failed += 1
-        return [(request_id, Failed(error.code, error.message, error.param))]
+        return [Failed(error.code, error.message, error.param)]
 
 
 def _check(scores: Scores) -> None:

@@ -5,6 +5,7 @@ Drawing together does not change the tokens: a draw depends only on its row, its
 
 from typing import NamedTuple
 
+from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.candidates import Candidates
 from segue.engine.scheduling.batch import Batch
@@ -53,11 +54,12 @@ class Drawing:
             end += span.num_logits
             num_draft = span.past + len(span.tokens) - len(sequence.tokens)
             is_next = 0 <= num_draft < span.num_logits and sequence.max_tokens > 0
-            if not is_next or sequence.request_id not in self._jobs:
+            job = self._jobs.get(sequence.request_id) if is_next else None
+            if job is None:
                 continue
             number = end - 1 - num_draft
             try:
-                ready = self._prepared(sequence, number)
+                ready = self._prepared(job, sequence, number)
                 draw = self._in_cuts(sequence, ready, number)
             except Exception as error:
                 self._ready[sequence] = error
@@ -69,23 +71,23 @@ class Drawing:
         for ready, token in zip(drawn, self._runner.draw(draws) if draws else (), strict=True):
             ready.token = token
 
-    def draw(self, sequence: Sequence, number: int) -> Drawn:
+    def draw(self, job: Job, sequence: Sequence, number: int) -> Drawn:
         """The next token of the sequence, from row `number` of the step's logits."""
         ready = self._ready.pop(sequence, None)
         if isinstance(ready, Exception):
             raise ready
         if ready is None:
-            ready = self._prepared(sequence, number)
+            ready = self._prepared(job, sequence, number)
             draw = self._in_cuts(sequence, ready, number) if self._draws else None
             if draw is not None:
                 [ready.token] = self._runner.draw([draw])
         return Drawn(self._token(sequence, ready), ready.raw)
 
-    def _prepared(self, sequence: Sequence, number: int) -> _Ready:
+    def _prepared(self, job: Job, sequence: Sequence, number: int) -> _Ready:
         if self._logits is None:
             raise RuntimeError("drawing: a step begins with its logits")
         row = self._logits[number]
-        raw = row.copy() if self._jobs[sequence.request_id].needs_scores else None
+        raw = row.copy() if job.needs_scores else None
         if sequence.guide is not None and not sequence.guide.apply(row):
             return _Ready(None, raw)
         return _Ready(sequence.sampler.admitted(row, sequence.num_output), raw)

@@ -112,8 +112,8 @@ class Memory:
             self._cache.keep_scores(slot, sequence.scores)
 
     def outgrow(self, sequence: Sequence) -> None:
-        """The sequence starts to draw tokens. If its slot cannot be trimmed, others can no longer share it."""
-        if sequence.slot is not None and not self._limits.can_trim:
+        """The sequence starts to draw tokens, and its slot cannot be trimmed: others can no longer share it."""
+        if sequence.slot is not None:
             self._cache.remove(sequence.slot)
 
     def retire(self, sequence: Sequence, keep: bool = True) -> None:

@@ -44,12 +44,14 @@ class Planner:
     def next_batch(self) -> Batch | None:
         batch = Batch()
         self.awaits_mask = False
-        decoding = [s for s in self._running if s.is_decoding]
+        decoding: list[Sequence] = []
+        reading: list[Sequence] = []
+        for sequence in self._running:
+            (decoding if sequence.is_decoding else reading).append(sequence)
         self._mask_wait.begin_step()
         for sequence in decoding:
             if sequence.guide is not None:
                 self._mask_wait.wait(sequence.guide)
-        reading = [s for s in self._running if not s.is_decoding]
         self._proposed = self._propose(decoding) if self._draft_model else {}
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
@@ -66,8 +68,9 @@ class Planner:
         if sequence.awaits_mask:
             self.awaits_mask = True
             return
+        num_cells = self._cells(sequence, 1)  # mostly 0: its last block has room for one more
         while sequence.slot is not None:  # it may be the youngest itself
-            if self._memory.make_room(batch.num_cells + self._cells(sequence, 1)):
+            if not num_cells or self._memory.make_room(batch.num_cells + num_cells):
                 draft = self._draft(batch, sequence, num_left)
                 num_logits = 1 if self._is_certain(sequence, draft) else 1 + len(draft)
                 self._append(batch, sequence, 1, num_logits, draft)
@@ -94,13 +97,16 @@ class Planner:
         forced = () if sequence.guide is None else sequence.guide.forced
         proposed = self._proposed.get(sequence, [])
         free = (limits.free_rows - batch.num_rows) // num_left - 1
+        most = _MAX_FORCED if forced else max(free, len(proposed))
+        if most <= 0 or not limits.can_trim:
+            return []
         limit = min(
-            _MAX_FORCED if forced else max(free, len(proposed)),
+            most,
             limits.max_rows - batch.num_rows - 1,
             sequence.max_tokens - sequence.num_output - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
         )
-        if limit <= 0 or not limits.can_trim:
+        if limit <= 0:
             return []
         if forced:  # forced tokens are certain, so each one saves a step
             return list(forced[:limit])

@@ -52,6 +52,13 @@ class Scheduler:
         return not self._state.jobs
 
     @property
+    def changing(self) -> tuple[int, ...]:
+        """Numbers that change when a request comes, starts or ends. Cheap: asked for twice a step."""
+        state, counts = self._state, self._state.counts
+        ended = (counts.finished, counts.cancelled, counts.failed)
+        return (len(state.running), len(state.waiting), *ended)
+
+    @property
     def stats(self) -> Stats:
         state = self._state
         return Stats(

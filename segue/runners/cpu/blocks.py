@@ -33,6 +33,14 @@ class BlockTables:
         end = -(-(self._lengths[slot] + count) // self._size)
         return end - len(self._tables[slot]) + self._writes_shared(slot, count)
 
+    def extend(self, slot: int, count: int) -> bool:
+        """Let the slot's last block hold one or more further tokens. False if it cannot: then nothing changes."""
+        table, end = self._tables[slot], self._lengths[slot] + count
+        if end > len(table) * self._size or self._holders[table[-1]] > 1:
+            return False
+        self._lengths[slot] = end
+        return True
+
     def append(self, slot: int, count: int) -> Copy | None:
         """Make room for `count` more tokens. The caller has made sure that enough blocks are free (`num_needed`)."""
         table = self._tables[slot]

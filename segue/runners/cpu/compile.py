@@ -20,7 +20,7 @@ from segue.runners.cpu.products.kernels import form_of, kernels
 from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 
-ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 2}  # name → how many integers it takes
+ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 3}  # name → how many integers it takes
 
 
 def step_key(target: Target) -> str:

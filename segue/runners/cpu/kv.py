@@ -50,6 +50,8 @@ class Kv:
         return self._first_row + slot * self._row_bytes
 
     def append(self, slot: int, count: int) -> None:
+        if self.tables.extend(slot, count):
+            return
         before = len(self.tables.blocks(slot))
         copy = self.tables.append(slot, count)
         if copy is not None:

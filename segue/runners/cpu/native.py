@@ -1,4 +1,4 @@
-"""Cached code in this process: linked by LLVM, called through ctypes, which releases the GIL."""
+"""Cached code in this process: linked by LLVM, called through ctypes, which releases the GIL unless told otherwise."""
 
 import ctypes
 from collections.abc import Callable
@@ -27,11 +27,13 @@ def link(code: bytes, names: list[str], target: Target) -> dict[str, int]:
     return {name: engine.get_function_address(name) for name in names}
 
 
-def kernel(address: int, num_ints: int) -> Callable[..., int]:
-    """A numba kernel at this address as a Python function of `num_ints` integers."""
-    kind = ctypes.CFUNCTYPE(
-        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * num_ints
-    )
+def kernel(address: int, num_ints: int, keeps_gil: bool = False) -> Callable[..., int]:
+    """A numba kernel at this address as a Python function of `num_ints` integers.
+
+    `keeps_gil`: for a kernel so short that another thread must not take the interpreter meanwhile.
+    """
+    signature = ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE
+    kind = signature(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * num_ints)
     code = kind(address)
 
     def call(*args: int) -> int:

@@ -75,7 +75,10 @@ class CpuRunner:
         self._counters = self._on_board()
         self._item_rows = item_rows(anatomy.shared)
         code = link(step_code(target, kept), [*ENTRIES], target)
-        run, serve, post = (kernel(code[name], count) for name, count in ENTRIES.items())
+        run, serve, post = (
+            kernel(code[name], count, keeps_gil=name == "post_step")
+            for name, count in ENTRIES.items()
+        )
         self._team = Team(threads, self._space.board, self._space.address, run, serve, post)
         exact_math.use(Softmax(target, kept))
         self._drawer = Drawer(self._space.logits, threads, self._run_alone, target, kept)
@@ -190,16 +193,15 @@ class CpuRunner:
         items: list[int] = []  # first row and number of rows
         most = self._item_rows
         is_fused = True
-        mixed: list[int] = []  # by row, the index of its span
-        for index, (slot, new, past, num_logits, _) in enumerate(spans):
+        append, table = self._kv.append, self._kv.table
+        for slot, new, past, num_logits, _ in spans:
             count, first = len(new), len(tokens)
             if not count:
                 continue
-            self._kv.append(slot, count)
+            append(slot, count)
             tokens += new
-            mixed += [index] * count
             positions += range(past, past + count)
-            tables += [self._kv.table(slot)] * count
+            tables += [table(slot)] * count
             wanted += range(first + count - num_logits, first + count)
             for start in range(0, count, most):
                 items += (first + start, min(most, count - start))
@@ -211,29 +213,32 @@ class CpuRunner:
         space.wanted[: len(wanted)] = wanted
         space.items[: len(items)] = items
         if self._adapters is not None:
-            self._adapters.tell([span.adapters for span in spans], mixed, wanted)
+            of_rows = [index for index, span in enumerate(spans) for _ in span.tokens]
+            self._adapters.tell([span.adapters for span in spans], of_rows, wanted)
         space.board[on.NUM_ITEMS], space.board[on.IS_FUSED] = len(items) // 2, is_fused
         return len(tokens), len(wanted)
 
     def _check(self, spans: Sequence[Span]) -> None:
         """Raise for spans that would corrupt memory, before anything is changed."""
         limits, tables = self._capabilities, self._kv.tables
-        num_rows = sum(len(span.tokens) for span in spans)
+        longest, vocab_size = limits.context_length, limits.vocab_size
+        num_rows = needed = 0
+        for slot, tokens, past, _, adapters in spans:
+            held, count = tables.length(slot), len(tokens)
+            num_rows += count
+            needed += tables.num_needed(slot, count)
+            if past != held:
+                raise ValueError(f"slot {slot} holds {held} tokens, not {past}")
+            if held + count > longest:
+                raise ValueError(f"slot {slot} would outgrow {longest} tokens")
+            if count and not 0 <= min(tokens) <= max(tokens) < vocab_size:
+                raise ValueError(f"slot {slot} was given a token that the model does not have")
+            if any(not 0 <= number < len(limits.adapters) for number, _ in adapters):
+                raise ValueError(f"slot {slot} was given an adapter that is not there")
         if num_rows > limits.max_rows:
             raise RuntimeError(f"{num_rows} rows asked for, but a step takes {limits.max_rows}")
-        needed = sum(tables.num_needed(span.slot, len(span.tokens)) for span in spans)
         if needed * BLOCK > self.cells_free:
             raise RuntimeError(f"{needed * BLOCK} cells needed, but {self.cells_free} are free")
-        for span in spans:
-            held = tables.length(span.slot)
-            if span.past != held:
-                raise ValueError(f"slot {span.slot} holds {held} tokens, not {span.past}")
-            if held + len(span.tokens) > limits.context_length:
-                raise ValueError(f"slot {span.slot} would outgrow {limits.context_length} tokens")
-            if span.tokens and not 0 <= min(span.tokens) <= max(span.tokens) < limits.vocab_size:
-                raise ValueError(f"slot {span.slot} was given a token that the model does not have")
-            if any(not 0 <= number < len(limits.adapters) for number, _ in span.adapters):
-                raise ValueError(f"slot {span.slot} was given an adapter that is not there")
 
     # --- what is made once ---
 

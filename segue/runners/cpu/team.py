@@ -48,22 +48,21 @@ class Team:
         board[on.THREADS] = threads
         board[on.BARRIER_BASE] = board[on.BARRIER]
         self._number += 1
-        for i in range(1, threads):
-            self._post(i, self._number)
+        self._post(threads, self._number)
         self._run(0, self._address)
 
     def close(self) -> None:
         """End the threads. No step may be running."""
-        for i in range(1, self.size):
-            self._post(i, -1)
+        self._post(self.size, -1)
         for thread in self._threads:
             thread.join()
         self._threads = []
 
-    def _post(self, i: int, number: int) -> None:
-        mailbox = on.MAILBOXES + on.MAILBOX_WORDS * i
-        if self._send(self._address + 8 * mailbox, number):
-            self._wake[i].release()
+    def _post(self, threads: int, number: int) -> None:
+        if threads > 1 and self._send(self._address, threads, number):
+            for i in range(1, threads):
+                if self._board[on.MAILBOXES + on.MAILBOX_WORDS * i + on.TO_WAKE]:
+                    self._wake[i].release()
 
     def _work(self, i: int) -> None:
         seen = 0

@@ -10,21 +10,35 @@ from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Loaded, Logits, Span
 from segue.runners.fake import FakeLoader, FakeRunner
 from segue.types import Delta, Stats
-from tests.engine.harness import ask
+from tests.engine.harness import Bench, ask
 
 
 def test_figures_are_told_when_they_change_and_now_and_then() -> None:
     now = 0.0
     report = StatsReport(lambda: now)
-    first = Stats(running=1, steps=1)
-    assert report.due(first) is first
-    assert report.due(Stats(running=1, steps=2)) is None
-    assert report.due(Stats(running=2, steps=3)) is not None
+    assert report.is_due((1, 0))
+    assert not report.is_due((1, 0))
+    assert report.is_due((2, 0))
     now = 0.2
-    assert report.due(Stats(running=2, steps=4)) is None
+    assert not report.is_due((2, 0))
     now = 0.3
-    assert report.due(Stats(running=2, steps=5)) is not None
-    assert report.due(Stats(finished=1)) is not None
+    assert report.is_due((2, 0))
+    assert report.is_due((2, 1))
+
+
+def test_figures_are_told_when_a_request_comes_starts_or_ends() -> None:
+    bench = Bench()
+    idle = bench.scheduler.changing
+    bench.submit(ask("hello", max_tokens=2))
+    waiting = bench.scheduler.changing
+    bench.step()
+    running = bench.scheduler.changing
+    assert bench.scheduler.changing == running, "a step alone changes nothing"
+    while bench.step():
+        pass
+    bench.submit(cancelled := ask("hello"))
+    bench.scheduler.cancel(cancelled.request_id)
+    assert len({idle, waiting, running, bench.scheduler.changing}) == 4
 
 
 def test_the_last_figures_have_an_age() -> None:

@@ -360,3 +360,10 @@ def test_dry_acts_on_what_was_pushed() -> None:
     pairs = list(pairwise(text))
     assert text[:3] == [0, 1, 0]
     assert len(set(pairs[:4])) == 4
+
+
+def test_ends_may_be_drawn_where_every_token_is_one() -> None:
+    for first, size in ((0, 6), (0, 3), (2, 4)):
+        rules = TokenRules(ends=frozenset(range(first, first + size)), ignores_ends=True)
+        found = drawable(Sampling(ignore_eos=True), rules)
+        assert found == ({*range(6)} - rules.ends or {*range(6)})

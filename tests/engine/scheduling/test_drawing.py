@@ -94,8 +94,10 @@ def test_answers_are_those_without_it(many: list[tuple[Sampling, int | None, boo
         for number, (sampling, logprobs, is_held) in enumerate(many)
     ]
     alone = Bench(FakeRunner(default_capabilities(), end_bias=3.0)).run(*requests)
-    together = Bench(DrawingRunner()).run(*requests)
-    assert [one.essence for one in together] == [one.essence for one in alone]
+    by_weight = FakeRunner(replace(default_capabilities(), draws=True), end_bias=3.0)
+    for runner in (DrawingRunner(), by_weight):
+        together = Bench(runner).run(*requests)
+        assert [one.essence for one in together] == [one.essence for one in alone]
 
 
 def test_all_sequences_of_a_step_are_drawn_in_one_call() -> None:

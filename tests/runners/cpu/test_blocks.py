@@ -30,7 +30,11 @@ class Model:
             return
         expected = self.tables.cells_free - self.tables.num_needed(slot, count) * SIZE
         start = len(self.held[slot])
-        self.copy(self.tables.append(slot, count))
+        is_within = count > 0 and self.tables.num_needed(slot, count) == 0
+        if count:
+            assert self.tables.extend(slot, count) == is_within
+        if not is_within:
+            self.copy(self.tables.append(slot, count))
         assert self.tables.cells_free == expected
         for position in range(start, start + count):
             block = self.tables.blocks(slot)[position // SIZE]

@@ -73,7 +73,7 @@ class WithoutWaiting:
             with self._lock:
                 step = int(self.board[mailbox])
                 if step == seen:
-                    self.board[mailbox + 1] = 1
+                    self.board[mailbox + on.ASLEEP] = 1
                     return seen
             if step < 0:
                 return -1
@@ -81,12 +81,16 @@ class WithoutWaiting:
             self.ran.append((thread, step))
             self._done[thread].release()
 
-    def post(self, address: int, number: int) -> int:
-        mailbox = address // on.WORD
-        with self._lock:
-            asleep = int(self.board[mailbox + 1])
-            self.board[mailbox], self.board[mailbox + 1] = number, 0
-        return asleep
+    def post(self, address: int, threads: int, number: int) -> int:
+        num_asleep = 0
+        for i in range(1, threads):
+            mailbox = on.MAILBOXES + on.MAILBOX_WORDS * i
+            with self._lock:
+                asleep = int(self.board[mailbox + on.ASLEEP])
+                self.board[mailbox + on.STEP], self.board[mailbox + on.ASLEEP] = number, 0
+                self.board[mailbox + on.TO_WAKE] = asleep
+            num_asleep += asleep
+        return num_asleep
 
 
 def test_threads_sleep_in_python_where_the_system_has_no_way_to_wait_for_a_word() -> None:

@@ -66,8 +66,10 @@ MIX_TABLE, MIX_SCALE, MIX_PLACE = range(3)
 MIX_WORDS = 3
 
 BARRIER = 64  # arrivals of threads so far; on a cache line of its own
-# One mailbox per thread: the number of the step that it must take part in, and whether it sleeps.
+# One mailbox per thread: the number of the step that it must take part in, whether it sleeps, and whether Python
+# must wake it for the step posted last.
 MAILBOXES = 80
+STEP, ASLEEP, TO_WAKE = range(3)
 MAILBOX_WORDS = 16
 MAX_THREADS = 256
 NUM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS

@@ -18,6 +18,7 @@ from segue.runners.cpu.step.atomics import (
     give_way,
     pause,
     plain_floats,
+    put_word,
     shared_word,
     sleep_while,
     wake,
@@ -120,12 +121,20 @@ def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
 
 
 @compiled
-def post_step(mailbox: Any, number: Any) -> Any:
-    """Post a step to a thread's mailbox. Returns whether the thread sleeps and the caller must wake it."""
-    exchange(mailbox, number)
-    is_asleep = exchange(mailbox + 8, 0)
-    if SLEEPS_HERE:
-        if is_asleep:
-            wake(mailbox)
-        return 0
-    return is_asleep
+def post_step(board: Any, threads: Any, number: Any) -> Any:
+    """Post a step to the mailboxes of all threads but the first. Returns how many of them the caller must wake.
+
+    Those are named by the third word of their mailboxes.
+    """
+    num_asleep = 0
+    for tid in range(1, threads):
+        mailbox = board + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
+        exchange(mailbox, number)
+        is_asleep = exchange(mailbox + 8, 0)
+        if SLEEPS_HERE:
+            if is_asleep:
+                wake(mailbox)
+        else:
+            put_word(mailbox + 16, is_asleep)
+            num_asleep += is_asleep
+    return num_asleep
