@@ -43,6 +43,7 @@ class Tiny:
     factors: tuple[str, ...] = ()  # of rotations
     learned_positions: int = 0
     context_length: int = 512
+    layers: int = LAYERS
 
     def with_settings(self, **settings: Value) -> "Tiny":
         known = {name.replace("__", "."): value for name, value in settings.items()}
@@ -75,6 +76,16 @@ _YARN: dict[str, Value] = {
     "rope__scaling__factor": 4.0,
     "rope__scaling__original_context_length": 128,
 }
+_LONG_ROPE: dict[str, Value] = {
+    "rope__scaling__original_context_length": 64,
+    "rope__scaling__attn_factor": 1.2,
+}
+_GRANITE = Tiny("granite").with_settings(
+    logit_scale=0.5, residual_scale=1.3, embedding_scale=0.5, attention__scale=0.1
+)
+_COMMAND_R = Tiny("command-r", epsilon=LAYER, norms=("attn_norm",), is_tied=True).with_settings(
+    logit_scale=0.5
+)
 
 MODELS: Mapping[str, Tiny] = {
     "llama": _LLAMA,
@@ -85,7 +96,11 @@ MODELS: Mapping[str, Tiny] = {
     "llama, linear": _LLAMA.with_settings(rope__scaling__type="linear", rope__scaling__factor=4.0),
     "llama, factors": replace(_LLAMA, factors=("rope_freqs",)),
     "llama, YaRN": _LLAMA.with_settings(**_YARN),
+    "llama, long rope": replace(
+        _LLAMA, factors=("rope_factors_long", "rope_factors_short")
+    ).with_settings(**_LONG_ROPE, rope__scaling__type="longrope"),
     "qwen2": Tiny("qwen2", qkv_bias=True),
+    "qwen2, biased head": Tiny("qwen2", qkv_bias=True, biases=("output",)),
     "qwen3": Tiny("qwen3", head_norms="each", head_size=32),
     "qwen2moe": Tiny("qwen2moe", qkv_bias=True, experts=8, shared_hidden=64).with_settings(
         **_MIXTURE, expert_feed_forward_length=32, expert_shared_feed_forward_length=64
@@ -104,6 +119,9 @@ MODELS: Mapping[str, Tiny] = {
         rope__scaling__type="linear",
         rope__scaling__factor=8.0,
     ),
+    "gemma3, own head, capped": replace(_GEMMA3, is_tied=False).with_settings(
+        attention__sliding_window=20, final_logit_softcapping=8.0
+    ),
     "phi2": replace(
         _PLAIN, architecture="phi2", norms=("attn_norm",), biases=(*_PLAIN.biases, "output"),
         is_fused=True, key_heads=HEADS,
@@ -112,7 +130,7 @@ MODELS: Mapping[str, Tiny] = {
     "phi3, long rope": Tiny(
         "phi3", is_fused=True, feed_forward=("up", "down"), up_rows=2 * HIDDEN,
         factors=("rope_factors_long", "rope_factors_short"),
-    ).with_settings(rope__scaling__original_context_length=64, rope__scaling__attn_factor=1.2),
+    ).with_settings(**_LONG_ROPE),
     "starcoder2": replace(_PLAIN, architecture="starcoder2"),
     "stablelm": Tiny("stablelm", epsilon=LAYER, has_norm_bias=True).with_settings(
         rope__dimension_count=4, use_parallel_residual=True
@@ -124,13 +142,13 @@ MODELS: Mapping[str, Tiny] = {
     "olmo2 with windows": _OLMO2.with_settings(
         attention__sliding_window=20, attention__sliding_window_pattern=2, **_YARN
     ),
-    "granite": Tiny("granite").with_settings(
-        logit_scale=0.5, residual_scale=1.3, embedding_scale=0.5, attention__scale=0.1
-    ),
+    "granite": _GRANITE,
+    "granite with biases, long rope": replace(
+        _GRANITE, biases=("attn_output", "ffn_gate", "ffn_up", "ffn_down"),
+        factors=("rope_factors_long", "rope_factors_short"),
+    ).with_settings(**_LONG_ROPE, rope__scaling__type="longrope"),
     "internlm2": Tiny("internlm2"),
-    "command-r": Tiny("command-r", epsilon=LAYER, norms=("attn_norm",), is_tied=True).with_settings(
-        logit_scale=0.5
-    ),
+    "command-r": _COMMAND_R,
     "gpt2": replace(_PLAIN, is_fused=True, key_heads=HEADS, learned_positions=512),
     "gptneox": _NEOX.with_settings(use_parallel_residual=True),
     "gptneox, sequential": _NEOX.with_settings(use_parallel_residual=False),
@@ -145,6 +163,12 @@ MODELS: Mapping[str, Tiny] = {
     ),
     "arcee": Tiny("arcee", feed_forward=("up", "down")),
 }  # fmt: skip
+# What models of the table do only if they have many layers.
+DEEP: Mapping[str, Tiny] = {
+    "gemma2, 46 layers": replace(MODELS["gemma2"], layers=46),
+    "gemma3, 62 layers": replace(MODELS["gemma3"], layers=62),
+    "command-r, 64 layers": replace(_COMMAND_R, head_norms="own", layers=64),
+}
 
 
 Vocabulary = Callable[[gguf.GGUFWriter], tuple[int, int]]
@@ -194,7 +218,7 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
     return {
         "context_length": tiny.context_length,
         "embedding_length": WIDTH,
-        "block_count": LAYERS,
+        "block_count": tiny.layers,
         "feed_forward_length": HIDDEN,
         "attention.head_count": HEADS,
         "attention.head_count_kv": tiny.key_heads,
@@ -220,7 +244,7 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
     pairs = int(tiny.settings.get("rope.dimension_count", tiny.head_size)) // 2
     for i, name in enumerate(tiny.factors):
         yield f"{name}.weight", np.abs(weights.vector(2.0 - i, pairs))
-    for layer in range(LAYERS):
+    for layer in range(tiny.layers):
         for name, tensor in (*_attention(tiny, weights), *_feed_forward(tiny, weights)):
             yield f"blk.{layer}.{name}", tensor
 

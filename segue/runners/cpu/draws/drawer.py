@@ -1,6 +1,5 @@
 """The Python side of draws: writes records for the kernels, and reads the drawn tokens from them."""
 
-import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -69,9 +68,7 @@ class Drawer:
 
 
 def _code(target: Target, kept: Kept) -> int:
-    made = chain.module(target)
-    key = f"draws-{hashlib.sha256(str(made).encode()).hexdigest()[:32]}"
-    return machine_code.load(key, lambda: made, [chain.NAME], target, kept)[chain.NAME]
+    return machine_code.load_module("draws", chain.module, [chain.NAME], target, kept)[chain.NAME]
 
 
 @lru_cache(1024)

@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from segue.runners.cpu.products.processor import Target
 
+_linked: dict[tuple[str, Target], dict[str, int]] = {}
 _engines: list[Any] = []  # code lives as long as the process
 
 
@@ -46,6 +47,21 @@ def load(
     engine.finalize_object()
     _engines.append(engine)
     return {name: engine.get_function_address(name) for name in names}
+
+
+def load_module(
+    name: str, make: Callable[[Target], ir.Module], names: list[str], target: Target, kept: Kept
+) -> dict[str, int]:
+    """The addresses of functions of `make(target)`, which is cached under a hash of its text.
+
+    Linked once in a process, for all models in it.
+    """
+    found = _linked.get((name, target))
+    if found is None:
+        made = make(target)
+        key = f"{name}-{hashlib.sha256(str(made).encode()).hexdigest()[:32]}"
+        found = _linked[name, target] = load(key, lambda: made, names, target, kept)
+    return found
 
 
 @cache

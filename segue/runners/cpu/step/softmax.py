@@ -4,7 +4,6 @@ The same operations in the same order: multiplications and additions are not fus
 """
 
 import ctypes
-import hashlib
 import struct
 import threading
 from collections.abc import Callable
@@ -53,9 +52,7 @@ class Softmax:
     """Implements exact_math.Compiled."""
 
     def __init__(self, target: Target, kept: Kept = nothing_kept) -> None:
-        made = module(target)
-        key = f"softmax-{hashlib.sha256(str(made).encode()).hexdigest()[:32]}"
-        found = machine_code.load(key, lambda: made, ["weigh", "fold"], target, kept)
+        found = machine_code.load_module("softmax", module, ["weigh", "fold"], target, kept)
         self._weigh, self._fold = (_callable(found[name], 4) for name in ("weigh", "fold"))
 
         self._near = _Near()
