@@ -27,6 +27,7 @@ from segue.bench.harness.served import served
 from segue.bench.harness.wire import Wire, request, run
 
 START_S = 600.0
+_FEWEST_STREAMS = 8  # of a measurement: with fewer, a median of first tokens says little
 _USAGE = re.compile(rb'"completion_tokens":\s*(\d+)')
 
 
@@ -90,7 +91,7 @@ def _compare(
                     path=path,
                     model=options.folder if name == "vllm serve" else "default",
                     clients=clients,
-                    streams_each=options.streams_each,
+                    streams_each=max(options.streams_each, _FEWEST_STREAMS // clients),
                     num_prompt=options.num_prompt,
                     num_output=options.num_output,
                     seed=turn,

@@ -13,6 +13,7 @@ from segue.distributed.launch import Launched
 from segue.distributed.mapping import Asked, forced
 from segue.types import CompletionRequest
 
+VARIABLE = "VLLM_BATCH_INVARIANT"
 _PROMPT = tuple(range(3, 40))
 _OTHERS = (5, 17, 64, 3, 120, 33, 9)  # tokens of prompts beside it
 _NUM_TOKENS = 16
@@ -21,7 +22,7 @@ Scored = list[tuple[int, float]]  # drawn tokens with their log-probabilities
 
 
 def is_claimed() -> bool:
-    return os.environ.get("VLLM_BATCH_INVARIANT", "0").strip() not in ("", "0")
+    return os.environ.get(VARIABLE, "0").strip() not in ("", "0")
 
 
 async def is_invariant(launched: Launched) -> bool:

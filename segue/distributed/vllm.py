@@ -11,7 +11,7 @@ import msgspec
 
 from segue.distributed.events import Output
 from segue.distributed.follow import follow
-from segue.distributed.invariance import is_claimed, is_invariant
+from segue.distributed.invariance import VARIABLE, is_claimed, is_invariant
 from segue.distributed.launch import Launched
 from segue.distributed.vllm_requests import VllmRequest, VllmRequests, is_quick
 from segue.engine.process.mailbox import Mailbox
@@ -19,7 +19,7 @@ from segue.engine.process.supervisor import next_pause
 from segue.engine.request.sequence import Sequence as Candidate
 from segue.engine.seam import Sink
 from segue.engine.tokens import check_ids
-from segue.errors import EngineDied, SegueError, SetupError, Unavailable
+from segue.errors import EngineDied, ModelUnavailable, SegueError, SetupError, Unavailable
 from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
 
 log = logging.getLogger("segue.vllm")
@@ -246,11 +246,7 @@ class VllmEngine:
 
     async def _take(self, launched: Launched) -> None:
         if is_claimed():
-            holds = await is_invariant(launched)
-            log.info("batch invariance: %s", "holds" if holds else "claimed, but does not hold")
-            launched = replace(
-                launched, info=msgspec.structs.replace(launched.info, deterministic=holds)
-            )
+            launched = await _tried(launched)
         self._launched = launched
         self._requests = await asyncio.to_thread(
             VllmRequests, launched
@@ -289,6 +285,20 @@ class VllmEngine:
         except asyncio.CancelledError:
             launching.add_done_callback(_shut_down)
             raise
+
+
+async def _tried(launched: Launched) -> Launched:
+    """The same, with what a trial of batch invariance found. Raises ModelUnavailable if vLLM fails on it."""
+    try:
+        holds = await is_invariant(launched)
+    except Exception as error:
+        await asyncio.to_thread(launched.llm.shutdown)
+        raise ModelUnavailable(
+            f"vLLM cannot compute in its batch-invariant mode here: {launched.error(error).message}. Its kernels "
+            f"need a GPU that has them; unset {VARIABLE} to serve without."
+        ) from error
+    log.info("batch invariance: %s", "holds" if holds else "claimed, but does not hold")
+    return replace(launched, info=msgspec.structs.replace(launched.info, deterministic=holds))
 
 
 def _shut_down(launching: "asyncio.Future[Launched]") -> None:

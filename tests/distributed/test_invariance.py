@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from segue.distributed.vllm import VllmEngine
-from tests.distributed.stand_in import StandIn
+from segue.errors import ModelUnavailable
+from tests.distributed.stand_in import Dead, StandIn
 
 
 class Company(StandIn):
@@ -41,6 +42,28 @@ def test_what_is_found_is_reported(
         await engine.close()
 
     asyncio.run(asyncio.wait_for(check(), 30))
+
+
+class Broken(StandIn):
+    """It has no kernels for the mode."""
+
+    async def add_request(self, *args: Any, **more: Any) -> Any:
+        raise Dead
+
+
+def test_an_engine_that_fails_on_it_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    stand_in = Broken()
+
+    async def check() -> None:
+        async def launch() -> Any:
+            return stand_in.launched()
+
+        with pytest.raises(ModelUnavailable, match="unset VLLM_BATCH_INVARIANT"):
+            await VllmEngine(launch).start()
+
+    asyncio.run(asyncio.wait_for(check(), 30))
+    assert stand_in.is_shut_down
 
 
 def _undecided(info: Any) -> Any:

@@ -17,6 +17,10 @@ pytestmark = [
         importlib.util.find_spec("vllm") is None,
         reason="vllm is not installed: `make vllm-test` installs it and runs this",
     ),
+    pytest.mark.skipif(
+        Path("/dev/nvidia0").exists() and not Path("/dev/nvidia1").exists(),
+        reason="one GPU: vLLM's processes would need one each",
+    ),
 ]
 
 

@@ -1,0 +1,70 @@
+"""vLLM's batch-invariant mode: tried at the start, reported as found, and true of requests if it holds."""
+
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.end_to_end.test_vllm import GPU_OPTIONS, IS_EXACT, TEXT, complete
+from tests.support.serving import serving
+from tests.support.tiny_hf import write_tiny_hf
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        importlib.util.find_spec("vllm") is None,
+        reason="vllm is not installed: `make vllm-test` installs it and runs this",
+    ),
+]
+ASKED = {"max_tokens": 24, "seed": 5, "logprobs": 2, "ignore_eos": True, "cache_prompt": False}
+
+
+def arguments(folder: Path, tiny_gguf: Path) -> list[str]:
+    options = ("dtype=float32", "enforce_eager=true", "max_num_seqs=32", *GPU_OPTIONS)
+    words = [word for option in options for word in ("--vllm-option", option)]
+    words += ["--engine", "vllm", "--context-length", "256", "--kv-memory-mib", "64"]
+    return [str(write_tiny_hf(folder / "tiny", tiny_gguf)), *words]
+
+
+@pytest.mark.skipif(not IS_EXACT, reason="a GPU may have the kernels")
+def test_without_the_kernels_the_start_says_so(
+    tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    with (
+        pytest.raises(RuntimeError, match="unset VLLM_BATCH_INVARIANT"),
+        serving(*arguments(tmp_path, tiny_gguf)),
+    ):
+        pass
+
+
+@pytest.mark.skipif(IS_EXACT, reason="vLLM has batch-invariant kernels for GPUs only")
+def test_equal_bytes_are_reported_as_found(
+    tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    with (
+        serving(*arguments(tmp_path, tiny_gguf)) as served,
+        httpx2.Client(base_url=served.url, timeout=300) as client,
+    ):
+        alone = _choices(client, TEXT)
+        with ThreadPoolExecutor(16) as others:
+            lengths = (3, 50, 120, 7, 64, 9, 33, 5) * 2
+            running = [others.submit(_choices, client, [5 + n] * n) for n in lengths]
+            among = [_choices(client, TEXT) for _ in range(4)]
+            for each in running:
+                each.result()
+        [said] = [line for line in served.log if "batch invariance: " in line]
+        holds = "batch invariance: holds" in said
+        assert client.get("/health").json()["deterministic"] == holds
+    if holds:
+        assert among == [alone] * 4
+    print(said.strip(), "- bytes among others:", "equal" if among == [alone] * 4 else "differ")
+
+
+def _choices(client: httpx2.Client, prompt: Any) -> Any:
+    return complete(client, prompt, **ASKED)["choices"]
