@@ -1,16 +1,26 @@
 """The Prometheus metrics: counters of the engines, read when the page is requested, and a few figures of requests.
 
 Nothing is counted twice or a token at a time: engines keep plain totals (types.Stats), and a request is
-observed once, at its end.
+observed once, at its end. Several server processes count in one file, each in a row of its own; the page has the sums,
+whichever process answers.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
+from segue.shared_numbers import SharedNumbers
 from segue.types import Stats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -75,39 +85,59 @@ class _Engines(Collector):
             yield metric
 
 
-class Metrics:
+class _Histogram(NamedTuple):
+    """Where a histogram is in a process's row: a count for each bucket and for what is above, then the sum."""
+
+    name: str
+    doc: str
+    start: int
+
+
+_STATUSES = range(100, 600)
+_HISTOGRAM_SIZE = len(_SECONDS) + 2
+_FIRST = _Histogram(
+    "segue_time_to_first_token_seconds", "From the request to its first event.", len(_STATUSES)
+)
+_WHOLE = _Histogram(
+    "segue_request_seconds",
+    "From the request to the end of its answer.",
+    _FIRST.start + _HISTOGRAM_SIZE,
+)
+_ROW_SIZE = _WHOLE.start + _HISTOGRAM_SIZE
+
+
+class Metrics(Collector):
     """The metrics of one server. Labels are few and fixed: clients must not be able to add any."""
 
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._answers = Counter(
-            "segue_answers", "Answers by HTTP status.", ["status"], registry=self._registry
-        )
-        self._answers_with: dict[int, Counter] = {}  # by status; looking up a label takes longer
-        self._first = Histogram(
-            "segue_time_to_first_token_seconds",
-            "From the request to its first event.",
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._whole = Histogram(
-            "segue_request_seconds",
-            "From the request to the end of its answer.",
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
+    def __init__(self, path: str | None = None, process: int = 0, num_processes: int = 1) -> None:
+        """`path`: the file that the server processes share. A process that is started again goes on in its row."""
+        self._numbers = SharedNumbers(num_processes * _ROW_SIZE, path).values
+        self._row = self._numbers[process * _ROW_SIZE : (process + 1) * _ROW_SIZE]
 
     def observe(self, status: int, first_s: float | None, whole_s: float) -> None:
         """One request is over. `first_s`: None if no model was used."""
-        if status not in self._answers_with:
-            self._answers_with[status] = self._answers.labels(f"{status}")
-        self._answers_with[status].inc()
+        self._row[status - _STATUSES.start] += 1
         if first_s is not None:
-            self._first.observe(first_s)
-            self._whole.observe(whole_s)
+            for histogram, seconds in ((_FIRST, first_s), (_WHOLE, whole_s)):
+                self._row[histogram.start + bisect_left(_SECONDS, seconds)] += 1
+                self._row[histogram.start + _HISTOGRAM_SIZE - 1] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        sums = [sum(self._numbers[place::_ROW_SIZE]) for place in range(_ROW_SIZE)]
+        answers = CounterMetricFamily("segue_answers", "Answers by HTTP status.", labels=["status"])
+        for status, count in zip(_STATUSES, sums, strict=False):
+            if count:
+                answers.add_metric([f"{status}"], count)
+        yield answers
+        for name, doc, start in (_FIRST, _WHOLE):
+            *counts, total = sums[start : start + _HISTOGRAM_SIZE]
+            ends = [*map(floatToGoString, _SECONDS), "+Inf"]
+            buckets = list(zip(ends, accumulate(counts), strict=True))
+            yield HistogramMetricFamily(name, doc, buckets=buckets, sum_value=total)
 
     def exposition(self, stats: Mapping[str, Stats]) -> str:
         """The page in Prometheus format. `stats`: of the models that are loaded."""
-        engines = CollectorRegistry(auto_describe=False)
-        engines.register(_Engines(stats))
-        return (generate_latest(engines) + generate_latest(self._registry)).decode()
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Engines(stats))
+        registry.register(self)
+        return generate_latest(registry).decode()

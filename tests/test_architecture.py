@@ -35,9 +35,10 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.detokenizer": (),
     "segue.logs": (),
     "segue.cpus": (),
+    "segue.shared_numbers": (),
     "segue.setting": ("segue.errors",),
     "segue.config": ("segue.setting", "segue.errors", "segue.cpus"),
-    "segue.metrics": ("segue.types",),
+    "segue.metrics": ("segue.types", "segue.shared_numbers"),
     "segue.dialects": (*_BASE, "segue.dialects"),
     # Inside the engine: process → scheduling → request → {infill, constraints, sampling} → seam.
     "segue.engine": (*_BASE, "segue.engine.seam"),
@@ -63,7 +64,18 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.dialects",
         "segue.engine.seam",
         "segue.metrics",
+        "segue.shared_numbers",
         "segue.server",
+    ),
+    # Several server processes over one engine: the parent, and the models as one of them sees them.
+    "segue.processes": (
+        *_BASE,
+        "segue.engine.seam",
+        "segue.engine.process.fleet",
+        "segue.engine.process.attached",
+        "segue.engine.process.spawning",
+        "segue.engine.process.supervisor",
+        "segue.processes",
     ),
     "segue.runners": (*_BASE, "segue.cpus", "segue.engine.seam", "segue.models", "segue.runners"),
     # Another engine, the same events: everything of a request, but no scheduler and no worker.

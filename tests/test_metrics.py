@@ -1,3 +1,6 @@
+from pathlib import Path
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from segue.metrics import ROWS, Metrics
@@ -37,3 +40,30 @@ def test_requests_are_observed_once() -> None:
     assert samples[("segue_answers_total", ("404",))] == 1
     assert samples[("segue_request_seconds_count", ())] == 1
     assert samples[("segue_time_to_first_token_seconds_bucket", ("0.025",))] == 1
+
+
+def test_processes_count_together_and_one_that_comes_again_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
+    path = str(tmp_path / "metrics")
+    one, two = (Metrics(path, process, 2) for process in (0, 1))
+    one.observe(200, 0.02, 0.3)
+    two.observe(200, 0.2, 0.3)
+    two.observe(499, None, 0.3)
+    again = Metrics(path, 1, 2)
+    again.observe(200, 400.0, 500.0)
+    assert one.exposition({}) == two.exposition({}) == again.exposition({})
+    samples = read(one.exposition({}))
+    assert samples[("segue_answers_total", ("200",))] == 3
+    assert samples[("segue_answers_total", ("499",))] == 1
+    buckets = {
+        labels[0]: value for (name, labels), value in samples.items() if "first" in name and labels
+    }
+    assert [buckets[end] for end in ("0.01", "0.025", "0.1", "0.25", "300.0", "+Inf")] == [
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+    ]
+    assert samples[("segue_time_to_first_token_seconds_sum", ())] == pytest.approx(400.22)

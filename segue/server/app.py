@@ -20,6 +20,7 @@ from segue.metrics import CONTENT_TYPE, Metrics
 from segue.server.admission.admission import Admission, Trace
 from segue.server.admission.guard import Guard
 from segue.server.admission.keys import PUBLIC_PATHS
+from segue.server.admission.ledger import Ledger
 from segue.server.admission.limits import Limiter
 from segue.server.admission.policy import Policy
 from segue.server.endpoints import Companions, Completions
@@ -28,6 +29,7 @@ from segue.server.pages.docs_page import STYLE, docs_page
 from segue.server.pages.openapi import Mount, openapi
 from segue.server.playground import routes as playground
 from segue.server.service import ModelService, loaded_stats
+from segue.server.sharing import ALONE, Sharing
 
 
 def create_app(
@@ -37,17 +39,19 @@ def create_app(
     root: str = "openai",
     policy: Policy | None = None,
     trace: Trace | None = None,
+    sharing: Sharing = ALONE,
 ) -> Starlette:
     """`root`: the dialect that is also served without a prefix. Connections use `state.admission` to refuse early."""
     policy = policy or Policy()
-    limiter = Limiter(policy.limits)
-    metrics = Metrics()
+    limiter = Limiter(policy.limits, ledger=Ledger(sharing))
+    metrics = Metrics(sharing.path("metrics"), sharing.process, sharing.num_processes)
+    started = int(time.time()) if sharing.started is None else sharing.started
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
     routes = [
         *_own_pages(mounts, dialects),
         *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
-        *_routes(mounts, models, policy),
+        *_routes(mounts, models, policy, started),
         # After the dialects' routes: a dialect at the root may have its own /metrics.
         Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
     ]
@@ -60,6 +64,7 @@ def create_app(
         public_paths=public_paths,
         check_path=check_path,
         trace=trace,
+        num_processes=sharing.num_processes,
     )
     app = Starlette(
         routes=[Route("/readyz", Ready(models, admission), methods=["GET"]), *routes],
@@ -102,10 +107,8 @@ def _method(end: Operation | Companion) -> str:
     return end.method if isinstance(end, Companion) else "POST"
 
 
-def _routes(mounts: list[Mount], models: Models, policy: Policy) -> list[Route]:
-    service = ModelService(
-        models, version=__version__, started=int(time.time()), defaults=policy.defaults
-    )
+def _routes(mounts: list[Mount], models: Models, policy: Policy, started: int) -> list[Route]:
+    service = ModelService(models, version=__version__, started=started, defaults=policy.defaults)
     routes = []
     for prefix, dialect, end in mounts:
         if isinstance(end, Operation):

@@ -82,6 +82,7 @@ class Admission:
         public_paths: frozenset[str],
         check_path: Callable[[Scope], None],
         trace: Trace | None = None,
+        num_processes: int = 1,
     ) -> None:
         """`check_path` raises UnknownPath: the body of a request to an unknown path is not read."""
         self.dialect_at = dialect_at
@@ -89,7 +90,7 @@ class Admission:
         self._check_path = check_path
         self.policy = policy
         self.limiter = limiter
-        self.bodies = Bodies(policy.max_body_bytes, policy.body_timeout_s)
+        self.bodies = Bodies(policy.max_body_bytes, policy.body_timeout_s, num_processes)
         self._metrics = metrics
         self._trace = trace
 

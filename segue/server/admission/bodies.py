@@ -27,9 +27,12 @@ class _Body:
 
 
 class Bodies:
-    def __init__(self, max_bytes: int, timeout_s: float) -> None:
+    def __init__(self, max_bytes: int, timeout_s: float, num_processes: int = 1) -> None:
+        """`num_processes`: server processes share the memory for bodies evenly; each may hold one of the largest."""
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
+        self._most_held = max(MAX_BODIES_HELD // num_processes, 1) * max_bytes
+        self._most_shared = max(MAX_BODIES_SHARE // num_processes, 1) * max_bytes
         self._num_held = 0  # bytes, over all requests
         self._held: Counter[str] = Counter()  # bytes by holder
 
@@ -61,7 +64,7 @@ class Bodies:
     @property
     def is_full(self) -> bool:
         """Whether another body of the largest size might be refused."""
-        return self._num_held > (MAX_BODIES_HELD - 1) * self._max_bytes
+        return self._num_held > self._most_held - self._max_bytes
 
     async def _receive_all(self, receive: Receive, body: "_Body") -> bytes:
         parts: list[bytes] = []
@@ -86,9 +89,9 @@ class Bodies:
         self._held[body.holder] += size
         if body.size > self._max_bytes:
             raise self._too_large()
-        if self._held[body.holder] > MAX_BODIES_SHARE * self._max_bytes:
+        if self._held[body.holder] > self._most_shared:
             raise Overloaded("Too many large requests at once; wait for one.", retry_after_s=1.0)
-        if self._num_held > MAX_BODIES_HELD * self._max_bytes:
+        if self._num_held > self._most_held:
             raise Unavailable("Too many large requests at once.", retry_after_s=1.0)
 
     def _release(self, body: "_Body") -> None:

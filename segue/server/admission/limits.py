@@ -1,7 +1,7 @@
 """Admission limits: a bounded queue for all tenants, and rate limits on requests and tokens per tenant.
 
 Tokens are charged as they are generated, so requests that already run can bring a tenant's balance below zero; further
-requests are then refused until it is positive again.
+requests are then refused until it is positive again. Several server processes count together (ledger.py).
 """
 
 import time
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from segue.errors import Overloaded
+from segue.server.admission.ledger import Account, Ledger
 from segue.server.framing import Header
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
@@ -29,133 +30,175 @@ class Limits:
 class Bucket:
     """A token bucket: refilled by so much per minute, up to one minute's worth."""
 
-    def __init__(self, per_minute: int, now: float) -> None:
+    def __init__(self, per_minute: int, values: "memoryview[float]", place: int) -> None:
+        """`values[place]` is the level, and the next number the moment at which it was right."""
         self.capacity = per_minute
-        self._level = float(per_minute)
-        self._at = now
+        self._values = values
+        self._place = place
+
+    def fill(self, now: float) -> None:
+        self._values[self._place], self._values[self._place + 1] = float(self.capacity), now
 
     def level(self, now: float) -> float:
-        gained = (now - self._at) * self.capacity / 60
-        self._level, self._at = min(self._level + gained, self.capacity), now
-        return self._level
+        values, place = self._values, self._place
+        gained = (now - values[place + 1]) * self.capacity / 60
+        values[place] = level = min(values[place] + gained, float(self.capacity))
+        values[place + 1] = now
+        return float(level)
 
     def take(self, amount: int, now: float) -> None:
-        self._level = self.level(now) - amount
+        self._values[self._place] = self.level(now) - amount
 
     def wait_s(self, amount: float, now: float) -> float:
         """Seconds until `amount` is available."""
         return max(0.0, amount - self.level(now)) * 60 / self.capacity
 
 
-class _Account:
-    def __init__(self, limits: Limits, now: float) -> None:
-        self.num_open = 0
-        self.num_waiting = 0
-        rates = {"requests": limits.requests_per_minute, "tokens": limits.tokens_per_minute}
-        self.buckets = {name: Bucket(rate, now) for name, rate in rates.items() if rate}
+class _Key:
+    """One key: its account, and its buckets."""
+
+    def __init__(self, account: Account, buckets: dict[str, Bucket]) -> None:
+        self.account = account
+        self.buckets = buckets
 
 
 class Limiter:
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    """Public methods take the ledger's lock, for as long as they compute; those with an underscore need it."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        ledger: Ledger | None = None,
+    ) -> None:
         self.limits = limits
         self.clock = clock
-        self.num_waiting = 0
+        self.ledger = ledger or Ledger()
         self.num_refused = 0
-        self._accounts: dict[str, _Account] = {}
-        self._pace_s = 0.0
-        self._last_start = clock()
-        self._next_retry = 0.0
+        self._keys: dict[str, _Key] = {}
+        with self.ledger.lock:
+            self.ledger.last_start = self.ledger.last_start or clock()
 
     def check(self, tenant: str) -> None:
         """Raise Overloaded if a request would not be admitted now. Charges nothing."""
-        account, now = self._account(tenant), self.clock()
+        with self.ledger.lock:
+            self._check(tenant)
+
+    def _check(self, tenant: str) -> _Key:
+        key, now = self._key(tenant), self.clock()
         try:
-            self._check_queue(account, bool(tenant))
-            self._check_account(account, now)
+            self._check_queue(key, bool(tenant))
+            self._check_key(key, now)
         except Overloaded:
             self.num_refused += 1
             raise
+        return key
 
     def admit(self, tenant: str) -> "Permit":
-        self.check(tenant)
-        account = self._account(tenant)
-        if "requests" in account.buckets:
-            account.buckets["requests"].take(1, self.clock())
-        return Permit(self, account)
+        with self.ledger.lock:
+            key = self._check(tenant)
+            if "requests" in key.buckets:
+                key.buckets["requests"].take(1, self.clock())
+            return Permit(self, key)
+
+    @property
+    def num_waiting(self) -> int:
+        return self.ledger.num_waiting
 
     @property
     def is_full(self) -> bool:
         return self.num_waiting >= self.limits.max_queue
 
-    def _account(self, tenant: str) -> _Account:
-        if tenant not in self._accounts:
-            self._accounts[tenant] = _Account(self.limits, self.clock())
-        return self._accounts[tenant]
+    def _key(self, tenant: str) -> _Key:
+        if tenant not in self._keys:
+            account, is_new = self.ledger.account(tenant)
+            rates = {
+                "requests": self.limits.requests_per_minute,
+                "tokens": self.limits.tokens_per_minute,
+            }
+            buckets = {
+                name: Bucket(rate, self.ledger.values, account.buckets + 2 * number)
+                for number, (name, rate) in enumerate(rates.items())
+                if rate
+            }
+            if is_new:
+                for bucket in buckets.values():
+                    bucket.fill(self.clock())
+            self._keys[tenant] = _Key(account, buckets)
+        return self._keys[tenant]
 
-    def _check_queue(self, account: _Account, has_key: bool) -> None:
+    def _check_queue(self, key: _Key, has_key: bool) -> None:
         # One key gets half of the queue at most, so that other keys can be admitted.
         share = max(self.limits.max_queue // 2, 1) if has_key else self.limits.max_queue
-        if self.is_full or account.num_waiting >= share:
-            wait_s = self._spread_retry_s(self.num_waiting * self._pace_s)
+        if self.is_full or key.account.num_waiting >= share:
+            wait_s = self._spread_retry_s(self.num_waiting * self.ledger.pace_s)
             raise Overloaded("The queue is full; try again later.", retry_after_s=wait_s)
 
     def _spread_retry_s(self, least_s: float) -> float:
         """Retry-after times spread out, so that refused clients do not all retry at once."""
         now = self.clock()
-        turn = max(self._next_retry + 1 / _RETRIES_PER_S, now + max(least_s, _SHORTEST_WAIT_S))
-        self._next_retry = min(turn, now + _LONGEST_WAIT_S)
-        return self._next_retry - now
+        before = self.ledger.next_retry
+        turn = max(before + 1 / _RETRIES_PER_S, now + max(least_s, _SHORTEST_WAIT_S))
+        self.ledger.next_retry = min(turn, now + _LONGEST_WAIT_S)
+        return self.ledger.next_retry - now
 
-    def _check_account(self, account: _Account, now: float) -> None:
+    def _check_key(self, key: _Key, now: float) -> None:
         most = self.limits.max_concurrent
-        if most and account.num_open >= most:
+        if most and key.account.num_open >= most:
             message = f"At most {most} requests at once; wait for one of them."
             raise Overloaded(message, retry_after_s=_SHORTEST_WAIT_S)
-        for name, bucket in account.buckets.items():
+        for name, bucket in key.buckets.items():
             if wait_s := bucket.wait_s(1, now):
                 message = f"At most {bucket.capacity} {name} per minute."
                 raise Overloaded(message, retry_after_s=max(wait_s, 0.001))
 
     def started(self) -> None:
         """A waiting request has its first token."""
-        now = self.clock()
-        self._pace_s += _PACE_WEIGHT * (now - self._last_start - self._pace_s)
-        self._last_start = now
+        ledger, now = self.ledger, self.clock()
+        with ledger.lock:
+            ledger.pace_s += _PACE_WEIGHT * (now - ledger.last_start - ledger.pace_s)
+            ledger.last_start = now
 
     def headers(self, tenant: str) -> list[Header]:
         """OpenAI's rate limit headers, for each rate that is limited."""
-        now, headers = self.clock(), []
-        for name, bucket in self._account(tenant).buckets.items():
-            values = {
-                "limit": f"{bucket.capacity}",
-                "remaining": f"{max(0, int(bucket.level(now)))}",
-                "reset": _duration(bucket.wait_s(bucket.capacity, now)),
+        with self.ledger.lock:
+            now, buckets = self.clock(), self._key(tenant).buckets
+            states = {
+                name: {
+                    "limit": f"{bucket.capacity}",
+                    "remaining": f"{max(0, int(bucket.level(now)))}",
+                    "reset": _duration(bucket.wait_s(bucket.capacity, now)),
+                }
+                for name, bucket in buckets.items()
             }
-            for what, value in values.items():
-                headers.append((f"x-ratelimit-{what}-{name}".encode(), value.encode()))
-        return headers
+        return [
+            (f"x-ratelimit-{what}-{name}".encode(), value.encode())
+            for name, state in states.items()
+            for what, value in state.items()
+        ]
 
 
 class Permit:
     """One admitted request. It is in the queue until `begin`, and counts for its key until `release`."""
 
-    def __init__(self, limiter: Limiter, account: _Account) -> None:
+    def __init__(self, limiter: Limiter, key: _Key) -> None:
         self._limiter = limiter
-        self._account = account
+        self._account = key.account
+        self._tokens = key.buckets.get("tokens")
         self._is_waiting = True
         self._width = 1
-        account.num_open += 1
-        account.num_waiting += 1
-        limiter.num_waiting += 1
+        self._account.add_open(1)
+        self._account.add_waiting(1)
 
     def widen(self, num_candidates: int) -> None:
         """Count the request as `num_candidates` requests of its key. Raises Overloaded."""
         most, more = self._limiter.limits.max_concurrent, num_candidates - self._width
-        if most and self._account.num_open + more > max(most, num_candidates):
-            message = f"At most {most} requests or candidates at once; wait for one of them."
-            raise Overloaded(message, retry_after_s=_SHORTEST_WAIT_S)
-        self._width += more
-        self._account.num_open += more
+        with self._limiter.ledger.lock:
+            if most and self._account.num_open + more > max(most, num_candidates):
+                message = f"At most {most} requests or candidates at once; wait for one of them."
+                raise Overloaded(message, retry_after_s=_SHORTEST_WAIT_S)
+            self._width += more
+            self._account.add_open(more)
 
     def begin(self) -> None:
         if self._is_waiting:
@@ -163,19 +206,19 @@ class Permit:
             self._limiter.started()
 
     def charge(self, num_tokens: int) -> None:
-        if "tokens" in self._account.buckets:
-            self._account.buckets["tokens"].take(num_tokens, self._limiter.clock())
+        if self._tokens is not None:
+            with self._limiter.ledger.lock:
+                self._tokens.take(num_tokens, self._limiter.clock())
 
     def release(self) -> None:
         """End the request's accounting. To be called once."""
         if self._is_waiting:
             self._leave_queue()
-        self._account.num_open -= self._width
+        self._account.add_open(-self._width)
 
     def _leave_queue(self) -> None:
         self._is_waiting = False
-        self._account.num_waiting -= 1
-        self._limiter.num_waiting -= 1
+        self._account.add_waiting(-1)
 
 
 def _duration(seconds: float) -> str:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from segue.errors import Overloaded
 from segue.server.admission.limits import Bucket, Limiter, Limits, Permit
+from segue.shared_numbers import SharedNumbers
 
 
 class Clock:
@@ -134,7 +135,8 @@ def test_tokens_are_charged_as_they_come_and_may_overdraw() -> None:
 )
 def test_a_bucket_never_gives_more_than_its_rate(rate: int, uses: list[tuple[float, int]]) -> None:
     now, taken = 0.0, 0
-    bucket = Bucket(rate, now)
+    bucket = Bucket(rate, SharedNumbers(2).values, 0)
+    bucket.fill(now)
     for pause, amount in uses:
         now += pause
         if not bucket.wait_s(1, now):

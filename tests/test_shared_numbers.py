@@ -1,0 +1,61 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from segue.shared_numbers import SharedNumbers
+
+pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
+
+ADD = """
+import sys
+from segue.shared_numbers import SharedNumbers
+numbers = SharedNumbers(2, sys.argv[1])
+for _ in range(2000):
+    with numbers.lock:
+        numbers.values[1] += 1
+"""
+HOLD = """
+import sys, time
+from segue.shared_numbers import SharedNumbers
+numbers = SharedNumbers(1, sys.argv[1])
+with numbers.lock:
+    numbers.values[0] = 1
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def start(program: str, path: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", program, str(path)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_nothing_is_lost_when_several_processes_add(tmp_path: Path) -> None:
+    path = tmp_path / "numbers"
+    processes = [start(ADD, path) for _ in range(3)]
+    for process in processes:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert list(SharedNumbers(2, str(path)).values) == [0.0, 6000.0]
+
+
+def test_a_killed_process_does_not_keep_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "numbers"
+    with start(HOLD, path) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        os.kill(holder.pid, signal.SIGKILL)
+        numbers = SharedNumbers(1, str(path))
+        with numbers.lock:
+            assert numbers.values[0] == 1
+
+
+def test_without_a_path_they_are_a_processs_own() -> None:
+    one, two = SharedNumbers(1), SharedNumbers(1)
+    with one.lock, two.lock:
+        one.values[0] = 5.0
+    assert two.values[0] == 0.0
