@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os.path
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -20,13 +21,17 @@ from segue.distributed.launch import Launch
 from segue.distributed.lora_modules import split_modules
 from segue.distributed.vllm import VllmEngine
 from segue.engine.process.adapter_list import AdapterList
+from segue.engine.process.attached import Attached
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
 from segue.errors import Incompatible, ModelUnavailable, SetupError
 from segue.models import adapter_files, gguf, names, sources, vocabularies
 from segue.models.adapter_files import AdapterRef
-from segue.models.progress import Report
+from segue.models.progress import Report, silent
+from segue.processes.doors import Doors
+from segue.processes.messages import Answer, Message
+from segue.processes.shared_fleet import SharedFleet
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.drafted import DraftedLoader
@@ -146,9 +151,6 @@ def build_policy(settings: Settings) -> Policy:
     keys = None
     if settings.api_keys or settings.api_key_file is not None:
         keys = Keyring(map(parse_key, settings.api_keys), settings.api_key_file)
-        keys.watch()
-    elif not is_loopback(settings.host):
-        log.warning("ANYBODY WHO REACHES %s CAN USE THIS SERVER: give it --api-key", settings.host)
     return Policy(
         keys=keys,
         hosts=Hosts(settings.host, settings.allowed_hosts),
@@ -185,12 +187,29 @@ def build_policy(settings: Settings) -> Policy:
     )
 
 
-def build_fleet(settings: Settings, report: Report) -> Fleet:
-    """Every model of the settings; none is started yet. `report`: called with the progress of downloads."""
+def warn_if_open(settings: Settings) -> None:
+    """Log loudly that the network can use this server without a key."""
+    has_keys = settings.api_keys or settings.api_key_file is not None
+    if not has_keys and not is_loopback(settings.host):
+        log.warning("ANYBODY WHO REACHES %s CAN USE THIS SERVER: give it --api-key", settings.host)
+
+
+def build_fleet(settings: Settings, report: Report, doors: Doors | None = None) -> Fleet:
+    """Every model of the settings; none is started yet. `report`: called with the progress of downloads.
+
+    `doors`: where other server processes connect to the workers.
+    """
+    members = build_members(settings, report, doors)
+    return Fleet(members, settings.keep_alive_s or None, settings.strict_model)
+
+
+def build_members(settings: Settings, report: Report, doors: Doors | None = None) -> list[Member]:
     is_ours = settings.engine != "vllm" and settings.runner != "fake"
     if (settings.lora or settings.draft) and not is_ours:
         raise SetupError("--lora and --draft are for models that our own runners compute")
     if settings.engine == "vllm":
+        if settings.server_processes > 1:
+            raise SetupError("--server-processes must be 1 with --engine vllm")
         refs = names.parse_all(settings.models, settings.aliases, os.path.exists)
         members = [
             Member(
@@ -204,7 +223,8 @@ def build_fleet(settings: Settings, report: Report) -> Fleet:
             max_rows=_max_rows(settings),
             context_length=settings.context_length or FakeLoader.context_length,
         )
-        members = [Member("fake", (), _starter(settings, lambda: loader))]
+        door = None if doors is None else doors.open("fake")
+        members = [Member("fake", (), _starter(settings, lambda: loader, door))]
     else:
         refs = names.parse_all(settings.models, settings.aliases)
         taken = [name for ref in refs for name in ref.names]
@@ -213,12 +233,35 @@ def build_fleet(settings: Settings, report: Report) -> Fleet:
             Member(
                 ref.served_name,
                 ref.aliases,
-                _starter(settings, _fetcher(settings, ref, () if i else adapters, not i, report)),
+                _starter(
+                    settings,
+                    _fetcher(settings, ref, () if i else adapters, not i, report),
+                    None if doors is None else doors.open(ref.served_name),
+                ),
                 AdapterList() if i else _served(adapters),
             )
             for i, ref in enumerate(refs)
         ]
-    return Fleet(members, settings.keep_alive_s or None, settings.strict_model)
+    return members
+
+
+def build_shared_fleet(
+    settings: Settings, call: Callable[[Message], Awaitable[Answer]]
+) -> SharedFleet:
+    """The models of one of several server processes. `call`: of the parent, which starts them."""
+
+    async def attach(address: str) -> Engine:
+        engine = Attached(address)
+        await engine.start()
+        return engine
+
+    return SharedFleet(
+        build_members(settings, silent),
+        settings.keep_alive_s or None,
+        settings.strict_model,
+        attach=attach,
+        call=call,
+    )
 
 
 def _served(adapters: Sequence[AdapterRef]) -> AdapterList:
@@ -261,11 +304,11 @@ def _draft(settings: Settings, model: str, target: Path, report: Report) -> CpuL
 
 
 def _starter(
-    settings: Settings, make_loader: Callable[[], Loader]
+    settings: Settings, make_loader: Callable[[], Loader], door: socket.socket | None = None
 ) -> Callable[[], Awaitable[Engine]]:
     async def start() -> Engine:
         loader = await _in_daemon_thread(make_loader)
-        supervisor = Supervisor(loader, settings.chunk_rows, settings.step_timeout_s)
+        supervisor = Supervisor(loader, settings.chunk_rows, settings.step_timeout_s, door)
         await supervisor.start()
         return supervisor
 

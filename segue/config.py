@@ -76,6 +76,10 @@ class Settings:
     port: Annotated[int, Meta(ge=0, le=65535)] = field(
         default=8080, metadata=_said("port to listen on; 0 takes a free one")
     )
+    server_processes: Annotated[int, Meta(ge=1, le=64)] = field(
+        default=1,
+        metadata=_said("processes that serve HTTP, over one engine; more where one is fully busy"),
+    )
     dialect: str = field(default="openai", metadata=_said("the dialect of the root paths"))
     strict_model: bool = field(
         default=False, metadata=_said("refuse requests for a model that is not served")

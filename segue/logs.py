@@ -15,7 +15,7 @@ import sys
 import threading
 from datetime import UTC, datetime
 
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s{}: %(message)s"
 # C0, DEL and C1 control terminals; the others break lines or change the reading direction.
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
@@ -23,15 +23,21 @@ _MAX_WAITING = 10_000
 _LAST_WORDS_S = 1.0
 
 
-def set_up(level: int | str, in_background: bool = False, as_json: bool | None = None) -> None:
+def set_up(
+    level: int | str,
+    in_background: bool = False,
+    as_json: bool | None = None,
+    process: int | None = None,
+) -> None:
     """Set up logging. `in_background`: a thread writes; else each line is written before the call returns.
 
-    `as_json` None: as the parent process does.
+    `as_json` None: as the parent process does. `process`: the number of this one of several server processes.
     """
     as_json = os.environ.get(_FORMAT_VARIABLE) == "json" if as_json is None else as_json
     os.environ[_FORMAT_VARIABLE] = "json" if as_json else "text"
     handler: logging.Handler = Direct(sys.stderr.fileno())
-    handler.setFormatter(JsonFormatter() if as_json else Formatter(_FORMAT, "%H:%M:%S"))
+    text = _FORMAT.format("" if process is None else f" [{process}]")
+    handler.setFormatter(JsonFormatter(process) if as_json else Formatter(text, "%H:%M:%S"))
     if in_background:
         handler = Background(handler)
         atexit.register(handler.close)
@@ -56,6 +62,10 @@ class Formatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One JSON object per line, for programs that collect logs."""
 
+    def __init__(self, process: int | None = None) -> None:
+        super().__init__()
+        self._process = {} if process is None else {"process": process}
+
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {
@@ -63,6 +73,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._process,
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

@@ -20,7 +20,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from segue.shared_numbers import SharedNumbers
+from segue.processes.shared_numbers import SharedNumbers
 from segue.types import Stats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

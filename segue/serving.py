@@ -2,6 +2,13 @@
 
 import asyncio
 import gc
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +20,17 @@ from segue.commands.banner import banner
 from segue.commands.options import with_settings
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet
+from segue.engine.seam import Models
 from segue.errors import SetupError
 from segue.models.progress import Report, shown, silent
+from segue.processes import handover, messages
+from segue.processes.channel import Channel
+from segue.processes.doors import Doors
+from segue.processes.parent import Parent, Plan
+from segue.processes.sharing import ALONE, Sharing
 from segue.server import listen
+from segue.server.admission.admission import Trace
+from segue.server.admission.ledger import Ledger
 from segue.server.app import create_app
 from segue.server.tracing import exporting
 
@@ -35,17 +50,44 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     logs.set_up(
         settings.log_level.upper(), in_background=True, as_json=settings.log_format == "json"
     )
+    assembly.build_policy(settings)  # what is wrong with it is said before anything is started
+    assembly.warn_if_open(settings)
+    with shown(Console(stderr=True)) as report:
+        if settings.server_processes == 1:
+            _serve_alone(settings, report)
+        else:
+            with Doors() as doors:
+                listener = listen.bind(settings.host, settings.port)
+                fleet = assembly.build_fleet(settings, report, doors)
+                listen.run(_serve_several(fleet, listener, doors, settings, report))
+
+
+def _server(
+    settings: config.Settings, models: Models, trace: Trace | None, sharing: Sharing = ALONE
+) -> listen.Server:
     policy = assembly.build_policy(settings)
+    if policy.keys is not None:
+        policy.keys.watch()
+    app = create_app(
+        models, DIALECTS, root=settings.dialect, policy=policy, trace=trace, sharing=sharing
+    )
+    return listen.Server(
+        app,
+        on_stop=models.close,
+        drain_s=settings.drain_timeout_s,
+        write_timeout_s=settings.write_timeout_s,
+        takes_signals=sharing is ALONE,
+    )
+
+
+# --- one process -----------------------------------------------------------------------------------
+
+
+def _serve_alone(settings: config.Settings, report: Report) -> None:
     listener = listen.bind(settings.host, settings.port)
-    with exporting(settings.otlp_endpoint) as trace, shown(Console(stderr=True)) as report:
+    with exporting(settings.otlp_endpoint) as trace:
         fleet = assembly.build_fleet(settings, report)
-        app = create_app(fleet, DIALECTS, root=settings.dialect, policy=policy, trace=trace)
-        server = listen.Server(
-            app,
-            on_stop=fleet.close,
-            drain_s=settings.drain_timeout_s,
-            write_timeout_s=settings.write_timeout_s,
-        )
+        server = _server(settings, fleet, trace)
         listen.run(_serve(server, listener, fleet, settings, report))
 
 
@@ -70,12 +112,18 @@ async def _serve(
         raise error
 
 
-def _failure(task: "asyncio.Task[None]") -> BaseException | None:
+def _failure(task: "asyncio.Future[None]") -> BaseException | None:
     """A load that is cancelled because the server stops is not a failure."""
     return task.exception() if task.done() and not task.cancelled() else None
 
 
-async def _load(fleet: Fleet, settings: config.Settings, address: str, report: Report) -> None:
+async def _load(
+    fleet: Fleet,
+    settings: config.Settings,
+    address: str,
+    report: Report,
+    parent: Parent | None = None,
+) -> None:
     first, *others = fleet.members
     report(f"Loading {first}", 0, 0)
     engine = await fleet.open(first)
@@ -86,5 +134,126 @@ async def _load(fleet: Fleet, settings: config.Settings, address: str, report: R
     gc.collect()
     gc.freeze()  # these objects stay: garbage collection must not delay streams by visiting them
     info = engine.info
-    click.echo(f"segue is ready: {address}  model {info.name}  runner {info.runner}", err=True)
+    ready = f"segue is ready: {address}  model {info.name}  runner {info.runner}"
+    if parent is not None:
+        await parent.is_up.wait()
+        ready += f"  server processes {', '.join(map(str, parent.pids.values()))}"
+    click.echo(ready, err=True)
     click.echo(banner(info, settings, address), err=True)
+
+
+# --- several processes: the parent, which has the models and the socket ----------------------------
+
+
+async def _serve_several(
+    fleet: Fleet,
+    listener: socket.socket,
+    doors: Doors,
+    settings: config.Settings,
+    report: Report = silent,
+) -> None:
+    """The same, but server processes answer, and this one sees to them."""
+    num_processes, started = settings.server_processes, int(time.time())
+
+    def sharing(process: int) -> Sharing:
+        return Sharing(
+            process=process, num_processes=num_processes, folder=doors.folder, started=started
+        )
+
+    def spawn(number: int, control: socket.socket, source: socket.socket) -> BaseProcess:
+        return multiprocessing.get_context("spawn").Process(
+            target=server_process,
+            args=(settings, sharing(number), control, source),
+            name=f"segue-server-{number + 1}",
+            daemon=True,
+        )
+
+    plan = Plan(
+        num_processes=num_processes,
+        spawn=spawn,
+        addresses=doors.addresses,
+        forget=Ledger(sharing(0)).forget,
+        drain_s=settings.drain_timeout_s,
+    )
+    address = listen.address(listener)
+    parent = Parent(fleet, listener, plan)
+    stopped = _on_signals(parent.stop)
+    parent.start()
+    loading = asyncio.create_task(_load(fleet, settings, address, report, parent))
+    await asyncio.wait([loading, parent.failure, stopped], return_when=asyncio.FIRST_COMPLETED)
+    if _failure(loading) is None and _failure(parent.failure) is None:
+        await asyncio.wait([stopped, parent.failure], return_when=asyncio.FIRST_COMPLETED)
+    await parent.stop()
+    if not loading.done():
+        loading.cancel()
+        await asyncio.wait([loading])
+    for task in (loading, parent.failure):
+        if (error := _failure(task)) is not None:
+            raise error
+
+
+def _on_signals(stop: Callable[[], Any]) -> "asyncio.Future[None]":
+    """Done at the first SIGINT or SIGTERM. Each further one calls `stop` again."""
+    loop = asyncio.get_running_loop()
+    first: asyncio.Future[None] = loop.create_future()
+    hurrying: list[asyncio.Future[Any]] = []
+
+    def handle() -> None:
+        if first.done():
+            hurrying.append(asyncio.ensure_future(stop()))
+        else:
+            first.set_result(None)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, handle)
+    return first
+
+
+# --- several processes: one of them ----------------------------------------------------------------
+
+
+def server_process(
+    settings: config.Settings, sharing: Sharing, control: socket.socket, source: socket.socket
+) -> None:
+    """The entry point of a server process. Ignores signals to the process group: the parent handles them."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    logs.set_up(
+        settings.log_level.upper(),
+        in_background=True,
+        as_json=settings.log_format == "json",
+        process=sharing.process + 1,
+    )
+    with exporting(settings.otlp_endpoint) as trace:
+        listen.run(_serve_share(settings, sharing, trace, control, source))
+
+
+async def _serve_share(
+    settings: config.Settings,
+    sharing: Sharing,
+    trace: Trace | None,
+    control: socket.socket,
+    source: socket.socket,
+) -> None:
+    async def answer(message: messages.Message) -> messages.Answer:
+        if isinstance(message, messages.Stop):
+            server.stop()
+            return None
+        return await fleet.answer(message)
+
+    channel = await Channel.over(control, answer)
+    fleet = assembly.build_shared_fleet(settings, channel.call)
+    server = _server(settings, fleet, trace, sharing)
+    asking = asyncio.create_task(channel.serve())
+    asking.add_done_callback(_end_without_parent)
+    serving = asyncio.create_task(server.serve([]))
+    handover.receive(source, server.take)
+    gc.collect()
+    gc.freeze()
+    await channel.call(messages.Started())
+    await serving
+
+
+def _end_without_parent(asking: "asyncio.Task[None]") -> None:
+    if not asking.cancelled():  # as it is when this process ends by itself
+        os._exit(1)

@@ -35,10 +35,11 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.detokenizer": (),
     "segue.logs": (),
     "segue.cpus": (),
-    "segue.shared_numbers": (),
+    "segue.processes.shared_numbers": (),
+    "segue.processes.sharing": (),
     "segue.setting": ("segue.errors",),
     "segue.config": ("segue.setting", "segue.errors", "segue.cpus"),
-    "segue.metrics": ("segue.types", "segue.shared_numbers"),
+    "segue.metrics": ("segue.types", "segue.processes.shared_numbers"),
     "segue.dialects": (*_BASE, "segue.dialects"),
     # Inside the engine: process → scheduling → request → {infill, constraints, sampling} → seam.
     "segue.engine": (*_BASE, "segue.engine.seam"),
@@ -64,7 +65,8 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.dialects",
         "segue.engine.seam",
         "segue.metrics",
-        "segue.shared_numbers",
+        "segue.processes.sharing",
+        "segue.processes.shared_numbers",
         "segue.server",
     ),
     # Several server processes over one engine: the parent, and the models as one of them sees them.

@@ -215,7 +215,7 @@ class Service(Protocol):
     def adapters(self) -> list[ServedAdapter]:
         """The LoRA adapters of the default model; the place of one is its number."""
 
-    def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
+    async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
         """What requests get from now on that say nothing of adapters. Raises InvalidField."""
 
     async def stats(self, model: str) -> Stats:

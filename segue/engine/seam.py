@@ -91,8 +91,11 @@ class Models(Protocol):
         Raises InvalidField, which names the field `param`.
         """
 
-    def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
-        """From now on requests that say nothing of adapters get these. Raises InvalidField."""
+    async def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
+        """From now on requests that say nothing of adapters get these. Raises InvalidField.
+
+        Returns once every server process knows.
+        """
 
     async def close(self, drain_s: float = 0.0) -> None: ...
 

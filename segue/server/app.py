@@ -17,6 +17,7 @@ from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
 from segue.errors import SegueError, UnknownPath, WrongMethod
 from segue.metrics import CONTENT_TYPE, Metrics
+from segue.processes.sharing import ALONE, Sharing
 from segue.server.admission.admission import Admission, Trace
 from segue.server.admission.guard import Guard
 from segue.server.admission.keys import PUBLIC_PATHS
@@ -29,7 +30,6 @@ from segue.server.pages.docs_page import STYLE, docs_page
 from segue.server.pages.openapi import Mount, openapi
 from segue.server.playground import routes as playground
 from segue.server.service import ModelService, loaded_stats
-from segue.server.sharing import ALONE, Sharing
 
 
 def create_app(

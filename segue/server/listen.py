@@ -69,7 +69,8 @@ class Server(uvicorn.Server):
     """`await Server(...).serve([listener])` runs until SIGINT, SIGTERM or `should_exit`.
 
     `on_stop(drain_s)` is awaited once no new connections are accepted, while open requests still run: it should let
-    them finish for at most that long and end the rest. A second signal calls it again, with 0.
+    them finish for at most that long and end the rest. A second signal calls it again, with 0. `takes_signals` False:
+    signals are left alone, and `stop` is called instead.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Server(uvicorn.Server):
         on_stop: Callable[[float], Awaitable[None]],
         drain_s: float = 0.0,
         write_timeout_s: float = DEFAULT_WRITE_TIMEOUT_S,
+        takes_signals: bool = True,
     ):
         connection: Any = functools.partial(
             Connection,
@@ -103,17 +105,19 @@ class Server(uvicorn.Server):
         self._on_stop = on_stop
         self._drain_s = drain_s
         self._hurry = asyncio.Event()
+        self._takes_signals = takes_signals
+        self._taking: set[asyncio.Task[None]] = set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Without uvicorn's re-raise of the signal at the end, which would turn a clean exit into a death by signal."""
-        if threading.current_thread() is not threading.main_thread():
+        if not self._takes_signals or threading.current_thread() is not threading.main_thread():
             yield
             return
         loop = asyncio.get_running_loop()
 
         def handle(number: int, frame: FrameType | None) -> None:
-            loop.call_soon_threadsafe(self._stop)
+            loop.call_soon_threadsafe(self.stop)
 
         before = {number: signal.signal(number, handle) for number in _SIGNALS}
         try:
@@ -122,7 +126,27 @@ class Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _stop(self) -> None:
+    def take(self, sock: socket.socket) -> None:
+        """Serve a connection that another process accepted."""
+        task = asyncio.ensure_future(self._take(sock))
+        self._taking.add(task)
+        task.add_done_callback(self._taking.discard)
+
+    async def _take(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):  # the client is gone already
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, sock)
+
+    def _protocol(self) -> asyncio.Protocol:
+        make: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
+
+    def stop(self) -> None:
+        """Drain and end. A second call shortens the drain."""
         if self.should_exit:
             self._hurry.set()
         self.should_exit = True

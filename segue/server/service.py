@@ -137,8 +137,8 @@ class ModelService:
     def adapters(self) -> list[ServedAdapter]:
         return self._models.adapters(self._models.names[0])
 
-    def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
-        self._models.apply_adapters(self._models.names[0], wanted)
+    async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
+        await self._models.apply_adapters(self._models.names[0], wanted)
 
     async def stats(self, model: str) -> Stats:
         engine = self._models.loaded(model)

@@ -63,7 +63,7 @@ class OneCard:
     def adapters(self) -> list[ServedAdapter]:
         return self.list.served
 
-    def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
+    async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
         self.list.apply(wanted)
 
     async def stats(self, model: str) -> Stats:

@@ -178,7 +178,7 @@ class OneModel:
     ) -> tuple[Adapter, ...]:
         return AdapterList().settle(name, wanted, param)
 
-    def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
+    async def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
         AdapterList().apply(wanted)
 
     async def close(self, drain_s: float = 0.0) -> None: ...

@@ -204,7 +204,7 @@ ADAPTER_FIELDS = Table((replace(LORA, required=True, doc="Adapters and their sca
 
 async def apply_adapters(service: Service, values: Mapping[str, Any]) -> Reply:
     """The body is the list itself."""
-    service.apply_adapters(values["adapters"])
+    await service.apply_adapters(values["adapters"])
     return Reply({"success": True})
 
 

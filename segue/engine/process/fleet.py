@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Protocol
 
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.seam import Engine
@@ -43,6 +44,19 @@ class Member:
     keep_s: float | None = None  # keep-alive asked for by a client, until the next unload
 
 
+class Others(Protocol):
+    """The other processes that use the models of this one."""
+
+    def opening(self, name: str) -> None:
+        """It is being started, or stays: they should attach to it too."""
+
+    async def idle_s(self, name: str) -> float:
+        """Seconds since its last use by any of them; negative while it is in use."""
+
+    async def leave(self, name: str, idle_s: float) -> bool:
+        """Have all of them leave it, unless one used it less than `idle_s` ago."""
+
+
 class Fleet:
     def __init__(
         self, members: list[Member], keep_alive_s: float | None = None, strict: bool = False
@@ -53,6 +67,7 @@ class Fleet:
         self._strict = strict
         self._unloading: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self.others: Others | None = None
 
     @property
     def names(self) -> list[str]:
@@ -79,6 +94,8 @@ class Fleet:
         is_due = member.failure is None or time.monotonic() >= member.retry_at
         if member.loading is None and is_due:
             member.loading = asyncio.create_task(self._start(member))
+            if self.others is not None:
+                self.others.opening(member.name)
         if member.loading is not None:
             await asyncio.shield(member.loading)
         if member.failure is not None:
@@ -113,6 +130,10 @@ class Fleet:
             self._changed.set()
             self._watch()
 
+    def kept_s(self, name: str) -> float | None:
+        """How long a client wants it kept without use; None: no client said."""
+        return self._find(name).keep_s
+
     def expires_s(self, name: str) -> float | None:
         member = self._find(name)
         if member.engine is None or self._keep_s(member) == math.inf:
@@ -127,7 +148,7 @@ class Fleet:
     ) -> tuple[Adapter, ...]:
         return self._find(name).adapters.settle(name, wanted, param)
 
-    def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
+    async def apply_adapters(self, name: str, wanted: tuple[Adapter, ...]) -> None:
         self._find(name).adapters.apply(wanted)
 
     async def close(self, drain_s: float = 0.0) -> None:
@@ -175,15 +196,31 @@ class Fleet:
 
     async def _unload_if_idle(self, member: Member) -> None:
         engine, keep_s = member.engine, self._keep_s(member)
-        if engine is None:
+        if engine is None or keep_s == math.inf:
             return
-        if not engine.is_idle:
+        others_idle_s = math.inf if self.others is None else await self.others.idle_s(member.name)
+        if others_idle_s < 0 or not engine.is_idle:
             member.used_at = time.monotonic()
-        elif time.monotonic() - member.used_at >= keep_s:
-            # No await since the check above, so no request can have arrived in between.
-            member.engine, member.keep_s = None, None
-            log.info("unloading %s: unused for %.0f s", member.name, keep_s)
-            await engine.close()
+            return
+        member.used_at = max(member.used_at, time.monotonic() - others_idle_s)
+        if time.monotonic() - member.used_at < keep_s or not await self._others_left(
+            member, keep_s
+        ):
+            return
+        # No await since the last check, so no request can have arrived in between.
+        member.engine, member.keep_s = None, None
+        log.info("unloading %s: unused for %.0f s", member.name, keep_s)
+        await engine.close()
+
+    async def _others_left(self, member: Member, keep_s: float) -> bool:
+        """Whether no other process uses the model any more. If one does, all go on with it."""
+        if self.others is None:
+            return True
+        used_at = member.used_at
+        if await self.others.leave(member.name, keep_s) and member.used_at == used_at:
+            return True
+        self.others.opening(member.name)
+        return False
 
 
 def _names(member: Member) -> tuple[str, ...]:

@@ -1,24 +1,21 @@
-"""Starting a process apart from the program that starts it, and waiting for it off the event loop."""
+"""Starting a process apart from the program that starts it, waiting for it off the event loop, and how it ended."""
 
 import asyncio
 import contextlib
+import signal
 import sys
 import threading
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
-from segue.engine.seam import Loader
-
 _starting = threading.Lock()
 
 
-def start_apart(process: BaseProcess, loader: Loader) -> None:
+def start_apart(process: BaseProcess, argument: object) -> None:
     """Start the process without the program's own main file. `spawn` would run that file again in the new process,
-    and a script that begins with `LLM(...)` would start another engine there."""
-    if type(loader).__module__ == "__main__":
-        return (
-            process.start()
-        )  # the loader is defined in the main file, so the worker needs that file
+    and a script that begins with `LLM(...)` would start another engine there. `argument`: of the process."""
+    if type(argument).__module__ == "__main__":
+        return process.start()  # it is defined in the main file, so the process needs that file
     with _starting:
         main = vars(sys.modules["__main__"])
         hidden: dict[str, object] = {
@@ -59,3 +56,20 @@ async def beside(work: Callable[[], None]) -> None:
 
     threading.Thread(target=run, daemon=True).start()
     await done
+
+
+def reap(process: BaseProcess) -> None:
+    """Wait for a process whose socket is closed; kill it after a second."""
+    if process.pid is None:
+        return
+    process.join(1.0)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def ending(exit_code: int | None) -> str:
+    """How a process ended, in words."""
+    if exit_code is not None and exit_code < 0:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    return f"ended with exit code {exit_code}"

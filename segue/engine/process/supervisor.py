@@ -10,14 +10,13 @@ import asyncio
 import contextlib
 import logging
 import multiprocessing
-import signal
 import socket
 import time
 from multiprocessing.process import BaseProcess
 
 from segue.engine.process import messages, worker
 from segue.engine.process.client import READ_LIMIT, Client, read_report
-from segue.engine.process.spawning import beside, start_apart
+from segue.engine.process.spawning import beside, ending, reap, start_apart
 from segue.engine.seam import Loader
 from segue.errors import BY_CODE, ModelUnavailable
 
@@ -120,17 +119,17 @@ class Supervisor(Client):
                 self._num_unanswered = 0
                 self._take_life(report, ready)
             if not ready.done():
-                await beside(lambda: _reap(process))
-                how = _ending(process.exitcode)
+                await beside(lambda: reap(process))
+                how = ending(process.exitcode)
                 raise ModelUnavailable(f"loading the model {how}")
         finally:
             watching.cancel()
             theirs.close()
             self._writer.close()
             self._lost()
-            await beside(lambda: _reap(process))
+            await beside(lambda: reap(process))
             if not self._is_closing:
-                log.error("the worker %s", _ending(process.exitcode))
+                log.error("the worker %s", ending(process.exitcode))
 
     async def _watch(self, process: BaseProcess) -> None:
         """Ping the worker, and kill it if it does not answer in time. Loading has no time limit."""
@@ -175,19 +174,3 @@ def next_pause(last_s: float, lived_s: float, has_loaded: bool) -> float:
         return FIRST_PAUSE_S
     longest = LONGEST_PAUSE_S if has_loaded else LONGEST_LOADING_PAUSE_S
     return min(max(last_s * 2, FIRST_PAUSE_S), longest)
-
-
-def _reap(process: BaseProcess) -> None:
-    """Wait for a process whose socket is closed; kill it after a second."""
-    if process.pid is None:
-        return
-    process.join(1.0)
-    if process.is_alive():
-        process.kill()
-        process.join()
-
-
-def _ending(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    return f"ended with exit code {exit_code}"

@@ -5,8 +5,8 @@ Each process writes counts of its own, so that those of a process that died can 
 
 import hashlib
 
-from segue.server.sharing import ALONE, Sharing
-from segue.shared_numbers import SharedNumbers
+from segue.processes.shared_numbers import SharedNumbers
+from segue.processes.sharing import ALONE, Sharing
 
 MAX_KEYS = 4096  # keys beyond these share the last account
 _PACE, _LAST_START, _NEXT_RETRY, _HEADER = range(4)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.errors import Overloaded
+from segue.processes.sharing import Sharing
 from segue.server.admission.ledger import Ledger
 from segue.server.admission.limits import Limiter, Limits, Permit
-from segue.server.sharing import Sharing
 from tests.server.admission.test_limits import Clock
 
 pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.errors import Overloaded
+from segue.processes.shared_numbers import SharedNumbers
 from segue.server.admission.limits import Bucket, Limiter, Limits, Permit
-from segue.shared_numbers import SharedNumbers
 
 
 class Clock:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from segue.shared_numbers import SharedNumbers
+from segue.processes.shared_numbers import SharedNumbers
 
 pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
 
 ADD = """
 import sys
-from segue.shared_numbers import SharedNumbers
+from segue.processes.shared_numbers import SharedNumbers
 numbers = SharedNumbers(2, sys.argv[1])
 for _ in range(2000):
     with numbers.lock:
@@ -20,7 +20,7 @@ for _ in range(2000):
 """
 HOLD = """
 import sys, time
-from segue.shared_numbers import SharedNumbers
+from segue.processes.shared_numbers import SharedNumbers
 numbers = SharedNumbers(1, sys.argv[1])
 with numbers.lock:
     numbers.values[0] = 1

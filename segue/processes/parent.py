@@ -1,0 +1,191 @@
+"""The parent of several server processes: owns models and listening socket, and starts processes again that ended.
+
+What holds for the whole server is decided here and told to all: which models are up, for how long they stay, and which
+adapters are applied.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.process import BaseProcess
+
+from segue.engine.process.fleet import Fleet
+from segue.engine.process.spawning import beside, ending, reap, start_apart
+from segue.engine.process.supervisor import next_pause
+from segue.errors import EngineFault, SegueError, SetupError
+from segue.processes import messages
+from segue.processes.channel import Channel
+from segue.processes.handover import Dealer
+from segue.processes.messages import BUSY, Answer, Message
+from segue.types import Adapter
+
+log = logging.getLogger("segue.processes")
+
+_REPLY_S = 10.0  # a process that takes longer to answer is not waited for
+_LAST_S = 10.0  # after the drain; what has not ended by then is killed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What the parent cannot know by itself."""
+
+    num_processes: int
+    spawn: Callable[[int, socket.socket, socket.socket], BaseProcess]
+    """A process, not started yet, from its number, the channel to this one, and where connections come from."""
+    addresses: dict[str, str]  # of engines, by model
+    forget: Callable[[int], None]  # called with the number of a process that has ended
+    drain_s: float = 0.0
+
+
+class Parent:
+    """Implements engine.process.fleet.Others."""
+
+    def __init__(self, fleet: Fleet, listener: socket.socket, plan: Plan) -> None:
+        self._fleet = fleet
+        self._plan = plan
+        self._dealer = Dealer(listener)
+        self._channels: dict[int, Channel] = {}
+        self._lives: list[asyncio.Task[None]] = []
+        self._telling: set[asyncio.Task[Answer]] = set()
+        self._is_stopping = asyncio.Event()
+        self._num_started = 0
+        self.is_up = asyncio.Event()  # all processes were up at once, at the start
+        self._idle_s: dict[str, float] = {}  # by model, when the processes were last asked
+        self.pids: dict[int, int] = {}  # of living processes, by number
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        fleet.others = self
+
+    def start(self) -> None:
+        """Start the processes. `failure` has the reason if the first ones do not come up."""
+        numbers = range(self._plan.num_processes)
+        self._lives = [asyncio.create_task(self._live(number)) for number in numbers]
+
+    async def stop(self) -> None:
+        """Let every process drain and end, then the models. A second call shortens the drain."""
+        is_first = not self._is_stopping.is_set()
+        self._is_stopping.set()
+        if is_first:
+            self._dealer.close()
+        await self._tell(messages.Stop())
+        if is_first and self._lives:
+            _, late = await asyncio.wait(self._lives, timeout=self._plan.drain_s + _LAST_S)
+            for life in late:
+                life.cancel()
+            await asyncio.gather(*self._lives, return_exceptions=True)
+            await self._fleet.close()
+
+    # --- one process after another, for each number -------------------------------------------------
+
+    async def _live(self, number: int) -> None:
+        pause_s = 0.0
+        while not self._is_stopping.is_set():
+            begun, num_started = time.monotonic(), self._num_started
+            process = await self._one_life(number)
+            self._plan.forget(number)
+            if self._is_stopping.is_set():
+                return
+            how = f"server process {number + 1} {ending(process.exitcode)}"
+            has_started = self._num_started > num_started
+            if not self._num_started and not self.failure.done():
+                self.failure.set_exception(SetupError(f"{how} at its start"))
+                return
+            pause_s = next_pause(pause_s, time.monotonic() - begun, has_started)
+            log.error("%s; it is started again in %.1f s", how, pause_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_stopping.wait(), pause_s)
+
+    async def _one_life(self, number: int) -> BaseProcess:
+        ours, theirs = socket.socketpair()
+        taker, source = socket.socketpair()
+        process = self._plan.spawn(number, theirs, source)
+        try:
+            await beside(lambda: start_apart(process, self._plan))
+            theirs.close()
+            source.close()
+            channel = await Channel.over(ours, partial(self._answer, number, taker))
+            self._channels[number], self.pids[number] = channel, process.pid or 0
+            log.info("server process %d has the id %d", number + 1, process.pid)
+            await channel.serve()
+        finally:
+            self._channels.pop(number, None)
+            self.pids.pop(number, None)
+            self._dealer.remove(taker)
+            for sock in (ours, theirs, taker, source):
+                sock.close()
+            await beside(lambda: reap(process))
+        return process
+
+    # --- what a process asks ------------------------------------------------------------------------
+
+    async def _answer(self, number: int, taker: socket.socket, message: Message) -> Answer:
+        match message:
+            case messages.Started():
+                await self._inform(self._channels[number])
+                self._num_started += 1
+                if self._num_started >= self._plan.num_processes:
+                    self.is_up.set()
+                self._dealer.add(taker)
+                if self._is_stopping.is_set():
+                    await self._channels[number].call(messages.Stop())
+            case messages.Open(model):
+                await self._fleet.open(model)
+                return self._plan.addresses[model]
+            case messages.Keep(model, seconds):
+                if self._fleet.loaded(model) is not None:
+                    self._fleet.keep(model, seconds)
+                    await self._tell(messages.Kept(model, seconds))
+            case messages.Apply(model, adapters):
+                await self._fleet.apply_adapters(model, adapters)
+                await self._tell(messages.Applied(model, adapters))
+            case _:
+                raise EngineFault("the parent does not answer that")
+        return None
+
+    async def _inform(self, channel: Channel) -> None:
+        """Tell a process that begins what the others know."""
+        for name in self._fleet.members:
+            applied = tuple(
+                Adapter(number, adapter.applied)
+                for number, adapter in enumerate(self._fleet.adapters(name))
+            )
+            if applied:
+                await channel.call(messages.Applied(name, applied))
+            await channel.call(messages.Kept(name, self._fleet.kept_s(name)))
+            if self._fleet.loaded(name) is not None or self._fleet.is_loading(name):
+                self._have_opened(name, [channel])
+
+    # --- what all are asked -------------------------------------------------------------------------
+
+    def opening(self, name: str) -> None:
+        self._have_opened(name, list(self._channels.values()))
+
+    def _have_opened(self, name: str, channels: list[Channel]) -> None:
+        for channel in channels:
+            task = asyncio.create_task(_ask(channel, messages.Opening(name), None))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+    async def idle_s(self, name: str) -> float:
+        answers = await self._tell(messages.LastUse(name, self._idle_s.get(name, 0.0)))
+        times = [answer for answer in answers if isinstance(answer, float)]
+        self._idle_s[name] = max(min(times, default=0.0), 0.0)
+        return min(times, default=0.0)
+
+    async def leave(self, name: str, idle_s: float) -> bool:
+        return BUSY not in await self._tell(messages.Unload(name, idle_s))
+
+    async def _tell(self, message: Message) -> list[Answer]:
+        """The answers of the processes; None of one that gave none."""
+        channels = list(self._channels.values())
+        return await asyncio.gather(*(_ask(channel, message, _REPLY_S) for channel in channels))
+
+
+async def _ask(channel: Channel, message: Message, wait_s: float | None) -> Answer:
+    with contextlib.suppress(SegueError, TimeoutError):
+        return await asyncio.wait_for(channel.call(message), wait_s)
+    return None

@@ -1,0 +1,271 @@
+"""`segue serve --server-processes 2`, as an operator and clients see it: real processes, real sockets."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.serving import Served, serving
+
+pytestmark = pytest.mark.skipif(
+    not (hasattr(socket, "send_fds") and Path("/proc").exists()),
+    reason="connections cannot be passed on here, or processes not be listed",
+)
+
+FAKE = ("--runner", "fake", "--context-length", "60000", "--server-processes", "2")
+LONG = {"prompt": "x", "max_tokens": 50_000, "logit_bias": {"256": -100}, "stream": True}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(*FAKE) as server:
+        yield server
+    assert server.process.returncode == 0
+
+
+def server_pids(served: Served) -> list[int]:
+    """The ids of the server processes, the newest of each number."""
+    found = {}
+    for line in list(served.log):
+        if said := re.search(r"server process (\d+) has the id (\d+)", line):
+            found[said[1]] = int(said[2])
+    return [found[number] for number in sorted(found)]
+
+
+def worker_pid(served: Served) -> int:
+    mine = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+            command = (stat.parent / "cmdline").read_text()
+        except OSError:
+            continue
+        if int(fields[1]) == served.process.pid and "spawn_main" in command:
+            mine.append(int(stat.parent.name))
+    (pid,) = set(mine) - set(server_pids(served))
+    return pid
+
+
+async def until(is_so: Callable[[], Any]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.02)
+
+
+def client_of(served: Served) -> httpx2.AsyncClient:
+    """One connection a request, so that requests go to the processes in turn."""
+    limits = httpx2.Limits(max_keepalive_connections=0)
+    return httpx2.AsyncClient(base_url=served.url, timeout=60, limits=limits)
+
+
+async def figures(client: httpx2.AsyncClient) -> dict[str, float]:
+    text = (await client.get("/metrics")).text
+    return {
+        ":".join((sample.name, *sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def until_figure(client: httpx2.AsyncClient, name: str, wanted: float) -> None:
+    async with asyncio.timeout(60):
+        while (await figures(client)).get(name) != wanted:
+            await asyncio.sleep(0.02)
+
+
+class Stream:
+    """One endless stream, read by a task."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self.lines = 0
+        self.last = ""
+        self.begun = asyncio.Event()
+        self.task = asyncio.create_task(self._read(client))
+
+    async def _read(self, client: httpx2.AsyncClient) -> None:
+        async with client.stream("POST", "/v1/completions", json=LONG) as response:
+            assert response.status_code == 200
+            async for line in response.aiter_lines():
+                if line:
+                    self.lines += 1
+                    self.last = line
+                    self.begun.set()
+
+    @property
+    def is_broken(self) -> bool:
+        return self.task.done() and self.task.exception() is not None
+
+    async def goes_on(self) -> None:
+        before = self.lines
+        await until(lambda: self.lines > before + 5)
+        assert not self.task.done()
+
+    async def close(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def streams_of(client: httpx2.AsyncClient, count: int) -> AsyncIterator[Stream]:
+    for _ in range(count):
+        stream = Stream(client)
+        async with asyncio.timeout(60):
+            await stream.begun.wait()
+        yield stream
+
+
+def test_all_answers_are_right_and_come_from_both(served: Served) -> None:
+    async def main() -> None:
+        async with client_of(served) as client:
+            before = await figures(client)
+
+            async def ask(seed: int, stream: bool) -> str:
+                body = {"prompt": f"p{seed}", "seed": seed, "max_tokens": 40, "stream": stream}
+                answer = await client.post("/v1/completions", json=body)
+                assert answer.status_code == 200
+                if not stream:
+                    return str(answer.json()["choices"][0]["text"])
+                events = [line[6:] for line in answer.text.splitlines() if line[:6] == "data: "]
+                assert events.pop() == "[DONE]"
+                return "".join(json.loads(each)["choices"][0]["text"] for each in events)
+
+            folded = await asyncio.gather(*(ask(seed, False) for seed in range(32)))
+            streamed = await asyncio.gather(*(ask(seed, True) for seed in range(32)))
+            assert folded == streamed
+            assert len(set(folded)) > 16
+            after = await figures(client)
+            answers = "segue_answers_total:200"
+            # Whichever process answers: the sums over both, and the engine's own figures.
+            assert after[answers] - before.get(answers, 0) == 64 + 1  # and the first page
+            assert (
+                after["segue_request_seconds_count"] - before["segue_request_seconds_count"] == 64
+            )
+            assert after["segue_finished_total:fake"] - before["segue_finished_total:fake"] == 64
+            pages = [(await client.get("/v1/models")).json() for _ in range(2)]
+            assert pages[0] == pages[1]
+        await until(
+            lambda: all(any(f"access [{n}]" in line for line in served.log) for n in (1, 2))
+        )
+
+    asyncio.run(main())
+
+
+def test_a_killed_server_process_ends_its_streams_and_no_others(served: Served) -> None:
+    async def main() -> None:
+        async with client_of(served) as client:
+            before = await figures(client)
+            streams = [stream async for stream in streams_of(client, 4)]
+            first, second = server_pids(served)
+            os.kill(first, signal.SIGKILL)
+            await until(lambda: sum(stream.is_broken for stream in streams) == 2)
+            kept = [stream for stream in streams if not stream.is_broken]
+            for stream in kept:
+                await stream.goes_on()
+            # What the dead process asked for is not computed any more.
+            cancelled = "segue_cancelled_total:fake"
+            await until_figure(client, cancelled, before[cancelled] + 2)
+            await until(lambda: server_pids(served)[0] != first)
+            assert server_pids(served)[1] == second
+            again = [stream async for stream in streams_of(client, 2)]  # both take connections
+            for stream in (*kept, *again):
+                await stream.goes_on()
+                await stream.close()
+            await until_figure(client, cancelled, before[cancelled] + 6)
+            await until_figure(client, "segue_running:fake", 0)
+            assert (await figures(client))["segue_waiting:fake"] == 0
+            assert (await client.get("/readyz")).status_code == 200
+
+    asyncio.run(main())
+
+
+def test_a_killed_worker_is_told_to_every_stream_of_every_process(served: Served) -> None:
+    async def main() -> None:
+        async with client_of(served) as client:
+            streams = [stream async for stream in streams_of(client, 4)]
+            os.kill(worker_pid(served), signal.SIGKILL)
+            await until(lambda: all(stream.task.done() for stream in streams))
+            for stream in streams:
+                assert stream.task.exception() is None
+                assert "ended unexpectedly" in stream.last or "[DONE]" in stream.last
+            for _ in range(2):  # of each process
+                async with asyncio.timeout(60):
+                    while (await client.get("/readyz")).status_code != 200:
+                        await asyncio.sleep(0.02)
+            for _ in range(4):
+                answer = await client.post("/v1/completions", json={"prompt": "a", "max_tokens": 2})
+                assert answer.status_code == 200
+                assert (await figures(client))["segue_restarts_total:fake"] == 1
+
+    asyncio.run(main())
+
+
+def test_a_limit_of_a_key_holds_over_both_processes() -> None:
+    keys = ("--api-key", "ada:secret", "--requests-per-minute", "4")
+    with serving(*FAKE, *keys) as served:
+
+        async def main() -> None:
+            async with client_of(served) as client:
+                client.headers["authorization"] = "Bearer secret"
+                body = {"prompt": "a", "max_tokens": 1}
+                answers = [await client.post("/v1/completions", json=body) for _ in range(6)]
+            left = [answer.headers["x-ratelimit-remaining-requests"] for answer in answers]
+            assert [answer.status_code for answer in answers] == [200] * 4 + [429] * 2
+            assert left == ["3", "2", "1", "0", "0", "0"]
+
+        asyncio.run(main())
+
+
+def test_both_drain_and_nothing_stays_behind() -> None:
+    with serving(*FAKE) as served:
+        pids = [*server_pids(served), worker_pid(served)]
+
+        async def main() -> None:
+            async with client_of(served) as client:
+                body = LONG | {"max_tokens": 300}
+                running = []
+                for _ in range(4):
+                    request = client.build_request("POST", "/v1/completions", json=body)
+                    running.append(await client.send(request, stream=True))
+                served.process.send_signal(signal.SIGTERM)
+                for response in running:
+                    text = (await response.aread()).decode()
+                    assert text.rstrip().endswith("[DONE]")
+                    assert "error" not in text
+
+        asyncio.run(main())
+        assert served.process.wait(60) == 0
+    for pid in pids:
+        assert not Path(f"/proc/{pid}").exists()
+    assert not any("Traceback" in line for line in served.log)
+
+
+def test_server_processes_end_with_their_parent() -> None:
+    with serving(*FAKE) as served:
+        pids = [*server_pids(served), worker_pid(served)]
+        served.process.kill()
+        served.process.wait(20)
+
+        async def main() -> None:
+            await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", ["0", "65", "two"])
+def test_a_number_that_makes_no_sense_is_refused(wrong: str) -> None:
+    command = [sys.executable, "-m", "segue", "serve", "--runner", "fake"]
+    ran = subprocess.run(
+        [*command, "--server-processes", wrong], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 1
+    assert "--server-processes must be a whole number from 1 to 64, not" in ran.stderr
