@@ -1,9 +1,9 @@
 """Tokens per second through the whole front: HTTP, rendering, the worker's messages; everything but a model.
 
-    python -m segue.bench.front [--streams 64] [--tokens 400]
+    python -m segue.bench.front [--streams 64] [--tokens 400] [--server-processes 1] [--client-processes 1]
 
-Starts `segue serve --runner fake` and reads streams over loopback from this process. Client, server and worker
-share the machine, so the figure is a lower bound of what the server does alone.
+Starts `segue serve --runner fake` and reads streams over loopback. Clients, server and worker share the machine, so
+the figure is a lower bound of what the server does alone; processor time does not depend on that.
 """
 
 import argparse
@@ -11,30 +11,51 @@ import asyncio
 import json
 import re
 import time
+from concurrent.futures import ProcessPoolExecutor
 
-from segue.bench.harness.served import served
+from segue.bench.harness.served import Served, served
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=400)
+    parser.add_argument("--server-processes", type=int, default=1)
+    parser.add_argument("--client-processes", type=int, default=1)
     options = parser.parse_args()
-    with served("--runner", "fake") as server:
-        asyncio.run(_load(server.host, server.port, 4, 50))  # warm up
+    slots = max(64, min(options.streams, 256))
+    flags = ("--num-slots", f"{slots}", "--server-processes", f"{options.server_processes}")
+    with served("--runner", "fake", *flags) as server:
+        measure(server, options.streams, options.tokens, options.client_processes)
+
+
+def measure(server: Served, streams: int, tokens: int, num_clients: int) -> None:
+    """Read so many streams at once, shared by so many processes, and print what it took."""
+    with ProcessPoolExecutor(num_clients) as clients:
+        list(clients.map(_client, [(server, 4, 50)] * num_clients))  # warm up
         before = server.cpu_seconds()
         begun = time.perf_counter()
-        tokens = asyncio.run(_load(server.host, server.port, options.streams, options.tokens))
+        shares = [streams // num_clients + (i < streams % num_clients) for i in range(num_clients)]
+        total = sum(clients.map(_client, [(server, share, tokens) for share in shares]))
         elapsed = time.perf_counter() - begun
         used = {name: cpu - before.get(name, 0.0) for name, cpu in server.cpu_seconds().items()}
-    print(f"{options.streams} streams, {tokens} tokens in {elapsed:.2f} s")
-    print(f"tokens per second   {tokens / elapsed:10,.0f}")
+    several = len(server.server_pids) or 1
+    print(f"{streams} streams, {several} server processes, {total} tokens in {elapsed:.2f} s")
+    print(f"tokens per second   {total / elapsed:10,.0f}")
     for name, seconds in used.items():
-        print(
-            f"CPU of {name:10} {seconds / elapsed:10.0%}   {seconds / tokens * 1e6:.0f} µs a token"
-        )
-    result = {"tokens_per_s": round(tokens / elapsed), "streams": options.streams}
+        each = f"{seconds / total * 1e6:.0f} µs a token"
+        print(f"CPU of {name:10} {seconds / elapsed:10.0%}   {each}")
+    result = {
+        "tokens_per_s": round(total / elapsed),
+        "streams": streams,
+        "server_processes": several,
+    }
     print(json.dumps(result | {f"cpu_{name}_s": round(s, 3) for name, s in used.items()}))
+
+
+def _client(load: tuple[Served, int, int]) -> int:
+    server, streams, tokens = load
+    return asyncio.run(_load(server.host, server.port, streams, tokens))
 
 
 async def _load(host: str, port: int, streams: int, tokens: int) -> int:

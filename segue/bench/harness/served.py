@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
 
-_READY = re.compile(r"segue is ready: http://([\d.]+):(\d+)")
+_READY = re.compile(r"segue is ready: http://([\d.]+):(\d+)(?:.*server processes ([\d, ]+))?")
 _KIB = 1024
 
 
@@ -18,6 +18,7 @@ class Served(NamedTuple):
     host: str
     port: int
     pid: int
+    server_pids: tuple[int, ...] = ()  # of several server processes; one is the process itself
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """One request on a connection of its own; anything but a 200 ends the benchmark."""
@@ -32,21 +33,23 @@ class Served(NamedTuple):
         return json.loads(text)
 
     def worker_pid(self) -> int | None:
-        """The child process with the most memory; None while there is none."""
-        return max(_children(self.pid), key=_resident, default=None)
+        """The child process with the most memory that serves no HTTP; None while there is none."""
+        # Besides the worker there may be a small process of multiprocessing.
+        children = [pid for pid in _children(self.pid) if pid not in self.server_pids]
+        return max(children, key=_resident, default=None)
 
     def resident_bytes(self) -> dict[str, int]:
         """Resident memory of server and worker, where /proc exists."""
-        return {name: _resident(pid) for name, pid in self._processes().items()}
+        return {name: sum(map(_resident, pids)) for name, pids in self._processes().items()}
 
     def cpu_seconds(self) -> dict[str, float]:
         """Processor time of server and worker, where /proc exists: independent of other processes."""
-        return {name: _cpu(pid) for name, pid in self._processes().items()}
+        return {name: sum(map(_cpu, pids)) for name, pids in self._processes().items()}
 
-    def _processes(self) -> dict[str, int]:
-        # Besides the worker there may be a small process of multiprocessing.
-        workers = sorted(_children(self.pid), key=_resident)
-        return dict(zip(("server", "worker"), (self.pid, *workers[-1:]), strict=False))
+    def _processes(self) -> dict[str, tuple[int, ...]]:
+        worker = self.worker_pid()
+        found = {"server": (self.pid, *self.server_pids)}
+        return found if worker is None else found | {"worker": (worker,)}
 
 
 @contextlib.contextmanager
@@ -60,7 +63,8 @@ def served(*arguments: str) -> Iterator[Served]:
             for line in process.stderr or ():
                 said.append(line)
                 if found := _READY.search(line):
-                    yield Served(found[1], int(found[2]), process.pid)
+                    several = tuple(map(int, (found[3] or "").replace(",", " ").split()))
+                    yield Served(found[1], int(found[2]), process.pid, several)
                     return
             raise SystemExit(
                 f"the server ended with {process.wait()} at its start:\n{''.join(said)}"
