@@ -27,7 +27,7 @@ _STEP_SOURCES = (
     "compile.py",
     "draws/phase.py",
     "draws/records.py",
-    "step/*.py",
+    "step/**/*.py",
     "products/kernels.py",
     "products/product.py",
 )
@@ -35,11 +35,17 @@ _KEPT_S = 60 * 86400  # unused entries are deleted after this time
 _LONGEST_WAIT_S = 60  # for another process that compiles the same code
 
 
+def sources() -> list[Path]:
+    """The files that a step's machine code depends on."""
+    root = Path(__file__).parent
+    return sorted(path for pattern in _STEP_SOURCES for path in root.glob(pattern))
+
+
 def sources_digest() -> str:
     """A digest of the sources of a step's kernels and the versions of numba, llvmlite and Python."""
     digest = hashlib.sha256()
     root = Path(__file__).parent
-    for path in sorted(path for pattern in _STEP_SOURCES for path in root.glob(pattern)):
+    for path in sources():
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     for text in (version("numba"), version("llvmlite"), sys.version):
         digest.update(text.encode() + b"\0")

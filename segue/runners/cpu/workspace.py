@@ -6,19 +6,18 @@ from numpy.typing import NDArray
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
 from segue.runners.cpu.step.program import Mixture, projected_floats
 
 # Up to this many rows, every thread norms all rows for itself: cheaper than a barrier.
 PRIVATE_ROWS = 4
-TILE_ROWS = 32  # query heads that attention works on together, as in attention.py
-SEGMENT_FLOATS = 256 + 64  # a query head's scores and sums in attention.py
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 
 
 def item_rows(shared: int) -> int:
-    """Rows of a prompt that attend together, `shared` query heads each. If possible, the heads are a multiple of 8."""
+    """Rows of a prompt that attend together, `shared` query heads each. If possible, the heads are a multiple of 6."""
     most = max(1, TILE_ROWS // shared)
-    return next((rows for rows in range(most, 0, -1) if rows * shared % 8 == 0), most)
+    return next((rows for rows in range(most, 0, -1) if rows * shared % 6 == 0), most)
 
 
 class Workspace:
@@ -42,8 +41,8 @@ class Workspace:
         self._inputs(on.HIDDEN_FLOATS, max_rows, hidden)
         self._inputs(on.EXPERT_FLOATS, max_rows * used, width)
         self._set(on.QUERIES, self._floats(max_rows * queries))
-        attention = TILE_ROWS * (SEGMENT_FLOATS + 2 * anatomy.head_size)
-        scratch = -(-max(attention, max_rows * 2 * UNIT_FLOATS) // 1024) * 4096
+        units = max_rows * 2 * UNIT_FLOATS * 4
+        scratch = -(-max(scratch_bytes(anatomy.head_size), units) // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
         self._set(on.SCRATCH, self._floats(threads * scratch // 4))
         self.projected = self._floats(max_rows * projected_floats(anatomy))

@@ -1,8 +1,11 @@
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from segue.runners.cpu import kept_code
 from segue.runners.cpu.kept_code import KeptCode
 
 
@@ -85,3 +88,18 @@ def test_two_that_start_together_make_it_once(tmp_path: Path) -> None:
     other.join()
     assert found == [b"machine code"] * 2
     assert second.count == 0
+
+
+def test_the_key_depends_on_every_module_of_the_step() -> None:
+    """A module that the compiling process loads but the key leaves out would be changed without effect."""
+    listing = "import sys, segue.runners.cpu.step.run; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", listing], capture_output=True, check=True)
+    root = Path(kept_code.__file__).parent
+    ours = {
+        name.removeprefix("segue.runners.cpu.").replace(".", "/")
+        for name in found.stdout.decode().split()
+        if name.startswith("segue.runners.cpu.")
+    }
+    own = {name for name in ours if not name.startswith("products/")}  # these have keys of their own
+    loaded = {f"{name}.py" for name in own if (root / f"{name}.py").exists()}
+    assert loaded - {path.relative_to(root).as_posix() for path in kept_code.sources()} == set()

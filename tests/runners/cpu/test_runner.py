@@ -14,7 +14,8 @@ from segue.runners.cpu import kv
 from segue.runners.cpu.kv import BLOCK
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
-from segue.runners.cpu.workspace import TILE_ROWS, item_rows
+from segue.runners.cpu.step.attention.scratch import TILE_ROWS
+from segue.runners.cpu.workspace import item_rows
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import empty, load
 from tests.support.tiny_gguf import write_tiny_gguf
@@ -296,8 +297,9 @@ def test_too_little_memory_is_refused(q8_gguf: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shared", "rows"), [(1, 32), (2, 16), (3, 8), (4, 8), (5, 6), (6, 4), (7, 4), (8, 4), (64, 1)]
+    ("shared", "rows"),
+    [(1, 48), (2, 24), (3, 16), (4, 12), (5, 6), (6, 8), (7, 6), (8, 6), (64, 1)],
 )
-def test_rows_attend_together_in_eights_of_query_heads(shared: int, rows: int) -> None:
+def test_rows_attend_together_in_sixes_of_query_heads(shared: int, rows: int) -> None:
     assert item_rows(shared) == rows
     assert rows * shared <= TILE_ROWS or rows == 1

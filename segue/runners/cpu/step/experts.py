@@ -14,10 +14,10 @@ from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step import products as words
 from segue.runners.cpu.step.atomics import fetch_add, put_real, put_word, real, word
+from segue.runners.cpu.step.attention.shares import exp_one
 from segue.runners.cpu.step.halves import lane
 from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, scale, sigmoid
 from segue.runners.cpu.step.products import gated_unit, piece
-from segue.runners.cpu.step.shares import exp_one
 
 _LEAST_SHARE = 6.103515625e-5  # lower bound for the sum of the chosen shares: no division by 0
 _TAKEN = -3e38  # below every score

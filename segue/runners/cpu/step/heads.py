@@ -2,17 +2,12 @@
 
 from typing import Any
 
-from segue.runners.cpu.kernel import compiled
+from segue.runners.cpu.kernel import compiled, inlined
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.attention import (
-    BLOCK,
-    TILE_ROWS,
-    attend,
-    fetch_ahead,
-    put_key,
-    put_value,
-)
+from segue.runners.cpu.step.attention.attend import attend, put_key, put_value
+from segue.runners.cpu.step.attention.scratch import BLOCK, TILE_ROWS
+from segue.runners.cpu.step.attention.tiles import fetch_ahead
 from segue.runners.cpu.step.lanes import add_into, norm, quantise, rotate, scale
 
 # Words of an instruction of either phase.
@@ -103,30 +98,57 @@ def heads_phase(board: Any, row: Any, counter: Any) -> None:
         i = fetch_add(counter, 4)
 
 
+@inlined
+def _place(board: Any, row: Any, i: Any) -> Any:
+    """The address of unit i's item: all heads of a row if the step is fused, else all items of a head."""
+    items, heads = word(board + 8 * on.NUM_ITEMS), word(row + 8 * KEY_HEADS)
+    index = i // heads if word(board + 8 * on.IS_FUSED) else items - 1 - i % items
+    return word(board + 8 * on.ITEMS) + 16 * index
+
+
+@inlined
+def _head(board: Any, row: Any, i: Any) -> Any:
+    if word(board + 8 * on.IS_FUSED):
+        return i % word(row + 8 * KEY_HEADS)
+    return i // word(board + 8 * on.NUM_ITEMS)
+
+
+@compiled
+def _first_block(board: Any, row: Any, i: Any) -> Any:
+    """The address of the keys that unit i reads first."""
+    item, head = _place(board, row, i), _head(board, row, i)
+    table = word(word(board + 8 * on.TABLES) + 8 * word(item))
+    block = word(table) * word(row + 8 * BLOCK_BYTES)
+    return word(row + 8 * KEYS) + block + head * word(row + 8 * SIZE) * BLOCK * 2
+
+
 @compiled
 def attend_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     """Attend for every item and key head, the last rows of a prompt first: they see the most tokens.
 
-    A prompt's items are done head by head, so that the keys and values of one head stay in the cache.
+    A prompt's items are done head by head, so that the keys and values of one head stay in the cache. If there are many
+    units with few rows, a thread takes the next one before it works on this one, to prefetch its first keys.
     """
-    heads, items = word(row + 8 * KEY_HEADS), word(board + 8 * on.NUM_ITEMS)
-    count = heads * items
+    count = word(row + 8 * KEY_HEADS) * word(board + 8 * on.NUM_ITEMS)
+    is_fused = word(board + 8 * on.IS_FUSED)
+    takes_ahead = is_fused and count >= 4 * word(board + 8 * on.THREADS)
     i = fetch_add(counter, 1)
     while i < count:
-        place, head = items - 1 - i % items, i // items
-        if word(board + 8 * on.IS_FUSED):
-            place, head = i // heads, i % heads
-        item = word(board + 8 * on.ITEMS) + 16 * place
+        following = fetch_add(counter, 1) if takes_ahead else count
+        upcoming = _first_block(board, row, following) if following < count else 0
+        item, head = _place(board, row, i), _head(board, row, i)
         first, rows = word(item), word(item + 8)
-        if word(board + 8 * on.IS_FUSED):
+        if is_fused:
             for m in range(first, first + rows):
                 _prepare(board, row, m, head)
-        _attend_item(board, row, first, rows, head, tid)
-        i = fetch_add(counter, 1)
+        _attend_item(board, row, first, rows, head, tid, upcoming)
+        i = following if takes_ahead else fetch_add(counter, 1)
 
 
 @compiled
-def _attend_item(board: Any, row: Any, first: Any, rows: Any, head: Any, tid: Any) -> None:
+def _attend_item(
+    board: Any, row: Any, first: Any, rows: Any, head: Any, tid: Any, upcoming: Any
+) -> None:
     size, shared = word(row + 8 * SIZE), word(row + 8 * SHARED)
     columns = word(row + 8 * KEY_HEADS) * shared * size
     offset = head * size * BLOCK * 2
@@ -155,6 +177,7 @@ def _attend_item(board: Any, row: Any, first: Any, rows: Any, head: Any, tid: An
             word(row + 8 * WINDOW),
             real(row + 8 * CAP),
             sinks + (head * shared + i) * 4 if sinks else 0,
+            upcoming,
         )
     if shared * size % 32 == 0:
         _round(board, first, rows, columns, head * shared * size, shared * size)

@@ -40,6 +40,7 @@ from segue.runners.cpu.step import board as on
 GROUP = 32  # columns that share a scale when rows are rounded to 8 bits
 _LEAST_MAXIMUM = 1e-30  # a group below this becomes zeros: 1 / scale would not be finite
 _EXP_LEAST = -87.0  # below it e^x is no normal number
+_ROUNDER = 1.5 * 2**23  # a small number added to it is rounded to a whole one, ties to even
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.428606765330187e-06
 _TAYLOR = (0.0013888889, 0.008333334, 0.041666668, 0.16666667, 0.5, 1.0, 1.0)
 
@@ -59,15 +60,25 @@ def nearest(b: Builder, x: Value) -> Value:
 
 def exp(b: Builder, x: Value) -> Value:
     """e^x for x <= 0: 2^k times a polynomial of the remainder. Uses only operations that IEEE 754 defines."""
-    x = greater(b, x, floats(_EXP_LEAST))
-    k = nearest(b, b.fmul(x, floats(1.4426950408889634)))
-    rest = fma(b, k, floats(-_LN2_HIGH), x)
-    rest = fma(b, k, floats(-_LN2_LOW), rest)
-    value = floats(_TAYLOR[0])
+    return exps(b, [x])[0]
+
+
+def exps(b: Builder, xs: list[Value]) -> list[Value]:
+    """exp of several vectors, step by step side by side: none of them waits for its own last result."""
+    xs = [greater(b, x, floats(_EXP_LEAST)) for x in xs]
+    shifted = [b.fadd(b.fmul(x, floats(1.4426950408889634)), floats(_ROUNDER)) for x in xs]
+    ks = [b.fsub(x, floats(_ROUNDER)) for x in shifted]
+    for part in (-_LN2_HIGH, -_LN2_LOW):
+        xs = [fma(b, k, floats(part), x) for k, x in zip(ks, xs, strict=True)]
+    values = [floats(_TAYLOR[0]) for _ in xs]
     for factor in _TAYLOR[1:]:
-        value = fma(b, value, rest, floats(factor))
-    power = b.shl(b.add(b.fptosi(k, INTS), ints(127)), ints(23))
-    return b.fmul(value, b.bitcast(power, FLOATS))
+        values = [fma(b, value, x, floats(factor)) for value, x in zip(values, xs, strict=True)]
+    # The last bits of `shifted` are those of k: added to the exponent, they multiply by 2^k. The result is normal.
+    powers = [b.shl(b.bitcast(x, INTS), ints(23)) for x in shifted]
+    return [
+        b.bitcast(b.add(b.bitcast(value, INTS), power), FLOATS)
+        for value, power in zip(values, powers, strict=True)
+    ]
 
 
 def sigmoid(b: Builder, x: Value) -> Value:

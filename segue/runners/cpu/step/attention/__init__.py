@@ -1,0 +1,1 @@
+"""Attention over the KV cache: its inner loops, its softmax, and how a context is put together of segments."""

@@ -1,0 +1,293 @@
+"""Attention over blocks of 32 cells: the query heads that share a key head, of one or several rows of a sequence.
+
+A context is processed in segments of 8 blocks: scores of a segment, their exponentials, the sum of values; segments
+are then joined in order. That order does not depend on which rows share a tile, and so neither do a row's bits. A row
+of a tile adds tokens that it does not see with a share of 0.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from segue.runners.cpu.emit import LANES, Builder, Value, ahead, at, load, loop, store
+from segue.runners.cpu.kernel import INT, VOID, compiled, define, inlined
+from segue.runners.cpu.step.atomics import put_real, real, word
+from segue.runners.cpu.step.attention.scratch import (
+    ALL_SUMS,
+    BLOCK,
+    MOST_SIZE,
+    QUERIES,
+    ROW_BYTES,
+    SCORES,
+    SEGMENT,
+    SUM_BYTES,
+    SUMS,
+    TILE_ROWS,
+    TOPS,
+    TOTAL,
+)
+from segue.runners.cpu.step.attention.shares import (
+    NOTHING,
+    cap_scores,
+    exp_one,
+    greatest,
+    join,
+    shares,
+    total_of,
+)
+from segue.runners.cpu.step.attention.tiles import (
+    FEW,
+    HALF_TILE,
+    mix_few,
+    mix_tiles,
+    score_few,
+    score_tiles,
+    widen,
+)
+from segue.runners.cpu.step.halves import lane, narrowed, put_halves
+from segue.runners.cpu.step.lanes import clear, copy, scale, vectors
+
+
+@define(VOID, INT, INT, INT)
+def put_key(b: Builder, x: Value, out: Value, count: Value) -> None:
+    """Write one token's column of a block of keys."""
+    with loop(b, vectors(b, count)) as each:
+        column = narrowed(b, load(b, at(b, x, each.index, 64)))
+        place = at(b, out, each.index, 2 * BLOCK * LANES)
+        for i in range(LANES):
+            store(b, lane(b, column, i), ahead(b, place, 2 * BLOCK * i), 2)
+
+
+@define(VOID, INT, INT, INT)
+def put_value(b: Builder, x: Value, out: Value, count: Value) -> None:
+    """Write one token's row of a block of values."""
+    with loop(b, vectors(b, count)) as each:
+        put_halves(b, load(b, at(b, x, each.index, 64)), at(b, out, each.index, 32))
+
+
+@inlined
+def _seen(context: Any, row: Any, group: Any, start: Any, most: Any) -> Any:
+    """How many tokens from `start` on a row sees, at most `most`. Rows differ at the end only."""
+    return most if context - start >= most else max(0, min(most, context + row // group - start))
+
+
+@inlined
+def _unseen(context: Any, row: Any, group: Any, start: Any, window: Any) -> Any:
+    """How many tokens from `start` on lie before what a row sees."""
+    return max(0, context + row // group - window - start) if window else 0
+
+
+@inlined
+def _block(base: Any, table: Any, position: Any, stride: Any) -> Any:
+    """The address of the block with the token at `position`."""
+    return base + word(table + 8 * (position // BLOCK)) * stride
+
+
+# --- one segment: tokens `begin` … `end` - 1, scores from `start` on ---
+
+
+@compiled
+def _score_segment(
+    q: Any,
+    rows: Any,
+    begin: Any,
+    end: Any,
+    start: Any,
+    keys: Any,
+    values: Any,
+    stride: Any,
+    table: Any,
+    size: Any,
+    scratch: Any,
+    floats: Any,
+) -> None:
+    """All rows against the segment's keys. `floats`: where a block is widened; 0: the rows are few."""
+    for position in range(begin, end, BLOCK):
+        block = _block(keys, table, position, stride)
+        out = scratch + SCORES + 4 * (position - start)
+        if position + BLOCK < end:
+            following = _block(keys, table, position + BLOCK, stride)
+        else:
+            following = _block(values, table, begin, stride)
+        if floats:
+            widen(block, floats, following, BLOCK * size)
+            score_tiles(q, rows, floats, out, size)
+        else:
+            score_few(q, rows, block, following, out, size)
+
+
+@compiled
+def _mix_segment(
+    rows: Any,
+    begin: Any,
+    end: Any,
+    start: Any,
+    values: Any,
+    after: Any,
+    stride: Any,
+    table: Any,
+    size: Any,
+    scratch: Any,
+    floats: Any,
+    sums: Any,
+) -> None:
+    """Add the segment's values by their shares. `after`: the block that is read next, or 0."""
+    for position in range(begin, end, BLOCK):
+        block = _block(values, table, position, stride)
+        p, tokens = scratch + SCORES + 4 * (position - start), min(BLOCK, end - position)
+        following = block
+        if position + BLOCK < end:
+            following = _block(values, table, position + BLOCK, stride)
+        elif after:
+            following = after
+        if floats:
+            widen(block, floats, following, BLOCK * size)
+            mix_tiles(p, rows, floats, tokens, sums, size)
+        else:
+            mix_few(p, rows, block, following, tokens, sums, size)
+
+
+@compiled
+def _weigh(
+    rows: Any,
+    group: Any,
+    context: Any,
+    start: Any,
+    end: Any,
+    window: Any,
+    cap: Any,
+    is_first: Any,
+    scratch: Any,
+) -> None:
+    """Turn scores into shares (not normalised). Stores each row's greatest score and sum.
+
+    Two passes: the greatest score of one row is found while that of another is on its way.
+    """
+    scores = scratch + SCORES
+    tops = scratch + TOPS + (0 if is_first else 4)
+    sums = scratch + (ALL_SUMS if is_first else SUMS)
+    bound = min(SEGMENT, -(-(end - start) // BLOCK) * BLOCK)
+    for row in range(rows):
+        low = _unseen(context, row, group, start, window)
+        count = _seen(context, row, group, start, SEGMENT)
+        if count > low:
+            if cap != np.float32(0):
+                cap_scores(scores + row * ROW_BYTES, count, cap)
+            put_real(tops + row * SUM_BYTES, greatest(scores + row * ROW_BYTES, low, count))
+    for row in range(rows):
+        low = _unseen(context, row, group, start, window)
+        count = _seen(context, row, group, start, SEGMENT)
+        if count > low:
+            top = real(tops + row * SUM_BYTES)
+            shares(scores + row * ROW_BYTES, low, count, bound, top, sums + row * SUM_BYTES)
+        else:
+            clear(scores + row * ROW_BYTES, bound)
+
+
+# --- a tile of rows ---
+
+
+@compiled
+def _take_queries(q: Any, rows: Any, padded: Any, size: Any, out: Any) -> None:
+    """Copy queries to rows ROW_BYTES apart. Rows that only fill up a tile are 0."""
+    for row in range(rows):
+        copy(q + row * size * 4, out + row * ROW_BYTES, size)
+    for row in range(rows, padded):
+        clear(out + row * ROW_BYTES, size)
+
+
+@compiled
+def _begin(rows: Any, scratch: Any, size: Any) -> None:
+    """Clear sums and values. Rows with a window may begin in different segments: each joins its first one to these."""
+    clear(scratch + ALL_SUMS, rows * LANES)
+    clear(scratch + TOTAL, rows * size)
+    for row in range(rows):
+        put_real(scratch + TOPS + row * SUM_BYTES, np.float32(NOTHING))
+
+
+@compiled
+def _with_sink(top: Any, factor: Any, sink: Any) -> Any:
+    """The factor that makes a row's shares and the share of its sink add up to 1."""
+    most = max(top, sink)
+    part, rest = exp_one(top - most), exp_one(sink - most)
+    return part / (part / factor + rest)
+
+
+@compiled
+def _join_rows(
+    rows: Any, group: Any, context: Any, start: Any, window: Any, scratch: Any, size: Any
+) -> None:
+    """Join the segment at `start` to those before it, for the rows that see it."""
+    for row in range(rows):
+        low = _unseen(context, row, group, start, window)
+        if _seen(context, row, group, start, SEGMENT) > low:
+            total = scratch + TOTAL + row * size * 4
+            join(scratch + row * SUM_BYTES, total, total + TILE_ROWS * size * 4, size)
+
+
+@compiled
+def _finish(
+    rows: Any, group: Any, scratch: Any, size: Any, out: Any, out_bytes: Any, sinks: Any
+) -> None:
+    for row in range(rows):
+        place = out + (row // group) * out_bytes + (row % group) * size * 4
+        factor = np.float32(1) / total_of(scratch + ALL_SUMS + row * SUM_BYTES)
+        if sinks:
+            top = real(scratch + TOPS + row * SUM_BYTES)
+            factor = _with_sink(top, factor, real(sinks + (row % group) * 4))
+        scale(factor, scratch + TOTAL + row * size * 4, place, size)
+
+
+@compiled
+def attend(
+    q: Any,
+    rows: Any,
+    group: Any,
+    context: Any,
+    keys: Any,
+    values: Any,
+    stride: Any,
+    table: Any,
+    size: Any,
+    scratch: Any,
+    out: Any,
+    out_bytes: Any,
+    window: Any,
+    cap: Any,
+    sinks: Any,
+    upcoming: Any,
+) -> None:
+    """`rows` queries [rows][size], scaled: `group` heads a position, the first of which sees `context` tokens.
+
+    `keys` and `values` are those of the head in block 0; the block table is at `table`. Results go to `out`, positions
+    `out_bytes` apart. A row sees the last `window` tokens (0: all); `cap` (0: none) limits scores by tanh; `sinks`
+    (0: none) is the address of one score per head that takes a share of the softmax but adds no value. `upcoming`
+    (0: none) is the block that will be read after this call.
+    """
+    total, part = scratch + TOTAL, scratch + TOTAL + TILE_ROWS * size * 4
+    floats, padded = 0, rows
+    if rows > FEW and size <= MOST_SIZE:
+        floats, padded = part + TILE_ROWS * size * 4, -(-rows // HALF_TILE) * HALF_TILE
+        _take_queries(q, rows, padded, size, scratch + QUERIES)
+        q = scratch + QUERIES
+    last = context + (rows - 1) // group
+    first = max(0, context - window) // BLOCK * BLOCK if window else 0
+    if window:
+        _begin(rows, scratch, size)
+    start = first // SEGMENT * SEGMENT
+    while start < last:
+        begin, end = max(first, start), min(last, start + SEGMENT)
+        sums = total if start == 0 and window == 0 else part
+        after = _block(keys, table, end, stride) if end < last else upcoming
+        _score_segment(
+            q, padded, begin, end, start, keys, values, stride, table, size, scratch, floats
+        )
+        _weigh(rows, group, context, start, end, window, cap, sums == total, scratch)
+        clear(sums, padded * size)
+        _mix_segment(
+            padded, begin, end, start, values, after, stride, table, size, scratch, floats, sums
+        )
+        if sums == part:
+            _join_rows(rows, group, context, start, window, scratch, size)
+        start += SEGMENT
+    _finish(rows, group, scratch, size, out, out_bytes, sinks)
