@@ -17,9 +17,6 @@ from segue.config import Settings
 from segue.cpus import usable_cpus
 from segue.dialects import DIALECTS
 from segue.dialects.fields.defaults import read_defaults
-from segue.distributed.launch import Launch
-from segue.distributed.lora_modules import split_modules
-from segue.distributed.vllm import VllmEngine
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.attached import Attached
 from segue.engine.process.fleet import Fleet, Member
@@ -316,6 +313,10 @@ def _starter(
 
 
 def _vllm_starter(settings: Settings, ref: names.ModelRef) -> Callable[[], Awaitable[Engine]]:
+    from segue.distributed.launch import Launch
+    from segue.distributed.lora_modules import split_modules
+    from segue.distributed.vllm import VllmEngine
+
     options, adapters = split_modules(settings.vllm_options)
     launch = Launch(
         model=_vllm_model(ref),
@@ -337,6 +338,8 @@ def _vllm_starter(settings: Settings, ref: names.ModelRef) -> Callable[[], Await
 
 
 def _vllm_adapters(settings: Settings) -> AdapterList:
+    from segue.distributed.lora_modules import split_modules
+
     _, modules = split_modules(settings.vllm_options)
     served = [ServedAdapter(name, Path(folder).name) for name, folder in modules]
     return AdapterList(served, has_choice=bool(served))

@@ -22,7 +22,8 @@ from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet
 from segue.engine.seam import Models
 from segue.errors import SetupError
-from segue.models.progress import Report, shown, silent
+from segue.models.progress import Report, silent
+from segue.models.progress_bars import shown
 from segue.processes import handover, messages
 from segue.processes.channel import Channel
 from segue.processes.doors import Doors

@@ -8,7 +8,7 @@ from rich.console import Console
 from segue import config
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.seam import Engine
-from segue.models.progress import shown
+from segue.models.progress_bars import shown
 from segue.serving import _load
 from tests.support.fakes import ScriptedEngine, speak
 

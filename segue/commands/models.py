@@ -12,7 +12,7 @@ from segue.commands.options import with_engine
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import names, sources
 from segue.models.inventory import LocalModel, local_models, model_facts, remove
-from segue.models.progress import shown
+from segue.models.progress_bars import shown
 
 RUNNERS = ("cpu", "llama")
 

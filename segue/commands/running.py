@@ -9,7 +9,7 @@ from segue import assembly
 from segue.config import Settings
 from segue.engine.seam import Engine
 from segue.errors import BY_CODE, EngineFault, SegueError
-from segue.models.progress import shown
+from segue.models.progress_bars import shown
 from segue.types import Failed
 
 

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
-
 from segue.errors import ModelUnavailable
+from segue.models.gguf_types import FILE_TYPES, TENSOR_TYPES
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)  # version 1 counted with 32 bits and has not been written since 2023
@@ -29,10 +28,6 @@ _SCALARS = {
     for number, code in enumerate("BbHhIif?")  # 0 to 7
 } | {10: struct.Struct("<Q"), 11: struct.Struct("<q"), 12: struct.Struct("<d")}
 _STRING, _ARRAY = 8, 9
-
-_FILE_TYPES = {
-    int(kind): kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType
-}
 
 _U64 = struct.Struct("<Q")
 
@@ -76,8 +71,8 @@ class GgufHeader:
     def quantization(self) -> str:
         """The file's own name for it ("Q4_K_M"), or else the type of most of its bytes."""
         number = self.metadata.get("general.file_type")
-        if isinstance(number, int) and number in _FILE_TYPES:
-            return _FILE_TYPES[number]
+        if isinstance(number, int) and number in FILE_TYPES:
+            return FILE_TYPES[number]
         sizes: dict[str, int] = {}
         for tensor in self.tensors:
             sizes[tensor.type] = sizes.get(tensor.type, 0) + tensor.num_bytes
@@ -256,14 +251,12 @@ class _Reader:
         self, entry: tuple[str, tuple[int, ...], int, int], start: int, alignment: int
     ) -> Tensor:
         name, shape, number, offset = entry
-        try:
-            kind = GGMLQuantizationType(number)
-            block, block_bytes = GGML_QUANT_SIZES[kind]
-        except (ValueError, KeyError):
-            raise _Damaged(f"tensor {name} has the unknown type {number}") from None
+        if number not in TENSOR_TYPES:
+            raise _Damaged(f"tensor {name} has the unknown type {number}")
+        kind, block, block_bytes = TENSOR_TYPES[number]
         if 0 in shape or (shape or (1,))[0] % block:
-            raise _Damaged(f"tensor {name} cannot have the shape {shape} as {kind.name}")
+            raise _Damaged(f"tensor {name} cannot have the shape {shape} as {kind}")
         num_bytes = math.prod(shape) // block * block_bytes
         if offset % alignment or start + offset + num_bytes > self.file_size:
             raise _Damaged(f"tensor {name} does not lie within the file; it may be cut off")
-        return Tensor(name, shape, kind.name, start + offset, num_bytes)
+        return Tensor(name, shape, kind, start + offset, num_bytes)

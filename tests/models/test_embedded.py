@@ -80,8 +80,12 @@ def test_a_damaged_file_and_what_a_dead_process_left_are_replaced(
     (tmp_path / "cache" / ".fetch-dead").mkdir(parents=True)
     (tmp_path / "cache" / ".fetch-dead" / "half").write_bytes(b"GG")
     (tmp_path / "cache" / "tiny.gguf").write_bytes(CONTENT[:-1] + b"!")
+    found = fetch(carried, tmp_path / "cache", silent)
+    assert found.read_bytes() == CONTENT
+    assert names_in(tmp_path / "cache") == {"tiny.gguf", "digests"}
+    fetch(carried, tmp_path / "cache", silent)
+    found.write_bytes(CONTENT[:-1] + b"?")  # its digest is kept by now
     assert fetch(carried, tmp_path / "cache", silent).read_bytes() == CONTENT
-    assert names_in(tmp_path / "cache") == {"tiny.gguf"}
 
 
 def test_processes_that_start_together_fetch_once(

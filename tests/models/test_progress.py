@@ -4,7 +4,7 @@ from io import StringIO
 from rich.console import Console
 from rich.live import _RefreshThread
 
-from segue.models.progress import shown
+from segue.models.progress_bars import shown
 
 
 def test_a_log_gets_one_line_for_each_thing() -> None:

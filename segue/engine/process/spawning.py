@@ -7,8 +7,16 @@ import sys
 import threading
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 _starting = threading.Lock()
+
+
+def run_worker(*args: Any) -> None:
+    """The new process's first function. Its parent never imports what only a worker needs: kernels, constraints."""
+    from segue.engine.process.worker import main
+
+    main(*args)
 
 
 def start_apart(process: BaseProcess, argument: object) -> None:

@@ -14,9 +14,9 @@ import socket
 import time
 from multiprocessing.process import BaseProcess
 
-from segue.engine.process import messages, worker
+from segue.engine.process import messages
 from segue.engine.process.client import READ_LIMIT, Client, read_report
-from segue.engine.process.spawning import beside, ending, reap, start_apart
+from segue.engine.process.spawning import beside, ending, reap, run_worker, start_apart
 from segue.engine.seam import Loader
 from segue.errors import BY_CODE, ModelUnavailable
 
@@ -97,7 +97,7 @@ class Supervisor(Client):
     async def _one_life(self, ready: asyncio.Future[None]) -> None:
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(
-            target=worker.main,
+            target=run_worker,
             args=(
                 theirs,
                 self._door,

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from filelock import FileLock
-
 log = logging.getLogger("segue")
 
 _DIGEST_BYTES = 32
@@ -114,6 +112,8 @@ class KeptCode:
 
     @contextlib.contextmanager
     def _only_one(self, key: str) -> Iterator[None]:
+        from filelock import FileLock  # a twentieth of a second, and needed only to compile
+
         lock = FileLock(self._folder / f"{key}.lock", timeout=_LONGEST_WAIT_S)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

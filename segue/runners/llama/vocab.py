@@ -4,11 +4,11 @@ import ctypes
 from pathlib import Path
 
 import numpy as np
-from gguf import LlamaFileType
 
 from segue.engine.seam import Capabilities, FimTokens
 from segue.errors import Incompatible
 from segue.fingerprint import unpromised
+from segue.models.gguf_types import FILE_TYPES
 from segue.runners.llama import c_api
 from segue.runners.llama.special_blocks import SpecialBlocks
 from segue.types import ModelInfo
@@ -25,6 +25,7 @@ FIM_ROLES: dict[str, tuple[str, tuple[bytes, ...]]] = {
 # Every newer Mistral vocabulary has these, but only Codestral was trained on them, and without a
 # middle: [SUFFIX] suffix [PREFIX] prefix.
 CODESTRAL_FIM = {"prefix": b"[PREFIX]", "suffix": b"[SUFFIX]"}
+_GUESSED = 1024  # general.file_type of a file that does not say
 
 
 class LlamaVocab:
@@ -184,8 +185,4 @@ def model_info(
 
 def _quantization(vocab: LlamaVocab) -> str:
     """The quantization as in file names: Q4_K_M, F16."""
-    number = int(vocab.metadata("general.file_type") or LlamaFileType.GUESSED)
-    if number not in set(LlamaFileType):
-        return "unknown"
-    name: str = LlamaFileType(number).name
-    return name.removeprefix("MOSTLY_").removeprefix("ALL_")
+    return FILE_TYPES.get(int(vocab.metadata("general.file_type") or _GUESSED), "unknown")

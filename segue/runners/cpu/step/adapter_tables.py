@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from gguf import GGMLQuantizationType
-from gguf.quants import dequantize
 from numpy.typing import NDArray
 
 from segue.engine.seam import Mix
@@ -89,6 +87,8 @@ class Adapters:
 
 
 def _floats(tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[np.float32]:
+    from gguf import GGMLQuantizationType, dequantize  # a tenth of a second: only with adapters
+
     raw = data[tensor.offset : tensor.offset + tensor.num_bytes]
     kind = GGMLQuantizationType[tensor.type]
     rows = dequantize(raw.reshape(tensor.shape[1], -1), kind)

@@ -1,0 +1,16 @@
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
+
+from segue.models.gguf_types import FILE_TYPES, TENSOR_TYPES
+
+
+def test_types_of_tensors_are_those_of_the_library() -> None:
+    theirs = {int(kind): (kind.name, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType}
+    assert theirs.items() >= {number: tuple(kind) for number, kind in TENSOR_TYPES.items()}.items()
+    assert TENSOR_TYPES.keys() >= {number for number in theirs if number <= 41}
+
+
+def test_types_of_files_are_those_of_the_library() -> None:
+    for kind in LlamaFileType:
+        if int(kind) <= 40 or kind is LlamaFileType.GUESSED:
+            name = kind.name.removeprefix("MOSTLY_").removeprefix("ALL_")
+            assert FILE_TYPES[int(kind)] == name
