@@ -100,6 +100,7 @@ def test_the_key_depends_on_every_module_of_the_step() -> None:
         for name in found.stdout.decode().split()
         if name.startswith("segue.runners.cpu.")
     }
-    own = {name for name in ours if not name.startswith("products/")}  # these have keys of their own
+    # Products have keys of their own.
+    own = {name for name in ours if not name.startswith("products/")}
     loaded = {f"{name}.py" for name in own if (root / f"{name}.py").exists()}
     assert loaded - {path.relative_to(root).as_posix() for path in kept_code.sources()} == set()
