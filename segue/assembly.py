@@ -19,6 +19,7 @@ from segue.dialects import DIALECTS
 from segue.dialects.fields.defaults import read_defaults
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.attached import Attached
+from segue.engine.process.client import OnCrash
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
@@ -247,8 +248,8 @@ def build_shared_fleet(
 ) -> SharedFleet:
     """The models of one of several server processes. `call`: of the parent, which starts them."""
 
-    async def attach(address: str) -> Engine:
-        engine = Attached(address)
+    async def attach(address: str, on_crash: OnCrash) -> Engine:
+        engine = Attached(address, on_crash)
         await engine.start()
         return engine
 

@@ -35,6 +35,8 @@ from segue.server.admission.ledger import Ledger
 from segue.server.app import create_app
 from segue.server.tracing import exporting
 
+_SHORTEST_HANG_S = 30.0  # a server process is not ended for being busy for less
+
 
 @click.command()
 @with_settings
@@ -175,6 +177,7 @@ async def _serve_several(
         addresses=doors.addresses,
         forget=Ledger(sharing(0)).forget,
         drain_s=settings.drain_timeout_s,
+        hang_s=max(settings.step_timeout_s, _SHORTEST_HANG_S),
     )
     address = listen.address(listener)
     parent = Parent(fleet, listener, plan)

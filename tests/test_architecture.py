@@ -73,10 +73,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.processes": (
         *_BASE,
         "segue.engine.seam",
-        "segue.engine.process.fleet",
-        "segue.engine.process.attached",
-        "segue.engine.process.spawning",
-        "segue.engine.process.supervisor",
+        "segue.engine.process",
         "segue.processes",
     ),
     "segue.runners": (*_BASE, "segue.cpus", "segue.engine.seam", "segue.models", "segue.runners"),

@@ -32,6 +32,14 @@ class Apply(Struct, frozen=True, tag=True, array_like=True):
     adapters: tuple[Adapter, ...]
 
 
+class Crashed(Struct, frozen=True, tag=True, array_like=True):
+    """The model's worker of that number is gone. `running`: digests of requests it had from here, by their ids."""
+
+    model: str
+    life: int
+    running: dict[str, bytes]
+
+
 # --- parent → server process ----------------------------------------------------------------------
 
 
@@ -70,13 +78,19 @@ class Applied(Struct, frozen=True, tag=True, array_like=True):
     adapters: tuple[Adapter, ...]
 
 
+class Ping(Struct, frozen=True, tag=True, array_like=True):
+    """Answered at once, unless the process hangs."""
+
+
 class Stop(Struct, frozen=True, tag=True, array_like=True):
     """Drain and end. A second one shortens the drain."""
 
 
 BUSY = -1.0
 
-Message = Started | Open | Keep | Apply | Opening | LastUse | Unload | Kept | Applied | Stop
+ToParent = Started | Open | Keep | Apply | Crashed
+ToProcess = Opening | LastUse | Unload | Kept | Applied | Ping | Stop
+Message = ToParent | ToProcess
 Answer = str | float | None
 
 # --- both -----------------------------------------------------------------------------------------

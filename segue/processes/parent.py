@@ -9,14 +9,15 @@ import contextlib
 import logging
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.process import BaseProcess
 
 from segue.engine.process.fleet import Fleet
 from segue.engine.process.spawning import beside, ending, reap, start_apart
 from segue.engine.process.supervisor import next_pause
+from segue.engine.process.suspects import Suspects
 from segue.errors import EngineFault, SegueError, SetupError
 from segue.processes import messages
 from segue.processes.channel import Channel
@@ -26,6 +27,7 @@ from segue.types import Adapter
 
 log = logging.getLogger("segue.processes")
 
+PING_S = 1.0
 _REPLY_S = 10.0  # a process that takes longer to answer is not waited for
 _LAST_S = 10.0  # after the drain; what has not ended by then is killed
 
@@ -40,6 +42,7 @@ class Plan:
     addresses: dict[str, str]  # of engines, by model
     forget: Callable[[int], None]  # called with the number of a process that has ended
     drain_s: float = 0.0
+    hang_s: float = 120.0  # a process that answers nothing for so long is ended
 
 
 class Parent:
@@ -55,7 +58,9 @@ class Parent:
         self._is_stopping = asyncio.Event()
         self._num_started = 0
         self.is_up = asyncio.Event()  # all processes were up at once, at the start
+        self._suspects: defaultdict[str, Suspects] = defaultdict(Suspects)  # by model
         self._idle_s: dict[str, float] = {}  # by model, when the processes were last asked
+        self._starting: dict[int, BaseProcess] = {}  # by number; they have no connections yet
         self.pids: dict[int, int] = {}  # of living processes, by number
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         fleet.others = self
@@ -71,6 +76,8 @@ class Parent:
         self._is_stopping.set()
         if is_first:
             self._dealer.close()
+        for process in self._starting.values():
+            process.kill()
         await self._tell(messages.Stop())
         if is_first and self._lives:
             _, late = await asyncio.wait(self._lives, timeout=self._plan.drain_s + _LAST_S)
@@ -107,31 +114,57 @@ class Parent:
             await beside(lambda: start_apart(process, self._plan))
             theirs.close()
             source.close()
-            channel = await Channel.over(ours, partial(self._answer, number, taker))
-            self._channels[number], self.pids[number] = channel, process.pid or 0
+            channel = await Channel.over(
+                ours, lambda message: self._answer(number, taker, channel, message)
+            )
+            self._starting[number], self.pids[number] = process, process.pid or 0
             log.info("server process %d has the id %d", number + 1, process.pid)
-            await channel.serve()
+            if self._is_stopping.is_set():
+                process.kill()
+            watching = asyncio.create_task(self._watch(channel, process, number))
+            try:
+                await channel.serve()
+            finally:
+                watching.cancel()
         finally:
-            self._channels.pop(number, None)
-            self.pids.pop(number, None)
+            for numbered in (self._channels, self._starting, self.pids):
+                numbered.pop(number, None)
             self._dealer.remove(taker)
             for sock in (ours, theirs, taker, source):
                 sock.close()
             await beside(lambda: reap(process))
         return process
 
+    async def _watch(self, channel: Channel, process: BaseProcess, number: int) -> None:
+        """Kill the process if its event loop hangs: connections handed to it would hang too."""
+        with contextlib.suppress(SegueError):
+            while True:
+                await asyncio.sleep(PING_S)
+                if number in self._starting:
+                    continue
+                try:
+                    await asyncio.wait_for(channel.call(messages.Ping()), self._plan.hang_s)
+                except TimeoutError:
+                    log.error("server process %d does not answer: ended", number + 1)
+                    process.kill()
+                    return
+
     # --- what a process asks ------------------------------------------------------------------------
 
-    async def _answer(self, number: int, taker: socket.socket, message: Message) -> Answer:
+    async def _answer(
+        self, number: int, taker: socket.socket, channel: Channel, message: Message
+    ) -> Answer:
         match message:
             case messages.Started():
-                await self._inform(self._channels[number])
+                self._starting.pop(number, None)
+                self._channels[number] = channel
+                await self._inform(channel)
                 self._num_started += 1
                 if self._num_started >= self._plan.num_processes:
                     self.is_up.set()
                 self._dealer.add(taker)
                 if self._is_stopping.is_set():
-                    await self._channels[number].call(messages.Stop())
+                    await channel.call(messages.Stop())
             case messages.Open(model):
                 await self._fleet.open(model)
                 return self._plan.addresses[model]
@@ -142,6 +175,8 @@ class Parent:
             case messages.Apply(model, adapters):
                 await self._fleet.apply_adapters(model, adapters)
                 await self._tell(messages.Applied(model, adapters))
+            case messages.Crashed(model, life, running):
+                self._suspects[model].crashed(life, running)
             case _:
                 raise EngineFault("the parent does not answer that")
         return None

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 
+from segue.engine.process.client import OnCrash
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.seam import Engine
 from segue.errors import EngineFault
@@ -15,8 +16,8 @@ from segue.processes import messages
 from segue.processes.messages import BUSY, Answer, Message
 from segue.types import Adapter
 
-Attach = Callable[[str], Awaitable[Engine]]
-"""An engine at the address that the parent gave, once it is ready."""
+Attach = Callable[[str, OnCrash], Awaitable[Engine]]
+"""An engine at the address that the parent gave, once it is ready; and whom to tell of crashes."""
 
 
 class SharedFleet(Fleet):
@@ -41,12 +42,20 @@ class SharedFleet(Fleet):
     def _starter(self, name: str) -> Callable[[], Awaitable[Engine]]:
         async def start() -> Engine:
             address = await self._call(messages.Open(name))
-            return await self._attach(str(address))
+
+            def tell(life: int, running: dict[str, bytes]) -> None:
+                self._tell(messages.Crashed(name, life, running))
+
+            return await self._attach(str(address), tell)
 
         return start
 
     def keep(self, name: str, seconds: float) -> None:
-        telling = asyncio.ensure_future(self._call(messages.Keep(self.resolve(name), seconds)))
+        self._tell(messages.Keep(self.resolve(name), seconds))
+
+    def _tell(self, message: Message) -> None:
+        """Tell the parent without waiting for it."""
+        telling = asyncio.ensure_future(self._call(message))
         self._telling.add(telling)
         telling.add_done_callback(self._told)
 
@@ -82,6 +91,8 @@ class SharedFleet(Fleet):
                 self._find(model).keep_s = seconds
             case messages.Applied(model, adapters):
                 self._find(model).adapters.apply(adapters)
+            case messages.Ping():
+                pass
             case _:
                 raise EngineFault("a server process does not answer that")
         return None

@@ -269,3 +269,13 @@ def test_a_number_that_makes_no_sense_is_refused(wrong: str) -> None:
     )
     assert ran.returncode == 1
     assert "--server-processes must be a whole number from 1 to 64, not" in ran.stderr
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "segue", "serve", "--port", "0", "--server-processes", "2"]
+    ran = subprocess.run(
+        [*command, str(tmp_path / "missing.gguf")], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 1
+    assert "missing.gguf" in ran.stderr.splitlines()[-1]
+    assert "Traceback" not in ran.stderr

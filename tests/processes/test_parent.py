@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from segue.engine.process.adapter_list import AdapterList
+from segue.engine.process.client import OnCrash
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.seam import Engine
 from segue.errors import InvalidField, ModelUnavailable, SetupError
@@ -39,6 +40,7 @@ class Process:
         self.fleet: SharedFleet | None = None
         self.is_stopped = asyncio.Event()
         self.is_up = asyncio.Event()
+        self.is_hung = False
 
     def start(self) -> None:
         self.pid = 1000 + len(self.group.processes)
@@ -72,11 +74,14 @@ class Process:
         if isinstance(message, messages.Stop):
             self.is_stopped.set()
             return None
+        if isinstance(message, messages.Ping) and self.is_hung:
+            await asyncio.Event().wait()
         assert self.fleet is not None
         return await self.fleet.answer(message)
 
-    async def _attach(self, address: str) -> Engine:
+    async def _attach(self, address: str, on_crash: OnCrash) -> Engine:
         assert address == "door of tiny"
+        self.on_crash = on_crash
         return ScriptedEngine(lambda _: [])
 
     def die(self) -> None:
@@ -90,7 +95,8 @@ class Process:
         return not self.body.done()
 
     def kill(self) -> None:
-        raise AssertionError("it should have ended by itself")
+        self.group.killed.append(self.number)
+        self.loop.call_soon_threadsafe(self.die)
 
 
 class Group:
@@ -99,6 +105,7 @@ class Group:
         self.is_broken = False
         self.processes: list[Process] = []
         self.forgotten: list[int] = []
+        self.killed: list[int] = []
         self.may_load = asyncio.Event()
         self.may_load.set()
         self.load_error: Exception | None = None
@@ -109,6 +116,7 @@ class Group:
             spawn=lambda number, control, source: cast("BaseProcess", self._spawn(number, control)),
             addresses={"tiny": "door of tiny"},
             forget=self.forgotten.append,
+            hang_s=0.2,
         )
         self.parent = Parent(self.fleet, bind("127.0.0.1", 0), plan)
 
@@ -270,6 +278,40 @@ def test_the_last_use_by_any_process_counts() -> None:
             await group.parent.idle_s("tiny")  # tells them what was found
             for fleet in (one, two):
                 assert 840 < (fleet.expires_s("tiny") or 0) <= 900
+
+    asyncio.run(main())
+
+
+def test_a_request_that_crashes_the_worker_in_one_process_and_then_another_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with running() as group:
+            for fleet in group.fleets:
+                await fleet.open("tiny")
+            one, two = group.processes
+            one.on_crash(0, {"first": b"same", "other": b"else"})
+            two.on_crash(0, {})
+            await group.parent.idle_s("tiny")  # their answers come after what they told before
+            one.on_crash(1, {})
+            two.on_crash(1, {"again": b"same"})
+            await until(lambda: caplog.messages)
+        assert caplog.messages == ["request again was running at two crashes in a row"]
+
+    caplog.set_level("ERROR", "segue.supervisor")
+    asyncio.run(main())
+
+
+def test_a_process_that_hangs_is_ended_and_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("segue.processes.parent.PING_S", 0.01)
+
+    async def main() -> None:
+        async with running() as group:
+            group.processes[0].is_hung = True
+            await until(lambda: len(group.processes) == 3)
+            await group.processes[2].is_up.wait()
+            assert group.killed == [0]
+            assert group.processes[2].number == 0
 
     asyncio.run(main())
 

@@ -9,7 +9,7 @@ import contextlib
 import logging
 
 from segue.engine.process import messages
-from segue.engine.process.client import READ_LIMIT, Client, read_report
+from segue.engine.process.client import READ_LIMIT, Client, OnCrash, read_report
 
 log = logging.getLogger("segue.supervisor")
 
@@ -18,9 +18,9 @@ _PAUSE_S = 0.25  # before a door is tried again that could not be reached
 
 
 class Attached(Client):
-    def __init__(self, door: str) -> None:
+    def __init__(self, door: str, on_crash: OnCrash | None = None) -> None:
         """`door`: the path of the worker's socket."""
-        super().__init__()
+        super().__init__(on_crash)
         self._door = door
         self._living: asyncio.Task[None] | None = None
         self._was_ready = asyncio.Event()

@@ -7,7 +7,6 @@ another process supervises.
 import asyncio
 import contextlib
 import itertools
-import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
@@ -16,12 +15,10 @@ import msgspec
 from segue.engine.process import messages
 from segue.engine.process.mailbox import Mailbox
 from segue.engine.process.stats_report import LastStats
-from segue.engine.process.suspects import Suspects
+from segue.engine.process.suspects import Suspects, digests
 from segue.engine.seam import Sink
 from segue.errors import BY_CODE, EngineDied, EngineFault, Unavailable
 from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
-
-log = logging.getLogger("segue.supervisor")
 
 READ_LIMIT = 2**20
 _DIED_RETRY_S = 1.0
@@ -35,8 +32,12 @@ class _Open(Mailbox):
         self.request = request
 
 
+OnCrash = Callable[[int, dict[str, bytes]], object]
+"""Called when a worker crashed, with its number and the digests of open requests by their ids."""
+
+
 class Client:
-    def __init__(self) -> None:
+    def __init__(self, on_crash: OnCrash | None = None) -> None:
         self._writer: asyncio.StreamWriter | None = None
         self._info: ModelInfo | None = None
         self._is_ready = False
@@ -44,7 +45,7 @@ class Client:
         self._open: dict[str, _Open] = {}
         self._nothing_open = asyncio.Event()
         self._nothing_open.set()
-        self._suspects = Suspects()
+        self._on_crash = on_crash or Suspects().crashed
         self._last_stats = LastStats(time.monotonic)
         self._calls: dict[int, asyncio.Future[messages.Answer]] = {}
         self._call_ids = itertools.count()
@@ -134,13 +135,13 @@ class Client:
                 self._info, self._is_ready, self._num_restarts = info, True, num_restarts
 
     def _lost(self) -> None:
-        """The worker is gone: end every open request, and log the ids of those that may have killed it."""
+        """The worker is gone: end every open request, and report them, since one may have killed it."""
         self._is_ready = False
         if self._is_closing:
             self._end_all(Failed(Unavailable.code, "the server is shutting down"))
             return
-        for request_id in self._suspects.crashed(box.request for box in self._open.values()):
-            log.error("request %s was running at two crashes in a row", request_id)
+        running = digests(box.request for box in self._open.values())
+        self._on_crash(self._num_restarts, running)
         message = "the model process ended unexpectedly; it is being started again"
         self._end_all(Failed(EngineDied.code, message, retry_after_s=_DIED_RETRY_S))
 

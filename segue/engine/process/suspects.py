@@ -5,7 +5,8 @@ are logged: the log must not contain prompts.
 """
 
 import hashlib
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -14,16 +15,33 @@ from segue.types import CompletionRequest
 _encode = msgspec.msgpack.Encoder().encode
 
 
+log = logging.getLogger("segue.supervisor")
+
+
 class Suspects:
     def __init__(self) -> None:
+        self._life = -1
         self._last: set[bytes] = set()
+        self._now: set[bytes] = set()
 
-    def crashed(self, running: Iterable[CompletionRequest]) -> list[str]:
-        """The ids of the requests in `running` that were running at the previous crash too."""
-        now = {request.request_id: _digest(request) for request in running}
-        again = [request_id for request_id, digest in now.items() if digest in self._last]
-        self._last = set(now.values())
+    def crashed(self, life: int, running: Mapping[str, bytes]) -> list[str]:
+        """The ids of the requests in `running` that were running at the previous crash too; they are logged.
+
+        `life`: the number of the worker that crashed. Several server processes may report the same crash.
+        """
+        if life != self._life:
+            self._last = self._now if life == self._life + 1 else set()
+            self._now, self._life = set(), life
+        self._now |= set(running.values())
+        again = [request_id for request_id, digest in running.items() if digest in self._last]
+        for request_id in again:
+            log.error("request %s was running at two crashes in a row", request_id)
         return again
+
+
+def digests(requests: Iterable[CompletionRequest]) -> dict[str, bytes]:
+    """Digests of requests by their ids."""
+    return {request.request_id: _digest(request) for request in requests}
 
 
 def _digest(request: CompletionRequest) -> bytes:
