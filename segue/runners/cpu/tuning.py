@@ -66,8 +66,16 @@ def _fewer(team: int) -> list[int]:
     return [team - 1, *halves] if team > 3 else halves
 
 
-_BETWEEN_TRIALS = 64  # steps
-_TRIAL = 3
+_TRIAL = 8  # steps
+_SOON, _LATE = 16, 256  # steps between trials: the longer the choice has held, the rarer they are
+# What is tried in turn. One thread less leaves a processor to the server and its clients: a thread that loses its
+# processor to them for a moment holds all the others at the next barrier.
+_OTHERS: tuple[Callable[[int], int], ...] = (
+    lambda threads: threads - 1,
+    lambda threads: threads // 2,
+    lambda threads: threads + 1,
+    lambda threads: threads * 2,
+)
 
 
 class Threads:
@@ -90,12 +98,13 @@ class Threads:
 
 
 class _Class:
-    """Steps with a similar number of rows. From time to time a few of them try half or twice the threads."""
+    """Steps with a similar number of rows. From time to time some of them try another number of threads."""
 
     def __init__(self, threads: int, team: int):
         self._current, self._team = threads, team
         self._tried = 0  # number of threads on trial; 0: no trial
-        self._is_up = False
+        self._turn = 0
+        self._pause = _SOON
         self._times: list[float] = []
         self._usual = 0.0  # seconds per step before the trial
 
@@ -104,14 +113,29 @@ class _Class:
 
     def learn(self, seconds: float) -> None:
         self._times.append(seconds)
-        if not self._tried and len(self._times) >= _BETWEEN_TRIALS:
-            self._is_up = not self._is_up
-            other = self._current * 2 if self._is_up else self._current // 2
-            self._usual = min(self._times[-_TRIAL:])
-            self._times = []
-            if 1 <= min(other, self._team) != self._current:
-                self._tried = min(other, self._team)
-        elif self._tried and len(self._times) >= _TRIAL:
-            if min(self._times) < _WORTH * self._usual:
-                self._current = self._tried
-            self._tried, self._times = 0, []
+        if self._tried and len(self._times) >= _TRIAL:
+            self._judge()
+        elif not self._tried and len(self._times) >= self._pause:
+            self._begin_trial()
+
+    def _begin_trial(self) -> None:
+        self._usual = _typical(self._times[-_TRIAL:])
+        self._times = []
+        for _ in _OTHERS:
+            other = min(_OTHERS[self._turn % len(_OTHERS)](self._current), self._team)
+            self._turn += 1
+            if 1 <= other != self._current:
+                self._tried = other
+                return
+
+    def _judge(self) -> None:
+        if _typical(self._times) < _WORTH * self._usual:
+            self._current, self._pause = self._tried, _SOON
+        else:
+            self._pause = min(2 * self._pause, _LATE)
+        self._tried, self._times = 0, []
+
+
+def _typical(times: list[float]) -> float:
+    """The mean without the slowest. Not the fastest: steps held up by other processes count."""
+    return (sum(times) - max(times)) / (len(times) - 1)

@@ -1,3 +1,4 @@
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -82,6 +83,27 @@ def test_the_choice_follows_when_processors_become_free() -> None:
     threads = Threads(Tuning((), 1), 2)
     assert settled(threads, lambda rows, n: 1.0 if n == 1 else 4.0, 1) == 1
     assert settled(threads, lambda rows, n: 1.0 / n, 1) == 2
+
+
+def test_one_thread_less_leaves_a_processor_to_the_server() -> None:
+    """With as many threads as processors three steps in four wait for one that lost its processor for a moment."""
+    steps = itertools.count()
+
+    def measure(rows: int, threads: int) -> float:
+        return 12.0 / threads + (6.0 if threads == 4 and next(steps) % 4 else 0.0)
+
+    assert settled(Threads(Tuning((), 1), 4), measure, 32) == 3
+
+
+def test_a_choice_that_holds_is_questioned_ever_less() -> None:
+    threads, tried = Threads(Tuning((), 1), 4), []
+    for step in range(2000):
+        if (chosen := threads.choose(32)) != 4:
+            tried.append(step)
+        threads.learn(32, 1.0 / chosen)
+    assert len([step for step in tried if step < 500]) > len(
+        [step for step in tried if step > 1500]
+    )
 
 
 def test_rows_that_were_not_measured_take_all_threads() -> None:
