@@ -2,7 +2,9 @@
 
 import importlib.util
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +61,20 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
     return None
 
 
+def _begun(work: Callable[[], LlamaVocab]) -> "Future[LlamaVocab]":
+    """The result of `work`, which runs on a thread of its own."""
+    found: Future[LlamaVocab] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="vocabulary", daemon=True).start()
+    return found
+
+
 @dataclass(frozen=True)
 class CpuLoader:
     """Implements seam.Loader."""
@@ -87,8 +103,8 @@ class CpuLoader:
         compile_all({tensor.type for tensor in gguf.header(self.path).tensors}, self.flavour, kept)
         report(what, 1, 1)
 
-    def runner(self) -> "CpuRunner":
-        """The runner without the vocabulary."""
+    def runner(self, await_quiet: Callable[[], object] = lambda: None) -> "CpuRunner":
+        """The runner without the vocabulary. `await_quiet` is called before it measures speeds."""
         from segue.runners.cpu.products.processor import VARIABLE, this_target
         from segue.runners.cpu.runner import CpuRunner
 
@@ -102,14 +118,15 @@ class CpuLoader:
             max_rows=self.max_rows,
             target=this_target({VARIABLE: self.flavour}),
             adapters=dict(self.adapters),
+            await_quiet=await_quiet,
         )
 
     def __call__(self) -> Loaded:
-        vocab = LlamaVocab(self.path)  # first, as it fails sooner
+        reading = _begun(lambda: LlamaVocab(self.path))  # beside the packing of the weights
         digest = FileDigest(self.path, self.cache_dir)
         digests = {name: FileDigest(file, self.cache_dir) for name, file in self.adapters}
-        runner = self.runner()
-        limits = runner.capabilities
+        runner = self.runner(await_quiet=reading.result)
+        vocab, limits = reading.result(), runner.capabilities
         log.info(
             "%s: %s, KV memory for %d tokens",
             self.name,

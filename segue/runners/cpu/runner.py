@@ -5,7 +5,7 @@ step, on how a prompt is split into chunks, on the number of threads or on the p
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from segue.runners.cpu.weights import Weights
 from segue.runners.cpu.workspace import PRIVATE_ROWS, Workspace, item_rows
 
 DEFAULT_CONTEXT = 8192
-_MEASURED_STEPS, _MEASURED_S = 4, 0.1  # limits per measurement at the start
+_MEASURED_STEPS, _MEASURED_S = 4, 0.05  # limits per measurement at the start
 _MOST_SEQUENCES = 32
 
 
@@ -51,8 +51,9 @@ class CpuRunner:
         max_rows: int = 512,
         target: Target | None = None,
         adapters: Mapping[str, str] | None = None,
+        await_quiet: Callable[[], object] = lambda: None,
     ):
-        """`adapters`: files of LoRA adapters by name."""
+        """`adapters`: files of LoRA adapters by name. `await_quiet` is called before speeds are measured."""
         target = target or this_target()
         self.flavour = target.flavour.name
         kept = KeptCode(cache_dir)
@@ -93,6 +94,7 @@ class CpuRunner:
             adapters=tuple(adapters or ()),
             deterministic=exact_math.keeps_denormals(),  # the threads of the team inherit this setting
         )
+        await_quiet()
         tuning = tuned(self._seconds, threads, min(max_rows, context))
         self._threads = Threads(tuning, threads)
         self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)

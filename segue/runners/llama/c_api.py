@@ -230,6 +230,17 @@ def load() -> ctypes.CDLL:
     return library
 
 
+@cache
+def quick() -> ctypes.PyDLL:
+    """The same library for calls that take less time than to give up the interpreter lock and to take it again."""
+    library = load()
+    same = ctypes.PyDLL(library._name, handle=library._handle)
+    for name, (result, arguments) in SIGNATURES.items():
+        function = getattr(same, name)
+        function.restype, function.argtypes = result, arguments
+    return same
+
+
 def _open(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))

@@ -2,6 +2,7 @@
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,10 +45,11 @@ class LlamaVocab:
         self.eos = _known(self._api.llama_vocab_eos(self._vocab))
         self.adds_bos = bool(self._api.llama_vocab_get_add_bos(self._vocab))
         self._pieces = self._read_pieces()
+        attributes = c_api.quick().llama_vocab_get_attr
         self._controls = frozenset(
             token
             for token in range(self.size)
-            if self._api.llama_vocab_get_attr(self._vocab, token) & c_api.ATTR_CONTROL
+            if attributes(self._vocab, token) & c_api.ATTR_CONTROL
         )
         self.fim = self._find_fim()
         self.end_tokens = self._find_end_tokens()
@@ -113,14 +115,15 @@ class LlamaVocab:
             self._model = self._vocab = 0
 
     def _read_pieces(self) -> list[bytes]:
-        spell, pieces = self._api.llama_token_to_piece, []
-        buffer = ctypes.create_string_buffer(256)
+        spell = c_api.quick().llama_token_to_piece
+        pieces: list[bytes] = []
+        buffer: Any = ctypes.create_string_buffer(256)
         for token in range(self.size):
             length = spell(self._vocab, token, buffer, len(buffer), 0, True)
             if length < 0:  # too small: −length is the size needed
                 buffer = ctypes.create_string_buffer(-length)
                 length = spell(self._vocab, token, buffer, len(buffer), 0, True)
-            pieces.append(ctypes.string_at(buffer, length))
+            pieces.append(buffer[:length])
         return pieces
 
     def _find_fim(self) -> FimTokens | None:
@@ -140,7 +143,7 @@ class LlamaVocab:
         return next((known[text] for text in spellings if text in known), None)
 
     def _find_end_tokens(self) -> frozenset[int]:
-        is_end = self._api.llama_vocab_is_eog
+        is_end = c_api.quick().llama_vocab_is_eog
         ends = {token for token in range(self.size) if is_end(self._vocab, token)}
         if self.fim is not None:
             # llama.cpp ends at the FIM separators it knows; those that only Segue knows must end a text too.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
@@ -19,7 +20,8 @@ def load(
     adapters: Mapping[str, str] | None = None,
     **options: int,
 ) -> CpuRunner:
-    settings = {"num_slots": 6, "threads": 2, "max_rows": 256, "kv_bytes": 512 << 10} | options
+    settings: dict[str, Any] = {"num_slots": 6, "threads": 2, "max_rows": 256}
+    settings |= {"kv_bytes": 512 << 10} | options
     cache_dir = config.load({}).cache_dir
     return CpuRunner(path, cache_dir=cache_dir, target=target, adapters=adapters, **settings)
 
