@@ -6,7 +6,6 @@ Everything else meets these through the seams.
 import asyncio
 import contextlib
 import logging
-import os.path
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +22,7 @@ from segue.engine.process.client import OnCrash
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
-from segue.errors import Incompatible, ModelUnavailable, SetupError
+from segue.errors import Incompatible, SetupError
 from segue.models import adapter_files, gguf, names, sources, vocabularies
 from segue.models.adapter_files import AdapterRef
 from segue.models.progress import Report, silent
@@ -208,13 +207,9 @@ def build_members(settings: Settings, report: Report, doors: Doors | None = None
     if settings.engine == "vllm":
         if settings.server_processes > 1:
             raise SetupError("--server-processes must be 1 with --engine vllm")
-        refs = names.parse_all(settings.models, settings.aliases, os.path.exists)
-        members = [
-            Member(
-                ref.served_name, ref.aliases, _vllm_starter(settings, ref), _vllm_adapters(settings)
-            )
-            for ref in refs
-        ]
+        from segue.distributed import assembly as of_vllm
+
+        members = of_vllm.build_members(settings, _in_daemon_thread)
     elif settings.runner == "fake":
         loader = FakeLoader(
             num_slots=settings.num_slots,
@@ -313,50 +308,13 @@ def _starter(
     return start
 
 
-def _vllm_starter(settings: Settings, ref: names.ModelRef) -> Callable[[], Awaitable[Engine]]:
-    from segue.distributed.launch import Launch
-    from segue.distributed.lora_modules import split_modules
-    from segue.distributed.vllm import VllmEngine
+def further_node(settings: Settings) -> Callable[[], None] | None:
+    """If this is a node of vLLM other than the first: what it does instead of serving, until the first node ends."""
+    if settings.engine != "vllm":
+        return None
+    from segue.distributed import assembly as of_vllm
 
-    options, adapters = split_modules(settings.vllm_options)
-    launch = Launch(
-        model=_vllm_model(ref),
-        name=ref.served_name,
-        context_length=settings.context_length,
-        kv_bytes=_kv_bytes(settings),
-        max_logprobs=settings.max_logprobs,
-        drain_s=settings.drain_timeout_s,
-        options=options,
-        adapters=adapters,
-    )
-
-    async def start() -> Engine:
-        engine = VllmEngine(lambda: _in_daemon_thread(launch))
-        await engine.start()
-        return engine
-
-    return start
-
-
-def _vllm_adapters(settings: Settings) -> AdapterList:
-    from segue.distributed.lora_modules import split_modules
-
-    _, modules = split_modules(settings.vllm_options)
-    served = [ServedAdapter(name, Path(folder).name) for name, folder in modules]
-    return AdapterList(served, has_choice=bool(served))
-
-
-def _vllm_model(ref: names.ModelRef) -> str:
-    """A model for vLLM: a folder of safetensors, or a name on Hugging Face, which vLLM downloads itself."""
-    path = Path(ref.path).expanduser()
-    if ref.source == "path" and (path / "config.json").is_file():
-        return str(path)
-    if ref.source == "hub" and not (ref.file or ref.quant):
-        return ref.repo
-    raise ModelUnavailable(
-        f"--engine vllm cannot serve {ref.served_name}: name a folder in the layout of Hugging Face, "
-        "with config.json and safetensors, or OWNER/REPO"
-    )
+    return of_vllm.further_node(settings)
 
 
 async def _in_daemon_thread(make: Callable[[], _Made]) -> _Made:

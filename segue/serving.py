@@ -53,6 +53,8 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     logs.set_up(
         settings.log_level.upper(), in_background=True, as_json=settings.log_format == "json"
     )
+    if (compute := assembly.further_node(settings)) is not None:
+        return compute()
     assembly.build_policy(settings)  # what is wrong with it is said before anything is started
     assembly.warn_if_open(settings)
     with shown(Console(stderr=True)) as report:

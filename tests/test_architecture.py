@@ -85,6 +85,16 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.engine.process.supervisor",
         "segue.distributed",
     ),
+    # Its part of the assembly, read only where vLLM serves.
+    "segue.distributed.assembly": (
+        *_BASE,
+        "segue.config",
+        "segue.distributed",
+        "segue.engine.seam",
+        "segue.engine.process.adapter_list",
+        "segue.engine.process.fleet",
+        "segue.models",
+    ),
     "segue.models": (*_BASE, "segue.models"),
     "segue.bench": (
         *_BASE,

@@ -44,6 +44,16 @@ class Launch:
     adapters: tuple[tuple[str, str], ...] = ()  # names and folders of LoRA adapters
 
     def __call__(self) -> "Launched":
+        self.prepare()
+        try:
+            return _launch(self)
+        except SetupError:
+            raise
+        except Exception as error:
+            raise ModelUnavailable(f"vLLM cannot run {self.name}: {error}") from error
+
+    def prepare(self) -> None:
+        """Whatever precedes the start of vLLM in a process. Raises Incompatible."""
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
@@ -52,12 +62,6 @@ class Launch:
         except ImportError as error:
             raise Incompatible(f"the extra `vllm` is not installed: {error}") from None
         tie()
-        try:
-            return _launch(self)
-        except SetupError:
-            raise
-        except Exception as error:
-            raise ModelUnavailable(f"vLLM cannot run {self.name}: {error}") from error
 
 
 class Gauges:
@@ -95,9 +99,9 @@ class Launched:
     adapters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def _launch(launch: Launch) -> Launched:
+def engine_config(launch: Launch, headless: bool = False) -> Any:
+    """vLLM's configuration. `headless`: of a node without a server."""
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
 
     arguments = {
         "model": launch.model,
@@ -115,11 +119,21 @@ def _launch(launch: Launch) -> Launched:
         arguments |= {"enable_lora": True, "max_loras": min(len(launch.adapters), _MAX_LORAS)}
     known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
     arguments |= parse_options(launch.options, known)
-    config = AsyncEngineArgs(**arguments).create_engine_config()
+    config = AsyncEngineArgs(**arguments).create_engine_config(headless=headless)
     kind = "Slots" if config.use_v2_model_runner else "Rows"
-    can_draw = config.speculative_config is None
-    draws = [f"{_DRAWS}Draw{kind}"] if can_draw else []
+    draws = [f"{_DRAWS}Draw{kind}"] if _can_draw(config) else []
     config.model_config.logits_processors = [f"{_CUTS}Cut{kind}", *draws]
+    return config
+
+
+def _can_draw(config: Any) -> bool:
+    return config.speculative_config is None
+
+
+def _launch(launch: Launch) -> Launched:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    config = engine_config(launch)
     gauges = Gauges()
     llm = AsyncLLM.from_vllm_config(
         config, stat_loggers=[_stat_logger(gauges)], disable_log_stats=True
@@ -136,7 +150,7 @@ def _launch(launch: Launch) -> Launched:
         parameters=_parameters,
         prompt=_prompt,
         error=_error,
-        can_draw=can_draw,
+        can_draw=_can_draw(config),
         adapters=_adapters(launch.adapters),
     )
 

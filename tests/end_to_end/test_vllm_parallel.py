@@ -1,12 +1,15 @@
-"""One server over several processes of vLLM: the tiny model split in two, and twice. On CPUs both fit one machine."""
+"""One server over several processes of vLLM: the tiny model split in two, twice, and over two nodes on this machine."""
 
 import importlib.util
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.support.serving import serving
+from tests.support.serving import Served, serving
 from tests.support.tiny_hf import write_tiny_hf
 from tests.support.tiny_reference import TinyReference
 
@@ -24,22 +27,23 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("option", ["tensor_parallel_size=2", "data_parallel_size=2"])
-def test_the_text_is_the_references(
-    tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
-) -> None:
+@pytest.fixture
+def folder(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     # Else vLLM binds each process to a NUMA node of its own, and this machine may have one.
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-    folder = write_tiny_hf(tmp_path / "tiny", tiny_gguf)
-    options = ("dtype=float32", "enforce_eager=true", "max_num_seqs=8", option)
-    arguments = [word for each in options for word in ("--vllm-option", each)]
-    arguments += ["--engine", "vllm", "--context-length", "256", "--kv-memory-mib", "64"]
-    reference = TinyReference(tiny_gguf)
+    return str(write_tiny_hf(tmp_path / "tiny", tiny_gguf))
+
+
+def arguments(*options: str) -> list[str]:
+    common = ("dtype=float32", "enforce_eager=true", "max_num_seqs=8")
+    words = [word for each in (*common, *options) for word in ("--vllm-option", each)]
+    return [*words, "--engine", "vllm", "--context-length", "256", "--kv-memory-mib", "64"]
+
+
+def check_text(served: Served, reference: TinyReference) -> None:
+    """Its likeliest tokens are the reference's."""
     body = {"max_tokens": 8, "temperature": 0, "return_token_ids": True}
-    with (
-        serving(str(folder), *arguments) as served,
-        httpx2.Client(base_url=served.url, timeout=300) as client,
-    ):
+    with httpx2.Client(base_url=served.url, timeout=300) as client:
         for prompt in ([72, 101, 108, 108, 111], [84, 104, 101]):
             answer = client.post("/vllm/v1/completions", json={"prompt": prompt, **body})
             assert answer.status_code == 200, answer.text
@@ -48,3 +52,26 @@ def test_the_text_is_the_references(
                 row = reference.logits(tokens)[-1]
                 assert row[token] >= row.max() - 1e-3  # sums in another order may part a tie
                 tokens.append(token)
+
+
+@pytest.mark.parametrize("option", ["tensor_parallel_size=2", "data_parallel_size=2"])
+def test_the_text_is_the_references(folder: str, tiny_gguf: Path, option: str) -> None:
+    with serving(folder, *arguments(option)) as served:
+        check_text(served, TinyReference(tiny_gguf))
+
+
+def test_two_nodes_of_vllm(folder: str, tiny_gguf: Path) -> None:
+    """Two nodes on one machine, that meet by TCP: the second has half of the model and ends with the first."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    meeting = ("nnodes=2", "master_addr=127.0.0.1", f"master_port={port}")
+    options = ("tensor_parallel_size=2", "distributed_executor_backend=mp", *meeting)
+    second = [sys.executable, "-m", "segue", "serve", folder]
+    with subprocess.Popen([*second, *arguments(*options, "node_rank=1")]) as process:
+        try:
+            with serving(folder, *arguments(*options, "node_rank=0")) as served:
+                check_text(served, TinyReference(tiny_gguf))
+                assert process.poll() is None
+            assert process.wait(120) == 0
+        finally:
+            process.kill()
