@@ -9,8 +9,13 @@ rounds, 128 tokens of context, and prompts of 512 in chunks of 256. `--phases` r
 import argparse
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from segue import config
 from segue.bench.peers import model_path
@@ -119,8 +124,10 @@ def _read(runner: CpuRunner, length: int) -> None:
     runner.free(0)
 
 
-def _decoding(runner: CpuRunner, rows: int, rounds: int) -> float:
-    """Seconds per step."""
+def _decoding(
+    runner: CpuRunner, rows: int, rounds: int, some: NDArray[np.int64] | None = None
+) -> float:
+    """Seconds per step. With `some`, of these instructions alone, after the whole program has made what they read."""
     steps = 8
     for slot in range(rows):
         runner.decode([Span(slot, _tokens(CONTEXT), 0, 0)])
@@ -131,31 +138,52 @@ def _decoding(runner: CpuRunner, rows: int, rounds: int) -> float:
         for slot in range(rows):
             runner.trim(slot, CONTEXT)
 
-    seconds = _best(rounds, work) / steps
+    with _instead(runner, some, work):
+        seconds = _best(rounds, work) / steps
     for slot in range(rows):
         runner.free(slot)
     return seconds
 
 
+def _reading(runner: CpuRunner, rounds: int, some: NDArray[np.int64] | None = None) -> float:
+    """Seconds per prompt; `some` as in _decoding."""
+
+    def work() -> None:
+        _read(runner, PROMPT)
+
+    with _instead(runner, some, work):
+        return _best(rounds, work)
+
+
+@contextmanager
+def _instead(
+    runner: CpuRunner, some: NDArray[np.int64] | None, work: Callable[[], None]
+) -> Iterator[None]:
+    """Do the work once with the whole program, then let the runner run `some` of it."""
+    if some is None:
+        yield
+        return
+    whole = runner.program.copy()
+    work()
+    runner.run_instead(some)
+    yield
+    runner.run_instead(whole)
+
+
 def _phases(runner: CpuRunner, rounds: int) -> None:
     """Milliseconds of each kind of phase alone: a program of nothing else."""
     for rows in (1, 8, 32):
-        print(f"  {rows} rows:", _parts(runner, lambda n=rows: _decoding(runner, n, rounds)))  # type: ignore[misc]
-    print(
-        f"  prompt of {PROMPT}:",
-        _parts(runner, lambda: _best(rounds, lambda: _read(runner, PROMPT))),
-    )
+        print(f"  {rows} rows:", _parts(runner, partial(_decoding, runner, rows, rounds)))
+    print(f"  prompt of {PROMPT}:", _parts(runner, partial(_reading, runner, rounds)))
 
 
-def _parts(runner: CpuRunner, measure: Callable[[], float]) -> str:
+def _parts(runner: CpuRunner, measure: Callable[[NDArray[np.int64] | None], float]) -> str:
     whole = runner.program.copy()
-    said = [f"all {1e3 * measure():.2f} ms"]
+    said = [f"all {1e3 * measure(None):.2f} ms"]
     for kind, name in NAMES.items():
         some = whole[whole[:, 0] == kind]
         if len(some):
-            runner.run_instead(some)
-            said.append(f"{name} {1e3 * measure():.2f}")
-    runner.run_instead(whole)
+            said.append(f"{name} {1e3 * measure(some):.2f}")
     return ", ".join(said)
 
 
