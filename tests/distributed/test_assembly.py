@@ -1,0 +1,53 @@
+"""What the settings make of vLLM: members of the fleet, or a further node. Nothing of vLLM is started here."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segue import assembly, config
+from segue.config import Settings
+from segue.distributed import assembly as of_vllm
+from segue.errors import ModelUnavailable, SetupError
+from segue.models.progress import silent
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text("{}")
+    return tmp_path
+
+
+def settings(model: object, **more: Any) -> Settings:
+    return config.load({"models": (str(model),), "engine": "vllm", **more})
+
+
+def test_a_folder_is_a_member_with_its_adapters(folder: Path) -> None:
+    options = ('lora_modules={"poet": "./a/poems"}', "dtype=float32")
+    fleet = assembly.build_fleet(settings(folder, vllm_options=options), silent)
+    assert fleet.names == [folder.name, "poet"]
+    [adapter] = fleet.adapters(folder.name)
+    assert (adapter.name, adapter.file) == ("poet", "poems")
+
+
+def test_a_model_in_another_layout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match="layout of Hugging Face"):
+        assembly.build_fleet(settings(tmp_path), silent)
+
+
+def test_a_further_node_has_no_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[Any] = []
+    monkeypatch.setattr(of_vllm, "compute", computed.append)
+    options = ("tensor_parallel_size=2", "nnodes=2", "node_rank=1")
+    node = assembly.further_node(settings(folder, vllm_options=options, kv_memory_mib=64))
+    assert node is not None
+    node()
+    [launch] = computed
+    assert (launch.model, launch.options, launch.kv_bytes) == (str(folder), options, 64 << 20)
+    first = settings(folder, vllm_options=("nnodes=2", "node_rank=0"))
+    assert assembly.further_node(first) is None
+
+
+def test_several_server_processes_are_refused(folder: Path) -> None:
+    with pytest.raises(SetupError, match="--server-processes"):
+        assembly.build_fleet(settings(folder, server_processes=2), silent)
