@@ -18,6 +18,37 @@ from segue.engine.seam import Logits
 log = logging.getLogger("segue.constraint")
 
 _MASKERS = ThreadPoolExecutor(4, "mask")
+_SCOUT_S = 0.005  # the longest wait for a mask that only a draft needs
+
+
+class Scout:
+    """A copy of a guide that goes ahead of it along a draft. The guide stays where it is."""
+
+    def __init__(self, guide: "Guide", grammar: Grammar, mask: Mask | None) -> None:
+        self._guide = guide
+        self._grammar = grammar
+        self._matcher = guide.matcher.deep_copy()
+        self._mask = mask
+
+    def apply(self, row: Logits) -> bool:
+        """Ban all tokens that are not allowed next. False at a dead end."""
+        return self._mask is not None and _restrict(row, self._grammar, self._mask)
+
+    def accept(self, token: int) -> bool:
+        """Accept an allowed token. False if the draft should end here: nothing may follow, or the mask is late."""
+        forced = () if self._mask is None else self._mask.forced
+        self._matcher.consume_token(token)
+        if self._matcher.is_error() or self._matcher.is_stopped():
+            return False
+        if len(forced) > 1 and forced[0] == token:
+            self._mask = Mask(None, forced[1:])
+            return True
+        try:
+            self._mask = _MASKERS.submit(self._grammar.mask, self._matcher).result(_SCOUT_S)
+        except TimeoutError:
+            self._guide.is_slow = True
+            return False
+        return self._mask is not None
 
 
 class Guide:
@@ -25,8 +56,9 @@ class Guide:
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
-        self._matcher = grammar.matcher.deep_copy()
+        self.matcher = grammar.matcher.deep_copy()
         self._tokens: list[int] = []
+        self.is_slow = False  # drafts must do without masks
         self._mask: Mask | None = grammar.first  # None at a dead end
         self._is_due = False  # the mask after the last token: nobody has asked for it yet
         self._coming: Future[Mask | None] | None = None
@@ -56,24 +88,20 @@ class Guide:
     def apply(self, row: Logits) -> bool:
         """Ban all tokens that are not allowed next. False at a dead end."""
         self.wait()
-        if self._mask is None:
-            return False
-        if self._mask.allowed is not None:
-            self._grammar.vocabulary.restrict(row, self._mask.allowed)
-        else:
-            token = self._mask.forced[0]
-            logit = row[token]
-            row.fill(-np.inf)
-            row[token] = logit
-        return True
+        return self._mask is not None and _restrict(row, self._grammar, self._mask)
+
+    def scout(self) -> Scout | None:
+        """For a draft that begins here; None if this grammar's masks take too long for that."""
+        self.wait()
+        return None if self.is_slow else Scout(self, self._grammar, self._mask)
 
     def accept(self, token: int) -> bool:
         """Accept an allowed token. True if the text is complete and nothing may follow."""
         forced = self.forced
         self._tokens.append(token)
-        self._matcher.consume_token(token)
-        has_failed = self._matcher.is_error()
-        if self._matcher.is_stopped() and not has_failed:
+        self.matcher.consume_token(token)
+        has_failed = self.matcher.is_error()
+        if self.matcher.is_stopped() and not has_failed:
             return True
         if len(forced) > 1 and forced[0] == token and not has_failed:
             self._mask = Mask(None, forced[1:])
@@ -102,7 +130,7 @@ class Guide:
         return self.may_end()[-1]
 
     def _next_mask(self) -> Mask | None:
-        mask = self._grammar.mask(self._matcher)
+        mask = self._grammar.mask(self.matcher)
         if mask is None and not self._grammar.is_private:
             # Sequences share a lexer, and one that ran into its limits has spoilt it for all of them.
             self._grammar.is_spoilt = True
@@ -110,12 +138,23 @@ class Guide:
                 self._grammar = self._grammar.alone()
             except GrammarError:
                 return None
-            self._matcher = self._grammar.matcher
-            self._matcher.consume_tokens(self._tokens)
-            mask = self._grammar.mask(self._matcher)
+            self.matcher = self._grammar.matcher
+            self.matcher.consume_tokens(self._tokens)
+            mask = self._grammar.mask(self.matcher)
         if mask is None:
-            log.info("a constraint came to a dead end: %s", reason(self._matcher.get_error()))
+            log.info("a constraint came to a dead end: %s", reason(self.matcher.get_error()))
         return mask
+
+
+def _restrict(row: Logits, grammar: Grammar, mask: Mask) -> bool:
+    if mask.allowed is not None:
+        grammar.vocabulary.restrict(row, mask.allowed)
+    else:
+        token = mask.forced[0]
+        logit = row[token]
+        row.fill(-np.inf)
+        row[token] = logit
+    return True
 
 
 class Witness:

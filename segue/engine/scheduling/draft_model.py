@@ -9,6 +9,7 @@ Drafts never change the output: a draft token is accepted only if the sampler dr
 
 from collections.abc import Callable, Iterable
 
+from segue.engine.constraints.guide import Scout
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.payoff import Payoff
 from segue.engine.scheduling.prefix_cache import common_length
@@ -51,22 +52,32 @@ class DraftModel:
         """For each sequence, up to the given number of draft tokens that may follow it."""
         drafts: dict[Sequence, list[int]] = {}
         limits: dict[Sequence, int] = {}
+        scouts: dict[Sequence, Scout] = {}
         spans: list[Span] = []
         for sequence, limit in wanted:
+            scout = sequence.guide.scout() if sequence.guide else None
             span = self._next_span(sequence, limit, spans)
-            if span is None:
+            if span is None or (sequence.guide and scout is None):
                 continue
             spans.append(span)
             if span.num_logits:
                 drafts[sequence], limits[sequence] = [], limit
+                if scout:
+                    scouts[sequence] = scout
         ready = list(drafts)
         rows = self._decode(spans)
         while ready:
             for sequence, row in zip(ready, rows, strict=True):
-                drafts[sequence] += self._guess(sequence, row, len(drafts[sequence]))
-            ready = [s for s in ready if 0 < len(drafts[s]) < limits[s] and self._fits(drafts[s])]
+                draft = drafts[sequence]
+                found = self._guess(sequence, row, len(draft), scouts.get(sequence))
+                draft += found
+                is_over = not found or len(draft) >= limits[sequence] or not self._fits(draft)
+                if not is_over and sequence in scouts:
+                    is_over = not scouts[sequence].accept(draft[-1])
+                if is_over:
+                    del limits[sequence]
+            ready = list(limits)
             rows = self._decode([self._after(s, drafts[s]) for s in ready])
-            limits = {s: limits[s] for s in ready}
         self._has_drafted = any(drafts.values())
         return drafts
 
@@ -105,10 +116,14 @@ class DraftModel:
             self._held[span.slot] += span.tokens
         return self._runner.decode(spans).copy()
 
-    def _guess(self, sequence: Sequence, row: Logits, num_drafted: int) -> list[int]:
-        width = min(len(row), sequence.sampler.vocab_size)
+    def _guess(
+        self, sequence: Sequence, row: Logits, num_drafted: int, scout: Scout | None
+    ) -> list[int]:
+        row = row[: min(len(row), sequence.sampler.vocab_size)]
+        if scout and not scout.apply(row):
+            return []
         try:
-            return [sequence.sampler.guess(row[:width], sequence.num_output + num_drafted)]
+            return [sequence.sampler.guess(row, sequence.num_output + num_drafted)]
         except InvalidField:  # bans and biases leave no token
             return []
 

@@ -1,6 +1,7 @@
 """A draft model changes nothing but the number of steps."""
 
 import itertools
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from segue.engine.constraints import guide
+from segue.engine.request.draft import Drafter
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.payoff import Payoff
 from segue.engine.scheduling.scheduler import Scheduler
@@ -91,6 +94,47 @@ def test_the_model_itself_as_its_draft_is_always_right(temperature: float) -> No
     assert stats.drafts > 5
     assert stats.draft_accepted == stats.draft_tokens
     assert stats.steps < 30
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        Constraint(kind="regex", value="[a-z]{3}( [a-z]{4}){12}"),
+        Constraint(kind="json_schema", value='{"type": "array", "minItems": 9, "items": {"type": "integer"}}'),
+    ],
+    ids=lambda constraint: constraint.kind,
+)  # fmt: skip
+def test_drafts_keep_to_the_constraint(
+    temperature: float, constraint: Constraint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The draft model gets the same masks, so the model itself is always right here too."""
+    monkeypatch.setattr(Drafter, "_after", lambda *_: [])  # no drafts of the text itself
+    own, plain = bench(0), bench(None)
+    fields: dict[str, Any] = {"max_tokens": 50, "constraint": constraint}
+    fields["sampling"] = Sampling(seed=1, temperature=temperature)
+    drafted, expected = (each.run(ask("abcdef", **fields)) for each in (own, plain))
+    assert [story.essence for story in drafted] == [story.essence for story in expected]
+    stats = own.scheduler.stats
+    assert stats.drafts > 3
+    assert stats.draft_accepted == stats.draft_tokens
+    assert stats.steps < plain.scheduler.stats.steps
+
+
+def test_a_constraint_with_slow_masks_gets_no_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(ThreadPoolExecutor):
+        """Never has a mask for a scout."""
+
+        def submit(self, call: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            return Future() if args else super().submit(call, **kwargs)
+
+    monkeypatch.setattr(guide, "_MASKERS", Late(1))
+    monkeypatch.setattr(Drafter, "_after", lambda *_: [])
+    own = bench(0)
+    constraint = Constraint(kind="regex", value="[a-f]{30}")
+    own.run(ask("abcdef", max_tokens=30, constraint=constraint, sampling=Sampling(seed=1)))
+    stats = own.scheduler.stats
+    assert (stats.drafts, stats.draft_tokens) == (1, 1)  # its first mask was there
 
 
 def test_another_model_is_mostly_wrong_and_costs_no_more_steps() -> None:
