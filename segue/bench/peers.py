@@ -169,11 +169,11 @@ async def _first_token(url: str, pieces: Pieces, seed: int) -> float:
     return waited
 
 
-def _body(prompt: list[int], seed: int, num_output: int) -> bytes:
+def _body(prompt: list[int], seed: int, num_output: int, temperature: float) -> bytes:
     fields = {
         "prompt": prompt,
         "max_tokens": num_output,
-        "temperature": 0.8,
+        "temperature": temperature,
         "seed": seed,
         "stream": True,
         "ignore_eos": True,
@@ -182,9 +182,11 @@ def _body(prompt: list[int], seed: int, num_output: int) -> bytes:
     return json.dumps(fields).encode()
 
 
-async def post(url: str, prompt: list[int], seed: int, num_output: int) -> tuple[float, bytes]:
+async def post(
+    url: str, prompt: list[int], seed: int, num_output: int, temperature: float = 0.8
+) -> tuple[float, bytes]:
     """Seconds until the first event, and the whole answer."""
-    body = _body(prompt, seed, num_output)
+    body = _body(prompt, seed, num_output, temperature)
     host, _, port = url.removeprefix("http://").partition(":")
     begun = time.perf_counter()
     reader, writer = await asyncio.open_connection(host, int(port))

@@ -14,5 +14,10 @@ class DraftedLoader:
     draft: CpuLoader
 
     def __call__(self) -> Loaded:
+        from segue.runners.cpu.runner import CpuRunner
+
         loaded = self.target()
-        return loaded._replace(draft=self.draft.runner())
+        target = loaded.runner
+        return loaded._replace(
+            draft=self.draft.runner(target if isinstance(target, CpuRunner) else None)
+        )

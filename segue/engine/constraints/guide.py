@@ -22,13 +22,16 @@ _SCOUT_S = 0.005  # the longest wait for a mask that only a draft needs
 
 
 class Scout:
-    """A copy of a guide that goes ahead of it along a draft. The guide stays where it is."""
+    """A copy of a guide that goes ahead of it along a draft. The guide takes its masks over if it comes that way."""
 
     def __init__(self, guide: "Guide", grammar: Grammar, mask: Mask | None) -> None:
         self._guide = guide
         self._grammar = grammar
         self._matcher = guide.matcher.deep_copy()
         self._mask = mask
+        self.found: list[
+            tuple[int, Mask]
+        ] = []  # the tokens that it accepted, and the mask after each
 
     def apply(self, row: Logits) -> bool:
         """Ban all tokens that are not allowed next. False at a dead end."""
@@ -42,13 +45,17 @@ class Scout:
             return False
         if len(forced) > 1 and forced[0] == token:
             self._mask = Mask(None, forced[1:])
+            self.found.append((token, self._mask))
             return True
         try:
             self._mask = _MASKERS.submit(self._grammar.mask, self._matcher).result(_SCOUT_S)
         except TimeoutError:
             self._guide.is_slow = True
             return False
-        return self._mask is not None
+        if self._mask is None:
+            return False
+        self.found.append((token, self._mask))
+        return True
 
 
 class Guide:
@@ -59,6 +66,7 @@ class Guide:
         self.matcher = grammar.matcher.deep_copy()
         self._tokens: list[int] = []
         self.is_slow = False  # drafts must do without masks
+        self._scouted: list[tuple[int, Mask]] = []  # what the last scout found, from here on
         self._mask: Mask | None = grammar.first  # None at a dead end
         self._is_due = False  # the mask after the last token: nobody has asked for it yet
         self._coming: Future[Mask | None] | None = None
@@ -93,7 +101,11 @@ class Guide:
     def scout(self) -> Scout | None:
         """For a draft that begins here; None if this grammar's masks take too long for that."""
         self.wait()
-        return None if self.is_slow else Scout(self, self._grammar, self._mask)
+        if self.is_slow:
+            return None
+        scout = Scout(self, self._grammar, self._mask)
+        self._scouted = scout.found
+        return scout
 
     def accept(self, token: int) -> bool:
         """Accept an allowed token. True if the text is complete and nothing may follow."""
@@ -103,10 +115,15 @@ class Guide:
         has_failed = self.matcher.is_error()
         if self.matcher.is_stopped() and not has_failed:
             return True
+        scouted = self._scouted.pop(0) if self._scouted else None
         if len(forced) > 1 and forced[0] == token and not has_failed:
             self._mask = Mask(None, forced[1:])
+        elif scouted is not None and scouted[0] == token and not has_failed:
+            self._mask = scouted[1]
         else:
             self._is_due = True
+        if scouted is not None and scouted[0] != token:
+            self._scouted = []
         return False
 
     def _begin(self) -> None:

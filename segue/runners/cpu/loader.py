@@ -103,8 +103,15 @@ class CpuLoader:
         compile_all({tensor.type for tensor in gguf.header(self.path).tensors}, self.flavour, kept)
         report(what, 1, 1)
 
-    def runner(self, await_quiet: Callable[[], object] = lambda: None) -> "CpuRunner":
-        """The runner without the vocabulary. `await_quiet` is called before it measures speeds."""
+    def runner(
+        self,
+        beside: "CpuRunner | None" = None,
+        await_quiet: Callable[[], object] = lambda: None,
+    ) -> "CpuRunner":
+        """The runner without the vocabulary.
+
+        `beside`: one whose threads it uses. `await_quiet` is called before it measures speeds.
+        """
         from segue.runners.cpu.products.processor import VARIABLE, this_target
         from segue.runners.cpu.runner import CpuRunner
 
@@ -119,6 +126,7 @@ class CpuLoader:
             target=this_target({VARIABLE: self.flavour}),
             adapters=dict(self.adapters),
             await_quiet=await_quiet,
+            beside=beside,
         )
 
     def __call__(self) -> Loaded:

@@ -51,13 +51,16 @@ class CpuRunner:
         max_rows: int = 512,
         target: Target | None = None,
         adapters: Mapping[str, str] | None = None,
+        beside: "CpuRunner | None" = None,
         await_quiet: Callable[[], object] = lambda: None,
     ):
-        """`adapters`: files of LoRA adapters by name. `await_quiet` is called before speeds are measured."""
+        """`adapters`: files of LoRA adapters by name. `beside`: a runner whose threads run this one's steps too; only
+        one of the two runs a step at a time. `await_quiet` is called before speeds are measured.
+        """
         target = target or this_target()
         self.flavour = target.flavour.name
         kept = KeptCode(cache_dir)
-        threads = min(threads or usable_cpus(), on.MAX_THREADS)
+        threads = min(threads or usable_cpus(), beside._team.size if beside else on.MAX_THREADS)
         self._weights = Weights(path, target, threads, kept)
         anatomy = self._weights.anatomy
         context = context_length or min(anatomy.train_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
@@ -75,12 +78,8 @@ class CpuRunner:
         self._program = self._written(target)
         self._counters = self._on_board()
         self._item_rows = item_rows(anatomy.shared)
-        code = link(step_code(target, kept), [*ENTRIES], target)
-        run, serve, post = (
-            kernel(code[name], count, keeps_gil=name == "post_step")
-            for name, count in ENTRIES.items()
-        )
-        self._team = Team(threads, self._space.board, self._space.address, run, serve, post)
+        self._owns_team = beside is None
+        self._team: Team = beside._team if beside else self._new_team(threads, target, kept)
         exact_math.use(Softmax(target, kept))
         self._drawer = Drawer(self._space.logits, threads, self._run_alone, target, kept)
         self._capabilities = Capabilities(
@@ -138,7 +137,8 @@ class CpuRunner:
 
     def close(self) -> None:
         """End the threads. Memory is freed with the runner object."""
-        self._team.close()
+        if self._owns_team:
+            self._team.close()
 
     @property
     def program(self) -> NDArray[np.int64]:
@@ -149,6 +149,14 @@ class CpuRunner:
         self._program[: len(instructions)] = instructions
         self._space.board[on.NUM_PHASES] = len(instructions)
 
+    def _new_team(self, threads: int, target: Target, kept: KeptCode) -> Team:
+        code = link(step_code(target, kept), [*ENTRIES], target)
+        run, serve, post = (
+            kernel(code[name], count, keeps_gil=name == "post_step")
+            for name, count in ENTRIES.items()
+        )
+        return Team(threads, self._space.board, self._space.address, run, serve, post)
+
     # --- a step ---
 
     def _run(self, num_rows: int, num_wanted: int, threads: int) -> None:
@@ -156,7 +164,7 @@ class CpuRunner:
         board[on.ROWS], board[on.WANTED] = num_rows, num_wanted
         board[on.IS_PRIVATE] = num_rows <= PRIVATE_ROWS
         self._counters.fill(0)
-        self._team.step(threads)
+        self._team.step(board, self._space.address, threads)
 
     def _run_alone(self, instructions: NDArray[np.int64], threads: int) -> None:
         """Run another program than the step's, between two steps."""
@@ -164,7 +172,7 @@ class CpuRunner:
         usual = board[on.PROGRAM], board[on.NUM_PHASES]
         board[on.PROGRAM], board[on.NUM_PHASES] = address(instructions), len(instructions)
         self._counters[: len(instructions)] = 0
-        self._team.step(threads)
+        self._team.step(board, self._space.address, threads)
         board[on.PROGRAM], board[on.NUM_PHASES] = usual
 
     def _seconds(self, rows: int, threads: int) -> float:

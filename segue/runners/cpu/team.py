@@ -3,6 +3,7 @@
 On Linux they sleep in compiled code; on other systems they return to Python to sleep.
 
 The caller's thread is the first of the team. A step may use fewer threads than the team has: the others are not woken.
+Models whose steps never run at the same time share a team: idle threads of a second one would take processors away.
 """
 
 import threading
@@ -24,7 +25,7 @@ class Team:
         serve: Callable[..., int],
         post: Callable[..., int],
     ):
-        """`run`, `serve` and `post` are the kernels run_step, serve_steps and post_step."""
+        """`board` has the mailboxes. `run`, `serve` and `post` are the kernels run_step, serve_steps and post_step."""
         self._board, self._address = board, address
         self._run, self._serve, self._send = run, serve, post
         self._number = 0
@@ -42,14 +43,14 @@ class Team:
     def size(self) -> int:
         return len(self._wake)
 
-    def step(self, threads: int) -> None:
-        """Run the program on the board with this many threads."""
-        board = self._board
+    def step(self, board: NDArray[np.int64], address: int, threads: int) -> None:
+        """Run the program on a board with this many threads."""
         board[on.THREADS] = threads
         board[on.BARRIER_BASE] = board[on.BARRIER]
+        self._board[on.STEP_BOARD] = address
         self._number += 1
         self._post(threads, self._number)
-        self._run(0, self._address)
+        self._run(0, address)
 
     def close(self) -> None:
         """End the threads. No step may be running."""

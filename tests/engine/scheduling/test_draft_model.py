@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from segue.engine.constraints import guide
 from segue.engine.request.draft import Drafter
+from segue.engine.scheduling import state
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.payoff import Payoff
 from segue.engine.scheduling.scheduler import Scheduler
@@ -110,6 +111,8 @@ def test_drafts_keep_to_the_constraint(
 ) -> None:
     """The draft model gets the same masks, so the model itself is always right here too."""
     monkeypatch.setattr(Drafter, "_after", lambda *_: [])  # no drafts of the text itself
+    monkeypatch.setattr(guide, "_SCOUT_S", 60.0)
+    monkeypatch.setattr(state, "_MASK_WAIT_S", 60.0)
     own, plain = bench(0), bench(None)
     fields: dict[str, Any] = {"max_tokens": 50, "constraint": constraint}
     fields["sampling"] = Sampling(seed=1, temperature=temperature)

@@ -18,12 +18,15 @@ def load(
     *,
     target: Target | None = None,
     adapters: Mapping[str, str] | None = None,
+    beside: CpuRunner | None = None,
     **options: int,
 ) -> CpuRunner:
     settings: dict[str, Any] = {"num_slots": 6, "threads": 2, "max_rows": 256}
     settings |= {"kv_bytes": 512 << 10} | options
     cache_dir = config.load({}).cache_dir
-    return CpuRunner(path, cache_dir=cache_dir, target=target, adapters=adapters, **settings)
+    return CpuRunner(
+        path, cache_dir=cache_dir, target=target, adapters=adapters, beside=beside, **settings
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

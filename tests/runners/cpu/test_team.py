@@ -44,6 +44,24 @@ def test_closing_ends_the_threads(q8_gguf: Path) -> None:
     assert threading.active_count() == before
 
 
+def test_models_that_take_turns_share_a_team(q8_gguf: Path) -> None:
+    before = threading.active_count()
+    large = load(q8_gguf, threads=3)
+    small = load(q8_gguf, threads=4, beside=large)
+    assert threading.active_count() == before + 2
+    tokens = list(range(60))
+    expected = large.decode([Span(0, tokens, 0, len(tokens))]).copy()
+    for i in range(len(tokens)):  # one token of the one, two of the other
+        np.testing.assert_array_equal(small.decode([Span(0, [i], i, 1)])[0], expected[i])
+        if i % 2:
+            span = Span(1, tokens[i - 1 : i + 1], i - 1, 2)
+            np.testing.assert_array_equal(large.decode([span]), expected[i - 1 : i + 1])
+    small.close()
+    large.decode([Span(2, tokens, 0, 1)])
+    large.close()
+    assert threading.active_count() == before
+
+
 def test_more_threads_than_processors_finish_their_steps(q8_gguf: Path) -> None:
     runner, few = load(q8_gguf, threads=24), load(q8_gguf, threads=1)
     span = Span(0, list(range(100)), 0, 100)
@@ -96,6 +114,6 @@ class WithoutWaiting:
 def test_threads_sleep_in_python_where_the_system_has_no_way_to_wait_for_a_word() -> None:
     here = WithoutWaiting(3)
     for threads in (3, 1, 2, 3):
-        here.team.step(threads)
+        here.team.step(here.board, 0, threads)
     here.team.close()
     assert sorted(here.ran) == [(1, 1), (1, 3), (1, 4), (2, 1), (2, 4)]

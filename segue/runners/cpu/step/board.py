@@ -65,6 +65,7 @@ LORA_WORDS = 8
 MIX_TABLE, MIX_SCALE, MIX_PLACE = range(3)
 MIX_WORDS = 3
 
+STEP_BOARD = 60  # on the board with the mailboxes: the address of the board whose step is run
 BARRIER = 64  # arrivals of threads so far; on a cache line of its own
 # One mailbox per thread: the number of the step that it must take part in, whether it sleeps, and whether Python
 # must wake it for the step posted last.

@@ -91,6 +91,8 @@ def run_step(tid: Any, board: Any) -> None:
 def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
     """Take part in steps until told to end; then return -1. `seen` is the number of the last step this thread ran.
 
+    `board` has the mailboxes. It also names the board of each step, which is another one if models share a team.
+
     Without futexes, the thread sets the `asleep` flag of its mailbox when no step has come for a while, and returns the
     number of its last step. Thread or poster clears the flag by an atomic exchange, so no step is lost.
     """
@@ -102,7 +104,7 @@ def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
             return -1
         if step != seen:
             seen = step
-            run_step(tid, board)
+            run_step(tid, shared_word(board + 8 * on.STEP_BOARD))
             spins = 0
             continue
         spins += 1
