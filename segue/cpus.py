@@ -1,5 +1,6 @@
-"""How many processors this process may use, by its affinity and its container's quota."""
+"""How many processors this process may use, by its affinity and its container's quota; and who gives way on them."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,23 @@ def usable_cpus(root: Path = Path("/")) -> int:
     except AttributeError:  # macOS and Windows have no affinity
         allowed = os.cpu_count() or 1
     return max(1, min([allowed, *(int(quota) for quota in _quotas(root))]))
+
+
+def wait_for_a_free_one() -> None:
+    """Let the calling thread never interrupt another when it wakes: it runs on a processor that is free or given up.
+
+    A step's threads meet after each phase, so whoever interrupts one of them for a moment delays them all; between
+    steps they give up their processors. The system still bounds the wait to a few milliseconds. Threads and processes
+    that are started from here do the same, until they say otherwise. Nothing happens on systems without such a policy.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def interrupt_as_usual() -> None:
+    """Undo `wait_for_a_free_one`, for the calling thread."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _quotas(root: Path) -> Iterator[float]:

@@ -18,6 +18,7 @@ from rich.console import Console
 from segue import assembly, config, logs
 from segue.commands.banner import banner
 from segue.commands.options import with_settings
+from segue.cpus import wait_for_a_free_one
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet
 from segue.engine.seam import Models
@@ -70,6 +71,8 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
 def _server(
     settings: config.Settings, models: Models, trace: Trace | None, sharing: Sharing = ALONE
 ) -> listen.Server:
+    if settings.engine != "vllm":
+        wait_for_a_free_one()  # the thread of the event loop, which begins here
     policy = assembly.build_policy(settings)
     if policy.keys is not None:
         policy.keys.watch()

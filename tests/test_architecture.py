@@ -58,7 +58,7 @@ LAW: dict[str, tuple[str, ...]] = {
     ),
     "segue.engine.request": (*_REQUEST, "segue.engine.request"),
     "segue.engine.scheduling": (*_REQUEST, "segue.engine.request", "segue.engine.scheduling"),
-    "segue.engine.process": (*_BASE, "segue.logs", "segue.engine"),
+    "segue.engine.process": (*_BASE, "segue.logs", "segue.cpus", "segue.engine"),
     "segue.server": (
         "segue",
         *_BASE,

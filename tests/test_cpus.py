@@ -1,9 +1,10 @@
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from segue.cpus import usable_cpus
+from segue.cpus import interrupt_as_usual, usable_cpus, wait_for_a_free_one
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +67,23 @@ def test_affinity_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert usable_cpus(tmp_path) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="the system has no such policy")
+def test_a_thread_alone_waits_for_a_free_processor_until_it_says_otherwise() -> None:
+    policies = [os.sched_getscheduler(0)]
+
+    def change() -> None:
+        for call in (wait_for_a_free_one, interrupt_as_usual):
+            call()
+            policies.append(os.sched_getscheduler(0))
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    changing.join()
+    assert [*policies, os.sched_getscheduler(0)] == [
+        os.SCHED_OTHER,
+        os.SCHED_BATCH,
+        os.SCHED_OTHER,
+        os.SCHED_OTHER,
+    ]

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from segue.cpus import interrupt_as_usual
+
 _starting = threading.Lock()
 
 
@@ -16,6 +18,7 @@ def run_worker(*args: Any) -> None:
     """The new process's first function. Its parent never imports what only a worker needs: kernels, constraints."""
     from segue.engine.process.worker import main
 
+    interrupt_as_usual()  # what the server's thread set is inherited
     main(*args)
 
 

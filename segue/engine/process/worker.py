@@ -33,7 +33,7 @@ from segue.engine.seam import Loaded, Loader
 from segue.engine.tokens import check_ids
 from segue.errors import EngineFault, SegueError
 from segue.logs import set_up
-from segue.types import CompletionRequest, Event, Failed
+from segue.types import CompletionRequest, Event, Failed, Prompted
 
 log = logging.getLogger("segue.worker")
 
@@ -245,11 +245,12 @@ class Worker:
             message.call, pieces=[vocab.piece(token) for token in message.tokens]
         )
 
-    # --- outbox thread: encodes and sends the events of a step while the next one runs -------------
+    # --- outbox thread: encodes and sends large messages while the next step runs ------------------
 
     def serve_outbox(self) -> None:
         while True:
             self._connections.tell(self._unsent.get())
+            self._unsent.task_done()
 
     # --- compiler threads: at low priority --------------------------------------------------------
 
@@ -283,9 +284,16 @@ class Worker:
     def _report(self, events: list[tuple[str, Event]]) -> None:
         scheduler = self._scheduler
         stats = scheduler.stats if self._stats_report.is_due(scheduler.changing) else None
-        if events or stats is not None:
+        if not events and stats is None:
+            return
+        step = messages.StepEvents(events, stats)
+        if self._unsent.unfinished_tasks or not all(map(_is_small, events)):
             # Waits only if the events of many steps are unsent: then the parent does not read them.
-            self._unsent.put(messages.StepEvents(events, stats))
+            self._unsent.put(step)
+        else:
+            # At once: the server's process works while the step's other threads still wait, and no thread is woken
+            # that would interrupt one of them.
+            self._connections.tell(step)
 
     def _rest(self) -> None:
         """Wait for a message. If sequences wait for masks, wait for a short time only."""
@@ -311,6 +319,12 @@ class Worker:
                 self._scheduler.cancel(message.request_id)
             case _:
                 self._scheduler.add(message)
+
+
+def _is_small(item: tuple[str, Event]) -> bool:
+    """Whether encoding the event takes less time than waking another thread to do it."""
+    event = item[1]
+    return not isinstance(event, Prompted) and getattr(event, "scores", None) is None
 
 
 def _call_size(message: messages.Tokenize | messages.GetPieces) -> int:

@@ -5,17 +5,19 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.process.connections import Connections, Outbox, Pulses
-from segue.engine.process.messages import Cancel, Report, Submit
+from segue.engine.process.messages import Cancel, Report, StepEvents, Submit
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.process.worker import Arrivals, Worker
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.runners.fake import FakeLoader
-from segue.types import CompletionRequest, Constraint, Truncation
+from segue.types import CompletionRequest, Constraint, Delta, Event, Prompted, Truncation
 from tests.engine.harness import Bench, RequestEvents, ask
 from tests.support.hostile_constraints import HARMLESS, REFUSED
 
@@ -152,3 +154,28 @@ def test_hostile_constraints_hurt_only_themselves() -> None:
         assert (stats.running, stats.waiting, stats.restarts) == (0, 0, 0)
 
     asyncio.run(main())
+
+
+@given(sizes=st.lists(st.booleans(), max_size=30))
+@settings(max_examples=20, deadline=None)
+def test_events_are_sent_in_order_whether_they_are_small_or_large(sizes: list[bool]) -> None:
+    """Small ones by the step thread itself, large ones by another thread."""
+    arrived: Arrivals = SimpleQueue()
+    pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
+    heard = Heard()
+    connections = Connections(heard, arrived.put, pulses)
+    worker = Worker(FakeLoader()(), connections, 64, arrived, pulses)
+    threading.Thread(target=worker.serve_outbox, daemon=True).start()
+    connections.take(Submit(request := ask("x")), heard)
+    sent: list[Event] = [
+        Delta(0, f"{number}", ()) if is_small else Prompted(number, (1, 2), 0)
+        for number, is_small in enumerate(sizes)
+    ]
+    for event in sent:
+        worker._report([(request.request_id, event)])
+    told: list[Event] = []
+    while len(told) < len(sent):
+        step = heard.reports.get(timeout=30)
+        assert isinstance(step, StepEvents)
+        told += [event for _, event in step.events]
+    assert told == sent

@@ -24,7 +24,8 @@ from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 
 # Spins before yielding, about 25 µs: a pause instruction takes 40 to 140 cycles on x86, and about 20 on ARM.
 SPINS = 500 if platform.machine().lower() in ("x86_64", "amd64") else 3000
-_YIELDS = 200  # yields before sleeping
+# Yields before sleeping, some 500 µs: as long as another process may hold the processor of the thread that is awaited.
+_YIELDS = 2000
 _NAP_US = 50
 
 # By system: the functions to yield and to sleep, and the unit of the sleep in µs.
