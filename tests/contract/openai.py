@@ -66,6 +66,13 @@ CASES = [
         source="root: max_tokens 16",
     ),
     Case(
+        "fold",
+        PATH,
+        {"prompt": "x", "max_tokens": 4, "use_beam_search": True, "n": 2, "length_penalty": 0.5},
+        answer=whole(choice(" bro"), choice(ANY, 1), usage=usage(1, 8)),
+        source="root: beam search, as vLLM",
+    ),
+    Case(
         "stream",
         PATH,
         {"prompt": "x", "max_tokens": 2, "stream": True},

@@ -93,6 +93,13 @@ CASES = [
     Case(
         "fold",
         PATH,
+        {"prompt": "x", "max_tokens": 4, "use_beam_search": True, "n": 2, "length_penalty": 0.5},
+        answer=whole(choice(" bro"), choice(ANY, 1), usage=usage(1, 8)),
+        source="A use_beam_search: n texts, best first",
+    ),
+    Case(
+        "fold",
+        PATH,
         {"prompt": "x", "max_tokens": "2", "return_token_ids": True},
         answer=whole(choice(" b", token_ids=[32, 98], prompt_token_ids=[120]), usage=usage(1, 2)),
         source='A lax coercion of "2"; return_token_ids',
