@@ -43,9 +43,10 @@ def write_tiny_lora(
     rng = np.random.default_rng(seed)
     tensors: dict[str, Array] = {}
     for name in names:
-        columns, outputs = shapes[name]
-        for end, shape in ((".lora_a", (rank, columns)), (".lora_b", (outputs, rank))):
-            values = rng.normal(0.0, size / np.sqrt(shape[1]), shape)
+        columns, outputs, *experts = shapes[name]
+        for end, own in ((".lora_a", (rank, columns)), (".lora_b", (outputs, rank))):
+            shape = (*experts, *own)
+            values = rng.normal(0.0, size / np.sqrt(shape[-1]), shape)
             tensors[name + end] = values.astype(np.float32)
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_string(gguf.Keys.General.TYPE, general_type)

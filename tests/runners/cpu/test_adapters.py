@@ -10,12 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
+from segue.models.gguf import header
+from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.loader import obstacle
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import empty, load
 from tests.runners.cpu.test_runner import TEXT, divergence
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.tiny_lora import MATRICES, merged, write_tiny_lora
+from tests.support.tiny_models import MODELS, write
 
 Mix = tuple[tuple[int, float], ...]
 
@@ -87,6 +91,69 @@ def test_other_architectures(tmp_path: Path, architecture: str) -> None:
     np.testing.assert_allclose(whole(ours, ((0, 1.0),)), whole(alone, ()), atol=2e-3)
     ours.close()
     alone.close()
+
+
+def matrices(path: Path) -> list[str]:
+    """What an adapter may change here: every matrix but embeddings, routers, experts and a fused gate."""
+    found = header(path)
+    is_fused = FAMILIES[found.architecture].is_gate_fused
+    kinds = [
+        "attn_q",
+        "attn_k",
+        "attn_v",
+        "attn_qkv",
+        "attn_output",
+        "ffn_gate",
+        "ffn_up",
+        "ffn_down",
+    ]
+    wanted = {f"{kind}.weight" for kind in kinds if not (is_fused and kind == "ffn_up")}
+    return [
+        tensor.name
+        for tensor in found.tensors
+        if tensor.name == "output.weight" or tensor.name.split(".", 2)[-1] in wanted
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_architecture_computes_what_llama_cpp_does(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "b.gguf", MODELS[name])
+    named = matrices(path)
+    assert len(named) >= 3 * 2
+    architecture = MODELS[name].architecture
+    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=named, architecture=architecture)
+    assert obstacle(path, [str(lora)]) is None
+    ours, theirs = (
+        load(path, adapters={"l": str(lora)}),
+        LlamaRunner(str(path), threads=1, kv_precision="f32", adapters={"l": str(lora)}),
+    )
+    mix: Mix = ((0, 0.8),)
+    found, expected = whole(ours, mix), whole(theirs, mix)
+    error = divergence(found, expected)
+    assert error < 0.0003
+    assert divergence(found, whole(ours, ())) > max(20 * error, 1e-5)
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "reason"),
+    [
+        ("phi3", "blk.0.ffn_up.weight", "gate and up as one matrix"),
+        ("llama with experts", "blk.1.ffn_down_exps.weight", "it adapts experts"),
+        ("gpt-oss", "blk.1.ffn_up_exps.weight", "it adapts experts"),
+    ],
+)
+def test_what_is_not_computed_goes_to_llama_cpp(
+    tmp_path: Path, name: str, tensor: str, reason: str
+) -> None:
+    path = write(tmp_path / "b.gguf", MODELS[name])
+    architecture = MODELS[name].architecture
+    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=[tensor], architecture=architecture)
+    assert reason in (obstacle(path, [str(lora)]) or "")
+    theirs = LlamaRunner(str(path), threads=1, adapters={"l": str(lora)})
+    assert np.abs(whole(theirs, ((0, 1.0),)) - whole(theirs, ())).max() > 0.01
+    theirs.close()
 
 
 def test_on_quantised_weights(tmp_path: Path) -> None:
