@@ -42,7 +42,6 @@ from segue.runners.cpu.step.attention.tiles import (
     mix_tiles,
     score_few,
     score_tiles,
-    widen,
 )
 from segue.runners.cpu.step.halves import lane, narrowed, put_halves
 from segue.runners.cpu.step.lanes import clear, copy, scale, vectors
@@ -101,7 +100,7 @@ def _score_segment(
     scratch: Any,
     floats: Any,
 ) -> None:
-    """All rows against the segment's keys. `floats`: where a block is widened; 0: the rows are few."""
+    """All rows against the segment's keys. `floats`: where tiles copy a block; 0: the rows are few."""
     for position in range(begin, end, BLOCK):
         block = _block(keys, table, position, stride)
         out = scratch + SCORES + 4 * (position - start)
@@ -110,8 +109,7 @@ def _score_segment(
         else:
             following = _block(values, table, begin, stride)
         if floats:
-            widen(block, floats, following, BLOCK * size)
-            score_tiles(q, rows, floats, out, size)
+            score_tiles(q, rows, block, following, floats, out, size)
         else:
             score_few(q, rows, block, following, out, size)
 
@@ -141,8 +139,7 @@ def _mix_segment(
         elif after:
             following = after
         if floats:
-            widen(block, floats, following, BLOCK * size)
-            mix_tiles(p, rows, floats, tokens, sums, size)
+            mix_tiles(p, rows, block, following, floats, tokens, sums, size)
         else:
             mix_few(p, rows, block, following, tokens, sums, size)
 

@@ -1,7 +1,8 @@
 """Inner loops of attention: query rows against a block's keys, and a block's values added up by their shares.
 
 A block holds keys as [dimension][32] (lanes are tokens, no sum crosses lanes) and values as [32][dimension]. Few rows
-read the f16 block itself and prefetch the one after it. Many rows read a copy in f32, made once for all of them.
+read the f16 block itself and prefetch the one after it. Of many rows the
+first tile copies the block as f32, which the others read.
 """
 
 import os
@@ -77,8 +78,12 @@ def _score(
     width: int,
     numbers: _Numbers,
     following: Value | None = None,
+    floats_out: Value | None = None,
 ) -> None:
-    """Rows against 32 tokens, 16 * width at a time. Prefetches a line of `following` for each dimension."""
+    """Rows against 32 tokens, 16 * width at a time.
+
+    Prefetches a line of `following` for each dimension, and copies the keys as floats to `floats_out`.
+    """
     for start in range(0, BLOCK // LANES, width):
         sums = [[cell(b, floats(0.0)) for _ in range(width)] for _ in queries]
         base = ahead(b, keys, numbers.size * LANES * start)
@@ -87,6 +92,10 @@ def _score(
             if following is not None and start == 0:
                 _fetch(b, at(b, following, each.index, numbers.size * BLOCK))
             key = [numbers.read(b, ahead(b, place, numbers.size * LANES * j)) for j in range(width)]
+            if floats_out is not None:
+                target = at(b, floats_out, each.index, 4 * BLOCK)
+                for j in range(width):
+                    store(b, key[j], ahead(b, target, 4 * LANES * (start + j)))
             for query, own in zip(queries, sums, strict=True):
                 factor = splat(b, load(b, at(b, query, each.index, 4), f32))
                 for j in range(width):
@@ -127,18 +136,46 @@ def _score_tile_of(rows: int) -> Kernel:
     return scores
 
 
+@define(VOID, INT, INT, INT, INT, INT, INT)
+def _score_first_tile(
+    b: Builder,
+    q: Value,
+    keys: Value,
+    following: Value,
+    floats_out: Value,
+    out: Value,
+    dimensions: Value,
+) -> None:
+    """The same of TILE rows and f16 keys, which are copied as floats."""
+    _score(
+        b,
+        [ahead(b, q, ROW_BYTES * row) for row in range(TILE)],
+        keys,
+        out,
+        dimensions,
+        width=_TILE_WIDTH,
+        numbers=_HALVES,
+        following=following,
+        floats_out=floats_out,
+    )
+
+
 # --- sums of values ---
 
 
-def _mix_of(rows: int, width: int, numbers: _Numbers) -> Kernel:
-    """(p, values, following, value_bytes, tokens, out, row_bytes): add `tokens` values, 16 * width columns."""
+def _mix_of(rows: int, width: int, numbers: _Numbers, is_first: bool = False) -> Kernel:
+    """(p, values, following, floats_out, value_bytes, tokens, out, row_bytes): add `tokens` values, 16 * width columns.
 
-    @define(VOID, INT, INT, INT, INT, INT, INT, INT)
+    `is_first`: the values are copied as floats.
+    """
+
+    @define(VOID, INT, INT, INT, INT, INT, INT, INT, INT)
     def mix(
         b: Builder,
         p: Value,
         values: Value,
         following: Value,
+        floats_out: Value,
         value_bytes: Value,
         tokens: Value,
         out: Value,
@@ -155,6 +192,10 @@ def _mix_of(rows: int, width: int, numbers: _Numbers) -> Kernel:
             value = [
                 numbers.read(b, ahead(b, place, numbers.size * LANES * j)) for j in range(width)
             ]
+            if is_first:
+                target = b.add(floats_out, b.mul(offset, number(2)))
+                for j in range(width):
+                    store(b, value[j], ahead(b, target, 4 * LANES * j))
             for row, own in enumerate(sums):
                 share = splat(b, load(b, at(b, ahead(b, p, ROW_BYTES * row), each.index, 4), f32))
                 for j in range(width):
@@ -166,21 +207,29 @@ def _mix_of(rows: int, width: int, numbers: _Numbers) -> Kernel:
     return mix
 
 
-def _mixer(rows: int, width: int, numbers: _Numbers) -> Kernel:
-    """(p, values, following, tokens, out, dimensions): add up to 32 values of a block by their shares."""
-    wide, narrow = _mix_of(rows, width, numbers), _mix_of(rows, 1, numbers)
+def _mixer(rows: int, width: int, numbers: _Numbers, is_first: bool = False) -> Kernel:
+    """(p, values, following, floats_out, tokens, out, dimensions): add up to 32 values of a block by their shares."""
+    wide, narrow = (_mix_of(rows, each, numbers, is_first) for each in (width, 1))
     step, each = LANES * width, numbers.size
 
     @compiled
-    def mix(p: Any, values: Any, following: Any, tokens: Any, out: Any, dimensions: Any) -> None:
-        column = 0
+    def mix(
+        p: Any,
+        values: Any,
+        following: Any,
+        floats_out: Any,
+        tokens: Any,
+        out: Any,
+        dimensions: Any,
+    ) -> None:
+        column, value_bytes, row_bytes = 0, each * dimensions, 4 * dimensions
         while column + step <= dimensions:
-            place, after = values + each * column, following + each * column
-            wide(p, place, after, each * dimensions, tokens, out + 4 * column, 4 * dimensions)
+            near, far, kept = each * column, following + each * column, floats_out + 4 * column
+            wide(p, values + near, far, kept, value_bytes, tokens, out + 4 * column, row_bytes)
             column += step
         while column < dimensions:
-            place, after = values + each * column, following + each * column
-            narrow(p, place, after, each * dimensions, tokens, out + 4 * column, 4 * dimensions)
+            near, far, kept = each * column, following + each * column, floats_out + 4 * column
+            narrow(p, values + near, far, kept, value_bytes, tokens, out + 4 * column, row_bytes)
             column += LANES
 
     return mix
@@ -190,23 +239,23 @@ def _mixer(rows: int, width: int, numbers: _Numbers) -> Kernel:
 
 
 def _choice(kernels: list[Kernel]) -> Kernel:
-    """(rows, six arguments): the kernel for this number of rows, 1 or more; the last for all larger numbers."""
+    """(rows, arguments of a kernel): calls the kernel for 1, 2, … rows; the last one for all larger numbers."""
     *fewer, kernel = kernels
     if not fewer:
 
         @compiled
-        def only(rows: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> None:
-            kernel(a, b, c, d, e, f)
+        def only(rows: Any, *args: Any) -> None:
+            kernel(*args)
 
         return only
     count, otherwise = len(kernels), _choice(fewer)
 
     @compiled
-    def choose(rows: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> None:
+    def choose(rows: Any, *args: Any) -> None:
         if rows >= count:
-            kernel(a, b, c, d, e, f)
+            kernel(*args)
         else:
-            otherwise(rows, a, b, c, d, e, f)
+            otherwise(rows, *args)
 
     return choose
 
@@ -220,6 +269,7 @@ _score_some = _choice([_score_few_of(rows) for rows in range(1, _MOST + 1)])
 _mix_some = _choice([_mixer(rows, _mix_width(rows), _HALVES) for rows in range(1, _MOST + 1)])
 _score_tile, _score_half = _score_tile_of(TILE), _score_tile_of(HALF_TILE)
 _mix_tile, _mix_half = (_mixer(rows, _TILE_WIDTH, _FLOATS) for rows in (TILE, HALF_TILE))
+_mix_first_tile = _mixer(TILE, _TILE_WIDTH, _HALVES, is_first=True)
 
 
 @compiled
@@ -237,39 +287,47 @@ def mix_few(
     """Add `tokens` f16 values to each row's sums. Prefetches the block at `following`."""
     for row in range(0, rows, _MOST):
         place = p + row * ROW_BYTES
-        _mix_some(rows - row, place, values, following, tokens, out + row * size * 4, size)
+        _mix_some(rows - row, place, values, following, 0, tokens, out + row * size * 4, size)
 
 
 @compiled
-def score_tiles(q: Any, rows: Any, keys: Any, out: Any, size: Any) -> None:
-    """`rows` queries, a multiple of HALF_TILE and ROW_BYTES apart, against 32 tokens of keys in f32."""
-    row = 0
+def score_tiles(
+    q: Any, rows: Any, keys: Any, following: Any, floats_out: Any, out: Any, size: Any
+) -> None:
+    """The same for rows that are at least TILE, a multiple of HALF_TILE, and ROW_BYTES apart.
+
+    The first tile copies the keys as floats to `floats_out`, where the others read them.
+    """
+    _score_first_tile(q, keys, following, floats_out, out, size)
+    row = TILE
     while row + TILE <= rows:
-        _score_tile(q + row * ROW_BYTES, keys, out + row * ROW_BYTES, size)
+        _score_tile(q + row * ROW_BYTES, floats_out, out + row * ROW_BYTES, size)
         row += TILE
     if row < rows:
-        _score_half(q + row * ROW_BYTES, keys, out + row * ROW_BYTES, size)
+        _score_half(q + row * ROW_BYTES, floats_out, out + row * ROW_BYTES, size)
 
 
 @compiled
-def mix_tiles(p: Any, rows: Any, values: Any, tokens: Any, out: Any, size: Any) -> None:
-    """Add `tokens` values in f32 to the sums of `rows` rows, a multiple of HALF_TILE."""
-    row = 0
+def mix_tiles(
+    p: Any,
+    rows: Any,
+    values: Any,
+    following: Any,
+    floats_out: Any,
+    tokens: Any,
+    out: Any,
+    size: Any,
+) -> None:
+    """The same for as many rows, with values that the first tile copies."""
+    _mix_first_tile(p, values, following, floats_out, tokens, out, size)
+    row = TILE
     while row + TILE <= rows:
-        _mix_tile(p + row * ROW_BYTES, values, 0, tokens, out + row * size * 4, size)
+        place = out + row * size * 4
+        _mix_tile(p + row * ROW_BYTES, floats_out, 0, 0, tokens, place, size)
         row += TILE
     if row < rows:
-        _mix_half(p + row * ROW_BYTES, values, 0, tokens, out + row * size * 4, size)
-
-
-@define(VOID, INT, INT, INT, INT)
-def widen(b: Builder, x: Value, out: Value, following: Value, count: Value) -> None:
-    """`count` halves, a multiple of 32, as floats. Prefetches as many at `following`."""
-    with loop(b, b.lshr(count, number(5))) as each:
-        place, target = at(b, x, each.index, LINE), at(b, out, each.index, 2 * LINE)
-        _fetch(b, at(b, following, each.index, LINE))
-        for half in range(2):
-            store(b, widened(b, ahead(b, place, 32 * half)), ahead(b, target, 64 * half))
+        place = out + row * size * 4
+        _mix_half(p + row * ROW_BYTES, floats_out, 0, 0, tokens, place, size)
 
 
 @define(VOID, INT, INT)
