@@ -286,12 +286,16 @@ def _fetcher(
     return fetch
 
 
+def draft_obstacle(path: Path, target: Path) -> str | None:
+    """Why this model cannot draft for the target, or None if it can."""
+    return cpu_obstacle(path) or vocabularies.difference(target, path)
+
+
 def _draft(settings: Settings, model: str, target: Path, report: Report) -> CpuLoader:
     """The draft model, with the same slots and context as the model that it drafts for."""
     ref = names.parse(model)
     path = sources.fetch(ref, settings.cache_dir, report)
-    wrong = cpu_obstacle(path) or vocabularies.difference(target, path)
-    if wrong:
+    if wrong := draft_obstacle(path, target):
         raise Incompatible(f"--draft {ref.served_name} cannot be used: {wrong}")
     return _cpu(settings, path, ref.served_name, (), report)
 

@@ -2,6 +2,7 @@
 
 from segue.config import Settings
 from segue.cpus import usable_cpus
+from segue.models import adapter_files, names
 from segue.types import ModelInfo
 
 
@@ -19,12 +20,26 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         "completions": f"{address}/v1/completions",
         "model": f"{info.name} ({info.architecture}, {info.quantization}, {_size(info.size_bytes)})",
         "runner": f"{info.runner}, {threads} thread{'s' if threads > 1 else ''}",
+        **_companions(settings),
         "memory": f"{info.kv_tokens:,} tokens of KV, contexts up to {info.context_length:,}",
         "same bytes": promise,
         "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
     }
     width = max(map(len, rows))
     return "\n".join(f"  {name:{width}}  {words}" for name, words in rows.items())
+
+
+def _companions(settings: Settings) -> dict[str, str]:
+    """Adapters and draft model, if there are any."""
+    adapters = [
+        f"{ref.name} ({ref.file}, scale {ref.scale:g}"
+        + (")" if ref.is_named else ", for every request)")
+        for ref in map(adapter_files.parse, settings.lora)
+    ]
+    rows = {"adapters": ", ".join(adapters)} if adapters else {}
+    if settings.draft is not None:
+        rows["draft model"] = names.parse(settings.draft).served_name
+    return rows
 
 
 def _size(num_bytes: int) -> str:

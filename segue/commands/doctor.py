@@ -3,7 +3,7 @@
 import importlib.util
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,10 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from segue import __version__, config, machine
-from segue.assembly import tokenizer_obstacle
+from segue.assembly import draft_obstacle, tokenizer_obstacle
 from segue.commands.options import with_settings
 from segue.config import Settings
 from segue.cpus import usable_cpus
+from segue.errors import SegueError
+from segue.models import adapter_files, gguf, names
+from segue.models.embedded import SMOLLM2
 
 LEAST_MEMORY = 1 << 30
 LEAST_DISK = 400 << 20  # the embedded model while it is unpacked
@@ -52,6 +55,7 @@ def examine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
     yield _memory(root)
     yield _huge_pages(root)
     yield from _cache(settings)
+    yield from _companions(settings)
     yield _port(settings)
     yield _keys(settings)
 
@@ -119,6 +123,45 @@ def _cache(settings: Settings) -> Iterator[Finding]:
         yield Finding("cache", "fails", f"{words}: too little for the embedded model")
     else:
         yield Finding("cache", "ok", words)
+
+
+def _companions(settings: Settings) -> Iterator[Finding]:
+    """Adapters and the draft model: whether they go with the first model, if the files are on this machine."""
+    for text in settings.lora:
+        yield _companion(settings, "adapter", text, _adapter_problem)
+    if settings.draft is not None:
+        yield _companion(settings, "draft model", settings.draft, _draft_problem)
+
+
+def _companion(
+    settings: Settings, what: str, text: str, problem: Callable[[Settings, Path, str], str | None]
+) -> Finding:
+    try:
+        base = _here(settings, names.parse_all(settings.models, settings.aliases)[0])
+        if base is None:
+            return Finding(what, "ok", f"{text}: checked when the model has been fetched")
+        wrong = problem(settings, base, text)
+    except SegueError as error:
+        wrong = error.message
+    return Finding(what, "fails" if wrong else "ok", f"{text}: {wrong}" if wrong else text)
+
+
+def _adapter_problem(settings: Settings, base: Path, text: str) -> str | None:
+    adapter_files.check(adapter_files.parse(text).path, gguf.header(base))
+    return None
+
+
+def _draft_problem(settings: Settings, base: Path, text: str) -> str | None:
+    path = _here(settings, names.parse(text))
+    return None if path is None else draft_obstacle(path, base)
+
+
+def _here(settings: Settings, ref: names.ModelRef) -> Path | None:
+    """The model's file, unless it is still to be fetched."""
+    if ref.source == "path":
+        return Path(ref.path).expanduser()
+    kept = settings.cache_dir / "models" / SMOLLM2.file_name
+    return kept if ref.source == "embedded" and kept.is_file() else None
 
 
 def _port(settings: Settings) -> Finding:

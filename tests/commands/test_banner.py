@@ -9,4 +9,15 @@ def test_it_says_what_a_person_wants_to_know() -> None:
     words = banner(INFO, Settings(threads=2), "http://127.0.0.1:8080")
     for wanted in ("http://127.0.0.1:8080/", "tiny", "2 threads", "2,048", "same bytes", "none"):
         assert wanted in words
+    assert "adapters" not in words
+    assert "draft" not in words
     assert "asked for" in banner(INFO, Settings(api_keys=("a:b",)), "http://x")
+
+
+def test_it_names_adapters_and_the_draft_model() -> None:
+    settings = Settings(
+        lora=("sql=/models/a.gguf@0.5", "/models/b.gguf"), draft="/models/small.gguf"
+    )
+    words = banner(INFO, settings, "http://x")
+    assert "sql (a.gguf, scale 0.5), b (b.gguf, scale 1, for every request)" in words
+    assert "draft model  small" in words

@@ -12,6 +12,9 @@ from segue.commands.doctor import examine
 from segue.config import Settings
 from segue.errors import Incompatible
 from segue.runners.llama import c_api
+from tests.support.tiny_coders import CODERS
+from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_lora import write_tiny_lora
 
 GOOD = {
     "proc/cpuinfo": "model name\t: A Fine CPU\nflags\t\t: fpu avx2 fma f16c\n",
@@ -72,6 +75,28 @@ def test_settings_that_would_not_work(tmp_path: Path) -> None:
     assert states(tmp_path, GOOD, host="0.0.0.0")["keys"][0] == "slow"
     assert states(tmp_path, GOOD, threads=10_000)["threads"][0] == "slow"
     assert states(tmp_path, GOOD, cache_dir=Path("/proc/nowhere"))["cache"][0] == "fails"
+
+
+def test_adapters_and_the_draft_model_must_go_with_the_model(tmp_path: Path) -> None:
+    base, other = (
+        write_tiny_gguf(tmp_path / "base.gguf"),
+        CODERS["CodeGemma"].write(tmp_path / "other.gguf"),
+    )
+    adapter = str(write_tiny_lora(tmp_path / "lora.gguf", base))
+    found = states(tmp_path, GOOD, models=(str(base),), lora=(f"a={adapter}@0.5",), draft=str(base))
+    assert found["adapter"] == ("ok", f"a={adapter}@0.5")
+    assert found["draft model"] == ("ok", str(base))
+    found = states(tmp_path, GOOD, models=(str(other),), lora=(adapter,), draft=str(base))
+    assert found["adapter"][0] == "fails"
+    assert "it is for llama, and the model is gemma" in found["adapter"][1]
+    assert found["draft model"][0] == "fails"
+    assert "tokens" in found["draft model"][1]
+    found = states(tmp_path, GOOD, models=("owner/repo",), lora=(adapter,), draft="nowhere.gguf")
+    assert "when the model has been fetched" in found["adapter"][1]
+    assert (
+        states(tmp_path, GOOD, models=(str(base),), draft="./nowhere.gguf")["draft model"][0]
+        == "fails"
+    )
 
 
 def test_the_command_fails_where_serving_would() -> None:
