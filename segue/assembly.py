@@ -3,14 +3,10 @@
 Everything else meets these through the seams.
 """
 
-import asyncio
-import contextlib
 import logging
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from segue.config import Settings
 from segue.cpus import usable_cpus
@@ -20,6 +16,7 @@ from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.attached import Attached
 from segue.engine.process.client import OnCrash
 from segue.engine.process.fleet import Fleet, Member
+from segue.engine.process.spawning import beside
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
 from segue.errors import Incompatible, SetupError
@@ -44,8 +41,6 @@ from segue.server.admission.request_caps import Caps
 from segue.types import ServedAdapter
 
 log = logging.getLogger("segue")
-
-_Made = TypeVar("_Made")
 
 
 # With --runner auto: the first of these that can run a model.
@@ -205,11 +200,9 @@ def build_members(settings: Settings, report: Report, doors: Doors | None = None
     if (settings.lora or settings.draft) and not is_ours:
         raise SetupError("--lora and --draft are for models that our own runners compute")
     if settings.engine == "vllm":
-        if settings.server_processes > 1:
-            raise SetupError("--server-processes must be 1 with --engine vllm")
         from segue.distributed import assembly as of_vllm
 
-        members = of_vllm.build_members(settings, _in_daemon_thread)
+        members = of_vllm.build_members(settings, None if doors is None else doors.open)
     elif settings.runner == "fake":
         loader = FakeLoader(
             num_slots=settings.num_slots,
@@ -304,7 +297,7 @@ def _starter(
     settings: Settings, make_loader: Callable[[], Loader], door: socket.socket | None = None
 ) -> Callable[[], Awaitable[Engine]]:
     async def start() -> Engine:
-        loader = await _in_daemon_thread(make_loader)
+        loader = await beside(make_loader)
         supervisor = Supervisor(loader, settings.chunk_rows, settings.step_timeout_s, door)
         await supervisor.start()
         return supervisor
@@ -319,29 +312,3 @@ def further_node(settings: Settings) -> Callable[[], None] | None:
     from segue.distributed import assembly as of_vllm
 
     return of_vllm.further_node(settings)
-
-
-async def _in_daemon_thread(make: Callable[[], _Made]) -> _Made:
-    """Not asyncio.to_thread: its threads are waited for at exit, and a download can take an hour."""
-    loop = asyncio.get_running_loop()
-    made: asyncio.Future[_Made] = loop.create_future()
-
-    def tell(result: _Made | None, error: BaseException | None) -> None:
-        if made.done():
-            return
-        if result is not None:
-            made.set_result(result)
-        elif error is not None:
-            made.set_exception(error)
-
-    def work() -> None:
-        result, wrong = None, None
-        try:
-            result = make()
-        except BaseException as error:
-            wrong = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits for the result
-            loop.call_soon_threadsafe(tell, result, wrong)
-
-    threading.Thread(target=work, daemon=True).start()
-    return await made

@@ -1,29 +1,35 @@
 """What serves on vLLM, put together: its members of the fleet, or a node that computes for another's server."""
 
 import os.path
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from segue.config import Settings
-from segue.distributed.launch import Launch, Launched
+from segue.distributed.launch import Launch
 from segue.distributed.lora_modules import split_modules
 from segue.distributed.node import compute, is_further_node
 from segue.distributed.vllm import VllmEngine
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.fleet import Member
+from segue.engine.process.hosted import Hosted
+from segue.engine.process.spawning import beside
 from segue.engine.seam import Engine
 from segue.errors import ModelUnavailable
 from segue.models import names
 from segue.types import ServedAdapter
 
-InThread = Callable[[Callable[[], Launched]], Awaitable[Launched]]
+OpenDoor = Callable[[str], socket.socket]
 
 
-def build_members(settings: Settings, in_thread: InThread) -> list[Member]:
-    """Every model of the settings; none is started yet. `in_thread`: calls a function that takes long."""
+def build_members(settings: Settings, open_door: OpenDoor | None = None) -> list[Member]:
+    """Every model of the settings; none is started yet. `open_door`: where server processes reach one of that name."""
     return [
         Member(
-            ref.served_name, ref.aliases, _starter(settings, ref, in_thread), _adapters(settings)
+            ref.served_name,
+            ref.aliases,
+            _starter(settings, ref, None if open_door is None else open_door(ref.served_name)),
+            _adapters(settings),
         )
         for ref in _refs(settings)
     ]
@@ -57,14 +63,18 @@ def _launch(settings: Settings, ref: names.ModelRef) -> Launch:
 
 
 def _starter(
-    settings: Settings, ref: names.ModelRef, in_thread: InThread
+    settings: Settings, ref: names.ModelRef, door: socket.socket | None
 ) -> Callable[[], Awaitable[Engine]]:
     launch = _launch(settings, ref)
 
     async def start() -> Engine:
-        engine = VllmEngine(lambda: in_thread(launch))
+        engine = VllmEngine(lambda: beside(launch))
         await engine.start()
-        return engine
+        if door is None:
+            return engine
+        hosted = Hosted(engine, door)
+        await hosted.start()
+        return hosted
 
     return start
 

@@ -87,14 +87,21 @@ async def until_figure(client: httpx2.AsyncClient, name: str, wanted: float) -> 
 class Stream:
     """One endless stream, read by a task."""
 
-    def __init__(self, client: httpx2.AsyncClient) -> None:
+    def __init__(
+        self,
+        client: httpx2.AsyncClient,
+        path: str = "/v1/completions",
+        body: dict[str, Any] | None = None,
+    ) -> None:
+        self._path = path
+        self._body = body or LONG
         self.lines = 0
         self.last = ""
         self.begun = asyncio.Event()
         self.task = asyncio.create_task(self._read(client))
 
     async def _read(self, client: httpx2.AsyncClient) -> None:
-        async with client.stream("POST", "/v1/completions", json=LONG) as response:
+        async with client.stream("POST", self._path, json=self._body) as response:
             assert response.status_code == 200
             async for line in response.aiter_lines():
                 if line:

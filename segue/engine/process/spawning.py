@@ -6,8 +6,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 from segue.cpus import interrupt_as_usual
 
@@ -40,33 +43,31 @@ def start_apart(process: BaseProcess, argument: object) -> None:
             main.update(hidden)
 
 
-async def beside(work: Callable[[], None]) -> None:
-    """Run `work` on a thread of its own and wait for it.
+async def beside(work: Callable[[], T]) -> T:
+    """Run `work` on a thread of its own and wait for its result.
 
-    Not asyncio.to_thread: at interpreter exit its threads are gone, and an engine may still have to be closed.
+    Not asyncio.to_thread: its threads are waited for at exit, and a download can take an hour; and at interpreter exit
+    they are gone, while an engine may still have to be closed.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[T] = loop.create_future()
 
-    def set_outcome(wrong: BaseException | None) -> None:
-        if done.done():
-            return
-        if wrong is None:
-            done.set_result(None)
-        else:
-            done.set_exception(wrong)
+    def set_outcome(set_it: Callable[[], None]) -> None:
+        if not done.done():
+            set_it()
 
     def run() -> None:
-        wrong: BaseException | None = None
         try:
-            work()
+            result = work()
         except BaseException as error:
-            wrong = error
+            outcome = partial(done.set_exception, error)
+        else:
+            outcome = partial(done.set_result, result)
         with contextlib.suppress(RuntimeError):  # the loop has ended: no task waits any more
-            loop.call_soon_threadsafe(set_outcome, wrong)
+            loop.call_soon_threadsafe(set_outcome, outcome)
 
     threading.Thread(target=run, daemon=True).start()
-    await done
+    return await done
 
 
 def reap(process: BaseProcess) -> None:
