@@ -40,7 +40,7 @@ def set_up(
     handler.setFormatter(JsonFormatter(process) if as_json else Formatter(text, "%H:%M:%S"))
     if in_background:
         handler = Background(handler)
-        atexit.register(handler.close)
+        atexit.register(handler.finish)
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
@@ -124,12 +124,14 @@ class Background(logging.Handler):
         except queue.Full:
             self._num_dropped += 1
 
-    def close(self) -> None:
-        """Wait a moment for queued records to be written."""
+    def finish(self) -> None:
+        """Wait a moment for queued records to be written. Then none is any more.
+
+        Not `close`: a library that configures logging by a dictionary closes every handler there is.
+        """
         with contextlib.suppress(queue.Full):
             self._waiting.put(None, timeout=_LAST_WORDS_S)
             self._thread.join(_LAST_WORDS_S)
-        super().close()
 
     def _write(self) -> None:
         while (record := self._waiting.get()) is not None:

@@ -71,7 +71,7 @@ def test_a_log_that_nobody_reads_stops_nobody(monkeypatch: pytest.MonkeyPatch) -
     for number in range(1000):
         logger.info("line %d", number)
     stuck.go.set()
-    handler.close()
+    handler.finish()
     assert 10 <= len(stuck.lines) <= 12
     assert stuck.lines[0] == "line 0"
 
@@ -88,7 +88,7 @@ def test_what_was_dropped_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     while len(stuck.lines) < 2:
         pass
     logger.info("last")
-    handler.close()
+    handler.finish()
     assert any("lines before this one were dropped" in line for line in stuck.lines)
     assert "last" in stuck.lines[-1]
 
@@ -114,3 +114,16 @@ def test_an_object_a_line_for_programs(
         assert json.loads(capfd.readouterr().err)["message"] == "hello"
     finally:
         root.handlers[:], root.level = handlers, level
+
+
+def test_a_library_that_configures_logging_does_not_silence_ours() -> None:
+    """vLLM does when it is imported: `dictConfig` closes every handler there is."""
+    written = Stuck()
+    written.go.set()
+    handler = logs.Background(written)
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    logging.shutdown([lambda: handler])  # type: ignore[list-item]
+    logger.info("after")
+    handler.finish()
+    assert written.lines == ["after"]

@@ -66,7 +66,7 @@ class Parent:
         fleet.others = self
 
     def start(self) -> None:
-        """Start the processes. `failure` has the reason if the first ones do not come up."""
+        """Start the processes. `failure` has the reason if one does not come up twice, and none has."""
         numbers = range(self._plan.num_processes)
         self._lives = [asyncio.create_task(self._live(number)) for number in numbers]
 
@@ -89,18 +89,22 @@ class Parent:
     # --- one process after another, for each number -------------------------------------------------
 
     async def _live(self, number: int) -> None:
-        pause_s = 0.0
+        pause_s, is_first = 0.0, True
         while not self._is_stopping.is_set():
             begun, num_started = time.monotonic(), self._num_started
-            process = await self._one_life(number)
+            how = f"server process {number + 1} "
+            try:
+                how += ending((await self._one_life(number)).exitcode)
+            except Exception as error:  # of starting it
+                how += f"could not be started ({error})"
             self._plan.forget(number)
             if self._is_stopping.is_set():
                 return
-            how = f"server process {number + 1} {ending(process.exitcode)}"
             has_started = self._num_started > num_started
-            if not self._num_started and not self.failure.done():
+            if not (is_first or self._num_started or self.failure.done()):
                 self.failure.set_exception(SetupError(f"{how} at its start"))
                 return
+            is_first = False
             pause_s = next_pause(pause_s, time.monotonic() - begun, has_started)
             log.error("%s; it is started again in %.1f s", how, pause_s)
             with contextlib.suppress(TimeoutError):
