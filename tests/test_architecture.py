@@ -93,6 +93,8 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.engine.seam",
         "segue.engine.process.adapter_list",
         "segue.engine.process.fleet",
+        "segue.engine.process.hosted",
+        "segue.engine.process.spawning",
         "segue.models",
     ),
     "segue.models": (*_BASE, "segue.models"),

@@ -123,7 +123,7 @@ def test_a_library_that_configures_logging_does_not_silence_ours() -> None:
     handler = logs.Background(written)
     logger = logging.Logger("test")
     logger.addHandler(handler)
-    logging.shutdown([lambda: handler])  # type: ignore[list-item]
+    logging.shutdown([lambda: handler])
     logger.info("after")
     handler.finish()
     assert written.lines == ["after"]

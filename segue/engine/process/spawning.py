@@ -10,9 +10,9 @@ from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-T = TypeVar("T")
-
 from segue.cpus import interrupt_as_usual
+
+T = TypeVar("T")
 
 _starting = threading.Lock()
 
