@@ -1,5 +1,6 @@
 """What the settings make of vLLM: members of the fleet, or a further node. Nothing of vLLM is started here."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from segue import assembly, config
 from segue.config import Settings
 from segue.distributed import assembly as of_vllm
-from segue.errors import ModelUnavailable, SetupError
+from segue.errors import ModelUnavailable
 from segue.models.progress import silent
+from segue.processes.doors import Doors
 
 
 @pytest.fixture
@@ -48,6 +50,8 @@ def test_a_further_node_has_no_server(folder: Path, monkeypatch: pytest.MonkeyPa
     assert assembly.further_node(first) is None
 
 
-def test_several_server_processes_are_refused(folder: Path) -> None:
-    with pytest.raises(SetupError, match="--server-processes"):
-        assembly.build_fleet(settings(folder, server_processes=2), silent)
+@pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="connections cannot be passed on here")
+def test_several_server_processes_have_a_door_to_each_model(folder: Path) -> None:
+    with Doors() as doors:
+        fleet = assembly.build_fleet(settings(folder, server_processes=2), silent, doors)
+        assert list(doors.addresses) == fleet.names
