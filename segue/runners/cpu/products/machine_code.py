@@ -13,6 +13,7 @@ import llvmlite
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from segue import fingerprint
 from segue.runners.cpu.products.processor import Target
 
 _linked: dict[tuple[str, Target], dict[str, int]] = {}
@@ -52,15 +53,14 @@ def load(
 def load_module(
     name: str, make: Callable[[Target], ir.Module], names: list[str], target: Target, kept: Kept
 ) -> dict[str, int]:
-    """The addresses of functions of `make(target)`, which is cached under a hash of its text.
+    """The addresses of functions of `make(target)`. Linked once in a process, for all models in it.
 
-    Linked once in a process, for all models in it.
+    It is cached under a digest of all sources that it may depend on: a start with kept code need not make it.
     """
     found = _linked.get((name, target))
     if found is None:
-        made = make(target)
-        key = f"{name}-{hashlib.sha256(str(made).encode()).hexdigest()[:32]}"
-        found = _linked[name, target] = load(key, lambda: made, names, target, kept)
+        key = f"{name}-{fingerprint.sources('runners/cpu', 'exact_math.py')[:32]}"
+        found = _linked[name, target] = load(key, lambda: make(target), names, target, kept)
     return found
 
 
