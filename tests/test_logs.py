@@ -116,6 +116,23 @@ def test_an_object_a_line_for_programs(
         root.handlers[:], root.level = handlers, level
 
 
+def test_lines_of_several_server_processes_have_its_number(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEGUE_LOG_FORMAT", "text")
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        logs.set_up("INFO", as_json=False, process=2)
+        logging.getLogger("segue.x").info("hello")
+        assert capfd.readouterr().err.endswith("INFO    segue.x [2]: hello\n")
+        logs.set_up("INFO", as_json=True, process=2)
+        logging.getLogger("segue.x").info("hello")
+        assert json.loads(capfd.readouterr().err)["process"] == 2
+    finally:
+        root.handlers[:], root.level = handlers, level
+
+
 def test_a_library_that_configures_logging_does_not_silence_ours() -> None:
     """vLLM does when it is imported: `dictConfig` closes every handler there is."""
     written = Stuck()

@@ -99,7 +99,7 @@ class Connections:
         self._pulses = pulses
         self._all: tuple[Outbox, ...] = (parent,)
         self._changing = threading.Lock()
-        self._owners: dict[str, Outbox] = {}  # by request; those that have ended are not in it
+        self._owners: dict[str, Outbox] = {}  # by open request; those of the parent are not in it
         self._stats: Stats | None = None
 
     # --- what arrives: each connection has a thread ------------------------------------------------
@@ -141,7 +141,8 @@ class Connections:
             case messages.Ping():
                 outbox.send(messages.Pong(self._pulses.step.age_s, self._pulses.inbox.age_s))
             case messages.Submit(request):
-                self._owners[request.request_id] = outbox
+                if outbox is not self._parent:
+                    self._owners[request.request_id] = outbox
                 self._arrive(message)
             case messages.Cancel():
                 self._cancel(message)
@@ -157,6 +158,8 @@ class Connections:
     def tell(self, step: messages.StepEvents) -> None:
         """Send events to the processes that their requests came from, and statistics to all."""
         self._stats = step.stats or self._stats
+        if len(self._all) == 1:
+            return self._parent.send(step)
         shares = self._shares(step.events)
         for outbox in self._all:
             events = shares.get(outbox, [])
@@ -168,9 +171,7 @@ class Connections:
         shares: dict[Outbox, list[tuple[str, Event]]] = {}
         for item in events:
             request_id, event = item
-            owner = owners.get(request_id)
-            if owner is None:
-                continue  # cancelled meanwhile
+            owner = owners.get(request_id, self._parent)  # which ignores what was cancelled
             shares.setdefault(owner, []).append(item)
             if isinstance(event, Done | Failed):
                 owners.pop(request_id, None)

@@ -103,6 +103,19 @@ def test_each_process_is_told_its_own_events_and_all_are_told_the_statistics(
     assert heard(first) == messages.StepEvents([], Stats(finished=2))
 
 
+def test_the_parent_may_ask_too(inside: Inside) -> None:
+    request = ask("x")
+    inside.connections.take(messages.Submit(request), inside.parent)
+    assert inside.arrived.get(timeout=30) == messages.Submit(request)
+    alone = messages.StepEvents([(request.request_id, delta("a"))])
+    inside.connections.tell(alone)
+    other = inside.attach()
+    theirs = submit(other, inside)
+    inside.connections.tell(messages.StepEvents([(request.request_id, DONE), (theirs, DONE)]))
+    assert inside.parent.reports == [alone, messages.StepEvents([(request.request_id, DONE)])]
+    assert heard(other) == messages.StepEvents([(theirs, DONE)])
+
+
 def test_one_that_comes_later_knows_the_last_statistics(inside: Inside) -> None:
     inside.connections.tell(messages.StepEvents([], Stats(finished=7)))
     ours, theirs = socket.socketpair()
