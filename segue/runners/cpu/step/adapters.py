@@ -5,11 +5,16 @@ computed: each output sums its ranks in order, then adds the sum to the product.
 so their bits do not depend on rows with adapters.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from llvmlite import ir
 
 from segue.runners.cpu.emit import (
+    FLOATS,
     Builder,
     Value,
+    ahead,
     at,
     cell,
     f32,
@@ -20,14 +25,18 @@ from segue.runners.cpu.emit import (
     number,
     splat,
     store,
+    tree,
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.products.kernels import ADAPTED, OUTPUTS
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import dot
+from segue.runners.cpu.step.lanes import dot, vectors
 
+_BYTES = {FLOATS: 64, f32: 4}
+_ZEROS = {FLOATS: None, f32: 0.0}
 _PARTS = 4  # the ranks of one row and matrix are split among up to four threads
+_TOGETHER = 4  # ranks of A x, and rows of B (A x), that are computed at once: one sum alone waits for its additions
 
 
 @define(VOID, FLOAT, INT)
@@ -35,40 +44,82 @@ def _put(b: Builder, value: Value, place: Value) -> None:
     store(b, value, place)
 
 
-@define(VOID, *[INT] * 6, FLOAT)
-def _add_low_rank(
-    b: Builder,
-    y: Value,
-    weights: Value,
-    low: Value,
-    rank: Value,
-    row_bytes: Value,
-    count: Value,
-    scale: Value,
+@define(VOID, *[INT] * 4)
+def _dots(b: Builder, x: Value, weights: Value, count: Value, out: Value) -> None:
+    """Products of x with as many rows of weights, each as `dot` computes it."""
+    totals = [cell(b, floats(0.0)) for _ in range(_TOGETHER)]
+    row_bytes = b.mul(count, number(4))
+    rows = [b.add(weights, b.mul(row_bytes, number(i))) for i in range(_TOGETHER)]
+    with loop(b, vectors(b, count)) as each:
+        left = load(b, at(b, x, each.index, 64))
+        for total, row in zip(totals, rows, strict=True):
+            right = load(b, at(b, row, each.index, 64))
+            b.store(fma(b, left, right, b.load(total)), total)
+    for i, total in enumerate(totals):
+        store(b, tree(b, b.load(total), b.fadd), ahead(b, out, 4 * i))
+
+
+class _Low(NamedTuple):
+    """A x of some rows, and B."""
+
+    low: Value
+    low_row: Value  # bytes from one row's to the next
+    weights: Value  # [rank][outputs]
+    rank: Value
+    row_bytes: Value  # of weights
+    scale: Value
+
+
+def _tile(
+    b: Builder, given: _Low, y: Value, y_row: Value, first: Value, rows: int, kinds: list[Any]
 ) -> None:
-    """y[o] += scale · Σ low[r] · weights[r][o], the sum in the order of r. Each lane is one output."""
+    """y[o] += scale · Σ low[r] · weights[r][o], the sum in the order of r, of some rows and outputs.
 
-    def summed(place: Value, zero: Value, kind: Any) -> Value:
-        total = cell(b, zero)
-        b.store(zero, total)
-        with loop(b, rank) as each:
-            factor = load(b, at(b, low, each.index, 4), f32)
-            wide = factor if kind is f32 else splat(b, factor)
-            column = load(b, b.add(place, b.mul(each.index, row_bytes)), kind)
-            b.store(fma(b, wide, column, b.load(total)), total)
-        return b.load(total)
+    The outputs begin at byte `first`. `kinds`: vectors of them, or one alone. Each lane is one output.
+    """
+    offsets = [sum(_BYTES[kind] for kind in kinds[:i]) for i in range(len(kinds))]
+    totals = [[cell(b, ir.Constant(kind, _ZEROS[kind])) for kind in kinds] for _ in range(rows)]
+    with loop(b, given.rank) as each:
+        place = b.add(b.add(given.weights, first), b.mul(each.index, given.row_bytes))
+        columns = [
+            load(b, ahead(b, place, offset), kind)
+            for offset, kind in zip(offsets, kinds, strict=True)
+        ]
+        for row, own in enumerate(totals):
+            start = b.add(given.low, b.mul(given.low_row, number(row)))
+            factor = load(b, at(b, start, each.index, 4), f32)
+            for total, column, kind in zip(own, columns, kinds, strict=True):
+                wide = factor if kind is f32 else splat(b, factor)
+                b.store(fma(b, wide, column, b.load(total)), total)
+    for row, own in enumerate(totals):
+        start = b.add(b.add(y, first), b.mul(y_row, number(row)))
+        for total, offset, kind in zip(own, offsets, kinds, strict=True):
+            place = ahead(b, start, offset)
+            wide = given.scale if kind is f32 else splat(b, given.scale)
+            store(b, fma(b, b.load(total), wide, load(b, place, kind)), place)
 
-    vectors = b.lshr(count, number(4))
-    with loop(b, vectors) as each:
-        total = summed(at(b, weights, each.index, 64), floats(0.0), floats(0.0).type)
-        place = at(b, y, each.index, 64)
-        store(b, fma(b, total, splat(b, scale), load(b, place)), place)
-    done = b.shl(vectors, number(4))
-    with loop(b, b.sub(count, done)) as each:
-        index = b.add(done, each.index)
-        total = summed(at(b, weights, index, 4), f32(0.0), f32)
-        place = at(b, y, index, 4)
-        store(b, fma(b, total, scale, load(b, place, f32)), place)
+
+def _add_low_rank(rows: int, wide: int) -> Callable[..., None]:
+    """A kernel for so many rows, `wide` vectors of outputs at once."""
+
+    @define(VOID, *[INT] * 8, FLOAT)
+    def add(b: Builder, y: Value, y_row: Value, count: Value, *rest: Value) -> None:
+        low, low_row, weights, rank, row_bytes, scale = rest
+        given = _Low(low, low_row, weights, rank, row_bytes, scale)
+        done = number(0)  # bytes of outputs
+        for kinds in ([FLOATS] * wide, [FLOATS], [f32]):
+            size = sum(_BYTES[kind] for kind in kinds)
+            left = b.udiv(b.sub(b.mul(count, number(4)), done), number(size))
+            with loop(b, left) as each:
+                first = b.add(done, b.mul(each.index, number(size)))
+                _tile(b, given, y, y_row, first, rows, kinds)
+            done = b.add(done, b.mul(left, number(size)))
+
+    return add
+
+
+_add_one = _add_low_rank(1, 4)
+_add_rows = _add_low_rank(_TOGETHER, 2)
 
 
 @compiled
@@ -100,13 +151,18 @@ def _project(board: Any, mix: Any, matrix: Any, x: Any, m: Any, which: Any, part
     for k in range(word(mix)):
         adapter = mix + 8 + 8 * on.MIX_WORDS * k
         entry = word(adapter + 8 * on.MIX_TABLE) + matrix * 8 * on.LORA_WORDS
-        columns, low = (
-            word(entry + 8 * on.LORA_COLUMNS),
+        columns, rank = word(entry + 8 * on.LORA_COLUMNS), word(entry + 8 * on.LORA_RANK)
+        low, weights = (
             _low(board, m, which, word(adapter + 8 * on.MIX_PLACE)),
+            word(entry + 8 * on.LORA_A),
         )
-        for r in range(part, word(entry + 8 * on.LORA_RANK), _PARTS):
-            weights = word(entry + 8 * on.LORA_A) + r * columns * 4
-            _put(dot(x + m * columns * 4, weights, columns), low + 4 * r)
+        for first in range(part * _TOGETHER, rank, _PARTS * _TOGETHER):
+            if first + _TOGETHER <= rank:
+                place = weights + first * columns * 4
+                _dots(x + m * columns * 4, place, columns, low + 4 * first)
+                continue
+            for r in range(first, rank):
+                _put(dot(x + m * columns * 4, weights + r * columns * 4, columns), low + 4 * r)
 
 
 @compiled
@@ -125,30 +181,44 @@ def add_adapted(
     count: Any,
     out: Any,
     row_floats: Any,
-    low: Any,
-    high: Any,
+    low_tile: Any,
+    high_tile: Any,
 ) -> None:
-    """Add B (A x) to tiles low … high - 1 of a product. `which`: the index of its matrix in the phase."""
+    """Add B (A x) to tiles low_tile … high_tile - 1 of a product. `which`: the index of its matrix in the phase."""
     index = word(matrix + 8 * ADAPTED)
     if index == 0 or word(board + 8 * on.ADAPTED) == 0:
         return
     wide, outputs = word(board + 8 * on.TILE_OUTPUTS), word(matrix + 8 * OUTPUTS)
-    first, last = low * wide, min(high * wide, outputs)
+    first, last = low_tile * wide, min(high_tile * wide, outputs)
     mixes = _mixes(board, rows)
-    for m in range(count):
-        mix = word(mixes + 8 * m)
-        if mix == 0:
-            continue
-        for k in range(word(mix)):
-            adapter = mix + 8 + 8 * on.MIX_WORDS * k
-            entry = word(adapter + 8 * on.MIX_TABLE) + index * 8 * on.LORA_WORDS
-            if word(entry + 8 * on.LORA_RANK):
-                _add_low_rank(
-                    out + (m * row_floats + first) * 4,
-                    word(entry + 8 * on.LORA_B) + first * 4,
-                    _low(board, m, which, word(adapter + 8 * on.MIX_PLACE)),
-                    word(entry + 8 * on.LORA_RANK),
-                    outputs * 4,
-                    last - first,
-                    real(entry + 8 * on.LORA_SCALE) * real(adapter + 8 * on.MIX_SCALE),
-                )
+    m = 0
+    while m < count:
+        mix, together = word(mixes + 8 * m), _alike(mixes, m, count)
+        if mix:
+            for k in range(word(mix)):
+                adapter = mix + 8 + 8 * on.MIX_WORDS * k
+                entry = word(adapter + 8 * on.MIX_TABLE) + index * 8 * on.LORA_WORDS
+                rank = word(entry + 8 * on.LORA_RANK)
+                if rank:
+                    y, y_row = out + (m * row_floats + first) * 4, row_floats * 4
+                    low = _low(board, m, which, word(adapter + 8 * on.MIX_PLACE))
+                    low_row = word(board + 8 * on.LOW_RANK_ROW) * 4
+                    weights, bytes_ = word(entry + 8 * on.LORA_B) + first * 4, outputs * 4
+                    scale = real(entry + 8 * on.LORA_SCALE) * real(adapter + 8 * on.MIX_SCALE)
+                    many = last - first
+                    if together == 1:
+                        _add_one(y, y_row, many, low, low_row, weights, rank, bytes_, scale)
+                    else:
+                        _add_rows(y, y_row, many, low, low_row, weights, rank, bytes_, scale)
+        m += together
+
+
+@compiled
+def _alike(mixes: Any, m: Any, count: Any) -> Any:
+    """How many rows from the m-th on are computed at once: some with the same mix, or one."""
+    if m + _TOGETHER > count:
+        return 1
+    for i in range(1, _TOGETHER):
+        if word(mixes + 8 * (m + i)) != word(mixes + 8 * m):
+            return 1
+    return _TOGETHER
