@@ -60,19 +60,19 @@ def _dots(b: Builder, x: Value, weights: Value, count: Value, out: Value) -> Non
 
 
 class _Low(NamedTuple):
-    """A x of some rows, and B."""
+    """The outputs of some rows, A x of them, and B."""
 
+    y: Value
+    y_row: Value  # bytes from one row to the next
     low: Value
-    low_row: Value  # bytes from one row's to the next
+    low_row: Value
     weights: Value  # [rank][outputs]
     rank: Value
     row_bytes: Value  # of weights
     scale: Value
 
 
-def _tile(
-    b: Builder, given: _Low, y: Value, y_row: Value, first: Value, rows: int, kinds: list[Any]
-) -> None:
+def _tile(b: Builder, given: _Low, first: Value, rows: int, kinds: list[Any]) -> None:
     """y[o] += scale · Σ low[r] · weights[r][o], the sum in the order of r, of some rows and outputs.
 
     The outputs begin at byte `first`. `kinds`: vectors of them, or one alone. Each lane is one output.
@@ -92,7 +92,7 @@ def _tile(
                 wide = factor if kind is f32 else splat(b, factor)
                 b.store(fma(b, wide, column, b.load(total)), total)
     for row, own in enumerate(totals):
-        start = b.add(b.add(y, first), b.mul(y_row, number(row)))
+        start = b.add(b.add(given.y, first), b.mul(given.y_row, number(row)))
         for total, offset, kind in zip(own, offsets, kinds, strict=True):
             place = ahead(b, start, offset)
             wide = given.scale if kind is f32 else splat(b, given.scale)
@@ -103,16 +103,15 @@ def _add_low_rank(rows: int, wide: int) -> Callable[..., None]:
     """A kernel for so many rows, `wide` vectors of outputs at once."""
 
     @define(VOID, *[INT] * 8, FLOAT)
-    def add(b: Builder, y: Value, y_row: Value, count: Value, *rest: Value) -> None:
-        low, low_row, weights, rank, row_bytes, scale = rest
-        given = _Low(low, low_row, weights, rank, row_bytes, scale)
+    def add(b: Builder, count: Value, *rest: Value) -> None:
+        given = _Low(*rest)
         done = number(0)  # bytes of outputs
         for kinds in ([FLOATS] * wide, [FLOATS], [f32]):
             size = sum(_BYTES[kind] for kind in kinds)
             left = b.udiv(b.sub(b.mul(count, number(4)), done), number(size))
             with loop(b, left) as each:
                 first = b.add(done, b.mul(each.index, number(size)))
-                _tile(b, given, y, y_row, first, rows, kinds)
+                _tile(b, given, first, rows, kinds)
             done = b.add(done, b.mul(left, number(size)))
 
     return add
@@ -207,9 +206,9 @@ def add_adapted(
                     scale = real(entry + 8 * on.LORA_SCALE) * real(adapter + 8 * on.MIX_SCALE)
                     many = last - first
                     if together == 1:
-                        _add_one(y, y_row, many, low, low_row, weights, rank, bytes_, scale)
+                        _add_one(many, y, y_row, low, low_row, weights, rank, bytes_, scale)
                     else:
-                        _add_rows(y, y_row, many, low, low_row, weights, rank, bytes_, scale)
+                        _add_rows(many, y, y_row, low, low_row, weights, rank, bytes_, scale)
         m += together
 
 
