@@ -9,8 +9,8 @@ import logging
 import os
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable
-from queue import Empty, Full, Queue
 from typing import NamedTuple
 
 from segue.engine.process import messages
@@ -19,7 +19,7 @@ from segue.types import Done, Event, Failed, Stats
 
 log = logging.getLogger("segue.worker")
 
-MOST_BEHIND = 1024  # messages that a server process may be behind; then its connection is closed
+MOST_BEHIND = 64 << 20  # bytes that a server process may be behind; then its connection is closed
 
 
 class Pulses(NamedTuple):
@@ -41,44 +41,60 @@ class Outbox:
 
 
 class QueuedOutbox(Outbox):
-    """Never waits, so that a server process that does not read delays nobody else."""
+    """Never waits: what the system does not take at once, a thread sends. So a server process that does not read
+    delays nobody else."""
 
     def __init__(self, sock: socket.socket, most_behind: int = MOST_BEHIND) -> None:
         super().__init__(sock)
-        self._unsent: Queue[messages.Report] = Queue(most_behind)
+        self._most_behind = most_behind
+        self._unsent: deque[bytes] = deque()  # the first one may be being sent
+        self._num_unsent = 0  # bytes
+        self._has_unsent = threading.Condition(self._lock)
+        self._is_over = False
 
     def send(self, report: messages.Report) -> None:
-        try:
-            self._unsent.put_nowait(report)
-        except Full:
+        data = messages.frame(report)
+        with self._lock:
+            if not self._unsent:
+                data = data[self._take_at_once(data) :]
+            if not data:
+                return
+            self._unsent.append(data)
+            self._num_unsent += len(data)
+            self._has_unsent.notify()
+            is_too_far_behind = self._num_unsent > self._most_behind
+        if is_too_far_behind:
             log.error("a server process does not read: its connection is closed")
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
+
+    def _take_at_once(self, data: bytes) -> int:
+        try:
+            return self._sock.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)  # it is gone: the thread that reads from it sees to that
 
     def serve(self) -> None:
         """Send what is queued until the connection is closed: the body of a thread."""
         with contextlib.suppress(OSError):
             while True:
-                report, after = joined(self._unsent)
-                super().send(report)
-                if after is not None:
-                    super().send(after)
+                with self._lock:
+                    self._has_unsent.wait_for(lambda: bool(self._unsent) or self._is_over)
+                    if self._is_over:
+                        return
+                    data = self._unsent[0]
+                self._sock.sendall(data)
+                with self._lock:
+                    self._unsent.popleft()
+                    self._num_unsent -= len(data)
 
-
-def joined(unsent: Queue[messages.Report]) -> tuple[messages.Report, messages.Report | None]:
-    """The next message, events of all steps that wait as one; and the message that ended them, if one did."""
-    first = unsent.get()
-    if not isinstance(first, messages.StepEvents) or unsent.empty():
-        return first, None
-    events, stats = list(first.events), first.stats
-    with contextlib.suppress(Empty):
-        while True:
-            following = unsent.get_nowait()
-            if not isinstance(following, messages.StepEvents):
-                return messages.StepEvents(events, stats), following
-            events += following.events
-            stats = following.stats or stats
-    return messages.StepEvents(events, stats), None
+    def end(self) -> None:
+        """The connection is closed: end the thread."""
+        with self._lock:
+            self._is_over = True
+            self._has_unsent.notify()
 
 
 class Asked(NamedTuple):
@@ -117,7 +133,8 @@ class Connections:
     def serve_process(self, sock: socket.socket, ready: messages.Ready) -> None:
         """One server process, until its connection closes; then its requests are cancelled."""
         outbox = QueuedOutbox(sock)
-        threading.Thread(target=outbox.serve, daemon=True).start()
+        sending = threading.Thread(target=outbox.serve, daemon=True)
+        sending.start()
         outbox.send(ready)
         outbox.send(messages.StepEvents([], self._stats))
         with self._changing:
@@ -128,6 +145,8 @@ class Connections:
         for request_id, owner in list(self._owners.items()):
             if owner is outbox:
                 self._cancel(messages.Cancel(request_id))
+        outbox.end()
+        sending.join()
         sock.close()
 
     def _listen(self, sock: socket.socket, outbox: Outbox) -> None:
