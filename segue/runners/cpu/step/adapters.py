@@ -36,7 +36,7 @@ from segue.runners.cpu.step.lanes import dot, vectors
 _BYTES = {FLOATS: 64, f32: 4}
 _ZEROS = {FLOATS: None, f32: 0.0}
 _PARTS = 4  # the ranks of one row and matrix are split among up to four threads
-_TOGETHER = 4  # ranks of A x, and rows of B (A x), that are computed at once: one sum alone waits for its additions
+_TOGETHER = 4  # rows or ranks that are computed at once: one sum alone waits for its additions
 
 
 @define(VOID, FLOAT, INT)
@@ -44,19 +44,33 @@ def _put(b: Builder, value: Value, place: Value) -> None:
     store(b, value, place)
 
 
-@define(VOID, *[INT] * 4)
-def _dots(b: Builder, x: Value, weights: Value, count: Value, out: Value) -> None:
-    """Products of x with as many rows of weights, each as `dot` computes it."""
-    totals = [cell(b, floats(0.0)) for _ in range(_TOGETHER)]
-    row_bytes = b.mul(count, number(4))
-    rows = [b.add(weights, b.mul(row_bytes, number(i))) for i in range(_TOGETHER)]
-    with loop(b, vectors(b, count)) as each:
-        left = load(b, at(b, x, each.index, 64))
-        for total, row in zip(totals, rows, strict=True):
-            right = load(b, at(b, row, each.index, 64))
-            b.store(fma(b, left, right, b.load(total)), total)
-    for i, total in enumerate(totals):
-        store(b, tree(b, b.load(total), b.fadd), ahead(b, out, 4 * i))
+def _dots(rows: int, ranks: int) -> Callable[..., None]:
+    """A kernel: products of so many rows with so many rows of weights, each as `dot` computes it."""
+
+    @define(VOID, *[INT] * 5)
+    def dots(
+        b: Builder, count: Value, x: Value, weights: Value, out: Value, out_row: Value
+    ) -> None:
+        row_bytes = b.mul(count, number(4))
+        lefts = [b.add(x, b.mul(row_bytes, number(i))) for i in range(rows)]
+        rights = [b.add(weights, b.mul(row_bytes, number(i))) for i in range(ranks)]
+        totals = [[cell(b, floats(0.0)) for _ in rights] for _ in lefts]
+        with loop(b, vectors(b, count)) as each:
+            columns = [load(b, at(b, right, each.index, 64)) for right in rights]
+            for left, own in zip(lefts, totals, strict=True):
+                values = load(b, at(b, left, each.index, 64))
+                for total, column in zip(own, columns, strict=True):
+                    b.store(fma(b, values, column, b.load(total)), total)
+        for row, own in enumerate(totals):
+            place = b.add(out, b.mul(out_row, number(row)))
+            for rank, total in enumerate(own):
+                store(b, tree(b, b.load(total), b.fadd), ahead(b, place, 4 * rank))
+
+    return dots
+
+
+_dots_of_one = _dots(1, _TOGETHER)
+_dots_of_rows = _dots(_TOGETHER, _TOGETHER)
 
 
 class _Low(NamedTuple):
@@ -134,19 +148,25 @@ def adapt_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     mixes, x = _mixes(board, word(row + 16)), word(board + 8 * word(row + 8))
     if word(board + 8 * on.IS_PRIVATE) and word(row + 8) == on.INPUT_FLOATS:
         x += tid * word(board + 8 * on.PRIVATE_FLOATS)
-    items = count * matrices * _PARTS
+    items = (count + _TOGETHER - 1) // _TOGETHER * matrices * _PARTS
     i = fetch_add(counter, 1)
     while i < items:
-        m, which, part = i // (matrices * _PARTS), i // _PARTS % matrices, i % _PARTS
-        mix, matrix = word(mixes + 8 * m), word(row + 32 + 8 * which)
-        if mix and matrix:
-            _project(board, mix, matrix, x, m, which, part)
+        m, which, part = i // (matrices * _PARTS) * _TOGETHER, i // _PARTS % matrices, i % _PARTS
+        matrix, end = word(row + 32 + 8 * which), min(m + _TOGETHER, count)
+        while matrix and m < end:
+            mix, together = word(mixes + 8 * m), _alike(mixes, m, end)
+            if mix:
+                _project(board, mix, matrix, x, m, which, part, together)
+            m += together
         i = fetch_add(counter, 1)
 
 
 @compiled
-def _project(board: Any, mix: Any, matrix: Any, x: Any, m: Any, which: Any, part: Any) -> None:
-    """Some ranks of one row and matrix, over all its adapters."""
+def _project(
+    board: Any, mix: Any, matrix: Any, x: Any, m: Any, which: Any, part: Any, together: Any
+) -> None:
+    """Some ranks of one row or of rows with the same mix, and one matrix, over all adapters."""
+    low_row = word(board + 8 * on.LOW_RANK_ROW) * 4
     for k in range(word(mix)):
         adapter = mix + 8 + 8 * on.MIX_WORDS * k
         entry = word(adapter + 8 * on.MIX_TABLE) + matrix * 8 * on.LORA_WORDS
@@ -156,12 +176,16 @@ def _project(board: Any, mix: Any, matrix: Any, x: Any, m: Any, which: Any, part
             word(entry + 8 * on.LORA_A),
         )
         for first in range(part * _TOGETHER, rank, _PARTS * _TOGETHER):
-            if first + _TOGETHER <= rank:
-                place = weights + first * columns * 4
-                _dots(x + m * columns * 4, place, columns, low + 4 * first)
-                continue
-            for r in range(first, rank):
-                _put(dot(x + m * columns * 4, weights + r * columns * 4, columns), low + 4 * r)
+            start, place, out = x + m * columns * 4, weights + first * columns * 4, low + 4 * first
+            if first + _TOGETHER > rank:
+                for row in range(together):
+                    for r in range(rank - first):
+                        value = dot(start + row * columns * 4, place + r * columns * 4, columns)
+                        _put(value, out + row * low_row + 4 * r)
+            elif together == 1:
+                _dots_of_one(columns, start, place, out, low_row)
+            else:
+                _dots_of_rows(columns, start, place, out, low_row)
 
 
 @compiled
