@@ -1,5 +1,7 @@
 """One draw: cuts in the given order, then a token drawn by weight. The result is exactly that of the sampler."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -8,8 +10,8 @@ from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.cuts import LOWEST, Cuts
 from segue.runners.cpu.draws.heap import Heap
 from segue.runners.cpu.draws.passes import FEW, LAYERS, VOID, Passes
-from segue.runners.cpu.draws.writing import Var, Writer, f64
-from segue.runners.cpu.emit import i32, i64
+from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
+from segue.runners.cpu.emit import f32, i32, i64
 from segue.runners.cpu.products.processor import Target
 
 _HIGHEST = -LOWEST
@@ -22,8 +24,7 @@ def module(target: Target) -> ir.Module:
     made.triple = target.triple
     passes = Passes(made)
     cuts = Cuts(made, passes, Heap(made))
-    chosen = _chosen(made, passes)
-    _draw(made, passes, cuts, chosen)
+    _draw(made, passes, cuts, _chosen(made, passes), _chosen_of_row(made, passes))
     return made
 
 
@@ -43,7 +44,52 @@ def _chosen(made: ir.Module, passes: Passes) -> Any:
     return w.function
 
 
-def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any) -> None:
+def _chosen_of_row(made: ir.Module, passes: Passes) -> Any:
+    """(logits, count, divisor, best quotient, point, room, column, address of a double): the same for a whole row.
+
+    Its weights are computed where they are added, and again for the column that is drawn: a row of them would have to
+    go through memory. For more than FEW logits, and at most LAYERS times as many.
+    """
+    w = Writer(made, "chosen_of_row", i64, *(i64, i64, f32, f32, f64, i64, i64, i64))
+    logits, count, divisor, best, point, room, weights, before = w.args
+    width = (count + (LAYERS - 1)) / LAYERS
+    w.call(passes.fold_weights, logits, count, width, divisor, best, room)
+    offset = point * w.call(passes.total, room, width, room)
+    column = w.call(passes.fall, room, w.whole(1), width, offset, before)
+    rest = offset - w.load(f64, before)
+    own = (count - column + width - 1) / width
+    w.call(passes.weigh_column, logits + column * 4, width, own, divisor, best, weights)
+    w.give(column + width * w.call(passes.fall, weights, w.whole(1), own, rest, before))
+    return w.function
+
+
+def _scaled(w: Writer, best: Num, divisor: Num, give: Callable[[int], None]) -> Num:
+    """The highest quotient; if it is not a number that can be computed with, the draw is left to the sampler."""
+    scaled = best / divisor
+    with w.when((scaled > _HIGHEST) | (scaled < LOWEST)):
+        give(of.NOT_DONE)
+    return scaled
+
+
+def _draw_by_weight(
+    w: Writer,
+    record: Num,
+    width: Num,
+    best: Num,
+    give: Callable[[int], None],
+    drawn: Callable[[Num, Num], Num],
+) -> None:
+    """If there is no cut but a temperature: draw from the whole row, and return."""
+    num_cuts = w.load(i64, record, of.NUM_CUTS)
+    is_scaled = num_cuts.equals(1) & w.load(i64, record, of.CUTS).equals(of.SCALE)
+    with w.when((num_cuts.equals(0) | is_scaled) & (width > FEW) & (width <= FEW * LAYERS)):
+        divisor = is_scaled.pick(w.load(f64, record, of.CUTS + 1).rounded(), 1.0)
+        scaled = _scaled(w, best, divisor, give)
+        w.store(drawn(divisor, scaled), record + 8 * of.TOKEN)
+        w.give()
+
+
+def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_row: Any) -> None:
     w = Writer(made, NAME, VOID, *(i64, i64, i64, i64, i64))
     record, all_logits, width, scratch, part = w.args
     peaks, weights = scratch + part * of.PEAKS, scratch + part * of.WEIGHTS
@@ -61,17 +107,18 @@ def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any) -> None:
         give(of.NO_NUMBERS)
     with w.when(best.now < LOWEST):
         give(of.NONE_LEFT)
+    point, num_cuts = w.load(f64, record, of.POINT), w.load(i64, record, of.NUM_CUTS)
+    where = (point, room, weights, token_at)
+    drawn = partial(w.call, chosen_of_row, row, width)
+    _draw_by_weight(w, record, width, best.now, give, lambda *by: drawn(*by, *where))
     ids, logits, size, out = Var(w.whole(0)), Var(row), Var(width), Var(w.whole(of.IDS))
-    with w.each(w.load(i64, record, of.NUM_CUTS)) as i:
+    with w.each(num_cuts) as i:
         cut = record + (i * of.CUT_WORDS + of.CUTS) * 8
         kind, value, count = w.load(i64, cut), w.load(f64, cut, 1), w.load(i64, cut, 2)
         with w.whether(kind.equals(of.SCALE)) as (scales, narrows):
             with scales:
                 divisor = value.rounded()
-                scaled = best.now / divisor
-                with w.when((scaled > _HIGHEST) | (scaled < LOWEST)):
-                    give(of.NOT_DONE)
-                best.set(scaled)
+                best.set(_scaled(w, best.now, divisor, give))
                 into = ids.now.differs(0).pick(logits.now, scratch + part * of.SCALED)
                 w.call(passes.divide, logits.now, size.now, divisor, into)
                 w.call(passes.divide, peaks, blocks, divisor, peaks)
@@ -93,7 +140,6 @@ def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any) -> None:
     index = Var(w.whole(0))
     with w.when(size.now > 1):
         w.call(passes.weigh, logits.now, size.now, best.now, weights)
-        point = w.load(f64, record, of.POINT)
         index.set(w.call(chosen, weights, size.now, point, room, token_at))
     token = Var(index.now)
     with w.when(ids.now.differs(0)):

@@ -25,7 +25,7 @@ from segue.runners.cpu.emit import (
     store,
     tree,
 )
-from segue.runners.cpu.step.softmax import fold_into, weigh_into
+from segue.runners.cpu.step.softmax import fold_into, weigh_into, weight
 
 VOID = ir.VoidType()
 FEW, LAYERS = exact_math.FEW, exact_math.LAYERS
@@ -42,6 +42,8 @@ class Passes:
         self.highest = _highest(made)
         self.weigh = _weigh(made)
         self.total = _total(made)
+        self.fold_weights = _fold_weights(made)
+        self.weigh_column = _weigh_column(made)
         self.fall = _fall(made)
         self.gather = _gather(made)
 
@@ -131,6 +133,40 @@ def _total(made: ir.Module) -> Any:
     with w.each(size.now) as i:
         sum_.set(sum_.now + w.load(f32, source.now, i).widened())
     w.give(sum_.now)
+    return w.function
+
+
+def _scaled_weight(b: Any, divisor: Any, best: Any) -> Any:
+    """The weight of a logit, one number or a vector, after its division by the temperature."""
+
+    def weigh(logit: Any) -> Any:
+        is_one = logit.type == f32
+        by, top = (divisor, best) if is_one else (splat(b, divisor), splat(b, best))
+        return weight(b, b.fsub(b.fdiv(logit, by), top))
+
+    return weigh
+
+
+def _fold_weights(made: ir.Module) -> Any:
+    """(logits, count, width, divisor, best, out): exact_math.folded of the weights, which are not stored anywhere.
+
+    `best` is the highest quotient. For more than FEW logits.
+    """
+    w = Writer(made, "fold_weights", VOID, *(i64, i64, i64, f32, f32, i64))
+    logits, count, width, divisor, best, out = (arg.value for arg in w.args)
+    fold_into(w.b, logits, count, width, out, _scaled_weight(w.b, divisor, best))
+    w.give()
+    return w.function
+
+
+def _weigh_column(made: ir.Module) -> Any:
+    """(logits, stride, count, divisor, best, out): weights of the logits at these strides."""
+    w = Writer(made, "weigh_column", VOID, *(i64, i64, i64, f32, f32, i64))
+    logits, stride, count, divisor, best, out = w.args
+    weigh = _scaled_weight(w.b, divisor.value, best.value)
+    with w.each(count) as i:
+        w.store(Num(w.b, weigh(w.load(f32, logits, i * stride).value)), out, i)
+    w.give()
     return w.function
 
 

@@ -102,15 +102,15 @@ def weigh_into(b: Builder, logits: Value, count: Value, best: Value, out: Value)
     with loop(b, num_vectors) as each:
         place = b.mul(each.index, number(LANES))
         logit = load(b, at(b, logits, place, _FLOAT_BYTES))
-        store(b, _weight(b, b.fsub(logit, many)), at(b, out, place, _FLOAT_BYTES))
+        store(b, weight(b, b.fsub(logit, many)), at(b, out, place, _FLOAT_BYTES))
     first = b.mul(num_vectors, number(LANES))
     with loop(b, b.sub(count, first)) as each:
         place = b.add(first, each.index)
         logit = load(b, at(b, logits, place, _FLOAT_BYTES), f32)
-        store(b, _weight(b, b.fsub(logit, best)), at(b, out, place, _FLOAT_BYTES))
+        store(b, weight(b, b.fsub(logit, best)), at(b, out, place, _FLOAT_BYTES))
 
 
-def _weight(b: Builder, depth: Value) -> Value:
+def weight(b: Builder, depth: Value) -> Value:
     """exact_math's _exponentiate, for one number or a vector of 16."""
     kind = depth.type
     whole_kind = i32 if kind == f32 else ir.VectorType(i32, LANES)
@@ -139,8 +139,22 @@ def _build_fold(made: ir.Module) -> None:
     b.ret_void()
 
 
-def fold_into(b: Builder, values: Value, count: Value, width: Value, out: Value) -> None:
-    """exact_math.folded, for more than exact_math.FEW values: then only the last layer can be short."""
+def _as_it_is(value: Value) -> Value:
+    return value
+
+
+def fold_into(
+    b: Builder,
+    values: Value,
+    count: Value,
+    width: Value,
+    out: Value,
+    change: Callable[[Value], Value] = _as_it_is,
+) -> None:
+    """exact_math.folded, for more than exact_math.FEW values: then only the last layer can be short.
+
+    `change`: what is added is made of each value, one number or a vector of 16.
+    """
     last = b.sub(count, b.mul(width, number(_LAYERS - 1)))  # how many the last layer has
     num_vectors = b.udiv(last, number(LANES))
 
@@ -150,7 +164,7 @@ def fold_into(b: Builder, values: Value, count: Value, width: Value, out: Value)
             if layer >= layers:
                 return None
             place = b.add(column, b.mul(width, number(layer)))
-            return load(b, at(b, values, place, _FLOAT_BYTES), kind)
+            return change(load(b, at(b, values, place, _FLOAT_BYTES), kind))
         front = tree(column, kind, layers, layer, 2 * stride)
         back = tree(column, kind, layers, layer + stride, 2 * stride)
         return front if back is None else b.fadd(front, back)
