@@ -39,6 +39,7 @@ from segue.runners.cpu.step.attention.tiles import (
     FEW,
     HALF_TILE,
     mix_few,
+    mix_first_tile,
     mix_tiles,
     score_few,
     score_tiles,
@@ -139,9 +140,13 @@ def _mix_segment(
         elif after:
             following = after
         if floats:
-            mix_tiles(p, rows, block, following, floats, tokens, sums, size)
+            place = floats + (position - begin) * size * 4
+            mix_first_tile(p, block, following, place, tokens, sums, size)
         else:
             mix_few(p, rows, block, following, tokens, sums, size)
+    if floats:
+        p = scratch + SCORES + 4 * (begin - start)
+        mix_tiles(p, rows, floats, end - begin, sums, size)
 
 
 @compiled

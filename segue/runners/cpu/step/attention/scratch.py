@@ -22,9 +22,9 @@ TOTAL = TOPS + TILE_ROWS * SUM_BYTES  # rows of a head's size: sums of values so
 
 
 def part_bytes(size: int) -> int:
-    """From TOTAL to the segment's own sums of values, and from those to a block of keys or values in f32."""
+    """From TOTAL to the segment's own sums of values, and from those to keys or values in f32."""
     return TILE_ROWS * size * 4
 
 
 def scratch_bytes(size: int) -> int:
-    return TOTAL + 2 * part_bytes(size) + BLOCK * size * 4
+    return TOTAL + 2 * part_bytes(size) + SEGMENT * size * 4

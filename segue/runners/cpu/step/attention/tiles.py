@@ -269,7 +269,7 @@ _score_some = _choice([_score_few_of(rows) for rows in range(1, _MOST + 1)])
 _mix_some = _choice([_mixer(rows, _mix_width(rows), _HALVES) for rows in range(1, _MOST + 1)])
 _score_tile, _score_half = _score_tile_of(TILE), _score_tile_of(HALF_TILE)
 _mix_tile, _mix_half = (_mixer(rows, _TILE_WIDTH, _FLOATS) for rows in (TILE, HALF_TILE))
-_mix_first_tile = _mixer(TILE, _TILE_WIDTH, _HALVES, is_first=True)
+mix_first_tile = _mixer(TILE, _TILE_WIDTH, _HALVES, is_first=True)
 
 
 @compiled
@@ -308,26 +308,14 @@ def score_tiles(
 
 
 @compiled
-def mix_tiles(
-    p: Any,
-    rows: Any,
-    values: Any,
-    following: Any,
-    floats_out: Any,
-    tokens: Any,
-    out: Any,
-    size: Any,
-) -> None:
-    """The same for as many rows, with values that the first tile copies."""
-    _mix_first_tile(p, values, following, floats_out, tokens, out, size)
+def mix_tiles(p: Any, rows: Any, values: Any, tokens: Any, out: Any, size: Any) -> None:
+    """Add `tokens` values in f32 to the sums of all rows but those of the first tile."""
     row = TILE
     while row + TILE <= rows:
-        place = out + row * size * 4
-        _mix_tile(p + row * ROW_BYTES, floats_out, 0, 0, tokens, place, size)
+        _mix_tile(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size)
         row += TILE
     if row < rows:
-        place = out + row * size * 4
-        _mix_half(p + row * ROW_BYTES, floats_out, 0, 0, tokens, place, size)
+        _mix_half(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size)
 
 
 @define(VOID, INT, INT)
