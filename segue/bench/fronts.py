@@ -1,6 +1,7 @@
 """Segue on vLLM's engine beside `vllm serve`: same model, same arguments, same requests, in turns within one run.
 
     python -m segue.bench.fronts FOLDER [--clients 1 32 128 256] [--rounds 2] [--option dtype=bfloat16]
+        [--server-processes 1]
 
 Both servers stand side by side, each with its share of the memory, and one is measured at a time. The load comes from
 several processes, so that no client's interpreter is what is measured. Every stream has its own prompt of random
@@ -62,11 +63,13 @@ def main() -> None:
     parser.add_argument("--num-prompt", type=int, default=256)
     parser.add_argument("--num-output", type=int, default=128)
     parser.add_argument("--client-processes", type=int, default=4)
+    parser.add_argument("--server-processes", type=int, default=1, help="of both servers")
     parser.add_argument("--option", action="append", default=[], help="an engine argument of vLLM")
     options = parser.parse_args()
     flags = [word for option in options.option for word in ("--vllm-option", option)]
+    flags += ["--server-processes", str(options.server_processes)]
     with (
-        _vllm(options.folder, options.option) as port,
+        _vllm(options.folder, options.option, options.server_processes) as port,
         served(options.folder, "--engine", "vllm", *flags) as ours,
         ProcessPoolExecutor(options.client_processes) as pool,
     ):
@@ -164,11 +167,11 @@ async def _client(load: Load, index: int) -> Result:
 
 
 @contextlib.contextmanager
-def _vllm(folder: str, options: list[str]) -> Iterator[int]:
+def _vllm(folder: str, options: list[str], num_processes: int) -> Iterator[int]:
     """The port of `vllm serve` with these engine arguments."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    flags = []
+    flags = ["--api-server-count", str(num_processes)] if num_processes > 1 else []
     for name, _, value in (option.partition("=") for option in options):
         word = "--" + name.replace("_", "-")
         flags += [word] if value == "true" else [word, value]

@@ -150,14 +150,11 @@ def test_all_answers_are_right_and_come_from_both(served: Served) -> None:
             streamed = await asyncio.gather(*(ask(seed, True) for seed in range(32)))
             assert folded == streamed
             assert len(set(folded)) > 16
-            after = await figures(client)
-            answers = "segue_answers_total:200"
             # Whichever process answers: the sums over both, and the engine's own figures.
-            assert after[answers] - before.get(answers, 0) == 64 + 1  # and the first page
-            assert (
-                after["segue_request_seconds_count"] - before["segue_request_seconds_count"] == 64
-            )
-            assert after["segue_finished_total:fake"] - before["segue_finished_total:fake"] == 64
+            for name in ("segue_request_seconds_count", "segue_finished_total:fake"):
+                await until_figure(client, name, before[name] + 64)
+            answers = "segue_answers_total:200"
+            assert (await figures(client))[answers] - before.get(answers, 0) >= 64 + 3  # and pages
             pages = [(await client.get("/v1/models")).json() for _ in range(2)]
             assert pages[0] == pages[1]
         await until(
