@@ -36,14 +36,7 @@ F32; 192 tokens of a text:
 | this runner, Q4_K_M | 0.0023 | 0.0097 | 93.2 % | 3.7088 |
 | llama.cpp, Q4_K_M | 0.0052 | 0.0282 | 92.2 % | 3.7171 |
 
-Its speed beside llama.cpp's server from the pinned wheel (`python -m segue.bench.peers`, over HTTP, 64 prompt and 64
-output tokens, on a Sapphire Rapids Xeon), tokens a second of this runner and of llama.cpp's:
-
-| cores | 1 client | 8 clients | first token of 512 |
-| --- | --- | --- | --- |
-| 2 | 126 and 34 (3.7) | 351 and 52 (6.7) | 0.43 s and 2.52 s (5.9) |
-| 4 | 227 and 53 (4.3) | 515 and 90 (5.7) | 0.21 s and 1.28 s (6.2) |
-| 16 | 358 and 128 (2.8) | 934 and 151 (6.2) | 0.13 s and 0.50 s (3.8) |
+Its speed beside llama.cpp's server: [performance.md](performance.md).
 """
 _COLUMNS = ("architecture", "norms", "positions", "attention", "feed-forward", "residuals", "head")
 _NORMS = {"rms": "RMS", "layer": "layer"}
