@@ -7,6 +7,7 @@ first tile copies the block as f32, which the others read.
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -105,24 +106,12 @@ def _score(
                 store(b, b.load(own[j]), ahead(b, out, ROW_BYTES * row + 4 * LANES * (start + j)))
 
 
-def _score_few_of(rows: int) -> Kernel:
-    """(q, row_bytes, keys, following, out, dimensions)"""
+def _score_few(b: Builder, rows: int, args: list[Value]) -> None:
+    """q, row_bytes, keys, following, out, dimensions"""
+    q, row_bytes, keys, following, out, dimensions = args
+    queries = [b.add(q, b.mul(row_bytes, number(row))) for row in range(rows)]
     width = max(1, min(2, _FEW_VECTORS // rows))
-
-    @define(VOID, INT, INT, INT, INT, INT, INT)
-    def scores(
-        b: Builder,
-        q: Value,
-        row_bytes: Value,
-        keys: Value,
-        following: Value,
-        out: Value,
-        dimensions: Value,
-    ) -> None:
-        queries = [b.add(q, b.mul(row_bytes, number(row))) for row in range(rows)]
-        _score(b, queries, keys, out, dimensions, width=width, numbers=_HALVES, following=following)
-
-    return scores
+    _score(b, queries, keys, out, dimensions, width=width, numbers=_HALVES, following=following)
 
 
 def _score_tile_of(rows: int) -> Kernel:
@@ -163,36 +152,42 @@ def _score_first_tile(
 # --- sums of values ---
 
 
-def _mix_of(rows: int, width: int, numbers: _Numbers, is_first: bool = False) -> Kernel:
-    """(p, values, following, floats_out, value_bytes, tokens, out, row_bytes): add `tokens` values, 16 * width columns.
+@dataclass(frozen=True)
+class _Mixer:
+    """Adds up to a segment's values by their shares."""
 
-    `is_first`: the values are copied as floats.
-    """
+    rows: int
+    width: int  # vectors of each row's sums in registers
+    numbers: _Numbers
+    is_first: bool = False  # copies the values as floats
 
-    @define(VOID, INT, INT, INT, INT, INT, INT, INT, INT)
-    def mix(
-        b: Builder,
-        p: Value,
-        values: Value,
-        following: Value,
-        floats_out: Value,
-        value_bytes: Value,
-        tokens: Value,
-        out: Value,
-        row_bytes: Value,
-    ) -> None:
-        outs = [b.add(out, b.mul(row_bytes, number(row))) for row in range(rows)]
+    def emit(self, b: Builder, args: list[Value]) -> None:
+        """p, values, following, floats_out, tokens, out, dimensions"""
+        dimensions = args[-1]
+        step = LANES * self.width
+        wide = b.udiv(dimensions, number(step))
+        with loop(b, wide) as each:
+            self._columns(b, b.mul(each.index, number(step)), self.width, args)
+        done = b.mul(wide, number(step))
+        with loop(b, b.udiv(b.sub(dimensions, done), number(LANES))) as each:
+            self._columns(b, b.add(done, b.mul(each.index, number(LANES))), 1, args)
+
+    def _columns(self, b: Builder, column: Value, width: int, args: list[Value]) -> None:
+        """16 * width columns."""
+        p, values, following, floats_out, tokens, out, dimensions = args
+        size, row_bytes = self.numbers.size, b.mul(dimensions, number(4))
+        first = at(b, out, column, 4)
+        outs = [b.add(first, b.mul(row_bytes, number(row))) for row in range(self.rows)]
         sums = [[cell(b, load(b, ahead(b, one, 64 * j))) for j in range(width)] for one in outs]
+        value_bytes, start = b.mul(dimensions, number(size)), b.mul(column, number(size))
         with loop(b, tokens) as each:
-            offset = b.mul(each.index, value_bytes)
+            offset = b.add(b.mul(each.index, value_bytes), start)
             place = b.add(values, offset)
-            if numbers is _HALVES:
+            if self.numbers is _HALVES:
                 for line in range(0, 2 * LANES * width, LINE):
                     _fetch(b, ahead(b, b.add(following, offset), line))
-            value = [
-                numbers.read(b, ahead(b, place, numbers.size * LANES * j)) for j in range(width)
-            ]
-            if is_first:
+            value = [self.numbers.read(b, ahead(b, place, size * LANES * j)) for j in range(width)]
+            if self.is_first:
                 target = b.add(floats_out, b.mul(offset, number(2)))
                 for j in range(width):
                     store(b, value[j], ahead(b, target, 4 * LANES * j))
@@ -204,33 +199,14 @@ def _mix_of(rows: int, width: int, numbers: _Numbers, is_first: bool = False) ->
             for j in range(width):
                 store(b, b.load(own[j]), ahead(b, one, 64 * j))
 
-    return mix
 
+def _mixer(rows: int, numbers: _Numbers, is_first: bool = False) -> Kernel:
+    """(p, values, following, floats_out, tokens, out, dimensions)"""
+    mixer = _Mixer(rows, _TILE_WIDTH, numbers, is_first)
 
-def _mixer(rows: int, width: int, numbers: _Numbers, is_first: bool = False) -> Kernel:
-    """(p, values, following, floats_out, tokens, out, dimensions): add up to 32 values of a block by their shares."""
-    wide, narrow = (_mix_of(rows, each, numbers, is_first) for each in (width, 1))
-    step, each = LANES * width, numbers.size
-
-    @compiled
-    def mix(
-        p: Any,
-        values: Any,
-        following: Any,
-        floats_out: Any,
-        tokens: Any,
-        out: Any,
-        dimensions: Any,
-    ) -> None:
-        column, value_bytes, row_bytes = 0, each * dimensions, 4 * dimensions
-        while column + step <= dimensions:
-            near, far, kept = each * column, following + each * column, floats_out + 4 * column
-            wide(p, values + near, far, kept, value_bytes, tokens, out + 4 * column, row_bytes)
-            column += step
-        while column < dimensions:
-            near, far, kept = each * column, following + each * column, floats_out + 4 * column
-            narrow(p, values + near, far, kept, value_bytes, tokens, out + 4 * column, row_bytes)
-            column += LANES
+    @define(VOID, *[INT] * 7)
+    def mix(b: Builder, *args: Value) -> None:
+        mixer.emit(b, list(args))
 
     return mix
 
@@ -238,24 +214,21 @@ def _mixer(rows: int, width: int, numbers: _Numbers, is_first: bool = False) -> 
 # --- by the number of rows ---
 
 
-def _choice(kernels: list[Kernel]) -> Kernel:
-    """(rows, arguments of a kernel): calls the kernel for 1, 2, … rows; the last one for all larger numbers."""
-    *fewer, kernel = kernels
-    if not fewer:
+def _by_rows(num_args: int, emit: Callable[[Builder, int, list[Value]], None]) -> Kernel:
+    """(rows, arguments): what `emit` makes for 1, 2, … rows; for the largest number if there are more."""
 
-        @compiled
-        def only(rows: Any, *args: Any) -> None:
-            kernel(*args)
-
-        return only
-    count, otherwise = len(kernels), _choice(fewer)
-
-    @compiled
-    def choose(rows: Any, *args: Any) -> None:
-        if rows >= count:
-            kernel(*args)
-        else:
-            otherwise(rows, *args)
+    @define(VOID, *[INT] * (1 + num_args))
+    def choose(b: Builder, rows: Value, *args: Value) -> None:
+        most, after = b.append_basic_block("most"), b.append_basic_block("after")
+        chosen = b.switch(rows, most)
+        for count in range(1, _MOST + 1):
+            block = most if count == _MOST else b.append_basic_block("few")
+            if block is not most:
+                chosen.add_case(number(count), block)
+            b.position_at_end(block)
+            emit(b, count, list(args))
+            b.branch(after)
+        b.position_at_end(after)
 
     return choose
 
@@ -265,11 +238,14 @@ def _mix_width(rows: int) -> int:
     return max(width for width in (1, 2, 4) if width == 1 or width * rows <= _FEW_VECTORS)
 
 
-_score_some = _choice([_score_few_of(rows) for rows in range(1, _MOST + 1)])
-_mix_some = _choice([_mixer(rows, _mix_width(rows), _HALVES) for rows in range(1, _MOST + 1)])
+def _mix_few(b: Builder, rows: int, args: list[Value]) -> None:
+    _Mixer(rows, _mix_width(rows), _HALVES).emit(b, args)
+
+
+_score_some, _mix_some = _by_rows(6, _score_few), _by_rows(7, _mix_few)
 _score_tile, _score_half = _score_tile_of(TILE), _score_tile_of(HALF_TILE)
-_mix_tile, _mix_half = (_mixer(rows, _TILE_WIDTH, _FLOATS) for rows in (TILE, HALF_TILE))
-mix_first_tile = _mixer(TILE, _TILE_WIDTH, _HALVES, is_first=True)
+_mix_tile, _mix_half = _mixer(TILE, _FLOATS), _mixer(HALF_TILE, _FLOATS)
+mix_first_tile = _mixer(TILE, _HALVES, is_first=True)
 
 
 @compiled
