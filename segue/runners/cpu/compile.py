@@ -1,7 +1,8 @@
 """Compiling the kernels of a step: `python -m segue.runners.cpu.compile OUT TRIPLE CPU FEATURES` writes an object file.
 
 A process of its own compiles, so that numba is loaded only there. `step_code` starts that process, unless code of
-the same sources, versions and processor is in the cache.
+the same sources, versions and processor is in the cache. It starts a second one for attention, `compile OUT`, which
+writes LLVM's bitcode: most of the time is numba's, on one thread.
 """
 
 import hashlib
@@ -21,6 +22,8 @@ from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 
 ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 3}  # name → how many integers it takes
+_MODULE = "segue.runners.cpu.compile"
+_APART = {"attend_phase": 4, "heads_phase": 3}  # compiled by the second process
 
 
 def step_key(target: Target) -> str:
@@ -47,7 +50,7 @@ def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
 def _made(target: Target) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "step.o"
-        command = [sys.executable, "-m", __name__, str(out)]
+        command = [sys.executable, "-m", _MODULE, str(out)]
         command += [target.triple, target.cpu, target.features]
         root = str(Path(__file__).parents[3])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -78,13 +81,16 @@ def _said(target: Target) -> dict[str, str]:
 def _compile(out: str, triple: str, cpu: str, features: str) -> None:
     import llvmlite.binding as llvm
 
-    whole: Any = None
-    for text in _modules():
-        module = llvm.parse_assembly(text)
-        if whole is None:
-            whole = module
-        else:
-            whole.link_in(module)
+    others = Path(out).with_suffix(".bc")
+    with subprocess.Popen([sys.executable, "-m", _MODULE, str(others)]) as beside:
+        from segue.runners.cpu.step import run
+
+        for name in _APART:  # numba links what it compiles, though nothing is called here
+            llvm.add_symbol(name, id(_APART))
+        whole = _lowered(run, ENTRIES)
+    if beside.returncode:
+        raise SystemExit(beside.returncode)
+    whole.link_in(llvm.parse_bitcode(others.read_bytes()))
     machine = llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"
     )
@@ -96,19 +102,30 @@ def _compile(out: str, triple: str, cpu: str, features: str) -> None:
     Path(out).write_bytes(machine.emit_object(whole))
 
 
-def _modules() -> Any:
-    """The optimised IR of each entry, under its plain name."""
+def _compile_apart(out: str) -> None:
+    from segue.runners.cpu.step import heads
+
+    Path(out).write_bytes(_lowered(heads, _APART).as_bitcode())
+
+
+def _lowered(kernels: Any, names: dict[str, int]) -> Any:
+    """One module of LLVM's with these kernels under their plain names, not optimised yet."""
+    import llvmlite.binding as llvm
     from numba.core import types
 
-    from segue.runners.cpu.step import run as step
-
-    for name, count in ENTRIES.items():
-        dispatcher: Any = getattr(step, name)
+    whole: Any = None
+    for name, count in names.items():
+        dispatcher: Any = getattr(kernels, name)
         dispatcher.compile((types.int64,) * count)
         made = dispatcher.overloads[(types.int64,) * count]
-        text = made.library.get_llvm_str()
-        yield text.replace(made.fndesc.llvm_func_name, name)
+        text = made.library.get_llvm_str().replace(made.fndesc.llvm_func_name, name)
+        module = llvm.parse_assembly(text)
+        if whole is None:
+            whole = module
+        else:
+            whole.link_in(module)
+    return whole
 
 
 if __name__ == "__main__":
-    _compile(*sys.argv[1:])
+    (_compile_apart if len(sys.argv) == 2 else _compile)(*sys.argv[1:])

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core import types
+from numba.core.types.misc import unliteral
 from numba.extending import intrinsic
 
-from segue.runners.cpu.emit import Builder, Value
+from segue.runners.cpu.emit import Builder, Value, call, cell, i32, number
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -29,8 +30,16 @@ COMPILED: dict[str, Any] = {
 
 def compiled(function: Kernel) -> Kernel:
     """Compile a function in plain Python as a kernel."""
-    kernel: Kernel = numba.njit(**COMPILED)(function)
-    return kernel
+    kernel: Any = numba.njit(**COMPILED)(function)
+    template = kernel.get_call_template
+
+    def of_plain_types(args: Any, kws: Any) -> Any:
+        """One kernel for all callers: numba would compile another for every constant that is passed."""
+        return template(tuple(map(unliteral, args)), kws)
+
+    kernel.get_call_template = of_plain_types
+    made: Kernel = kernel
+    return made
 
 
 def inlined(function: Kernel) -> Kernel:
@@ -62,3 +71,16 @@ def define(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Call
         return kernel
 
     return make
+
+
+def apart(name: str, num_ints: int) -> Callable[..., Any]:
+    """A kernel of that many integers without a result, which another process compiles: called by its name."""
+
+    @define(VOID, *[INT] * num_ints)
+    def there(b: Builder, *args: Value) -> None:
+        result, error = (
+            cell(b, number(0)) for _ in range(2)
+        )  # for what numba returns; nothing here
+        call(b, name, i32, result, error, *args)
+
+    return there
