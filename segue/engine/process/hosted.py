@@ -12,6 +12,7 @@ from typing import Any
 
 from segue.engine.process import messages
 from segue.engine.process.client import READ_LIMIT
+from segue.engine.process.connections import MOST_BEHIND
 from segue.engine.seam import Engine, Sink
 from segue.errors import EngineFault, SegueError
 from segue.types import CompletionRequest, Event, Failed, ModelInfo, Stats
@@ -19,9 +20,6 @@ from segue.types import CompletionRequest, Event, Failed, ModelInfo, Stats
 log = logging.getLogger("segue.hosted")
 
 _STATS_S = 0.25
-MOST_UNSENT_BYTES = (
-    64 << 20
-)  # a server process that is further behind does not read: it is disconnected
 
 
 class Hosted:
@@ -190,20 +188,15 @@ class _Guest:
             else:
                 pieces = await self._engine.pieces(message.tokens)
                 answer = messages.Answer(message.call, pieces=pieces)
-        except SegueError as error:
-            answer = messages.Answer(message.call, error=(error.code, error.message, error.param))
-        except Exception:
-            log.exception("a call could not be answered")
-            answer = messages.Answer(
-                message.call, error=(EngineFault.code, "the call failed", None)
-            )
+        except Exception as error:
+            answer = messages.failed_call(message.call, error)
         self.send(answer)
 
     def send(self, report: messages.Report) -> None:
         if self._writer.is_closing():
             return
         self._writer.write(messages.frame(report))
-        if self._writer.transport.get_write_buffer_size() > MOST_UNSENT_BYTES:
+        if self._writer.transport.get_write_buffer_size() > MOST_BEHIND:
             log.error("a server process does not read: its connection is closed")
             self._writer.transport.abort()
 

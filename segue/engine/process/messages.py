@@ -1,12 +1,16 @@
 """Messages between server processes and a worker: msgpack, each preceded by its length in four bytes."""
 
+import logging
 import socket
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from segue.errors import EngineFault, SegueError
 from segue.types import CompletionRequest, Event, ModelInfo, Stats
+
+log = logging.getLogger("segue.worker")
 
 # --- server process → worker ----------------------------------------------------------------------
 
@@ -81,6 +85,14 @@ worker_messages = msgspec.msgpack.Decoder(WorkerMessage)
 reports = msgspec.msgpack.Decoder(Report)
 
 M = TypeVar("M")
+
+
+def failed_call(call: int, error: Exception) -> Answer:
+    """The answer to a call that raised. What was not foreseen goes to the log, and not to the client."""
+    if isinstance(error, SegueError):
+        return Answer(call, error=(error.code, error.message, error.param))
+    log.error("a call could not be answered", exc_info=error)
+    return Answer(call, error=(EngineFault.code, "the call failed", None))
 
 
 def frame(message: WorkerMessage | Report) -> bytes:

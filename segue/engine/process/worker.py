@@ -31,7 +31,7 @@ from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
 from segue.engine.tokens import check_ids
-from segue.errors import EngineFault, SegueError
+from segue.errors import SegueError
 from segue.logs import set_up
 from segue.types import CompletionRequest, Event, Failed, Prompted
 
@@ -226,13 +226,8 @@ class Worker:
         message = asked.message
         try:
             answer = self._answer(message)
-        except SegueError as error:
-            answer = messages.Answer(message.call, error=(error.code, error.message, error.param))
-        except Exception:
-            log.exception("a call could not be answered")
-            answer = messages.Answer(
-                message.call, error=(EngineFault.code, "the call failed", None)
-            )
+        except Exception as error:
+            answer = messages.failed_call(message.call, error)
         asked.outbox.send(answer)
 
     def _answer(self, message: messages.Tokenize | messages.GetPieces) -> messages.Answer:

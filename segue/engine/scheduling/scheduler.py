@@ -53,7 +53,7 @@ class Scheduler:
 
     @property
     def changing(self) -> tuple[int, ...]:
-        """Numbers that change when a request comes, starts or ends. Cheap: asked for twice a step."""
+        """Numbers that change when a request comes, starts or ends. Cheap: asked for after every step."""
         state, counts = self._state, self._state.counts
         ended = (counts.finished, counts.cancelled, counts.failed)
         return (len(state.running), len(state.waiting), *ended)

@@ -2,9 +2,8 @@
 
 import importlib.util
 import logging
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,20 +58,6 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
             if tensor.type not in _ADAPTER_TYPES:
                 return f"{tensor.name} is of type {tensor.type}"
     return None
-
-
-def _begun(work: Callable[[], LlamaVocab]) -> "Future[LlamaVocab]":
-    """The result of `work`, which runs on a thread of its own."""
-    found: Future[LlamaVocab] = Future()
-
-    def run() -> None:
-        try:
-            found.set_result(work())
-        except BaseException as error:
-            found.set_exception(error)
-
-    threading.Thread(target=run, name="vocabulary", daemon=True).start()
-    return found
 
 
 @dataclass(frozen=True)
@@ -130,10 +115,11 @@ class CpuLoader:
         )
 
     def __call__(self) -> Loaded:
-        reading = _begun(lambda: LlamaVocab(self.path))  # beside the packing of the weights
         digest = FileDigest(self.path, self.cache_dir)
         digests = {name: FileDigest(file, self.cache_dir) for name, file in self.adapters}
-        runner = self.runner(await_quiet=reading.result)
+        with ThreadPoolExecutor(1) as beside:  # the vocabulary is read while the weights are packed
+            reading = beside.submit(LlamaVocab, self.path)
+            runner = self.runner(await_quiet=reading.result)
         vocab, limits = reading.result(), runner.capabilities
         log.info(
             "%s: %s, KV memory for %d tokens",

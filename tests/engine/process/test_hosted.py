@@ -124,7 +124,7 @@ def test_an_engine_that_died_is_told_to_all_and_comes_back_for_all(tmp_path: Pat
 def test_one_that_does_not_read_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosted, "MOST_UNSENT_BYTES", 100_000)
+    monkeypatch.setattr(hosted, "MOST_BEHIND", 100_000)
 
     async def main() -> None:
         async with running(tmp_path, ENDLESS) as (engine, _, (lazy, other)):
