@@ -111,7 +111,7 @@ class Span(NamedTuple):
     """Consecutive tokens of one sequence to compute in this step."""
 
     slot: int
-    tokens: Sequence[int]
+    tokens: Sequence[int]  # in a step begun ahead also -1 - i: what draw i of the step before gives
     past: int  # how many tokens the slot holds already; the span is appended after them
     num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
     adapters: Mix = ()  # that the slot's tokens before were computed with too
@@ -128,12 +128,31 @@ class Cut(NamedTuple):
     keep: int  # how many of top_k; of top_p and min_p: at least so many
 
 
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """What the sampler adds to a row of logits before it draws: biases, and -inf for banned tokens.
+
+    It lives as long as its sampler, and does not change: a runner may keep its address while a draw is open.
+    """
+
+    ids: NDArray[np.int64]  # each at most once
+    added: NDArray[np.float32]
+
+
 class Draw(NamedTuple):
-    """A token to draw from a row of the last step's logits."""
+    """A token to draw from a row of logits."""
 
     row: int
     point: float  # in [0, 1)
     cuts: tuple[Cut, ...]
+    changes: Changes | None = None  # to make to the row first; only of draws given to `begin`
+
+
+class Step(NamedTuple):
+    """What a step that was begun gives."""
+
+    logits: Logits  # as the model gave them in the rows whose draw gave no token
+    tokens: Sequence[int | None]  # one per draw; None: left to the sampler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +166,7 @@ class Capabilities:
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
     draws: bool = False  # whether `draw` is worth calling
+    rows_ahead: int = 0  # rows that a step given to `begin` may have; 0: `begin` is not called
     adapters: tuple[str, ...] = ()  # names of the LoRA adapters that spans may have
     has_priorities: bool = False  # whether requests may have one
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
@@ -173,6 +193,17 @@ class Runner(Protocol):
 
         Called only of a runner that `draws`. None: this one is left to the sampler.
         """
+
+    def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+        """Begin a step, and return before it has its logits. It takes its cells now, and then draws these tokens.
+
+        Every span has one token and wants its row. One more step may be begun before the first has ended: it runs
+        after it, and its spans may take that step's draws as their tokens. Where a draw gives none, token 0 is taken;
+        the caller trims the slot. While a step is open only `begin`, `end` and `cells_free` are called.
+        """
+
+    def end(self) -> Step:
+        """Wait for the step that was begun first. Its logits stay until the next call of `end` or `decode`."""
 
     def fork(self, src: int, dst: int, length: int) -> None:
         """Fill the empty slot `dst` with the first `length` tokens of `src`."""

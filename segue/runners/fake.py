@@ -6,11 +6,12 @@ For tests of the engine in milliseconds, and for `--runner fake`, which measures
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from segue import exact_math
-from segue.engine.seam import Capabilities, Draw, FimTokens, Loaded, Logits, Mix, Span
+from segue.engine.seam import Capabilities, Cut, Draw, FimTokens, Loaded, Logits, Mix, Span, Step
 from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
@@ -30,6 +31,7 @@ _NAMES = {
 _IDS = {name.decode(): token for token, name in _NAMES.items()}
 _SPECIAL = re.compile("|".join(map(re.escape, _IDS)))
 _NUM_ROWS = 251  # distinct distributions
+_LIKELIEST = (Cut("top_k", 0.0, 1),)
 
 
 class FakeVocab:
@@ -64,8 +66,15 @@ class FakeVocab:
 class _Slot:
     tokens: list[int] = field(default_factory=list)
     states: list[int] = field(default_factory=list)  # a rolling hash after each token
-    cells: list[int] = field(default_factory=list)  # ids of shared, counted cells
+    cells: list[int] = field(default_factory=list)  # ids of shared, counted cells; taken first
     adapters: Mix = ()
+
+
+class _Begun(NamedTuple):
+    """A step that was begun: computed when it is ended."""
+
+    spans: list[Span]
+    draws: list[Draw]
 
 
 class FakeRunner:
@@ -84,6 +93,8 @@ class FakeRunner:
         self._next_cell = 0
         self.num_rows = 0  # computed so far
         self._logits: Logits = np.empty((0, VOCAB_SIZE), np.float32)  # of the last step
+        self._open: list[_Begun] = []  # begun and not ended, the oldest first
+        self._last_drawn: Sequence[int | None] = ()  # by the step that was ended last
         self._script = script
         rng = np.random.default_rng(seed)
         table = rng.normal(0.0, 2.0, (_NUM_ROWS, VOCAB_SIZE)).astype(np.float32)
@@ -102,37 +113,43 @@ class FakeRunner:
         return self._capabilities.num_cells - len(self._references)
 
     def decode(self, spans: Sequence[Span]) -> Logits:
+        self._check_closed("decode")
         if sum(len(span.tokens) for span in spans) > self._capabilities.max_rows:
             raise RuntimeError("fake runner: more rows than a step can carry")
-        rows: list[Logits] = []
-        self.num_rows += sum(len(span.tokens) for span in spans)
         for span in spans:
-            slot = self._slots.setdefault(span.slot, _Slot())
-            if span.past != len(slot.tokens):
-                raise RuntimeError(f"fake runner: slot {span.slot} holds {len(slot.tokens)} tokens")
-            if slot.tokens and slot.adapters != span.adapters:
-                raise RuntimeError(
-                    f"fake runner: slot {span.slot} was computed with other adapters"
-                )
-            slot.adapters = span.adapters
-            adapted = sum(int(1000 * scale) + 7 * place for place, scale in span.adapters)
-            for token in span.tokens:
-                state = slot.states[-1] if slot.states else 0
-                slot.tokens.append(token)
-                slot.states.append((state * 31 + token + 1 + adapted) % 1_000_003)
-                slot.cells.append(self._take_cell())
-            if span.num_logits:
-                ends = range(len(slot.tokens) - span.num_logits, len(slot.tokens))
-                rows.extend(self._row(slot, end) for end in ends)
-        if self.cells_free < 0:
-            raise RuntimeError("fake runner: out of cells")
-        self._logits = np.stack(rows) if rows else np.empty((0, VOCAB_SIZE), np.float32)
+            self._take_cells(span)
+        self._logits = self._computed(spans)
         return self._logits
 
     def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
+        self._check_closed("draw")
         return draw_by_weight(self._logits, draws)
 
+    def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+        self._check_begun(spans, draws)
+        for span in spans:
+            self._take_cells(span)
+        self._open.append(_Begun(list(spans), list(draws)))
+
+    def end(self) -> Step:
+        if not self._open:
+            raise RuntimeError("fake runner: no step is open")
+        spans, draws = self._open[0]
+        known = [
+            span._replace(tokens=[self._known(token) for token in span.tokens]) for span in spans
+        ]
+        self._logits.fill(np.nan)  # of the step before: nobody may read them any more
+        self._logits = self._computed(known)
+        self._last_drawn = self.drawn(changed(self._logits, draws), draws)
+        del self._open[0]
+        return Step(self._logits, self._last_drawn)
+
+    def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
+        """The tokens that a step draws by itself: for tests to override."""
+        return draw_by_weight(logits, draws)
+
     def fork(self, src: int, dst: int, length: int) -> None:
+        self._check_closed("fork")
         if dst in self._slots:
             raise RuntimeError(f"fake runner: slot {dst} is not empty")
         source = self._slots[src]
@@ -148,6 +165,7 @@ class FakeRunner:
         self._slots[dst] = copy
 
     def trim(self, slot: int, length: int) -> None:
+        self._check_closed("trim")
         if not self._capabilities.can_trim and length:
             raise RuntimeError("fake runner: slots cannot be trimmed")
         held = self._slots[slot]
@@ -156,13 +174,70 @@ class FakeRunner:
         del held.tokens[length:], held.states[length:], held.cells[length:]
 
     def free(self, slot: int) -> None:
+        self._check_closed("free")
         if slot in self._slots:
             self.trim(slot, 0)
             del self._slots[slot]
 
     def close(self) -> None:
+        self._open.clear()
         self._slots.clear()
         self._references.clear()
+
+    # --- a step ---
+
+    def _computed(self, spans: Sequence[Span]) -> Logits:
+        """The logits of a step that has its cells."""
+        rows: list[Logits] = []
+        self.num_rows += sum(len(span.tokens) for span in spans)
+        for span in spans:
+            slot = self._slots[span.slot]
+            adapted = sum(int(1000 * scale) + 7 * place for place, scale in span.adapters)
+            for token in span.tokens:
+                state = slot.states[-1] if slot.states else 0
+                slot.tokens.append(token)
+                slot.states.append((state * 31 + token + 1 + adapted) % 1_000_003)
+            if span.num_logits:
+                ends = range(len(slot.tokens) - span.num_logits, len(slot.tokens))
+                rows.extend(self._row(slot, end) for end in ends)
+        return np.stack(rows) if rows else np.empty((0, VOCAB_SIZE), np.float32)
+
+    def _take_cells(self, span: Span) -> None:
+        slot = self._slots.setdefault(span.slot, _Slot())
+        if span.past != len(slot.cells):
+            raise RuntimeError(f"fake runner: slot {span.slot} holds {len(slot.cells)} tokens")
+        if slot.cells and slot.adapters != span.adapters:
+            raise RuntimeError(f"fake runner: slot {span.slot} was computed with other adapters")
+        slot.adapters = span.adapters
+        slot.cells.extend(self._take_cell() for _ in span.tokens)
+        if self.cells_free < 0:
+            raise RuntimeError("fake runner: out of cells")
+
+    def _known(self, token: int) -> int:
+        """The token itself; of a place in the step before, what was drawn there."""
+        return token if token >= 0 else self._last_drawn[-1 - token] or 0
+
+    def _check_closed(self, name: str) -> None:
+        if self._open:
+            raise RuntimeError(f"fake runner: {name} was called while a step is open")
+
+    def _check_begun(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+        if len(self._open) > 1:
+            raise RuntimeError("fake runner: two steps are open")
+        if not 0 < len(spans) <= self._capabilities.rows_ahead:
+            raise RuntimeError(f"fake runner: {len(spans)} rows were begun")
+        if len({span.slot for span in spans}) < len(spans):
+            raise RuntimeError("fake runner: a slot has two spans")
+        if len({draw.row for draw in draws}) < len(draws):
+            raise RuntimeError("fake runner: a row has two draws")
+        if any(not 0 <= draw.row < len(spans) for draw in draws):
+            raise RuntimeError("fake runner: a draw from a row that the step does not have")
+        num_before = len(self._open[0].draws) if self._open else 0
+        for span in spans:
+            if len(span.tokens) != 1 or span.num_logits != 1:
+                raise RuntimeError("fake runner: a span that is begun has one token and one row")
+            if not -1 - num_before < span.tokens[0] < VOCAB_SIZE:
+                raise RuntimeError(f"fake runner: there is no token {span.tokens[0]}")
 
     def _row(self, slot: _Slot, end: int) -> Logits:
         row: Logits = self._table[slot.states[end] % _NUM_ROWS].copy()
@@ -187,6 +262,7 @@ def default_capabilities(
     context_length: int = 4096,
     max_rows: int = 512,
     free_rows: int = 8,
+    rows_ahead: int = 0,
 ) -> Capabilities:
     return Capabilities(
         num_slots=num_slots,
@@ -195,14 +271,28 @@ def default_capabilities(
         max_rows=max_rows,
         vocab_size=VOCAB_SIZE,
         free_rows=free_rows,
+        rows_ahead=rows_ahead,
         deterministic=True,
     )
 
 
+def changed(logits: Logits, draws: Sequence[Draw]) -> Logits:
+    """The logits with the changes of each draw in its row: a copy, if there are any."""
+    if any(draw.changes is not None for draw in draws):
+        logits = logits.copy()
+    for draw in draws:
+        if draw.changes is not None:
+            logits[draw.row, draw.changes.ids] += draw.changes.added
+    return logits
+
+
 def draw_by_weight(logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-    """What the sampler would draw, all rows in one pass. Only of draws with no cut but a temperature."""
+    """What the sampler would draw, all rows in one pass. Only of the likeliest, or with no cut but a temperature."""
     places = [place for place, draw in enumerate(draws) if _is_plain(draw)]
     tokens: list[int | None] = [None] * len(draws)
+    for place, draw in enumerate(draws):
+        if draw.cuts == _LIKELIEST and abs(logits[draw.row].max()) < np.inf:
+            tokens[place] = int(logits[draw.row].argmax())
     if not places:
         return tokens
     scales = [draws[place].cuts[0].value if draws[place].cuts else 1.0 for place in places]

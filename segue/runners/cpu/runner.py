@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from segue import exact_math
 from segue.cpus import usable_cpus
-from segue.engine.seam import Capabilities, Draw, Logits, Span
+from segue.engine.seam import Capabilities, Draw, Logits, Span, Step
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer
 from segue.runners.cpu.kept_code import KeptCode
@@ -117,6 +117,12 @@ class CpuRunner:
 
     def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
         return self._drawer.draw(draws)
+
+    def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+        raise NotImplementedError("rows_ahead is 0")
+
+    def end(self) -> Step:
+        raise NotImplementedError("rows_ahead is 0")
 
     def fork(self, src: int, dst: int, length: int) -> None:
         held = self._kv.tables.length(src)

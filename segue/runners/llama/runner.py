@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from segue.engine.seam import Capabilities, Draw, Loaded, Logits, Mix, Span
+from segue.engine.seam import Capabilities, Draw, Loaded, Logits, Mix, Span, Step
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
 from segue.runners.llama import c_api
@@ -131,6 +131,12 @@ class LlamaRunner:
 
     def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
         return [None] * len(draws)
+
+    def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+        raise NotImplementedError("llama.cpp has one step at a time: rows_ahead is 0")
+
+    def end(self) -> Step:
+        raise NotImplementedError("llama.cpp has one step at a time: rows_ahead is 0")
 
     def fork(self, src: int, dst: int, length: int) -> None:
         held = self._ledger.length(src)

@@ -54,7 +54,7 @@ class Drawer:
         """The token of each draw; None if the sampler must draw it."""
         if not draws:
             return []
-        for number, (row, point, cuts) in enumerate(draws):
+        for number, (row, point, cuts, _) in enumerate(draws):
             if not 0 <= row < self._num_rows:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES

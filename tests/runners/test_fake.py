@@ -1,0 +1,121 @@
+"""The fake runner holds the engine to the contract of steps that are begun ahead."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from segue.engine.seam import Changes, Cut, Draw, Span
+from segue.runners.fake import VOCAB_SIZE, FakeRunner, default_capabilities
+
+_GREEDY = (Cut("top_k", 0.0, 1),)
+
+
+def _runner(**limits: int) -> FakeRunner:
+    return FakeRunner(default_capabilities(rows_ahead=4, **limits))
+
+
+def _draws(*points: float) -> list[Draw]:
+    return [Draw(row, point, (Cut("scale", 0.8, 0),)) for row, point in enumerate(points)]
+
+
+def test_a_chain_of_steps_computes_what_single_steps_do() -> None:
+    ahead, single = _runner(), _runner()
+    prompts = [Span(0, [1, 2, 3], 0, 1), Span(1, [9], 0, 1)]
+    ahead.decode(prompts)
+    single.decode(prompts)
+    draws, numbers = _draws(0.2, 0.7), [5, 6]
+    ahead.begin([Span(0, [5], 3, 1), Span(1, [6], 1, 1)], draws)
+    for step in range(4):
+        ahead.begin([Span(0, [-1], 4 + step, 1), Span(1, [-2], 2 + step, 1)], draws)
+        logits, tokens = ahead.end()
+        wanted = single.decode([Span(s, [numbers[s]], (3, 1)[s] + step, 1) for s in (0, 1)])
+        assert (logits == wanted).all()
+        assert list(tokens) == list(single.draw(draws))
+        numbers = [token for token in tokens if token is not None]
+        assert len(numbers) == 2
+    ahead.end()
+    ahead.trim(0, 4)
+
+
+def test_changes_are_for_the_draw_alone() -> None:
+    runner = _runner()
+    plain = FakeRunner().decode([Span(0, [1], 0, 1)])
+    best = int(plain[0].argmax())
+    ban = Changes(np.array([best], np.int64), np.array([-np.inf], np.float32))
+    lift = Changes(np.array([7], np.int64), np.array([99.0], np.float32))
+    runner.begin([Span(0, [1], 0, 1)], [Draw(0, 0.0, _GREEDY, ban)])
+    logits, [token] = runner.end()
+    assert token not in (best, None)
+    assert (logits == plain).all()
+    runner.begin([Span(0, [2], 1, 1)], [Draw(0, 0.0, _GREEDY, lift)])
+    assert list(runner.end().tokens) == [7]
+
+
+def test_without_a_drawn_token_the_next_step_takes_token_0() -> None:
+    runner, single = _runner(), _runner()
+    runner.begin([Span(0, [1], 0, 1)], [Draw(0, 0.5, (Cut("top_p", 0.5, 1),))])
+    runner.begin([Span(0, [-1], 1, 1)], [])
+    assert list(runner.end().tokens) == [None]
+    single.decode([Span(0, [1], 0, 1)])
+    assert (runner.end().logits == single.decode([Span(0, [0], 1, 1)])).all()
+
+
+def test_logits_last_until_the_next_step_is_ended() -> None:
+    runner = _runner()
+    runner.begin([Span(0, [1], 0, 1)], _draws(0.5))
+    runner.begin([Span(0, [-1], 1, 1)], [])
+    first = runner.end().logits
+    assert np.isfinite(first).all()
+    runner.end()
+    assert np.isnan(first).all()
+
+
+def test_cells_of_open_steps_are_taken() -> None:
+    runner = _runner(num_cells=2)
+    runner.begin([Span(0, [1], 0, 1)], _draws(0.5))
+    runner.begin([Span(0, [-1], 1, 1)], [])
+    assert runner.cells_free == 0
+    runner.end()
+    runner.end()
+    with pytest.raises(RuntimeError, match="out of cells"):
+        runner.begin([Span(0, [1], 2, 1)], [])
+
+
+def _third(runner: FakeRunner) -> None:
+    runner.begin([Span(0, [-1], 2, 1)], [])
+    runner.begin([Span(0, [-1], 3, 1)], [])
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (_third, "two steps are open"),
+        (lambda r: r.decode([Span(2, [1], 0, 1)]), "decode was called"),
+        (lambda r: r.draw(_draws(0.5)), "draw was called"),
+        (lambda r: r.fork(0, 2, 1), "fork was called"),
+        (lambda r: r.trim(0, 1), "trim was called"),
+        (lambda r: r.free(1), "free was called"),
+        (lambda r: r.begin([Span(0, [-2], 2, 1)], []), "no token -2"),
+        (lambda r: r.begin([Span(0, [VOCAB_SIZE], 2, 1)], []), "no token"),
+        (lambda r: r.begin([Span(0, [1, 2], 2, 1)], []), "one token"),
+        (lambda r: r.begin([Span(0, [1], 2, 0)], []), "one row"),
+        (lambda r: r.begin([Span(0, [1], 1, 1)], []), "holds 2 tokens"),
+        (lambda r: r.begin([Span(0, [1], 2, 1), Span(0, [1], 3, 1)], []), "two spans"),
+        (lambda r: r.begin([Span(0, [1], 2, 1)], _draws(0.1, 0.2)), "a row that"),
+        (lambda r: r.begin([Span(s, [1], 0, 1) for s in range(2, 7)], []), "5 rows were begun"),
+    ],
+)
+def test_what_an_open_step_forbids(broken: Callable[[FakeRunner], object], says: str) -> None:
+    runner = _runner()
+    runner.decode([Span(0, [1], 0, 1), Span(1, [1], 0, 1)])
+    runner.begin([Span(0, [1], 1, 1)], _draws(0.5))
+    with pytest.raises(RuntimeError, match=says):
+        broken(runner)
+
+
+def test_nothing_is_ended_that_was_not_begun() -> None:
+    with pytest.raises(RuntimeError, match="no step is open"):
+        _runner().end()
+    with pytest.raises(RuntimeError, match="1 rows were begun"):
+        FakeRunner().begin([Span(0, [1], 0, 1)], [])
