@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from segue.bench.faithfulness import passage
 from segue.bench.harness.served import served
+from segue.bench.harness.wire import Streamed, collect, run
 from segue.bench.load.plot import plot
 from segue.cpus import usable_cpus
 from segue.models import gguf
@@ -56,7 +57,7 @@ def main() -> None:
         ours = f"http://{server.host}:{server.port}"
         tokens = server.post("/tokenize", {"content": prose})["tokens"]
         pieces = Pieces.of(path, tokens)
-        result = asyncio.run(_compare({"segue": ours, "llama.cpp": theirs}, pieces, options))
+        result = run(_compare({"segue": ours, "llama.cpp": theirs}, pieces, options))
     if options.svg:
         options.svg.write_text(_plot(result, options.clients))
     print(json.dumps(result))
@@ -186,24 +187,24 @@ async def post(
     url: str, prompt: list[int], seed: int, num_output: int, temperature: float = 0.8
 ) -> tuple[float, bytes]:
     """Seconds until the first event, and the whole answer."""
+    begun = time.perf_counter()
+    answer = await stream(url, prompt, seed, num_output, temperature)
+    return answer.first_s - begun, answer.data
+
+
+async def stream(
+    url: str, prompt: list[int], seed: int, num_output: int, temperature: float = 0.8
+) -> Streamed:
     body = _body(prompt, seed, num_output, temperature)
     host, _, port = url.removeprefix("http://").partition(":")
-    begun = time.perf_counter()
-    reader, writer = await asyncio.open_connection(host, int(port))
     head = (
         f"POST /v1/completions HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
     )
-    writer.write(head.encode() + body)
-    data, first = b"", 0.0
-    while piece := await reader.read(1 << 16):
-        data += piece
-        if not first and b"data:" in data:
-            first = time.perf_counter() - begun
-    writer.close()
-    if b"data: [DONE]" not in data:
-        raise SystemExit(f"a stream broke off: {data[:300]!r}")
-    return first, data
+    answer = await collect(host, int(port), head.encode() + body)
+    if b"data: [DONE]" not in answer.data:
+        raise SystemExit(f"a stream broke off: {answer.data[:300]!r}")
+    return answer
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -74,3 +75,42 @@ class Wire:
     def abort(self) -> None:
         """Close the connection with a reset."""
         self._writer.transport.abort()
+
+
+class Streamed(NamedTuple):
+    """A whole answer that came as a stream, and when its first and last events came (time.perf_counter)."""
+
+    first_s: float
+    last_s: float
+    data: bytes
+
+
+class _Collector(asyncio.Protocol):
+    """Keeps what comes until the server closes the connection. No task is woken for a piece of it."""
+
+    def __init__(self) -> None:
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.pieces: list[bytes] = []
+        self.first_s = self.last_s = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        self.pieces.append(data)
+        if b"data:" in data:
+            self.last_s = time.perf_counter()
+            self.first_s = self.first_s or self.last_s
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+async def collect(host: str, port: int, sent: bytes) -> Streamed:
+    """Send a request that ends its connection, and read the whole answer."""
+    loop = asyncio.get_running_loop()
+    transport, collector = await loop.create_connection(_Collector, host, port)
+    transport.write(sent)
+    try:
+        await collector.closed
+    finally:
+        transport.close()
+    return Streamed(collector.first_s, collector.last_s, b"".join(collector.pieces))

@@ -16,6 +16,7 @@ from typing import Any
 
 from segue.bench.faithfulness import passage
 from segue.bench.harness.served import Served, served
+from segue.bench.harness.wire import run
 from segue.bench.peers import Pieces, model_path, post
 
 NUM_PROMPT, NUM_OUTPUT = 48, 96
@@ -43,9 +44,7 @@ def main() -> None:
             for turn in range(options.rounds + 1):  # the first warms up
                 texts = []
                 for name, server in (("without", alone), ("with", helped)):
-                    speed, said = asyncio.run(
-                        _load(server, pieces, clients, turn, options.temperature)
-                    )
+                    speed, said = run(_load(server, pieces, clients, turn, options.temperature))
                     speeds[name] += [speed] if turn else []
                     texts.append(said)
                 if texts[0] != texts[1]:
