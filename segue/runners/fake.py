@@ -4,8 +4,11 @@ For tests of the engine in milliseconds, and for `--runner fake`, which measures
 """
 
 import re
+from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -188,29 +191,42 @@ class FakeRunner:
 
     def _computed(self, spans: Sequence[Span]) -> Logits:
         """The logits of a step that has its cells."""
-        rows: list[Logits] = []
-        self.num_rows += sum(len(span.tokens) for span in spans)
+        ends: list[tuple[_Slot, int]] = []  # of which tokens the logits are wanted
         for span in spans:
             slot = self._slots[span.slot]
-            adapted = sum(int(1000 * scale) + 7 * place for place, scale in span.adapters)
+            adapted = 1 + sum([int(1000 * scale) + 7 * place for place, scale in span.adapters])
+            state = slot.states[-1] if slot.states else 0
             for token in span.tokens:
-                state = slot.states[-1] if slot.states else 0
-                slot.tokens.append(token)
-                slot.states.append((state * 31 + token + 1 + adapted) % 1_000_003)
-            if span.num_logits:
-                ends = range(len(slot.tokens) - span.num_logits, len(slot.tokens))
-                rows.extend(self._row(slot, end) for end in ends)
-        return np.stack(rows) if rows else np.empty((0, VOCAB_SIZE), np.float32)
+                state = (state * 31 + token + adapted) % 1_000_003
+                slot.states.append(state)
+            slot.tokens += span.tokens
+            num_tokens = len(slot.tokens)
+            ends += [(slot, end) for end in range(num_tokens - span.num_logits, num_tokens)]
+            self.num_rows += len(span.tokens)
+        return self._rows(ends)
+
+    def _rows(self, ends: list[tuple[_Slot, int]]) -> Logits:
+        """The logits after these tokens, each given by its slot and its position."""
+        rows: Logits = self._table[[slot.states[end] % _NUM_ROWS for slot, end in ends]]
+        if self._script is not None:
+            for row, (_, end) in zip(rows, ends, strict=True):
+                row[self._script[end % len(self._script)]] = 30.0
+        return rows
 
     def _take_cells(self, span: Span) -> None:
-        slot = self._slots.setdefault(span.slot, _Slot())
+        slot = self._slots.get(span.slot)
+        if slot is None:
+            slot = self._slots[span.slot] = _Slot()
         if span.past != len(slot.cells):
             raise RuntimeError(f"fake runner: slot {span.slot} holds {len(slot.cells)} tokens")
         if slot.cells and slot.adapters != span.adapters:
             raise RuntimeError(f"fake runner: slot {span.slot} was computed with other adapters")
         slot.adapters = span.adapters
-        slot.cells.extend(self._take_cell() for _ in span.tokens)
-        if self.cells_free < 0:
+        for _ in span.tokens:
+            self._next_cell += 1
+            self._references[self._next_cell] = 1
+            slot.cells.append(self._next_cell)
+        if self._capabilities.num_cells < len(self._references):
             raise RuntimeError("fake runner: out of cells")
 
     def _known(self, token: int) -> int:
@@ -238,17 +254,6 @@ class FakeRunner:
                 raise RuntimeError("fake runner: a span that is begun has one token and one row")
             if not -1 - num_before < span.tokens[0] < VOCAB_SIZE:
                 raise RuntimeError(f"fake runner: there is no token {span.tokens[0]}")
-
-    def _row(self, slot: _Slot, end: int) -> Logits:
-        row: Logits = self._table[slot.states[end] % _NUM_ROWS].copy()
-        if self._script is not None:
-            row[self._script[end % len(self._script)]] = 30.0
-        return row
-
-    def _take_cell(self) -> int:
-        self._next_cell += 1
-        self._references[self._next_cell] = 1
-        return self._next_cell
 
     def _drop_cell(self, cell: int) -> None:
         self._references[cell] -= 1
@@ -287,29 +292,28 @@ def changed(logits: Logits, draws: Sequence[Draw]) -> Logits:
 
 
 def draw_by_weight(logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-    """What the sampler would draw, all rows in one pass. Only of the likeliest, or with no cut but a temperature."""
-    places = [place for place, draw in enumerate(draws) if _is_plain(draw)]
-    tokens: list[int | None] = [None] * len(draws)
-    for place, draw in enumerate(draws):
-        if draw.cuts == _LIKELIEST and abs(logits[draw.row].max()) < np.inf:
-            tokens[place] = int(logits[draw.row].argmax())
-    if not places:
-        return tokens
-    scales = [draws[place].cuts[0].value if draws[place].cuts else 1.0 for place in places]
-    rows = logits[[draws[place].row for place in places]] / np.array(scales, np.float32)[:, None]
-    best = rows.max(axis=1)
-    rows[~(abs(best) < np.inf)] = 0.0  # left to the sampler, which says what is wrong
-    rows -= rows.max(axis=1)[:, None]
-    weights = exact_math.weights(rows.ravel(), 0.0).reshape(rows.shape)
-    sums = np.add.accumulate(weights, axis=1, dtype=np.float64)
-    points = np.array([draws[place].point for place in places])
-    found = (sums <= (points * sums[:, -1])[:, None]).sum(axis=1)
-    for place, token, is_sound in zip(
-        places, found.tolist(), (abs(best) < np.inf).tolist(), strict=True
-    ):
-        if is_sound and token < VOCAB_SIZE:
-            tokens[place] = token
-    return tokens
+    """What the sampler would draw. Only of the likeliest, or with no cut but a temperature."""
+    return [_draw(logits[draw.row], draw) for draw in draws]
+
+
+def _draw(row: Logits, draw: Draw) -> int | None:
+    if draw.cuts == _LIKELIEST:
+        return int(row.argmax()) if abs(row.max()) < np.inf else None
+    if not _is_plain(draw):
+        return None
+    sums = _running_sums(row.tobytes(), draw.cuts[0].value if draw.cuts else 1.0)
+    token = bisect_right(sums, draw.point * sums[-1]) if sums else 0
+    return token if token < len(sums) else None
+
+
+@lru_cache(maxsize=8 * _NUM_ROWS)  # most rows come again: a token takes a search, and no sum
+def _running_sums(row: bytes, temperature: float) -> Sequence[float]:
+    """Of a row's weights; none if they cannot be told: then the sampler says what is wrong."""
+    scaled = np.frombuffer(row, np.float32) / np.float32(temperature)
+    best = scaled.max()
+    if not abs(best) < np.inf:
+        return ()
+    return array("d", exact_math.running_sums(exact_math.weights(scaled - best, 0.0)))
 
 
 def _is_plain(draw: Draw) -> bool:

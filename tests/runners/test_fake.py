@@ -4,9 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from segue.engine.sampling.sampler import Sampler
 from segue.engine.seam import Changes, Cut, Draw, Span
 from segue.runners.fake import VOCAB_SIZE, FakeRunner, default_capabilities
+from segue.types import Sampling
 
 _GREEDY = (Cut("top_k", 0.0, 1),)
 
@@ -119,3 +123,23 @@ def test_nothing_is_ended_that_was_not_begun() -> None:
         _runner().end()
     with pytest.raises(RuntimeError, match="1 rows were begun"):
         FakeRunner().begin([Span(0, [1], 0, 1)], [])
+
+
+@given(st.data())
+def test_draws_are_the_samplers(data: st.DataObject) -> None:
+    """Also of a row that came before, and of one with a token that cannot be drawn."""
+    runner, seed = _runner(), data.draw(st.integers(0, 9))
+    logits = runner.decode([Span(0, data.draw(st.lists(st.integers(0, 255), min_size=1)), 0, 1)])
+    logits[0, data.draw(st.integers(0, 255))] = -np.inf
+    sampling = Sampling(temperature=data.draw(st.sampled_from([0.0, 0.3, 1.0, 1.7])), seed=seed)
+    sampler = Sampler(sampling, seed, 0, VOCAB_SIZE)
+    for position in range(data.draw(st.integers(1, 20))):
+        draw = Draw(0, sampler.point(position), sampler.cuts or ())
+        assert runner.draw([draw]) == [sampler.sample(logits[0].copy(), position)]
+
+
+def test_a_row_that_is_no_row_is_left_to_the_sampler() -> None:
+    runner = _runner()
+    logits = runner.decode([Span(0, [1, 2], 0, 2)])
+    logits[0, 3], logits[1] = np.nan, -np.inf
+    assert runner.draw([Draw(row, 0.5, ()) for row in (0, 1)]) == [None, None]

@@ -47,9 +47,13 @@ class CorpusRunner(FakeRunner):
                 after = data[at] if at < len(data) else EOS
                 self._followers[data[at - 6 : at]][after] += 1
 
-    def _row(self, slot: _Slot, end: int) -> Logits:
+    def _rows(self, ends: list[tuple[_Slot, int]]) -> Logits:
+        rows = [self._row(slot.tokens[max(0, end - 5) : end + 1]) for slot, end in ends]
+        return np.array(rows, np.float32).reshape(-1, VOCAB_SIZE)
+
+    def _row(self, last: list[int]) -> Logits:
         row = np.full(VOCAB_SIZE, -12.0, np.float32)
-        context = bytes(token for token in slot.tokens[max(0, end - 5) : end + 1] if token < 256)
+        context = bytes(token for token in last if token < 256)
         for token, count in self._followers.get(context, Counter()).items():
             row[token] = math.log(count)
         return row
