@@ -32,13 +32,14 @@ pytestmark = [
 ]
 
 PATH = "/vllm/v1/completions"
-LONG: dict[str, Any] = {"prompt": "x", "max_tokens": 2000, "ignore_eos": True, "stream": True}
+# Longer than a test lasts, on a GPU too.
+LONG: dict[str, Any] = {"prompt": "x", "max_tokens": 8000, "ignore_eos": True, "stream": True}
 OPTIONS = ("dtype=float32", "enforce_eager=true", "max_num_seqs=32", "gpu_memory_utilization=0.15")
 
 
 @pytest.fixture(scope="module")
 def served(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = write_tiny_hf(tmp_path_factory.mktemp("hf") / "tiny", tiny_gguf)
+    folder = write_tiny_hf(tmp_path_factory.mktemp("hf") / "tiny", tiny_gguf, context=8192)
     options = OPTIONS if Path("/dev/nvidia0").exists() else OPTIONS[:-1]
     arguments = [word for option in options for word in ("--vllm-option", option)]
     arguments += ["--engine", "vllm", "--kv-memory-mib", "64", "--server-processes", "2"]

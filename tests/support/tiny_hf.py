@@ -42,7 +42,7 @@ _NAMES = {
 }
 
 
-def write_tiny_hf(folder: Path, source: Path, fim: bool = True) -> Path:
+def write_tiny_hf(folder: Path, source: Path, fim: bool = True, context: int = 512) -> Path:
     """`source`: a tiny GGUF of architecture llama in F32, with the same tokens."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
@@ -52,10 +52,10 @@ def write_tiny_hf(folder: Path, source: Path, fim: bool = True) -> Path:
     write_safetensors(folder / "model.safetensors", tensors)
     controls = [END, *(FIM.values() if fim else ())]
     end = len(pieces())
-    _write(folder / "config.json", _config(end + len(controls), end))
+    _write(folder / "config.json", _config(end + len(controls), end, context))
     _write(folder / "tokenizer.json", tokenizer_json(controls))
     spoken = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END, "bos_token": END}
-    _write(folder / "tokenizer_config.json", {**spoken, "model_max_length": 512})
+    _write(folder / "tokenizer_config.json", {**spoken, "model_max_length": context})
     return folder
 
 
@@ -125,7 +125,7 @@ def tokenizer_json(controls: list[str]) -> dict[str, Any]:
 _PLAIN = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
 
 
-def _config(vocab_size: int, end: int) -> dict[str, Any]:
+def _config(vocab_size: int, end: int, context: int) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -139,7 +139,7 @@ def _config(vocab_size: int, end: int) -> dict[str, Any]:
         "hidden_act": "silu",
         "rms_norm_eps": EPSILON,
         "rope_theta": ROPE_BASE,
-        "max_position_embeddings": 512,
+        "max_position_embeddings": context,
         "bos_token_id": end,
         "eos_token_id": end,
         "tie_word_embeddings": False,
