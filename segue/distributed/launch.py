@@ -100,7 +100,7 @@ class Launched:
 
 
 def engine_config(launch: Launch, headless: bool = False) -> Any:
-    """vLLM's configuration. `headless`: of a node without a server."""
+    """vLLM's configuration: that of `vllm serve`, but for what is set here. `headless`: of a node without a server."""
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     arguments = {
@@ -119,11 +119,18 @@ def engine_config(launch: Launch, headless: bool = False) -> Any:
         arguments |= {"enable_lora": True, "max_loras": min(len(launch.adapters), _MAX_LORAS)}
     known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
     arguments |= parse_options(launch.options, known)
-    config = AsyncEngineArgs(**arguments).create_engine_config(headless=headless)
+    config = AsyncEngineArgs(**arguments).create_engine_config(_usage(), headless=headless)
     kind = "Slots" if config.use_v2_model_runner else "Rows"
     draws = [f"{_DRAWS}Draw{kind}"] if _can_draw(config) else []
     config.model_config.logits_processors = [f"{_CUTS}Cut{kind}", *draws]
     return config
+
+
+def _usage() -> Any:
+    """What vLLM is used for: as a server it takes larger batches by default, where the GPU has the memory."""
+    from vllm.usage.usage_lib import UsageContext
+
+    return UsageContext.OPENAI_API_SERVER
 
 
 def _can_draw(config: Any) -> bool:
@@ -136,7 +143,10 @@ def _launch(launch: Launch) -> Launched:
     config = engine_config(launch)
     gauges = Gauges()
     llm = AsyncLLM.from_vllm_config(
-        config, stat_loggers=[_stat_logger(gauges)], disable_log_stats=True
+        config,
+        usage_context=_usage(),
+        stat_loggers=[_stat_logger(gauges)],
+        disable_log_stats=True,
     )
     vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
     limits = _capabilities(config, tuple(name for name, _ in launch.adapters))

@@ -1,0 +1,69 @@
+"""vLLM's engine is configured as `vllm serve` configures it: what differs is listed here, and is meant."""
+
+import dataclasses
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segue.distributed.launch import Launch, engine_config
+from tests.support.tiny_hf import write_tiny_hf
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore"),  # vLLM is imported in this process
+    pytest.mark.skipif(
+        importlib.util.find_spec("vllm") is None,
+        reason="vllm is not installed: `make vllm-test` installs it and runs this",
+    ),
+]
+
+MEANT = {
+    "model_config.logits_processors",  # filters and draws that vLLM lacks
+    "model_config.max_logprobs",  # beam search needs more
+    "structured_outputs_config.backend",  # the one that knows our grammars
+    "shutdown_timeout",  # the drain's
+}
+OF_EACH = {"instance_id"}  # drawn for each configuration
+
+
+def leaves(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every field of a configuration with its value, written out."""
+    if not dataclasses.is_dataclass(config):
+        yield path, repr(config)
+        return
+    for name, value in vars(config).items():
+        yield from leaves(value, f"{path}.{name}" if path else name)
+
+
+def serve_config(model: str, *flags: str) -> Any:
+    """The configuration of `vllm serve MODEL FLAGS`."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    from vllm.usage.usage_lib import UsageContext
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    arguments = make_arg_parser(FlexibleArgumentParser()).parse_args(["--model", model, *flags])
+    made = AsyncEngineArgs.from_cli_args(arguments)
+    return made.create_engine_config(UsageContext.OPENAI_API_SERVER)
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ((), ()),
+        (("max_num_seqs=32", "dtype=float32"), ("--max-num-seqs", "32", "--dtype", "float32")),
+    ],
+)
+def test_the_engine_is_configured_as_by_vllm_serve(
+    tiny_gguf: Path, tmp_path: Path, options: tuple[str, ...], flags: tuple[str, ...]
+) -> None:
+    folder = str(write_tiny_hf(tmp_path / "tiny", tiny_gguf))
+    launch = Launch(model=folder, name="tiny", options=options, drain_s=5.0)
+    launch.prepare()
+    ours, theirs = dict(leaves(engine_config(launch))), dict(leaves(serve_config(folder, *flags)))
+    differing = {path for path in ours | theirs if ours.get(path) != theirs.get(path)}
+    assert differing - OF_EACH == MEANT
