@@ -11,7 +11,7 @@ from segue import config
 from segue.engine.request.draft import Drafter
 from segue.engine.seam import Loaded
 from segue.runners.cpu.loader import CpuLoader
-from segue.runners.cpu.tuning import Tuning
+from segue.runners.cpu.threads.tuning import Tuning
 from segue.types import CompletionRequest, Sampling
 from tests.engine.harness import Bench, ask
 from tests.support.tiny_gguf import write_tiny_gguf

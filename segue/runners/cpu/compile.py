@@ -21,7 +21,8 @@ from segue.runners.cpu.products.kernels import form_of, kernels
 from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 
-ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 3}  # name → how many integers it takes
+# name → how many integers it takes
+ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 4, "await_step": 2}
 _MODULE = "segue.runners.cpu.compile"
 _APART = {"attend_phase": 4, "heads_phase": 3}  # compiled by the second process
 

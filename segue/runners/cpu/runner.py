@@ -2,6 +2,9 @@
 
 A row's logits depend only on the model file and on the tokens up to that row. No sum depends on the other rows of the
 step, on how a prompt is split into chunks, on the number of threads or on the processor.
+
+`decode` computes in the caller's thread too. A step that is begun runs without the caller, so that a second one can be
+prepared meanwhile; the kernels draw its tokens and take them as the next step's input.
 """
 
 import time
@@ -17,23 +20,27 @@ from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Draw, Logits, Span, Step
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer
+from segue.runners.cpu.frame import Frame
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.kv import BLOCK, Kv
-from segue.runners.cpu.memory import address, zeros
+from segue.runners.cpu.memory import address
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters
 from segue.runners.cpu.step.program import Places, nothing_before, program
 from segue.runners.cpu.step.softmax import Softmax
-from segue.runners.cpu.team import Team
-from segue.runners.cpu.tuning import Threads, tuned
+from segue.runners.cpu.steps_ahead import StepsAhead
+from segue.runners.cpu.threads.team import Kernels, Team
+from segue.runners.cpu.threads.tuning import Threads, tuned
 from segue.runners.cpu.weights import Weights
-from segue.runners.cpu.workspace import PRIVATE_ROWS, Workspace, item_rows
+from segue.runners.cpu.workspace import Workspace
 
 DEFAULT_CONTEXT = 8192
 _MEASURED_STEPS, _MEASURED_S = 4, 0.05  # limits per measurement at the start
 _MOST_SEQUENCES = 32
+_MOST_AHEAD = 256  # rows of logits of a step that is begun
+_ROWS_A_THREAD = 4  # of draws: for fewer, waking another thread costs more than it saves
 
 
 class CpuRunner:
@@ -68,20 +75,19 @@ class CpuRunner:
             context = min(context, anatomy.train_context)
         self._kv = Kv(anatomy, context, kv_bytes, num_slots)
         context = min(context, self._kv.num_blocks * BLOCK)
-        self._space = Workspace(anatomy, max_rows, threads, anatomy.vocab_size)
+        self._space = Workspace(anatomy, max_rows, threads)
         self._adapters: Adapters | None = None
         if adapters:
             board = self._space.board
             self._adapters = Adapters(adapters, self._weights, board, max_rows)
             board[on.TILE_OUTPUTS] = target.flavour.width
         self._turns = self._weights.rotations(context)
-        self._program = self._written(target)
-        self._counters = self._on_board()
-        self._item_rows = item_rows(anatomy.shared)
+        self._tile_outputs = target.flavour.width
+        self._frames = self._new_frames(Drawer(anatomy.vocab_size, threads, target, kept))
+        self._num_threads = threads
         self._owns_team = beside is None
         self._team: Team = beside._team if beside else self._new_team(threads, target, kept)
         exact_math.use(Softmax(target, kept))
-        self._drawer = Drawer(self._space.logits, threads, self._run_alone, target, kept)
         self._capabilities = Capabilities(
             num_slots=num_slots,
             num_cells=self._kv.num_blocks * BLOCK,
@@ -90,12 +96,14 @@ class CpuRunner:
             vocab_size=anatomy.vocab_size,
             cells_per_block=BLOCK,
             draws=True,
+            rows_ahead=len(self._frames[-1].logits),
             adapters=tuple(adapters or ()),
             deterministic=exact_math.keeps_denormals(),  # the threads of the team inherit this setting
         )
         await_quiet()
         tuning = tuned(self._seconds, threads, min(max_rows, context))
         self._threads = Threads(tuning, threads)
+        self._steps_ahead = StepsAhead(self._team, self._frames, Threads(tuning, threads))
         self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)
 
     @property
@@ -107,24 +115,43 @@ class CpuRunner:
         return self._kv.tables.cells_free
 
     def decode(self, spans: Sequence[Span]) -> Logits:
-        self._check(spans)
-        num_rows, num_wanted = self._fill(spans)
-        if num_rows:
+        self._check_idle()
+        self._check(spans, self._capabilities.max_rows)
+        frame = self._frames[0]
+        frame.fill(spans)
+        if frame.num_rows:
             start = time.perf_counter()
-            self._run(num_rows, num_wanted, self._threads.choose(num_rows))
-            self._threads.learn(num_rows, time.perf_counter() - start)
-        return self._space.logits[:num_wanted]
+            threads = self._threads.choose(frame.num_rows)
+            self._run(frame, threads)
+            self._threads.learn(frame.num_rows, time.perf_counter() - start, threads)
+        return frame.logits[: frame.num_wanted]
 
     def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
-        return self._drawer.draw(draws)
+        self._check_idle()
+        frame = self._frames[0]
+        frame.draws.write(draws, len(frame.logits))
+        if draws:
+            frame.set_program(len(frame.program) - 1, len(frame.program))
+            threads = min(self._num_threads, -(-len(draws) // _ROWS_A_THREAD))
+            self._team.step(frame.board, threads)
+        return frame.draws.read()
 
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
-        raise NotImplementedError("rows_ahead is 0")
+        """Spans and draws as they are with `decode`, but at most `rows_ahead` rows of logits and draws."""
+        ahead = self._steps_ahead
+        ahead.check()
+        self._check(spans, self._capabilities.rows_ahead, ahead.num_drawn)
+        ahead.begin(spans, draws)
 
     def end(self) -> Step:
-        raise NotImplementedError("rows_ahead is 0")
+        """The logits are those of the model in all rows: the draws' changes are undone.
+
+        They stay until the next step is begun, or decoded.
+        """
+        return self._steps_ahead.end()
 
     def fork(self, src: int, dst: int, length: int) -> None:
+        self._check_idle()
         held = self._kv.tables.length(src)
         if self._kv.tables.length(dst) or not 0 <= length <= held:
             raise ValueError(f"cannot fork {length} of {held} tokens of slot {src} into {dst}")
@@ -133,53 +160,47 @@ class CpuRunner:
         self._kv.fork(src, dst, length)
 
     def trim(self, slot: int, length: int) -> None:
+        self._check_idle()
         held = self._kv.tables.length(slot)
         if not 0 <= length <= held:
             raise ValueError(f"cannot trim slot {slot} from {held} to {length} tokens")
         self._kv.tables.trim(slot, length)
 
     def free(self, slot: int) -> None:
+        self._check_idle()
         self._kv.tables.trim(slot, 0)
 
     def close(self) -> None:
-        """End the threads. Memory is freed with the runner object."""
+        """End the threads, after the steps that are open. Memory is freed with the runner object."""
+        while len(self._steps_ahead):
+            self._steps_ahead.end()
         if self._owns_team:
             self._team.close()
 
     @property
     def program(self) -> NDArray[np.int64]:
-        return self._program
+        frame = self._frames[0]
+        return frame.program[: frame.num_phases]
 
     def run_instead(self, instructions: NDArray[np.int64]) -> None:
-        """Replace the program by one that is not longer: to measure some instructions alone."""
-        self._program[: len(instructions)] = instructions
-        self._space.board[on.NUM_PHASES] = len(instructions)
+        """Let `decode` run a program that is not longer: to measure some instructions alone."""
+        frame = self._frames[0]
+        frame.program[: len(instructions)] = instructions
+        frame.num_phases = len(instructions)
 
     def _new_team(self, threads: int, target: Target, kept: KeptCode) -> Team:
         code = link(step_code(target, kept), [*ENTRIES], target)
-        run, serve, post = (
-            kernel(code[name], count, keeps_gil=name == "post_step")
+        made = {
+            name: kernel(code[name], count, keeps_gil=name == "post_step")
             for name, count in ENTRIES.items()
-        )
-        return Team(threads, self._space.board, self._space.address, run, serve, post)
+        }
+        return Team(threads, Kernels(**made))
 
     # --- a step ---
 
-    def _run(self, num_rows: int, num_wanted: int, threads: int) -> None:
-        board = self._space.board
-        board[on.ROWS], board[on.WANTED] = num_rows, num_wanted
-        board[on.IS_PRIVATE] = num_rows <= PRIVATE_ROWS
-        self._counters.fill(0)
-        self._team.step(board, self._space.address, threads)
-
-    def _run_alone(self, instructions: NDArray[np.int64], threads: int) -> None:
-        """Run another program than the step's, between two steps."""
-        board = self._space.board
-        usual = board[on.PROGRAM], board[on.NUM_PHASES]
-        board[on.PROGRAM], board[on.NUM_PHASES] = address(instructions), len(instructions)
-        self._counters[: len(instructions)] = 0
-        self._team.step(board, self._space.address, threads)
-        board[on.PROGRAM], board[on.NUM_PHASES] = usual
+    def _run(self, frame: Frame, threads: int) -> None:
+        frame.set_program(0, frame.num_phases)
+        self._team.step(frame.board, threads)
 
     def _seconds(self, rows: int, threads: int) -> float:
         """The best time of a few steps with one token of each of `rows` sequences, or with one prompt if too many."""
@@ -187,85 +208,77 @@ class CpuRunner:
         if rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._kv.num_blocks):
             spans = [Span(0, [0] * rows, 0, 1)]
         best = total = 0.0
+        frame = self._frames[0]
         for attempt in range(_MEASURED_STEPS):
-            num_rows, num_wanted = self._fill(spans)
+            frame.fill(spans)
             start = time.perf_counter()
-            self._run(num_rows, num_wanted, threads)
+            self._run(frame, threads)
             took = time.perf_counter() - start
             for span in spans:
-                self.free(span.slot)
+                self._kv.tables.trim(span.slot, 0)
             total += took
             best = took if attempt < 2 else min(best, took)  # the first attempt only warms up
             if attempt and total > _MEASURED_S:
                 break
         return best
 
-    def _fill(self, spans: Sequence[Span]) -> tuple[int, int]:
-        """Write the rows of a step to the workspace. Returns how many rows there are, and how many want logits."""
-        tokens: list[int] = []
-        positions: list[int] = []
-        tables: list[int] = []
-        wanted: list[int] = []
-        items: list[int] = []  # first row and number of rows
-        most = self._item_rows
-        is_fused = True
-        append, table = self._kv.append, self._kv.table
-        for slot, new, past, num_logits, _ in spans:
-            count, first = len(new), len(tokens)
-            if not count:
-                continue
-            append(slot, count)
-            tokens += new
-            positions += range(past, past + count)
-            tables += [table(slot)] * count
-            wanted += range(first + count - num_logits, first + count)
-            for start in range(0, count, most):
-                items += (first + start, min(most, count - start))
-            is_fused = is_fused and count <= most
-        space = self._space
-        space.tokens[: len(tokens)] = tokens
-        space.positions[: len(tokens)] = positions
-        space.tables[: len(tokens)] = tables
-        space.wanted[: len(wanted)] = wanted
-        space.items[: len(items)] = items
-        if self._adapters is not None:
-            of_rows = [index for index, span in enumerate(spans) for _ in span.tokens]
-            self._adapters.tell([span.adapters for span in spans], of_rows, wanted)
-        space.board[on.NUM_ITEMS], space.board[on.IS_FUSED] = len(items) // 2, is_fused
-        return len(tokens), len(wanted)
+    def _check_idle(self) -> None:
+        if len(self._steps_ahead):
+            raise RuntimeError("a step is open: it must end first")
 
-    def _check(self, spans: Sequence[Span]) -> None:
-        """Raise for spans that would corrupt memory, before anything is changed."""
+    def _check(self, spans: Sequence[Span], most_wanted: int, num_drawn: int = 0) -> None:
+        """Raise for spans that would corrupt memory, before anything is changed.
+
+        `num_drawn`: how many tokens of the step before can be named as -1, -2 and so on.
+        """
         limits, tables = self._capabilities, self._kv.tables
         longest, vocab_size = limits.context_length, limits.vocab_size
-        num_rows = needed = 0
-        for slot, tokens, past, _, adapters in spans:
+        num_rows = num_wanted = needed = 0
+        for slot, tokens, past, num_logits, adapters in spans:
             held, count = tables.length(slot), len(tokens)
             num_rows += count
+            num_wanted += num_logits
             needed += tables.num_needed(slot, count)
             if past != held:
                 raise ValueError(f"slot {slot} holds {held} tokens, not {past}")
             if held + count > longest:
                 raise ValueError(f"slot {slot} would outgrow {longest} tokens")
-            if count and not 0 <= min(tokens) <= max(tokens) < vocab_size:
+            if not 0 <= num_logits <= count:
+                raise ValueError(f"{num_logits} rows of logits wanted of {count} tokens")
+            if count and not -num_drawn <= min(tokens) <= max(tokens) < vocab_size:
                 raise ValueError(f"slot {slot} was given a token that the model does not have")
             if any(not 0 <= number < len(limits.adapters) for number, _ in adapters):
                 raise ValueError(f"slot {slot} was given an adapter that is not there")
         if num_rows > limits.max_rows:
             raise RuntimeError(f"{num_rows} rows asked for, but a step takes {limits.max_rows}")
+        if num_wanted > most_wanted:
+            raise RuntimeError(
+                f"{num_wanted} rows of logits asked for, but there are {most_wanted}"
+            )
         if needed * BLOCK > self.cells_free:
             raise RuntimeError(f"{needed * BLOCK} cells needed, but {self.cells_free} are free")
 
     # --- what is made once ---
 
-    def _written(self, target: Target) -> NDArray[np.int64]:
+    def _new_frames(self, drawer: Drawer) -> list[Frame]:
+        """One for `decode`, which begun steps use too, in turn with a second one."""
+        most = self._space.max_rows
+        first, second = (
+            Frame(self._space, self._kv, self._program, count, drawer, self._adapters)
+            for count in (most, min(most, _MOST_AHEAD))
+        )
+        first.set_before(second)
+        second.set_before(first)
+        return [first, second]
+
+    def _program(self, logits: int) -> NDArray[np.int64]:
         space, kv = self._space, self._kv
         places = Places(
             projected=space.projected,
             attended=space.attended,
             added=space.added,
-            logits=address(space.logits),
-            logits_row=space.logits.shape[1],
+            logits=logits,
+            logits_row=self._weights.anatomy.vocab_size,
             keys=kv.keys,
             values=kv.values,
             layer_bytes=kv.layer_bytes,
@@ -274,11 +287,4 @@ class CpuRunner:
             mixture=space.mixture,
         )
         before = nothing_before if self._adapters is None else self._adapters.phase
-        return program(self._weights, places, target.flavour.width, before)
-
-    def _on_board(self) -> NDArray[np.int64]:
-        counters: NDArray[np.int64] = zeros((len(self._program), on.COUNTER_WORDS), np.int64)
-        board = self._space.board
-        board[on.PROGRAM], board[on.NUM_PHASES] = address(self._program), len(self._program)
-        board[on.COUNTERS] = address(counters)
-        return counters
+        return program(self._weights, places, self._tile_outputs, before)

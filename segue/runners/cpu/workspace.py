@@ -1,4 +1,4 @@
-"""The memory that a step works in, and the board that has its addresses for the kernels."""
+"""The memory that steps work in, one after the other, and the words of a board that have its addresses."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,12 @@ def item_rows(shared: int) -> int:
 
 
 class Workspace:
-    def __init__(self, anatomy: Anatomy, max_rows: int, threads: int, vocab_size: int):
-        self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
+    def __init__(self, anatomy: Anatomy, max_rows: int, threads: int):
+        self.board: NDArray[np.int64] = zeros(
+            on.NUM_WORDS, np.int64
+        )  # every step's board is a copy
+        self.max_rows = max_rows
+        self.item_rows = item_rows(anatomy.shared)
         self._arrays: list[NDArray[np.generic]] = []
         width = anatomy.width
         queries = anatomy.heads * anatomy.head_size
@@ -58,17 +62,6 @@ class Workspace:
             filled=self._words(anatomy.experts),
             out=self._floats(max_rows * used * width),
         )
-        self.logits: NDArray[np.float32] = zeros((max_rows, vocab_size), np.float32)
-        # Inputs of a step, besides the board itself.
-        self.tokens = self._told(on.TOKENS, max_rows)
-        self.positions = self._told(on.POSITIONS, max_rows)
-        self.tables = self._told(on.TABLES, max_rows)
-        self.wanted = self._told(on.WANTED_ROWS, max_rows)
-        self.items = self._told(on.ITEMS, 2 * max_rows)
-
-    @property
-    def address(self) -> int:
-        return address(self.board)
 
     def _set(self, slot: int, value: int) -> None:
         self.board[slot] = value
@@ -88,8 +81,3 @@ class Workspace:
         self._set(first, self._floats(rows * columns))
         self._set(first + 1, address(self._array(rows * columns, np.int8)))
         self._set(first + 2, self._floats(rows * columns // 8))
-
-    def _told(self, slot: int, count: int) -> NDArray[np.int64]:
-        array: NDArray[np.int64] = zeros(count, np.int64)
-        self._set(slot, address(array))
-        return array

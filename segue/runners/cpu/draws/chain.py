@@ -1,4 +1,4 @@
-"""One draw: cuts in the given order, then a token drawn by weight. The result is exactly that of the sampler."""
+"""One draw: changes of logits, cuts in the given order, then a token drawn by weight: exactly the sampler's result."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,8 @@ def module(target: Target) -> ir.Module:
     made.triple = target.triple
     passes = Passes(made)
     cuts = Cuts(made, passes, Heap(made))
-    _draw(made, passes, cuts, _chosen(made, passes), _chosen_of_row(made, passes))
+    draw = _draw(made, passes, cuts, _chosen(made, passes), _chosen_of_row(made, passes))
+    _draw_changed(made, draw)
     return made
 
 
@@ -89,8 +90,9 @@ def _draw_by_weight(
         w.give()
 
 
-def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_row: Any) -> None:
-    w = Writer(made, NAME, VOID, *(i64, i64, i64, i64, i64))
+def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_row: Any) -> Any:
+    """(record, logits, tokens per row, scratch, bytes per part of the scratch)"""
+    w = Writer(made, "draw_as_it_is", VOID, *(i64, i64, i64, i64, i64))
     record, all_logits, width, scratch, part = w.args
     peaks, weights = scratch + part * of.PEAKS, scratch + part * of.WEIGHTS
     room, token_at = scratch + part * of.VALUES, record + 8 * of.TOKEN
@@ -145,4 +147,24 @@ def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_ro
     with w.when(ids.now.differs(0)):
         token.set(w.load(i32, ids.now, index.now))
     w.store(token.now, token_at)
+    w.give()
+    return w.function
+
+
+def _draw_changed(made: ir.Module, draw: Any) -> None:
+    """The same with the record's changes added to the row, which is restored after the draw."""
+    w = Writer(made, NAME, VOID, *(i64, i64, i64, i64, i64))
+    record, logits, width, scratch, part = w.args
+    row, saved = logits + width * w.load(i64, record, of.ROW) * 4, scratch + part * of.SAVED
+    ids, added = w.load(i64, record, of.CHANGED_IDS), w.load(i64, record, of.ADDED)
+    count = w.load(i64, record, of.NUM_CHANGES)
+    with w.each(count) as i:
+        token = w.load(i64, ids, i)
+        before = w.load(f32, row, token)
+        w.store(before, saved, i)
+        w.store(before + w.load(f32, added, i), row, token)
+    w.call(draw, *w.args)
+    with w.each(count) as i:
+        last = count - 1 - i  # backwards, so that an id that came twice is restored too
+        w.store(w.load(f32, saved, last), row, w.load(i64, ids, last))
     w.give()

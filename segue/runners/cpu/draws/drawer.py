@@ -1,13 +1,13 @@
 """The Python side of draws: writes records for the kernels, and reads the drawn tokens from them."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.engine.seam import Cut, CutKind, Draw, Logits
+from segue.engine.seam import Changes, Cut, CutKind, Draw, Logits
 from segue.runners.cpu.draws import chain
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.memory import address, zeros
@@ -22,53 +22,93 @@ _KINDS: dict[CutKind, int] = {
     "top_p": of.TOP_P,
     "min_p": of.MIN_P,
 }
-_ROWS_A_THREAD = 4  # for fewer rows, waking another thread costs more than it saves
 _RECORD_BYTES = 8 * of.RECORD_WORDS
 _HEAD = struct.Struct("=qd")
 _CUT = struct.Struct("=qdq")
 _COUNT = 3  # index of the instruction's word with the number of draws
 _LARGEST = 1 << 31
 
-Run = Callable[[NDArray[np.int64], int], None]  # (a program, threads)
-
 
 class Drawer:
-    """Draws from the rows of one array of logits, in a team of threads."""
+    """The kernel that draws, and memory for the threads that run it."""
 
-    def __init__(
-        self, logits: Logits, threads: int, run: Run, target: Target, kept: Kept = nothing_kept
-    ) -> None:
-        self._num_rows, vocab_size = logits.shape
-        self._threads, self._run = threads, run
-        part = of.part_bytes(vocab_size)
-        self._scratch: NDArray[np.uint8] = zeros(threads * of.NUM_PARTS * part, np.uint8)
+    def __init__(self, vocab_size: int, threads: int, target: Target, kept: Kept = nothing_kept):
+        self.vocab_size, self._part = vocab_size, of.part_bytes(vocab_size)
+        self._scratch: NDArray[np.uint8] = zeros(threads * of.NUM_PARTS * self._part, np.uint8)
+        made = machine_code.load_module("draws", chain.module, [chain.NAME], target, kept)
+        self._code = made[chain.NAME]
+
+    def instruction(self, logits: Logits, records: NDArray[np.int64]) -> list[int]:
+        """The words of phase.py, in its order."""
+        words = [on.DRAW, self._code, address(records), 0, address(logits), self.vocab_size]
+        return [*words, address(self._scratch), self._part]
+
+
+class Draws:
+    """The draws from one array of logits: records of a step, and the instruction that draws them."""
+
+    def __init__(self, drawer: Drawer, logits: Logits, instruction: NDArray[np.int64]):
+        """Writes the instruction: a row of a program."""
+        self._num_rows, self._vocab_size = logits.shape
         self._records: NDArray[np.int64] = zeros((self._num_rows, of.RECORD_WORDS), np.int64)
         self._bytes = self._records.data.cast("B")
         self._tokens = self._records[:, of.TOKEN]
-        words = [on.DRAW, _code(target, kept), address(self._records), 0]
-        words += [address(logits), vocab_size, address(self._scratch), part]
-        self._program: NDArray[np.int64] = zeros((1, on.INSTRUCTION_WORDS), np.int64)
-        self._program[0, : len(words)] = words
+        self._changes: list[Changes | None] = [None] * self._num_rows
+        self._count = 0
+        self._instruction = instruction
+        self._drawer = drawer  # has the memory that the instruction names
+        words = drawer.instruction(logits, self._records)
+        instruction[: len(words)] = words
 
-    def draw(self, draws: Sequence[Draw]) -> list[int | None]:
-        """The token of each draw; None if the sampler must draw it."""
-        if not draws:
-            return []
-        for number, (row, point, cuts, _) in enumerate(draws):
-            if not 0 <= row < self._num_rows:
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def tokens_address(self) -> int:
+        """Where the first drawn token is; the others follow a record apart."""
+        return address(self._records) + 8 * of.TOKEN
+
+    def write(self, draws: Sequence[Draw], num_rows: int) -> None:
+        """Write the records of draws from the first `num_rows` rows. Raises if one is out of bounds."""
+        most = min(num_rows, self._num_rows)
+        self._count = 0
+        if len(draws) > self._num_rows:
+            raise ValueError(f"{len(draws)} draws, but there are {self._num_rows} rows of logits")
+        for number, (row, point, cuts, changes) in enumerate(draws):
+            if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES
             _HEAD.pack_into(self._bytes, place, row, point)
             said = _encoded(cuts)
             place += _HEAD.size
             self._bytes[place : place + len(said)] = said
-        self._program[0, _COUNT] = len(draws)
-        self._run(self._program, min(self._threads, -(-len(draws) // _ROWS_A_THREAD)))
-        return [token if token >= 0 else None for token in self._tokens[: len(draws)].tolist()]
+            if changes is not self._changes[number]:
+                self._change(number, changes)
+        self._count = self._instruction[_COUNT] = len(draws)
+
+    def read(self) -> list[int | None]:
+        """The token of each draw; None if the sampler must draw it."""
+        tokens: list[int] = self._tokens[: self._count].tolist()
+        if not tokens or min(tokens) >= 0:
+            return [*tokens]
+        return [token if token >= 0 else None for token in tokens]
+
+    def _change(self, number: int, changes: Changes | None) -> None:
+        """Write what a draw changes, and keep it: the record has its address."""
+        words = [0, 0, 0] if changes is None else _addresses(changes, self._vocab_size)
+        self._records[number, of.CHANGED_IDS : of.NUM_CHANGES + 1] = words
+        self._changes[number] = changes
 
 
-def _code(target: Target, kept: Kept) -> int:
-    return machine_code.load_module("draws", chain.module, [chain.NAME], target, kept)[chain.NAME]
+def _addresses(changes: Changes, vocab_size: int) -> list[int]:
+    ids, added = changes.ids, changes.added
+    if ids.dtype != np.int64 or added.dtype != np.float32 or ids.shape != (added.size,):
+        raise ValueError("changes are token ids in int64, and as many float32")
+    if not (ids.flags.c_contiguous and added.flags.c_contiguous and ids.size <= vocab_size):
+        raise ValueError("changes are arrays without gaps, at most as long as the vocabulary")
+    if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
+        raise ValueError("a change names a token that the model does not have")
+    return [address(ids), address(added), ids.size]
 
 
 @lru_cache(1024)

@@ -2,7 +2,7 @@
 
 # --- a record: words of 8 bytes ---
 
-RECORD_WORDS = 16
+RECORD_WORDS = 24
 (
     ROW,  # row of the logits
     POINT,  # a double in [0, 1)
@@ -12,6 +12,8 @@ RECORD_WORDS = 16
 CUT_WORDS = 3  # kind, a double, a count
 MAX_CUTS = 4
 TOKEN = 15  # what was drawn, or one of the numbers below
+# What to add to the row before: addresses of token ids (i64) and of floats, and how many. The row is restored later.
+CHANGED_IDS, ADDED, NUM_CHANGES = range(16, 19)
 
 NONE_LEFT, NO_NUMBERS, NOT_DONE = -1, -2, -3
 
@@ -22,7 +24,7 @@ SCALE, TOP_K, TOP_P, MIN_P = range(4)
 # --- the scratch memory of a thread: parts of one row of floats each, rounded up ---
 
 BLOCK = 64  # logits whose maximum is one entry of PEAKS
-SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS, NUM_PARTS = range(10)
+SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS, SAVED, NUM_PARTS = range(11)
 
 
 def part_bytes(vocab_size: int) -> int:

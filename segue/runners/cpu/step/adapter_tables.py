@@ -47,23 +47,19 @@ class Adapters:
         numbers = [self._numbers.get(matrix, 0) for matrix in matrices]
         return [on.ADAPT, source, rows, len(numbers), *numbers] if any(numbers) else None
 
-    def tell(self, mixes: Sequence[Mix], rows: Sequence[int], wanted: Sequence[int]) -> None:
-        """Write the mixes of a step. `rows`: the index of each row's mix; `wanted`: the rows that want logits."""
-        places = {mix: self._write(i, mix) for i, mix in enumerate(dict.fromkeys(mixes)) if mix}
-        self._board[on.ADAPTED] = len(places)
-        if places:
-            of_rows = [places.get(mixes[span], 0) for span in rows]
-            self._rows[: len(rows)] = of_rows
-            self._wanted[: len(wanted)] = [of_rows[row] for row in wanted]
-
-    def _write(self, place: int, mix: Mix) -> int:
+    def words(self, mix: Mix) -> list[int]:
+        """The words of a mix: see board.py."""
         parts: list[int] = []
         offset = 0
         for number, scale in mix:
             parts += (address(self._tables[number]), float_word(scale), offset)
             offset += self._ranks[number]
-        self._mixes[place, : 1 + len(parts)] = [len(mix), *parts]
-        return address(self._mixes[place])
+        return [len(mix), *parts]
+
+    @property
+    def num_words(self) -> int:
+        """The most words that a mix has."""
+        return 1 + on.MIX_WORDS * len(self._ranks)
 
     def _entry(self, header: GgufHeader, pair: Pair, data: NDArray[np.uint8]) -> list[int]:
         a = _floats(pair.a, data)
@@ -76,14 +72,33 @@ class Adapters:
         stride = sum(self._ranks)
         low: NDArray[np.float32] = zeros((max_rows, _MOST_TOGETHER * stride), np.float32)
         self._kept.append(low)
-        self._board = board
-        self._rows: NDArray[np.int64] = zeros(max_rows, np.int64)
-        self._wanted: NDArray[np.int64] = zeros(max_rows, np.int64)
-        mix_words = 1 + on.MIX_WORDS * len(self._ranks)
-        self._mixes: NDArray[np.int64] = zeros((max_rows, mix_words), np.int64)
-        board[on.MIXES], board[on.WANTED_MIXES] = address(self._rows), address(self._wanted)
         board[on.LOW_RANK], board[on.LOW_RANK_STRIDE] = address(low), stride
         board[on.LOW_RANK_ROW] = _MOST_TOGETHER * stride
+
+
+class Mixes:
+    """The mixes of a step's rows, and where its board says so."""
+
+    def __init__(self, adapters: Adapters, board: NDArray[np.int64], max_rows: int):
+        self._adapters, self._board = adapters, board
+        self._rows: NDArray[np.int64] = zeros(max_rows, np.int64)
+        self._wanted: NDArray[np.int64] = zeros(max_rows, np.int64)
+        self._mixes: NDArray[np.int64] = zeros((max_rows, adapters.num_words), np.int64)
+        board[on.MIXES], board[on.WANTED_MIXES] = address(self._rows), address(self._wanted)
+
+    def tell(self, mixes: Sequence[Mix], rows: Sequence[int], wanted: Sequence[int]) -> None:
+        """Write the mixes of a step. `rows`: the index of each row's mix; `wanted`: the rows that want logits."""
+        places = {mix: self._write(i, mix) for i, mix in enumerate(dict.fromkeys(mixes)) if mix}
+        self._board[on.ADAPTED] = len(places)
+        if places:
+            of_rows = [places.get(mixes[span], 0) for span in rows]
+            self._rows[: len(rows)] = of_rows
+            self._wanted[: len(wanted)] = [of_rows[row] for row in wanted]
+
+    def _write(self, place: int, mix: Mix) -> int:
+        words = self._adapters.words(mix)
+        self._mixes[place, : len(words)] = words
+        return address(self._mixes[place])
 
 
 def _floats(tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -1,11 +1,14 @@
 """The board, the words that a step's threads share: the index of each word. Kernels and Python read the same list.
 
-Python fills the board before a step. Kernels get only the address of the board and the number of the thread.
+Python fills the board before a step. Kernels get only the address of the board and the number of the thread. A team of
+threads has words of its own, for all its steps.
 """
 
 WORD = 8  # bytes
 
 (
+    TEAM,  # address of the team's words
+    NUMBER,  # of this step, counted from 1
     THREADS,  # how many take part in this step
     BARRIER_BASE,  # value of BARRIER before this step
     PROGRAM,  # address of the instructions
@@ -13,7 +16,8 @@ WORD = 8  # bytes
     COUNTERS,  # address of one cache line per phase: the next piece of its work (work sharing)
     ROWS,  # tokens of this step
     WANTED,  # how many of them want logits
-    TOKENS,  # address of the rows' token ids
+    TOKENS,  # address of the rows' token ids; -1 - i: what draw i of the step before has drawn
+    DRAWN,  # address of that step's first drawn token; the others follow a record apart
     POSITIONS,  # address of the rows' positions
     TABLES,  # address of the rows' addresses of block tables
     WANTED_ROWS,  # address of the numbers of the rows that want logits
@@ -42,9 +46,8 @@ WORD = 8  # bytes
     QUERIES,  # f32 [key head][rows][heads that share it][size]
     SCRATCH,  # memory of each thread
     SCRATCH_BYTES,
-    LOGITS,
     NUM_NAMED,
-) = range(38)
+) = range(40)
 
 # Of LoRA adapters; see adapters.py.
 (
@@ -65,15 +68,20 @@ LORA_WORDS = 8
 MIX_TABLE, MIX_SCALE, MIX_PLACE = range(3)
 MIX_WORDS = 3
 
-STEP_BOARD = 60  # on the board with the mailboxes: the address of the board whose step is run
 BARRIER = 64  # arrivals of threads so far; on a cache line of its own
-# One mailbox per thread: the number of the step that it must take part in, whether it sleeps, and whether Python
-# must wake it for the step posted last.
-MAILBOXES = 80
-STEP, ASLEEP, TO_WAKE = range(3)
+NUM_WORDS = 80
+
+# --- the team's words ---
+
+DONE = 0  # number of the last step that has ended
+WAITING = 16  # whether a thread sleeps until DONE changes
+# One mailbox per thread: how many steps were posted to it, whether the thread sleeps, whether Python must wake it for
+# the step posted last, and the boards of the last two steps by parity. 0 as a board: the thread ends.
+MAILBOXES = 32
+POSTED, ASLEEP, TO_WAKE, BOARDS = range(4)
 MAILBOX_WORDS = 16
 MAX_THREADS = 256
-NUM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS
+NUM_TEAM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS
 
 # --- instructions: one phase each ---
 

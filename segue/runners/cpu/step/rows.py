@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.emit import LANES, Builder, Value, at, f32, i32, load, loop, splat, store
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.products.product import take_row
@@ -46,7 +47,11 @@ def _add_summand(row: Any, what: Any, m: Any, x: Any, free: Any, width: Any) -> 
 
 @compiled
 def _embed(board: Any, row: Any, m: Any, x: Any, free: Any, width: Any) -> None:
-    take_row(word(row + 8 * EMBEDDING), word(word(board + 8 * on.TOKENS) + 8 * m), x)
+    token = word(word(board + 8 * on.TOKENS) + 8 * m)
+    if token < 0:  # what a draw of the step before gave; 0 where it gave nothing
+        drawn = word(board + 8 * on.DRAWN) + 8 * of.RECORD_WORDS * (-1 - token)
+        token = max(word(drawn), 0)
+    take_row(word(row + 8 * EMBEDDING), token, x)
     factor = real(row + 8 * EMBEDDING_SCALE)
     if factor != np.float32(0):
         scale(factor, x, x, width)

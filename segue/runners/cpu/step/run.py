@@ -1,6 +1,7 @@
 """A step: every thread runs the same instructions, phase by phase.
 
-If a phase needs the complete result of the phase before it, the threads meet at a barrier between the two.
+If a phase needs the complete result of the phase before it, the threads meet at a barrier between the two. A step can
+be posted while the one before it runs: its threads begin when that one has ended.
 """
 
 from typing import Any
@@ -39,11 +40,23 @@ _IDLE_SPINS = 2 * SPINS  # first spin: the next step may begin at once
 # Then yield for some milliseconds, and only then sleep. Between two steps tokens are drawn and sent; waking sixteen
 # sleeping threads would take longer than that, above all on virtual machines.
 _IDLE_YIELDS = 8000
+_IDLE_YIELDS_OF_FIRST = 400  # in steps that Python waits for, it is the first thread itself
 
 
 @compiled
 def run_step(tid: Any, board: Any) -> None:
-    """Run all phases of a step as thread `tid`."""
+    """Run all phases of a step as thread `tid`, once the step before it has ended."""
+    team, number = word(board + 8 * on.TEAM), word(board + 8 * on.NUMBER)
+    await_at_least(team + 8 * on.DONE, number - 1)
+    _run_phases(tid, board)
+    if tid == 0:
+        exchange(team + 8 * on.DONE, number)
+        if SLEEPS_HERE and exchange(team + 8 * on.WAITING, 0):
+            wake(team + 8 * on.DONE)
+
+
+@compiled
+def _run_phases(tid: Any, board: Any) -> None:
     program, num_phases = word(board + 8 * on.PROGRAM), word(board + 8 * on.NUM_PHASES)
     counters, threads = word(board + 8 * on.COUNTERS), word(board + 8 * on.THREADS)
     is_private, is_fused = word(board + 8 * on.IS_PRIVATE), word(board + 8 * on.IS_FUSED)
@@ -89,55 +102,73 @@ def run_step(tid: Any, board: Any) -> None:
 
 
 @compiled
-def serve_steps(tid: Any, board: Any, seen: Any) -> Any:
-    """Take part in steps until told to end; then return -1. `seen` is the number of the last step this thread ran.
+def serve_steps(tid: Any, team: Any, seen: Any) -> Any:
+    """Take part in steps until told to end; then return -1. `seen`: how many steps this thread has taken part in.
 
-    `board` has the mailboxes. It also names the board of each step, which is another one if models share a team.
+    A mailbox holds two steps. The next but one is posted only after this thread has ended the first of them.
 
-    Without futexes, the thread sets the `asleep` flag of its mailbox when no step has come for a while, and returns the
-    number of its last step. Thread or poster clears the flag by an atomic exchange, so no step is lost.
+    Without futexes, the thread sets the `asleep` flag of its mailbox when no step has come for a while, and returns
+    `seen`. Thread or poster clears the flag by an atomic exchange, so no step is lost.
     """
-    mailbox = board + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
+    mailbox = team + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
+    asleep = mailbox + 8 * on.ASLEEP
+    yields = _IDLE_YIELDS if tid else _IDLE_YIELDS_OF_FIRST
     spins = 0
     while True:
-        step = shared_word(mailbox)
-        if step < 0:
-            return -1
-        if step != seen:
-            seen = step
-            run_step(tid, shared_word(board + 8 * on.STEP_BOARD))
+        if shared_word(mailbox) != seen:
+            seen += 1
+            board = word(mailbox + 8 * (on.BOARDS + (seen & 1)))
+            if board == 0:
+                return -1
+            run_step(tid, board)
             spins = 0
             continue
         spins += 1
         if spins < _IDLE_SPINS:
             pause()
             continue
-        if spins < _IDLE_SPINS + _IDLE_YIELDS:
+        if spins < _IDLE_SPINS + yields:
             give_way()
             continue
-        exchange(mailbox + 8, 1)
+        exchange(asleep, 1)
         if SLEEPS_HERE:
             sleep_while(mailbox, seen)
-        elif shared_word(mailbox) == seen or exchange(mailbox + 8, 0) == 0:
+        elif shared_word(mailbox) == seen or exchange(asleep, 0) == 0:
             return seen
         spins = 0
 
 
 @compiled
-def post_step(board: Any, threads: Any, number: Any) -> Any:
-    """Post a step to the mailboxes of all threads but the first. Returns how many of them the caller must wake.
+def post_step(team: Any, first: Any, end: Any, board: Any) -> Any:
+    """Post a step to the mailboxes of threads first … end - 1. Returns how many of them the caller must wake.
 
-    Those are named by the third word of their mailboxes.
+    Those are named by a word of their mailboxes.
     """
     num_asleep = 0
-    for tid in range(1, threads):
-        mailbox = board + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
+    for tid in range(first, end):
+        mailbox = team + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
+        number = word(mailbox) + 1
+        put_word(mailbox + 8 * (on.BOARDS + (number & 1)), board)
         exchange(mailbox, number)
-        is_asleep = exchange(mailbox + 8, 0)
+        is_asleep = exchange(mailbox + 8 * on.ASLEEP, 0)
         if SLEEPS_HERE:
             if is_asleep:
                 wake(mailbox)
         else:
-            put_word(mailbox + 16, is_asleep)
+            put_word(mailbox + 8 * on.TO_WAKE, is_asleep)
             num_asleep += is_asleep
     return num_asleep
+
+
+@compiled
+def await_step(team: Any, number: Any) -> None:
+    """Wait until the step of this number has ended. The thread sleeps: the team uses the processors."""
+    done = team + 8 * on.DONE
+    if not SLEEPS_HERE:
+        await_at_least(done, number)
+        return
+    ended = shared_word(done)
+    while ended < number:
+        exchange(team + 8 * on.WAITING, 1)
+        sleep_while(done, ended)
+        ended = shared_word(done)

@@ -2,38 +2,49 @@
 
 import ctypes
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from segue.engine.sampling.sampler import Sampler
-from segue.engine.seam import Cut, Draw, Logits, Span
+from segue.engine.seam import Changes, Cut, Draw, Logits, Span
 from segue.errors import EngineFault, InvalidField
 from segue.runners.cpu.draws import records as of
-from segue.runners.cpu.draws.drawer import Drawer
+from segue.runners.cpu.draws.drawer import Drawer, Draws
 from segue.runners.cpu.products.processor import possible, target_of
 from segue.runners.cpu.runner import CpuRunner
+from segue.runners.cpu.step import board as on
 from segue.types import CUT_FIRST, SCALE_FIRST, Sampling
 
 SIZES = (1, 2, 63, 64, 300, 4095, 4097, 5003, 20_000)
 _FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
 
 
-def _alone(program: NDArray[np.int64], threads: int) -> None:
-    """What the team's phase does, in this thread."""
-    _, code, records, count, *where = program[0, :8].tolist()
-    for number in range(count):
-        _FUNCTION(code)(records + 8 * of.RECORD_WORDS * number, *where)
+class Alone:
+    """Draws in this thread, as the team's phase does."""
+
+    def __init__(self, flavour: str, size: int) -> None:
+        target = target_of(next(each for each in possible() if each.name == flavour))
+        self.logits = np.zeros((2, size), np.float32)
+        self._drawer = Drawer(size, 1, target)
+        self._instruction = np.zeros(on.INSTRUCTION_WORDS, np.int64)
+        self._draws = Draws(self._drawer, self.logits, self._instruction)
+
+    def draw(self, draws: list[Draw]) -> list[int | None]:
+        self._draws.write(draws, 2)
+        _, code, records, count, *where = self._instruction[:8].tolist()
+        for number in range(count):
+            _FUNCTION(code)(records + 8 * of.RECORD_WORDS * number, *where)
+        return self._draws.read()
 
 
 @cache
-def drawer(flavour: str, size: int) -> tuple[Drawer, Logits]:
-    target = target_of(next(each for each in possible() if each.name == flavour))
-    logits = np.zeros((2, size), np.float32)
-    return Drawer(logits, 1, _alone, target), logits
+def drawer(flavour: str, size: int) -> tuple[Alone, Logits]:
+    compiled = Alone(flavour, size)
+    return compiled, compiled.logits
 
 
 def _row(style: str, size: int, seed: int) -> Logits:
@@ -64,6 +75,14 @@ def _row(style: str, size: int, seed: int) -> Logits:
         case "infinite":
             row[rng.integers(size)] = np.inf
     return row
+
+
+def _changes(size: int, share: float, seed: int) -> Changes:
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(size)[: int(share * size)].astype(np.int64)
+    added = rng.normal(0.0, 5.0, ids.size).astype(np.float32)
+    added[rng.random(ids.size) < 0.3] = -np.inf
+    return Changes(ids, added)
 
 
 STYLES = (
@@ -98,23 +117,35 @@ def _drawn(sampler: Sampler, row: Logits, position: int) -> int | type[Exception
     styles=st.tuples(st.sampled_from(STYLES), st.sampled_from(STYLES)),
     sampling=samplings(),
     seed=st.integers(0, 2**32),
+    share=st.sampled_from([None, None, 0.0, 0.01, 0.9, 1.0]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_tokens_are_the_samplers(
-    flavour: str, size: int, styles: tuple[str, str], sampling: Sampling, seed: int
+    flavour: str,
+    size: int,
+    styles: tuple[str, str],
+    sampling: Sampling,
+    seed: int,
+    share: float | None,
 ) -> None:
+    """`share`: of the row's tokens that have a bias or are banned."""
     compiled, logits = drawer(flavour, size)
     samplers = [Sampler(sampling, seed, candidate, size) for candidate in range(2)]
     draws = []
     for number, (sampler, style) in enumerate(zip(samplers, styles, strict=True)):
         logits[number] = _row(style, size, seed + number)
         assert sampler.cuts is not None
-        draws.append(Draw(number, sampler.point(7), sampler.cuts))
+        changes = None if share is None else _changes(size, share, seed + number)
+        draws.append(Draw(number, sampler.point(7), sampler.cuts, changes))
     before = logits.copy()
     found = compiled.draw(draws)
     assert logits.tobytes() == before.tobytes(), "rows stay as they are"
     for number, (token, style) in enumerate(zip(found, styles, strict=True)):
-        wanted = _drawn(samplers[number], before[number].copy(), 7)
+        row, changes = before[number].copy(), draws[number].changes
+        if changes is not None:
+            with np.errstate(all="ignore"):
+                row[changes.ids] += changes.added
+        wanted = _drawn(samplers[number], row, 7)
         if token is not None:
             assert token == wanted
         elif isinstance(
@@ -137,6 +168,36 @@ def test_rows_and_cuts_are_checked_before_kernels_see_them() -> None:
         compiled.draw([Draw(2, 0.5, ())])
     with pytest.raises(ValueError, match="5 cuts"):
         compiled.draw([Draw(0, 0.5, (Cut("scale", 1.0, 0),) * 5)])
+    with pytest.raises(ValueError, match="3 draws"):
+        compiled.draw([Draw(0, 0.5, ())] * 3)
+
+
+@pytest.mark.parametrize(
+    ("ids", "added", "said"),
+    [
+        (np.array([64]), np.zeros(1, np.float32), "token that the model does not have"),
+        (np.array([3, -1]), np.zeros(2, np.float32), "token that the model does not have"),
+        (np.array([3, 4]), np.zeros(1, np.float32), "as many"),
+        (np.array([3], np.int32), np.zeros(1, np.float32), "int64"),
+        (np.array([3]), np.zeros(1), "float32"),
+        (np.arange(8)[::2], np.zeros(4, np.float32), "without gaps"),
+        (np.zeros(65, np.int64), np.zeros(65, np.float32), "at most as long"),
+    ],
+)
+def test_changes_are_checked_before_kernels_see_them(ids: Any, added: Any, said: str) -> None:
+    compiled, logits = drawer(possible()[0].name, 64)
+    logits[:] = 0.0
+    with pytest.raises(ValueError, match=said):
+        compiled.draw([Draw(0, 0.5, (), Changes(ids, added))])
+    assert compiled.draw([Draw(0, 0.5, ())]) != [None]
+
+
+def test_a_record_without_changes_has_none_of_the_draw_before() -> None:
+    compiled, logits = drawer(possible()[0].name, 64)
+    logits[0], logits[0, 5], greedy = 0.0, 1.0, (Cut("top_k", 0.0, 1),)
+    ban = Changes(np.array([5]), np.array([-np.inf], np.float32))
+    found = [compiled.draw([Draw(0, 0.5, greedy, changes)]) for changes in (ban, None, ban)]
+    assert found == [[0], [5], [0]]
 
 
 def test_a_team_draws_all_rows_of_a_step(runner: CpuRunner) -> None:

@@ -87,9 +87,14 @@ class Threads:
     def choose(self, rows: int) -> int:
         return self._of(rows).next()
 
-    def learn(self, rows: int, seconds: float) -> None:
-        """Report how long a step of `rows` rows took with the number of threads chosen for it."""
-        self._of(rows).learn(seconds / rows)
+    def learn(self, rows: int, seconds: float, threads: int) -> None:
+        """Report how long a step of `rows` rows took with the number of threads chosen for it.
+
+        Of several steps that are open, some may still have a number that is not used any more: they do not count.
+        """
+        choice = self._of(rows)
+        if threads == choice.next():
+            choice.learn(seconds / rows)
 
     def _of(self, rows: int) -> "_Class":
         return next(

@@ -3,17 +3,20 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
+from numpy.typing import NDArray
 
 from segue.engine.seam import Span
+from segue.runners.cpu.memory import address
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.team import Team
+from segue.runners.cpu.threads.team import Kernels, Team
 from tests.runners.cpu.conftest import load
 
 
 def asleep(runner: CpuRunner) -> bool:
-    """Whether every thread but the caller's sleeps."""
-    words = runner._space.board[on.MAILBOXES + on.MAILBOX_WORDS + 1 :: on.MAILBOX_WORDS]
+    """Whether every thread but the caller's sleeps, and the one that is first in steps that are begun."""
+    words = runner._team.words[on.MAILBOXES + on.MAILBOX_WORDS + on.ASLEEP :: on.MAILBOX_WORDS]
     return bool(words[: runner._team.size - 1].all())
 
 
@@ -71,49 +74,86 @@ def test_more_threads_than_processors_finish_their_steps(q8_gguf: Path) -> None:
 
 
 class WithoutWaiting:
-    """The three kernels as a system without a way to wait for a word runs them: an idle thread returns at once."""
+    """The kernels as a system without a way to wait for a word runs them: an idle thread returns at once."""
 
     def __init__(self, threads: int) -> None:
-        self.board = np.zeros(on.NUM_WORDS, np.int64)
+        self.boards = [np.zeros(on.NUM_WORDS, np.int64) for _ in range(2)]
         self.ran: list[tuple[int, int]] = []  # thread, step
         self._lock = threading.Lock()
+        self._posted = [[0] for _ in range(threads)]  # boards, by thread
+        self._asleep = [0] * threads
         self._done = [threading.Semaphore(0) for _ in range(threads)]
-        self.team = Team(threads, self.board, 0, self.run, self.serve, self.post)
+        self._ended = threading.Semaphore(0)
+        self.team = Team(threads, Kernels(self.run, self.serve, self.post, self.wait))
 
-    def run(self, thread: int, board: int) -> int:
-        for i in range(1, int(self.board[on.THREADS])):
-            self._done[i].acquire()
+    def board(self, place: int) -> NDArray[np.int64]:
+        return next(board for board in self.boards if address(board) == place)
+
+    def run(self, thread: int, place: int) -> int:
+        board = self.board(place)
+        self.ran.append((thread, int(board[on.NUMBER])))
+        if thread:
+            self._done[thread].release()
+        else:
+            for i in range(1, int(board[on.THREADS])):
+                self._done[i].acquire()
         return 0
 
-    def serve(self, thread: int, board: int, seen: int) -> int:
-        mailbox = on.MAILBOXES + on.MAILBOX_WORDS * thread
+    def serve(self, thread: int, team: int, seen: int) -> int:
         while True:
             with self._lock:
-                step = int(self.board[mailbox])
-                if step == seen:
-                    self.board[mailbox + on.ASLEEP] = 1
+                if len(self._posted[thread]) == seen + 1:
+                    self._asleep[thread] = 1
                     return seen
-            if step < 0:
+            seen += 1
+            place = self._posted[thread][seen]
+            if not place:
                 return -1
-            seen = step
-            self.ran.append((thread, step))
-            self._done[thread].release()
+            self.run(thread, place)
+            if not thread:
+                self._ended.release()
 
-    def post(self, address: int, threads: int, number: int) -> int:
+    def post(self, team: int, first: int, end: int, place: int) -> int:
         num_asleep = 0
-        for i in range(1, threads):
-            mailbox = on.MAILBOXES + on.MAILBOX_WORDS * i
+        for i in range(first, end):
             with self._lock:
-                asleep = int(self.board[mailbox + on.ASLEEP])
-                self.board[mailbox + on.STEP], self.board[mailbox + on.ASLEEP] = number, 0
-                self.board[mailbox + on.TO_WAKE] = asleep
+                self._posted[i].append(place)
+                asleep, self._asleep[i] = self._asleep[i], 0
+            self.team.words[on.MAILBOXES + on.MAILBOX_WORDS * i + on.TO_WAKE] = asleep
             num_asleep += asleep
         return num_asleep
+
+    def wait(self, team: int, number: int) -> int:
+        self._ended.acquire()
+        return 0
 
 
 def test_threads_sleep_in_python_where_the_system_has_no_way_to_wait_for_a_word() -> None:
     here = WithoutWaiting(3)
     for threads in (3, 1, 2, 3):
-        here.team.step(here.board, 0, threads)
+        here.team.step(here.boards[0], threads)
+    here.team.begin(here.boards[0], 3)
+    here.team.begin(here.boards[1], 2)
+    here.team.end()
+    here.team.begin(here.boards[0], 1)
+    here.team.end()
+    here.team.end()
+    here.team.step(here.boards[0], 2)
     here.team.close()
-    assert sorted(here.ran) == [(1, 1), (1, 3), (1, 4), (2, 1), (2, 4)]
+    steps = {1: 3, 2: 1, 3: 2, 4: 3, 5: 3, 6: 2, 7: 1, 8: 2}
+    assert sorted(here.ran) == sorted((i, step) for step in steps for i in range(steps[step]))
+
+
+def test_steps_begun_and_ended_in_the_wrong_order_are_refused() -> None:
+    here = WithoutWaiting(2)
+    with pytest.raises(RuntimeError, match="no step is open"):
+        here.team.end()
+    here.team.begin(here.boards[0], 2)
+    with pytest.raises(RuntimeError, match="a step is open"):
+        here.team.step(here.boards[1], 1)
+    here.team.begin(here.boards[1], 2)
+    with pytest.raises(RuntimeError, match="two steps are open"):
+        here.team.begin(here.boards[0], 1)
+    here.team.end()
+    here.team.end()
+    here.team.close()

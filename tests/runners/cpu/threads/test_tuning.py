@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from segue.runners.cpu.tuning import Threads, Tuning, tuned
+from segue.runners.cpu.threads.tuning import Threads, Tuning, tuned
 
 
 def barriers(each: float, work: float, row: float) -> Callable[[int, int], float]:
@@ -68,7 +68,7 @@ def settled(threads: Threads, measure: Callable[[int, int], float], rows: int) -
     chosen = []
     for _ in range(1000):
         chosen.append(threads.choose(rows))
-        threads.learn(rows, measure(rows, chosen[-1]))
+        threads.learn(rows, measure(rows, chosen[-1]), chosen[-1])
     return max(set(chosen[-300:]), key=chosen[-300:].count)
 
 
@@ -100,10 +100,22 @@ def test_a_choice_that_holds_is_questioned_ever_less() -> None:
     for step in range(2000):
         if (chosen := threads.choose(32)) != 4:
             tried.append(step)
-        threads.learn(32, 1.0 / chosen)
+        threads.learn(32, 1.0 / chosen, chosen)
     assert len([step for step in tried if step < 500]) > len(
         [step for step in tried if step > 1500]
     )
+
+
+def test_steps_that_were_begun_before_the_choice_changed_do_not_count() -> None:
+    """Two steps are open: when a trial begins or ends, one still has the number from before."""
+    threads = Threads(Tuning((), 1), 4)
+    waiting = [threads.choose(32)]
+    chosen = []
+    for _ in range(2000):
+        waiting.append(threads.choose(32))
+        chosen.append(waiting.pop(0))
+        threads.learn(32, {4: 1.0, 3: 0.5}.get(chosen[-1], 2.0), chosen[-1])
+    assert max(set(chosen[-300:]), key=chosen[-300:].count) == 3
 
 
 def test_rows_that_were_not_measured_take_all_threads() -> None:
