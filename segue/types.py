@@ -323,6 +323,7 @@ class Failed(Struct, frozen=True, tag=True, array_like=True):
 
 
 Event = Progress | Prompted | Searching | Delta | Finished | Done | Failed
+LAST = (Done, Failed)  # the kinds that end a request
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):

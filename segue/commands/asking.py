@@ -50,7 +50,7 @@ async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
             if isinstance(event, Failed):
                 raise error_of(event)
             for chunk in renderer.push(event):
-                yield msgspec.to_builtins(chunk)
+                yield msgspec.json.decode(msgspec.json.encode(chunk))
 
 
 def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:

@@ -16,6 +16,7 @@ from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.dialects.rendering.logprobs import finite, token_text
 from segue.dialects.rendering.tally import Tally
+from segue.dialects.rendering.template import Template, hole
 from segue.errors import InvalidField, PromptTooLong, SegueError
 from segue.types import CompletionRequest, Delta, Event, Finished, Prompted, TokenScore, Truncation
 
@@ -131,6 +132,7 @@ class Completion:
     def __init__(self, call: Call):
         self._request = call.request
         self._suffix = _suffix(call.request)
+        self._templates: dict[int, Template] = {}  # of a choice's chunks with text
         self._head: dict[str, Any] = {
             "id": call.stamp.public_id,
             "created": call.stamp.created,
@@ -158,8 +160,12 @@ class Completion:
     def _pieces(self, index: int, text: str, scores: tuple[TokenScore, ...]) -> list[Any]:
         """A chunk can hold the log-probability of one token only: the rest follow without text."""
         entries = [self._entry(score) for score in scores]
-        chunks = [self._chunk(_choice(index, text, entries[0] if entries else None))]
-        return chunks + [self._chunk(_choice(index, "", entry)) for entry in entries[1:]]
+        template = self._templates.get(index)
+        if template is None:
+            pattern = self._chunk(_choice(index, hole("text"), hole("logprobs")))
+            template = self._templates[index] = Template(pattern)
+        first = template.fill({"text": text, "logprobs": entries[0] if entries else None})
+        return [first, *(template.fill({"text": "", "logprobs": each}) for each in entries[1:])]
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         return {**self._head, "choices": [choice]}
@@ -201,7 +207,7 @@ def _suffix(request: CompletionRequest) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def _choice(index: int, text: str, logprobs: Any, reason: str | None = None) -> dict[str, Any]:
+def _choice(index: int, text: Any, logprobs: Any, reason: str | None = None) -> dict[str, Any]:
     return {"finish_reason": reason, "index": index, "text": text, "logprobs": logprobs}
 
 

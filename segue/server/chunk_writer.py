@@ -14,9 +14,8 @@ _EXTENSION = "segue.chunks"
 
 class ChunkWriter:
     def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = weakref.ref(
-            cycle
-        )  # weak: the cycle refers to the scope, and the scope to this
+        # Weak: the cycle refers to the scope, and the scope to this.
+        self._cycle = weakref.ref(cycle)
 
     @property
     def is_open(self) -> bool:

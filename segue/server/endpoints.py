@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import candidates
 from segue.server.admission.request_record import RequestRecord
 from segue.server.chunk_writer import ChunkWriter, chunk_writer
-from segue.server.feed import FAULT, Feed, num_scores
+from segue.server.feed import Feed, num_scores
 from segue.server.framing import (
     FRAMES,
     STREAM_HEADERS,
@@ -52,6 +52,7 @@ from segue.server.report_headers import (
     report,
 )
 from segue.server.service import fingerprint_of, open_engine, settled_adapters
+from segue.server.stream import Stream
 from segue.types import (
     CompletionRequest,
     Done,
@@ -59,7 +60,6 @@ from segue.types import (
     Failed,
     Infill,
     Prompted,
-    Searching,
     Usage,
 )
 
@@ -191,34 +191,22 @@ class Completions:
         headers += found(prompts) if prompts else self._foreseen(call)
         await _start(send, frame, headers)
         while not events:  # the model is being loaded, and every object contains fields about it
-            for body in frame.note(_so_far(events)):
+            for body in frame.note("ping"):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
             events = await feed.take(PING_S)
-        renderer = self._renderer(call)
-
-        def direct(events: Sequence[Event]) -> bool:
-            """Write these events without waking a task; False under backpressure."""
-            if writer is None or not writer.is_open or _is_long(events, call):
-                return False
-            objects = [each for event in events for each in renderer.push(event)]
-            for body in (*frame.note(_so_far(events)), *frame.wrap(objects, is_over=False)):
-                writer.write(body)
-            return True
-
-        def render(events: list[Event]) -> tuple[list[bytes], bool]:
-            objects, is_over = self._render(renderer, events)
-            return [*frame.note(_so_far(events)), *frame.wrap(objects, is_over)], is_over
-
+        stream = Stream(call, frame, self._renderer(call), self._broken)
         while True:
             feed.is_reader_behind = True  # so that later events are not written before these
-            writes, is_over = await beside_the_loop(_is_long(events, call), partial(render, events))
+            is_long = stream.is_long(events)
+            writes, is_over = await beside_the_loop(is_long, partial(stream.render, events))
             for left, body in zip(reversed(range(len(writes))), writes, strict=True):
                 more = left > 0 or not is_over
                 await send({"type": "http.response.body", "body": body, "more_body": more})
             feed.is_reader_behind = False
             if is_over:
                 return
-            feed.direct = direct
+            if writer is not None:
+                feed.direct = partial(stream.write, writer)
             events = await feed.take(PING_S)
 
     def _renderer(self, call: Call) -> Renderer:
@@ -240,21 +228,6 @@ class Completions:
         if engine is not None and infill is not None:
             headers += infill_header(infill.method(engine.info.has_fim))
         return headers
-
-    def _render(self, renderer: Renderer, events: list[Event]) -> tuple[list[Any], bool]:
-        """The objects of these events, and whether the last of them ended the request."""
-        objects: list[Any] = []
-        try:
-            for event in events:
-                if isinstance(event, Failed):
-                    return [*objects, self._broken(event)], True
-                objects += renderer.push(event)
-                if isinstance(event, Done):
-                    return objects, True
-        except Exception:
-            logger.exception("an answer could not be rendered")
-            return [*objects, self._broken(FAULT)], True
-        return objects, False
 
     def _broken(self, failed: Failed) -> Any:
         """The last object of a stream that failed."""
@@ -304,15 +277,6 @@ def _read_companion(companion: Companion, body: bytes) -> Draft:
     return companion.table.read(value)
 
 
-def _is_long(events: Sequence[Event], call: Call) -> bool:
-    """Whether rendering takes long enough for a thread. Prompt scores are rendered once per choice."""
-    if call.request.logprobs is None and call.request.prompt_logprobs is None:
-        return False
-    copies = (call.request.n if isinstance(event, Prompted) else 1 for event in events)
-    sizes = (copy * num_scores(event) for copy, event in zip(copies, events, strict=True))
-    return sum(sizes) > LARGE_ANSWER_ITEMS
-
-
 def _own_salt(call: Call, tenant: str) -> str:
     """The cache salt: prefixes of one key must not speed up another key's requests, which would reveal them.
     A salt that the client gives may be shared on purpose, but never equals a key's own."""
@@ -342,17 +306,6 @@ def _stamp(record: RequestRecord) -> Stamp:
 
 async def _nothing(request: CompletionRequest) -> AsyncGenerator[Event, None]:
     yield Done(Usage(0, 0, 0), request.sampling.seed or 0)
-
-
-def _so_far(events: Sequence[Event]) -> str:
-    """The comment to send on a stream: a keep-alive, or the progress of a search."""
-    if not events:
-        return "ping"
-    searches = [event for event in events if isinstance(event, Searching)]
-    return "".join(
-        f"infill: {last.num_drawn} tokens drawn, {last.num_scored} places tried"
-        for last in searches[-1:]
-    )
 
 
 def _raised(failed: Failed) -> SegueError:

@@ -19,7 +19,7 @@ from starlette.types import Receive
 from segue.bounds import MAX_BACKLOG
 from segue.engine.seam import Sink
 from segue.errors import SegueError, TimedOut
-from segue.types import Done, Event, Failed, TokenScore
+from segue.types import LAST, Event, Failed, TokenScore
 
 logger = logging.getLogger(__name__)
 
@@ -128,10 +128,10 @@ class Feed:
         try:
             async with aclosing(await self._source(self.put)) as events:
                 async for event in events:
-                    if isinstance(event, Done | Failed):
+                    if isinstance(event, LAST):
                         self.direct = None  # the endpoint ends the stream
                     self.put((event,))
-                    if isinstance(event, Done | Failed):
+                    if isinstance(event, LAST):
                         return
             raise RuntimeError("the engine's events ended without Done or Failed")
         except SegueError as error:

@@ -6,6 +6,7 @@ from segue.dialects.base import Call
 from segue.dialects.llamacpp.probabilities import entries
 from segue.dialects.llamacpp.settings import generation_settings
 from segue.dialects.rendering.tally import Choice, Tally
+from segue.dialects.rendering.template import Template, hole
 from segue.dialects.rendering.text_completion import render_progress
 from segue.dialects.rendering.timings import timings, timings_of_reading, timings_so_far
 from segue.types import Cause, Delta, Event, Finished, Progress, Prompted, Split, TokenScore
@@ -28,6 +29,7 @@ class Native:
         self._call = call
         self._request = call.request
         self._tally = Tally(call.request)
+        self._templates: dict[tuple[int, bool], Template] = {}  # of a choice's pieces; with scores
 
     def push(self, event: Event) -> list[Any]:
         self._tally.push(event)
@@ -46,15 +48,29 @@ class Native:
             case _:
                 return []
 
-    def _piece(self, delta: Delta) -> dict[str, Any]:
+    def _piece(self, delta: Delta) -> Any:
         prompt = self._tally.prompts[delta.choice // self._request.n]
-        piece = self._blank(delta.choice, len(prompt.tokens))
-        piece |= {"content": delta.text, "tokens": delta.tokens}
+        kind = delta.choice, bool(delta.scores)
+        template = self._templates.get(kind)
+        if template is None:
+            template = self._templates[kind] = self._template(*kind, len(prompt.tokens))
+        num_tokens = len(self._tally.choices[delta.choice].tokens)
+        values: dict[str, Any] = {
+            "content": delta.text,
+            "tokens": delta.tokens,
+            "tokens_predicted": num_tokens,
+        }
         if delta.scores:
-            piece["completion_probabilities"] = self._probabilities(delta.scores)
+            values["completion_probabilities"] = self._probabilities(delta.scores)
         if self._call.shape["timings_per_token"]:
-            piece["timings"] = timings_so_far(prompt, piece["tokens_predicted"], delta)
-        return piece
+            values["timings"] = timings_so_far(prompt, num_tokens, delta)
+        return template.fill(values)
+
+    def _template(self, index: int, has_scores: bool, num_prompt: int) -> Template:
+        names = ["content", "tokens", "tokens_predicted"]
+        names += ["completion_probabilities"] * has_scores
+        names += ["timings"] * self._call.shape["timings_per_token"]
+        return Template(self._blank(index, num_prompt) | {name: hole(name) for name in names})
 
     def _blank(self, index: int, num_prompt: int) -> dict[str, Any]:
         return {

@@ -7,6 +7,7 @@ from segue.dialects.base import Call
 from segue.dialects.llamacpp.probabilities import entries
 from segue.dialects.rendering.logprobs import LegacyLogprobs
 from segue.dialects.rendering.tally import Tally
+from segue.dialects.rendering.template import Template, hole
 from segue.dialects.rendering.text_completion import render_progress, render_usage
 from segue.dialects.rendering.timings import (
     all_timings,
@@ -49,6 +50,7 @@ class Completion:
         self._logprobs: dict[int, Logprobs] = {}
         self._tells_timings: bool = call.shape["timings_per_token"]
         self._num_tokens: Counter[int] = Counter()  # shown of each choice
+        self._templates: dict[int, Template] = {}  # of a choice's chunks with text
         self._head: dict[str, Any] = {
             "created": call.stamp.created,
             "model": call.model,
@@ -75,15 +77,22 @@ class Completion:
     def _chunk(self, choice: dict[str, Any], **more: Any) -> dict[str, Any]:
         return {"choices": [choice], **self._head, **more}
 
-    def _render_delta(self, delta: Delta) -> dict[str, Any]:
+    def _render_delta(self, delta: Delta) -> Any:
+        template = self._templates.get(delta.choice)
+        if template is None:
+            template = self._templates[delta.choice] = self._template(delta.choice)
         logprobs = self._scored(delta.choice, delta.scores) if delta.scores else None
-        choice = _choice(delta.choice, delta.text, logprobs)
-        if not self._tells_timings:
-            return self._chunk(choice)
-        self._num_tokens[delta.choice] += len(delta.tokens)
-        prompt = self._prompts[delta.choice // self._request.n]
-        so_far = timings_so_far(prompt, self._num_tokens[delta.choice], delta)
-        return self._chunk(choice, timings=so_far)
+        values: dict[str, Any] = {"text": delta.text, "logprobs": logprobs}
+        if self._tells_timings:
+            self._num_tokens[delta.choice] += len(delta.tokens)
+            prompt = self._prompts[delta.choice // self._request.n]
+            values["timings"] = timings_so_far(prompt, self._num_tokens[delta.choice], delta)
+        return template.fill(values)
+
+    def _template(self, index: int) -> Template:
+        choice = _choice(index, hole("text"), hole("logprobs"))
+        timed = {"timings": hole("timings")} if self._tells_timings else {}
+        return Template(self._chunk(choice, **timed))
 
     def _scored(self, choice: int, scores: tuple[TokenScore, ...]) -> dict[str, Any]:
         writer = self._logprobs.setdefault(choice, Logprobs(self._request))
@@ -132,7 +141,5 @@ class Completion:
         return _choice(index, text, logprobs, choice.finished.reason)
 
 
-def _choice(
-    index: int, text: str, logprobs: dict[str, Any] | None, reason: str | None = None
-) -> dict[str, Any]:
+def _choice(index: int, text: Any, logprobs: Any, reason: str | None = None) -> dict[str, Any]:
     return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": reason}

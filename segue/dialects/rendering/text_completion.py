@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from segue.dialects.base import Call
 from segue.dialects.rendering.logprobs import LegacyLogprobs, by_id, by_text, echoed, prompt_scores
 from segue.dialects.rendering.tally import Choice, Meter, Tally
+from segue.dialects.rendering.template import Template, hole
 from segue.dialects.rendering.timings import (
     all_timings,
     timings,
@@ -58,6 +59,7 @@ class TextCompletion:
         self._meter = Meter() if is_metered else None
         self._timed = Tally(call.request) if shape.get("timings") else None
         self._logprobs_writers: dict[int, LogprobsWriter] = {}
+        self._templates: dict[int, Template] = {}  # of a choice's chunks with text
         self._head = self._make_head()
 
     def _make_head(self) -> dict[str, Any]:
@@ -96,7 +98,7 @@ class TextCompletion:
             self._timed.push(event)
         match event:
             case Delta():
-                return [{**self._chunk(self._render_delta(event)), **self._timings(event)}]
+                return [self._render_delta(event)]
             case Prompted():
                 return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
@@ -128,14 +130,34 @@ class TextCompletion:
         num_tokens = len(self._timed.choices[event.choice].tokens)
         return {"timings": timings_so_far(prompt, num_tokens, event)}
 
-    def _render_delta(self, delta: Delta) -> dict[str, Any]:
-        choice = {**self._blank(delta.choice), "text": delta.text}
-        writer = self._logprobs_writers.get(delta.choice)
-        if writer and delta.scores:
-            choice["logprobs"] = writer.push(delta.scores)
+    def _render_delta(self, delta: Delta) -> Any:
+        template = self._templates.get(delta.choice)
+        if template is None:
+            template = self._templates[delta.choice] = self._template(delta.choice)
+        values: dict[str, Any] = {"text": delta.text}
+        if self._logprobs_writers:
+            scores, writer = delta.scores, self._logprobs_writers[delta.choice]
+            values["logprobs"] = writer.push(scores) if scores else None
         if self._wants_ids:
-            choice["token_ids"] = delta.tokens
-        return choice
+            values["token_ids"] = delta.tokens
+        if self._meter:
+            values["usage"] = self._usage(self._meter.usage)
+        if self._timed:
+            values |= self._timings(delta)
+        return template.fill(values)
+
+    def _template(self, index: int) -> Template:
+        choice = {**self._blank(index), "text": hole("text")}
+        if self._logprobs_writers:
+            choice["logprobs"] = hole("logprobs")
+        if self._wants_ids:
+            choice["token_ids"] = hole("token_ids")
+        chunk = self._chunk(choice)
+        if self._meter:
+            chunk["usage"] = hole("usage")
+        if self._timed:
+            chunk["timings"] = hole("timings")
+        return Template(chunk)
 
     def _open_choices(self, prompt: Prompted) -> list[dict[str, Any]]:
         """What a prompt's choices begin with: the prompt itself with echo, often nothing."""

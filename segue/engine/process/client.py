@@ -18,7 +18,7 @@ from segue.engine.process.stats_report import LastStats
 from segue.engine.process.suspects import Suspects, digests
 from segue.engine.seam import Sink
 from segue.errors import BY_CODE, EngineDied, EngineFault, Unavailable
-from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
+from segue.types import LAST, CompletionRequest, Event, Failed, ModelInfo, Stats
 
 READ_LIMIT = 2**20
 _DIED_RETRY_S = 1.0
@@ -80,7 +80,7 @@ class Client:
         try:
             while not is_over:
                 for event in await mailbox.take():
-                    is_over = isinstance(event, Done | Failed)
+                    is_over = isinstance(event, LAST)
                     if is_over:
                         self._forget(mailbox)
                     yield event

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from segue.engine.process import messages
 from segue.engine.process.pulse import Pulse
-from segue.types import Done, Event, Failed, Stats
+from segue.types import LAST, Event, Stats
 
 log = logging.getLogger("segue.worker")
 
@@ -192,6 +192,6 @@ class Connections:
             request_id, event = item
             owner = owners.get(request_id, self._parent)  # which ignores what was cancelled
             shares.setdefault(owner, []).append(item)
-            if isinstance(event, Done | Failed):
+            if isinstance(event, LAST):
                 owners.pop(request_id, None)
         return shares

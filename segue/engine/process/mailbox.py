@@ -3,7 +3,7 @@
 import asyncio
 
 from segue.engine.seam import Sink
-from segue.types import Done, Event, Failed
+from segue.types import LAST, Event
 
 
 class Mailbox:
@@ -15,12 +15,11 @@ class Mailbox:
     def put(self, events: list[Event]) -> None:
         """Deliver at least one event. The last event of a request is never given to the sink: its task reads it."""
         if self._sink is not None:
-            num_before_end = len(events) - isinstance(events[-1], Done | Failed)
-            if num_before_end:
-                self._sink(events[:num_before_end])
-            events = events[num_before_end:]
-            if not events:
-                return
+            if not isinstance(events[-1], LAST):
+                return self._sink(events)
+            if len(events) > 1:
+                self._sink(events[:-1])
+            events = events[-1:]
         self._events += events
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)

@@ -64,27 +64,30 @@ class RequestRecord:
             if self.permit is not None:
                 self.permit.begin()
         match event:
-            case Prompted(_, tokens):
+            case Delta():
+                if self.token_s is None:
+                    self.token_s = self.elapsed_s
+                self.completion_tokens += len(event.tokens)
+                self._charge(len(event.tokens))
+            case Prompted():
                 if self.queue_s is None:
                     self.queue_s = max(0.0, self.elapsed_s - event.prompt_s)
                 self.cached_tokens += event.num_cached
-                self._charge(self.prompt_tokens + len(tokens), self.completion_tokens)
-            case Delta(_, _, tokens):
-                if self.token_s is None:
-                    self.token_s = self.elapsed_s
-                self._charge(self.prompt_tokens, self.completion_tokens + len(tokens))
-            case Finished(choice, reason):
-                self.reasons[choice] = reason
-            case Done(usage):  # also counts candidates that were not returned
-                self._charge(usage.prompt_tokens, usage.completion_tokens)
-            case Failed(code):
-                self.failure = code
+                self.prompt_tokens += len(event.tokens)
+                self._charge(len(event.tokens))
+            case Finished():
+                self.reasons[event.choice] = event.reason
+            case Done():  # also counts candidates that were not returned
+                usage, before = event.usage, self.prompt_tokens + self.completion_tokens
+                self.prompt_tokens = usage.prompt_tokens
+                self.completion_tokens = usage.completion_tokens
+                self._charge(self.prompt_tokens + self.completion_tokens - before)
+            case Failed():
+                self.failure = event.code
 
-    def _charge(self, prompt_tokens: int, completion_tokens: int) -> None:
-        new = prompt_tokens + completion_tokens - self.prompt_tokens - self.completion_tokens
-        self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
+    def _charge(self, num_tokens: int) -> None:
         if self.permit is not None:
-            self.permit.charge(new)
+            self.permit.charge(num_tokens)
 
     @property
     def elapsed_s(self) -> float:

@@ -1,0 +1,72 @@
+"""One streamed answer: the events of its request in, what is written to the client out."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from segue.bounds import LARGE_ANSWER_ITEMS
+from segue.dialects.base import Call, Renderer
+from segue.server.chunk_writer import ChunkWriter
+from segue.server.feed import FAULT, num_scores
+from segue.server.framing import Frame
+from segue.types import LAST, Event, Failed, Prompted, Searching
+
+logger = logging.getLogger(__name__)
+
+
+class Stream:
+    def __init__(
+        self, call: Call, frame: Frame, renderer: Renderer, broken: Callable[[Failed], Any]
+    ) -> None:
+        """`broken`: the last object of a stream that failed."""
+        self._frame = frame
+        self._renderer = renderer
+        self._broken = broken
+        self._n = call.request.n
+        self._has_scores = (call.request.logprobs, call.request.prompt_logprobs) != (None, None)
+
+    def write(self, writer: ChunkWriter, events: Sequence[Event]) -> bool:
+        """Write these events now, without waking a task; False if that must wait. None of them ends the stream."""
+        if not writer.is_open or self.is_long(events):
+            return False
+        objects = [each for event in events for each in self._renderer.push(event)]
+        for body in self._writes(events, objects, False):
+            writer.write(body)
+        return True
+
+    def render(self, events: Sequence[Event]) -> tuple[list[bytes], bool]:
+        """What to write for these events, and whether the stream is over then. No events: a sign of life."""
+        objects: list[Any] = []
+        is_over = False
+        try:
+            for event in events:
+                if isinstance(event, Failed):
+                    objects.append(self._broken(event))
+                else:
+                    objects += self._renderer.push(event)
+                if isinstance(event, LAST):
+                    is_over = True
+                    break
+        except Exception:
+            logger.exception("an answer could not be rendered")
+            objects.append(self._broken(FAULT))
+            is_over = True
+        return self._writes(events, objects, is_over), is_over
+
+    def is_long(self, events: Sequence[Event]) -> bool:
+        """Whether rendering takes long enough for a thread. Prompt scores are rendered once per choice."""
+        if not self._has_scores:
+            return False
+        copies = (self._n if isinstance(event, Prompted) else 1 for event in events)
+        sizes = (copy * num_scores(event) for copy, event in zip(copies, events, strict=True))
+        return sum(sizes) > LARGE_ANSWER_ITEMS
+
+    def _writes(self, events: Sequence[Event], objects: list[Any], is_over: bool) -> list[bytes]:
+        writes = self._frame.wrap(objects, is_over)
+        if not events:
+            return self._frame.note("ping") + writes
+        if Searching in map(type, events):
+            last = [event for event in events if isinstance(event, Searching)][-1]
+            so_far = f"infill: {last.num_drawn} tokens drawn, {last.num_scored} places tried"
+            return self._frame.note(so_far) + writes
+        return writes

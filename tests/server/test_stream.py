@@ -1,0 +1,95 @@
+"""Events of a stream as writes: the same bytes, written at once or by the endpoint."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.bounds import LARGE_ANSWER_ITEMS
+from segue.dialects.base import Stamp
+from segue.dialects.openai import OPENAI, error_reply
+from segue.errors import EngineFault
+from segue.server.chunk_writer import ChunkWriter, chunk_writer, offer_chunks
+from segue.server.framing import FRAMES
+from segue.server.stream import Stream
+from segue.types import Delta, Done, Event, Failed, Searching, TokenScore, Usage
+from tests.server.test_chunk_writer import Cycle
+
+STAMP = Stamp(request_id="r", public_id="p", created=5, seed=1, fingerprint="f")
+
+
+def stream(**body: Any) -> Stream:
+    operation = OPENAI.operations[0]
+    call = operation.parse({"prompt": "ab", "model": "m", "stream": True, **body}, STAMP)
+    return Stream(
+        call,
+        FRAMES["sse"],
+        operation.renderer(call),
+        lambda failed: error_reply(EngineFault(failed.message)).body,
+    )
+
+
+def writer_of(cycle: Any) -> ChunkWriter:
+    offer_chunks(cycle)
+    writer = chunk_writer(cycle.scope)
+    assert writer is not None
+    return writer
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.builds(Delta, st.integers(0, 1), st.text(max_size=3), st.just((1,))),
+        st.builds(Searching, st.just(0), st.integers(0, 9), st.integers(0, 9)),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(EVENTS)
+def test_written_at_once_or_rendered_the_bytes_are_the_same(events: list[Event]) -> None:
+    cycle = Cycle()
+    assert stream(n=2).write(writer_of(cycle), events)
+    writes, is_over = stream(n=2).render(events)
+    assert not is_over
+    assert cycle.written == [b"%x\r\n%b\r\n" % (len(each), each) for each in writes if each]
+
+
+def test_a_client_that_falls_behind_is_left_to_the_endpoint() -> None:
+    cycle = Cycle(flow=SimpleNamespace(write_paused=True))
+    assert not stream().write(writer_of(cycle), [Delta(0, "a", (1,))])
+    assert cycle.written == []
+
+
+def test_many_scores_are_left_to_a_thread() -> None:
+    score = TokenScore(1, b"a", -1.0, 1, ())
+    many = [Delta(0, "a", (1,), (score,) * (LARGE_ANSWER_ITEMS + 1))]
+    few = [Delta(0, "a", (1,), (score,))]
+    cycle = Cycle()
+    assert not stream(logprobs=1).write(writer_of(cycle), many)
+    assert cycle.written == []
+    assert not stream(logprobs=1).is_long(few)
+
+
+@pytest.mark.parametrize("last", [Done(Usage(1, 1, 0), 5), Failed("engine_fault", "it broke")])
+def test_nothing_is_rendered_after_the_end(last: Event) -> None:
+    [body], is_over = stream().render([Delta(0, "a", (1,)), last, Delta(0, "b", (1,))])
+    assert is_over
+    assert body.endswith(b"data: [DONE]\n\n")
+    assert b'"text":"a"' in body
+    assert b'"text":"b"' not in body
+    assert (b"it broke" in body) == isinstance(last, Failed)
+
+
+def test_what_cannot_be_rendered_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+    [body], is_over = stream().render([Delta(0, "a", (1,)), Delta(0, object(), (1,))])  # type: ignore[arg-type]
+    assert is_over
+    assert b'"text":"a"' in body
+    assert b'"error"' in body
+    assert "could not be rendered" in caplog.text
+
+
+def test_no_events_are_a_sign_of_life() -> None:
+    assert stream().render([]) == ([b": ping\n\n"], False)
