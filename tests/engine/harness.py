@@ -2,10 +2,12 @@
 
 import itertools
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.prepare import prepare
+from segue.engine.scheduling import steps
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Capabilities, Model, Runner, Vocab
 from segue.runners.fake import FakeRunner, FakeVocab, default_capabilities
@@ -83,6 +85,8 @@ class Bench:
         ticks = itertools.count()
         self.scheduler = Scheduler(self.runner, self.vocab, chunk_rows, lambda: float(next(ticks)))
         self.stories: dict[str, RequestEvents] = defaultdict(RequestEvents)
+        self.num_steps = 0
+        self.may_go_on: Callable[[], bool] = lambda: True
         self.compiler = Compiler(self.vocab, self.capabilities.vocab_size)
 
     @property
@@ -95,12 +99,15 @@ class Bench:
         self.scheduler.add(prepare(request, Model(self.vocab, self.capabilities), grammar))
 
     def step(self) -> bool:
+        """One step, with those that can be told ahead of it; False: there was nothing to compute."""
         batch = self.scheduler.next_batch()
         if batch is None:
             return False
-        for request_id, event in self.scheduler.commit(batch, self.runner.decode(batch.spans)):
-            self.stories[request_id].push(event)
-        self.scheduler.check()
+        for events in steps.run(self.scheduler, self.runner, batch, self.may_go_on):
+            self.num_steps += 1
+            for request_id, event in events:
+                self.stories[request_id].push(event)
+            self.scheduler.check()
         return True
 
     def run(self, *requests: CompletionRequest) -> list[RequestEvents]:

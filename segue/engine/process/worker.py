@@ -27,6 +27,7 @@ from segue.engine.process.pulse import Pulse
 from segue.engine.process.stats_report import StatsReport
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
+from segue.engine.scheduling import steps
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
@@ -265,7 +266,7 @@ class Worker:
     # --- step thread: owns the runner -------------------------------------------------------------
 
     def serve_steps(self) -> None:
-        scheduler, runner, pulse = self._scheduler, self._loaded.runner, self._pulses.step
+        scheduler, pulse = self._scheduler, self._pulses.step
         while True:
             pulse.beat()
             self._take_messages()
@@ -274,7 +275,9 @@ class Worker:
             if batch is None:
                 self._rest()
                 continue
-            self._report(scheduler.commit(batch, runner.decode(batch.spans)))
+            for events in steps.run(scheduler, self._loaded.runner, batch, self._inbox.empty):
+                self._report(events)
+                pulse.beat()
 
     def _report(self, events: list[tuple[str, Event]]) -> None:
         scheduler = self._scheduler

@@ -56,6 +56,13 @@ class Drafter:
         self._index(tokens)
         return not self._pause and bool(self._after(tokens, 1))
 
+    def expects(self, tokens: list[int]) -> bool:
+        """The same, for a step that is planned without drafts: it counts for the pause after rejected ones."""
+        if self.knows(tokens):
+            return True
+        self._pause = max(0, self._pause - 1)
+        return False
+
     def learn(self, num_drafted: int, num_accepted: int) -> None:
         """Adapt to how much of the last draft was accepted."""
         if not self._is_own:

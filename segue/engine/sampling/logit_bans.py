@@ -6,7 +6,7 @@ import numpy as np
 
 from segue.engine.sampling.candidates import Candidates, Index
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import Logits
+from segue.engine.seam import Changes, Logits
 from segue.types import Sampling
 
 
@@ -26,11 +26,34 @@ class LogitBans:
         self._other = next(token for token in range(len(ends) + 1) if token not in ends)
         self._always = _array(rules.ends - rules.stops if rules.ignores_ends else ())
         self._min_tokens = sampling.min_tokens
+        self._changes: dict[bool, Changes | None] = {}  # before min_tokens, and after
 
     @property
     def is_lenient(self) -> bool:
         """Whether it bans no tokens other than end tokens."""
         return not (self._bias_ids.size or self._phrases) and self._allowed is None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether what it does to a row depends on nothing but the position: then it is `changes`."""
+        if self._phrases or self._allowed is not None:
+            return False
+        # Where another token than the ends is left, they are banned without looking at the row.
+        banned = self._bias_ids[self._bias == -np.inf]
+        return self._other not in banned or not (self._early.size or self._always.size)
+
+    def changes(self, position: int) -> Changes | None:
+        """What `admitted` adds to a row at this position, if that is fixed; None: nothing."""
+        is_early = position < self._min_tokens
+        if is_early not in self._changes:
+            self._changes[is_early] = self._made(self._early if is_early else self._always)
+        return self._changes[is_early]
+
+    def _made(self, ends: Index) -> Changes | None:
+        is_kept = ~np.isin(self._bias_ids, ends)
+        ids = np.concatenate([self._bias_ids[is_kept], ends]).astype(np.int64)
+        banned = np.full(ends.size, -np.inf, np.float32)
+        return Changes(ids, np.concatenate([self._bias[is_kept], banned])) if ids.size else None
 
     def push(self, token: int) -> None:
         if self._num_recent:

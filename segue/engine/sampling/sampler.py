@@ -19,7 +19,7 @@ from segue.engine.sampling.logit_bans import LogitBans
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.sampling.randomness import uniform
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import Cut, Logits
+from segue.engine.seam import Cut, Draw, Logits
 from segue.types import Sampling, Step
 
 
@@ -136,6 +136,8 @@ class Sampler:
         is_plain = isinstance(self._chooser, ByWeight) and self._rules.allowed is None
         self._cuts = cuts(sampling, steps[num_before:]) if is_plain else None
         self._keeps_distribution = keeps_distribution
+        has_state = bool(self._adjusts or self._states or keeps_distribution)
+        self._is_fixed = self._cuts is not None and not has_state and self._forbidden.is_fixed
         self.distribution: Distribution | None = None  # of the last token, if it is kept
         self.branch: int | None = None  # see branches.py; None: no branching
         self.openings: Index | None = None  # tokens it may begin with; None: any
@@ -165,6 +167,15 @@ class Sampler:
         """The cuts that `choose` applies before it draws by weight; None if it does more than cuts."""
         is_plain = self.branch is None and not self._keeps_distribution
         return self._cuts if is_plain else None
+
+    def draw_ahead(self, row: int, position: int) -> Draw | None:
+        """The draw from that row of logits, told before the tokens up to it are known. None: it depends on them."""
+        if not self._is_fixed or self.branch is not None:
+            return None
+        if position == 0 and self.openings is not None:
+            return None
+        changes = self._forbidden.changes(position)
+        return Draw(row, self.point(position), self._cuts or (), changes)
 
     def point(self, position: int) -> float:
         """The random number in [0, 1) for the draw at this position of the output."""

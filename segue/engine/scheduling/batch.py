@@ -1,10 +1,13 @@
 """The batch of one step, and the counters of all steps so far."""
 
+from collections import abc
 from dataclasses import dataclass, field
 
 from segue.engine.request.sequence import Sequence
-from segue.engine.seam import Logits, Span
+from segue.engine.seam import Draw, Logits, Span
 from segue.errors import EngineFault
+
+DrawnTokens = abc.Sequence[int | None]  # one per draw of a batch; None: left to the sampler
 
 
 @dataclass
@@ -14,6 +17,8 @@ class Batch:
     num_rows: int = 0
     num_prompt_rows: int = 0
     num_cells: int = 0  # KV cells that the spans will take
+    draws: list[Draw] = field(default_factory=list)  # one per span, if the runner makes them
+    void: set[Sequence] = field(default_factory=set)  # whose row is not to be read
 
     def check(self, logits: Logits, vocab_size: int) -> None:
         """Raise unless the logits have one row per requested row and the width of the vocabulary.

@@ -8,7 +8,7 @@ import numpy as np
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.scores import Scores, score, score_drawn
-from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.batch import Batch, DrawnTokens
 from segue.engine.scheduling.drawing import Drawing
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Logits, Span
@@ -46,28 +46,35 @@ class Committer:
         self._counts = state.counts
         self._drawing = Drawing(state)
 
-    def commit(self, batch: Batch, logits: Logits) -> StepEvents:
+    def commit(self, batch: Batch, logits: Logits, drawn: DrawnTokens) -> StepEvents:
         batch.check(logits, self._limits.vocab_size)
         events: StepEvents = []
         now = self._clock()
         self._counts.steps += 1
         self._counts.prefilled_tokens += batch.num_prompt_rows
-        self._counts.stepped += len(batch.sequences)
-        self._drawing.begin(batch, logits)
+        self._counts.stepped += len(batch.sequences) - len(batch.void)
+        self._drawing.begin(batch, logits, drawn)
         end = 0
         before = self._counts.completion_tokens
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
             rows = Rows(logits, end, end := end + span.num_logits)
             job = self._jobs.get(sequence.request_id)
-            if job is not None:
+            if job is not None and sequence not in batch.void:
                 told = self._advance_safely(job, sequence, span, rows, now)
                 events += [(sequence.request_id, event) for event in told]
+        if self._state.ahead is not None:
+            self._mark_void(self._state.ahead, batch, drawn)
         longest = max((len(sequence.tokens) for sequence in batch.sequences), default=0)
         self._counts.longest = max(self._counts.longest, longest)
         if self._state.draft is not None:
             num_tokens = self._counts.completion_tokens - before
             self._state.draft.end_step(num_tokens, is_pure=not batch.num_prompt_rows)
         return events
+
+    def _mark_void(self, ahead: Batch, batch: Batch, drawn: DrawnTokens) -> None:
+        """Mark rows of the open step that took what is not the sequence's next token."""
+        lost = {s for s, token in zip(batch.sequences, drawn, strict=True) if token is None}
+        ahead.void.update(s for s in ahead.sequences if s.slot is None or s in lost)
 
     def _advance_safely(
         self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.candidates import Candidates
-from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.batch import Batch, DrawnTokens
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Draw, Logits
 from segue.errors import InvalidField
@@ -24,31 +24,41 @@ class _Ready:
 
     __slots__ = ("candidates", "raw", "token")
 
-    def __init__(self, candidates: Candidates | None, raw: Logits | None) -> None:
-        self.candidates = candidates  # None at a dead end of the constraint
+    def __init__(
+        self, candidates: Candidates | None, raw: Logits | None, token: int | None = None
+    ) -> None:
+        self.candidates = candidates  # None at a dead end of the constraint, or with a token
         self.raw = raw
-        self.token: int | None = None  # if the runner has drawn it
+        self.token = token  # if the runner has drawn it
 
 
 class Drawing:
     def __init__(self, state: State) -> None:
         self._runner = state.runner
-        self._draws = state.limits.draws
+        self._can_draw = self._draws = state.limits.draws
         self._jobs = state.jobs
         self._logits: Logits | None = None
         self._ready: dict[Sequence, _Ready | Exception] = {}
 
-    def begin(self, batch: Batch, logits: Logits) -> None:
+    def begin(self, batch: Batch, logits: Logits, drawn: DrawnTokens) -> None:
         """Take the logits of a step. The runner draws the first token of every sequence for which it can.
 
+        If the step was begun with draws, it has `drawn` already, and may not be asked now: the next step may be open.
         An error with one sequence is raised by `draw` for that sequence.
         """
         self._logits = logits
         self._ready.clear()
-        if not self._draws:
-            return
+        self._draws = self._can_draw and not drawn
+        if drawn:
+            for sequence, token in zip(batch.sequences, drawn, strict=True):
+                if token is not None:
+                    self._ready[sequence] = _Ready(None, None, token)
+        if self._draws:
+            self._draw_together(batch)
+
+    def _draw_together(self, batch: Batch) -> None:
         draws: list[Draw] = []
-        drawn: list[_Ready] = []
+        prepared: list[_Ready] = []
         end = 0
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
             end += span.num_logits
@@ -67,8 +77,8 @@ class Drawing:
             self._ready[sequence] = ready
             if draw is not None:
                 draws.append(draw)
-                drawn.append(ready)
-        for ready, token in zip(drawn, self._runner.draw(draws) if draws else (), strict=True):
+                prepared.append(ready)
+        for ready, token in zip(prepared, self._runner.draw(draws) if draws else (), strict=True):
             ready.token = token
 
     def draw(self, job: Job, sequence: Sequence, number: int) -> Drawn:

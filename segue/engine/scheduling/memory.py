@@ -4,6 +4,9 @@ Prefixes of running sequences can be shared at once; the slot of a finished sequ
 When slots or cells run out, cached slots are evicted, least recently used first.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.prefix_cache import Match, PrefixCache
 from segue.engine.seam import Runner
@@ -17,6 +20,8 @@ class Memory:
         self._free = list(range(self._limits.num_slots))[::-1]
         self._owned: set[int] = set()
         self.num_evictions = 0
+        self._defers = False
+        self._deferred: list[Callable[[], None]] = []
 
     def match(self, sequence: Sequence) -> Match | None:
         """The longest cached prefix that the sequence can use, with scores if it needs them."""
@@ -121,7 +126,18 @@ class Memory:
         slot, sequence.slot = sequence.slot, None
         if slot is None:
             return
+        if self._defers:
+            self._deferred.append(partial(self._retire, slot, sequence, keep, computed_more=True))
+        else:
+            self._retire(slot, sequence, keep)
+
+    def _retire(
+        self, slot: int, sequence: Sequence, keep: bool, computed_more: bool = False
+    ) -> None:
+        """`computed_more`: the slot may hold the row of a step that was begun before the sequence ended."""
         self._owned.discard(slot)
+        if computed_more:
+            self._runner.trim(slot, sequence.computed)
         if not keep or sequence.salt is None or not sequence.computed:
             self._release(slot)
             return
@@ -132,9 +148,27 @@ class Memory:
 
     def forget(self, salt: str) -> None:
         """Free all slots cached under this salt."""
+        if self._defers:
+            self._deferred.append(partial(self.forget, salt))
+            return
         for slot in self._cache.slots_of(salt):
             if slot not in self._owned:
                 self._release(slot)
+
+    @property
+    def has_deferred(self) -> bool:
+        return bool(self._deferred)
+
+    def defer(self) -> None:
+        """A step is open: keep what `retire` and `forget` would do until `settle`."""
+        self._defers = True
+
+    def settle(self) -> None:
+        """No step is open any more."""
+        self._defers = False
+        for act in self._deferred:
+            act()
+        self._deferred.clear()
 
     def check(self) -> None:
         """Raise unless every slot has exactly one owner."""

@@ -1,9 +1,13 @@
-"""The scheduler's interface: add and cancel requests; each step is next_batch → Runner.decode → commit."""
+"""The scheduler's interface: add and cancel requests; each step is next_batch → Runner.decode → commit.
+
+Of a batch that has draws the runner may `begin` and `end` the step instead, and `ahead` gives the batch after it.
+"""
 
 from collections.abc import Callable
 
 from segue.engine.request.job import Job
-from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.ahead import Ahead
+from segue.engine.scheduling.batch import Batch, DrawnTokens
 from segue.engine.scheduling.commit import Committer, StepEvents
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.planning import Planner
@@ -23,6 +27,7 @@ class Scheduler:
     ) -> None:
         self._state = State(runner, vocab, chunk_rows, clock, draft)
         self._planner = Planner(self._state)
+        self._ahead = Ahead(self._state)
         self._committer = Committer(self._state)
 
     def add(self, job: Job) -> None:
@@ -36,11 +41,26 @@ class Scheduler:
 
     def next_batch(self) -> Batch | None:
         """The batch to compute now, or None if nothing can be computed."""
-        return self._planner.next_batch()
+        batch = self._planner.next_batch()
+        if batch is not None:
+            self._ahead.tell(batch)
+        return batch
 
-    def commit(self, batch: Batch, logits: Logits) -> StepEvents:
-        """The events that follow from the batch's logits."""
-        return self._committer.commit(batch, logits)
+    def ahead(self, batch: Batch) -> Batch | None:
+        """The batch after this one, to be begun before this one is ended and committed; None: nothing can be told yet.
+
+        Until the last such batch is committed nothing else may be called but this and `commit`.
+        """
+        following = self._ahead.following(batch)
+        if following is not None:
+            self._state.follow(following)
+        return following
+
+    def commit(self, batch: Batch, logits: Logits, drawn: DrawnTokens = ()) -> StepEvents:
+        """The events that follow from the batch's logits. `drawn`: the tokens of its draws, if the step made them."""
+        if self._state.ahead is batch:
+            self._state.settle()
+        return self._committer.commit(batch, logits, drawn)
 
     @property
     def awaits_mask(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from segue.engine.constraints.guide import MaskWait
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
-from segue.engine.scheduling.batch import Counts
+from segue.engine.scheduling.batch import Batch, Counts
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.memory import Memory
 from segue.engine.scheduling.waiting import WaitingQueue
@@ -37,6 +37,20 @@ class State:
         self.waiting = WaitingQueue(lambda s: self.jobs[s.request_id].request.tenant)
         self.running: list[Sequence] = []  # oldest first
         self.mask_wait = MaskWait(_MASK_WAIT_S)
+        self.ahead: Batch | None = None  # begun before the one that is committed next
+
+    def follow(self, batch: Batch) -> None:
+        """A step of this batch is begun: until `settle`, nothing changes what the runner's slots hold."""
+        self.ahead = batch
+        self.memory.defer()
+
+    def settle(self) -> None:
+        """The last step that was begun has ended: take back the rows that nobody reads, and do what was deferred."""
+        batch, self.ahead = self.ahead, None
+        for sequence in batch.void if batch else ():
+            if sequence.slot is not None:
+                self.runner.trim(sequence.slot, sequence.computed)
+        self.memory.settle()
 
     def drop(self, request_id: str, keep: bool = True) -> bool:
         """Remove the request with all its sequences. `keep`: their computed prefixes stay cached."""

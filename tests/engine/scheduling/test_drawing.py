@@ -16,7 +16,7 @@ from segue.types import Constraint, Sampling
 from tests.engine.harness import Bench, ask
 
 
-def _cut(candidates: Candidates, cut: Cut) -> None:
+def cut(candidates: Candidates, cut: Cut) -> None:
     match cut.kind:
         case "scale":
             filters.temperature(candidates, cut.value)
@@ -52,8 +52,8 @@ class DrawingRunner(FakeRunner):
         if not abs(row.max()) < np.inf:
             return None
         candidates = Candidates(row.copy())
-        for cut in draw.cuts:
-            _cut(candidates, cut)
+        for each in draw.cuts:
+            cut(candidates, each)
         return candidates.token(ByWeight().choose(candidates, draw.point))
 
 
