@@ -133,7 +133,7 @@ class RequestEvents:
                 entries = scored[index][1]
                 score = drawn_score(token, entries, job.request.logprobs or 0, self._vocab)
                 _watch(candidate, entries)
-            candidate.accept(token, job.text_piece(token), score, job.rules.cause(token), now)
+            job.accept(candidate, token, score, now)
             self._follow(candidate, token)
             if candidate.cause is not None:
                 break

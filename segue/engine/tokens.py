@@ -1,7 +1,7 @@
 """From the parts of a prompt, text or token ids, to its tokens."""
 
-from collections.abc import Iterable
-from weakref import WeakKeyDictionary
+from collections.abc import Iterable, Mapping
+from weakref import WeakKeyDictionary, proxy
 
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField
@@ -32,6 +32,29 @@ def longest_piece(vocab: Vocab) -> int:
     if vocab not in _longest:
         _longest[vocab] = max(len(vocab.piece(token)) for token in range(vocab.size))
     return _longest[vocab]
+
+
+class _Texts(dict[int, bytes]):
+    """Filled as tokens are asked for."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        super().__init__()
+        self._vocab = proxy(vocab)
+
+    def __missing__(self, token: int) -> bytes:
+        is_control = self._vocab.is_control(token)
+        text = self[token] = b"" if is_control else self._vocab.piece(token)
+        return text
+
+
+_texts: WeakKeyDictionary[Vocab, _Texts] = WeakKeyDictionary()
+
+
+def texts(vocab: Vocab) -> Mapping[int, bytes]:
+    """What each token adds to a text: its bytes; of control tokens none."""
+    if vocab not in _texts:
+        _texts[vocab] = _Texts(vocab)
+    return _texts[vocab]
 
 
 def fewest_tokens(prompt: Prompt, vocab: Vocab) -> int:

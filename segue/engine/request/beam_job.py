@@ -70,7 +70,7 @@ class BeamJob(Job):
         return [root]
 
     def _ends_by(self, token: int) -> Cause | None:
-        cause = self.rules.cause(token)
+        cause = self.rules.causes.get(token)
         return None if cause == "eos" and self.rules.ignores_ends else cause
 
     def _sequence(

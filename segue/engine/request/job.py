@@ -76,6 +76,8 @@ class Job:
         self.rules = prepared.rules
         self._prepared = prepared
         self._vocab = model.vocab
+        self._causes = prepared.rules.causes
+        self._texts = prepared.rules.texts
         self._limits = model.capabilities
         self._is_ranked = self.request.num_candidates > self.request.n
         # Whether drawn tokens are scored: to report them or to rank candidates by them.
@@ -199,6 +201,11 @@ class Job:
         first = TokenScore(tokens[0], self._vocab.piece(tokens[0]), None, 0, ())
         return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
 
+    def accept(self, sequence: Sequence, token: int, score: TokenScore | None, now: float) -> None:
+        """A token that was drawn for the sequence. `score`: where `needs_scores`."""
+        cause = self._causes.get(token)
+        sequence.accept(token, self.text_piece(token), score, cause, now)
+
     def progressed(self, sequence: Sequence) -> list[Event]:
         shown = sequence.output.take()
         return [] if shown is None else self._emit(sequence, self._delta(sequence, shown))
@@ -284,9 +291,9 @@ class Job:
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text. End and control tokens add nothing, unless the request asks for them."""
-        if not self.request.include_stop and self.rules.cause(token):
+        if token in self._causes and not self.request.include_stop:
             return b""
-        return self._vocab.piece(token) if self.request.show_special else self.rules.text(token)
+        return self._vocab.piece(token) if self.request.show_special else self._texts[token]
 
 
 def _renumbered(event: Event, choice: int) -> Event:

@@ -4,14 +4,14 @@ A score is released with its text: once text from the token's position on is sho
 stop string is not reported. So the answer does not depend on how it is streamed.
 """
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from segue.detokenizer import Detokenizer
 from segue.engine.request.stops import IndentLimit, StopMatcher
 from segue.types import TokenScore
 
 
-class Shown(NamedTuple):
+class Shown(Struct, frozen=True):
     text: str
     tokens: tuple[int, ...]
     scores: tuple[TokenScore, ...]
@@ -30,10 +30,10 @@ class Output:
         self._detokenizer = Detokenizer()
         self._indent = IndentLimit(min_indent)
         self._stops = StopMatcher(stops)
-        self._is_plain = not stops and not min_indent
+        self._is_filtered = bool(stops or min_indent)
         self._num_decoded = 0  # characters out of the detokenizer, held ones included
         self._num_shown = 0
-        self._text: list[str] = []
+        self._text = ""
         self._tokens: list[int] = []
         self._scores: list[tuple[int, TokenScore]] = []  # with the character each token starts at
         self.stopped_by: str | None = None
@@ -54,11 +54,10 @@ class Output:
 
     def take(self) -> Shown | None:
         """What became visible since the last call, or None if nothing did."""
-        if not self._scores:
-            return self._release(0) if self._text else None
         ready = 0
-        while ready < len(self._scores) and self._scores[ready][0] < self._num_shown:
-            ready += 1
+        if self._scores:
+            while ready < len(self._scores) and self._scores[ready][0] < self._num_shown:
+                ready += 1
         return self._release(ready) if self._text or ready else None
 
     def flush(self, keeps_half: bool = True) -> Shown | None:
@@ -80,29 +79,25 @@ class Output:
         return self.stopped_by is not None or self.is_dedented
 
     def _show(self, text: str) -> None:
-        if self._is_plain:
-            self._num_decoded += len(text)
-            self._add(text)
-            return
-        text, self.is_dedented = self._indent.push(text)
-        if text:
-            self._num_decoded += len(text)
-            shown, self.stopped_by = self._stops.push(text, is_exempt=self._num_exempt > 0)
+        if self._is_filtered:
+            text, self.is_dedented = self._indent.push(text)
+        self._num_decoded += len(text)
+        if self._is_filtered and text:
+            text, self.stopped_by = self._stops.push(text, is_exempt=self._num_exempt > 0)
             if self.stopped_by is not None and self._include_stop:
-                shown += self.stopped_by
-            self._add(shown)
+                text += self.stopped_by
+        self._add(text)
 
     def _add(self, text: str) -> None:
-        if text:
-            self._text.append(text)
-            self._num_shown += len(text)
+        self._text += text
+        self._num_shown += len(text)
 
     def _release(self, num_scores: int) -> Shown:
         scores: tuple[TokenScore, ...] = ()
         if num_scores:
             scores = tuple(score for _, score in self._scores[:num_scores])
             del self._scores[:num_scores]
-        shown = Shown("".join(self._text), tuple(self._tokens), scores)
-        self._text.clear()
+        shown = Shown(self._text, tuple(self._tokens), scores)
+        self._text = ""
         self._tokens.clear()
         return shown

@@ -157,7 +157,8 @@ class Sequence:
     @property
     def decode_s(self) -> float:
         """Seconds from the first output token to the last."""
-        return max(0.0, self.last_token_s - (self.first_token_s or self.last_token_s))
+        first = self.first_token_s
+        return 0.0 if first is None else self.last_token_s - first
 
     def accept(
         self, token: int, piece: bytes, drawn: TokenScore | None, cause: Cause | None, now: float

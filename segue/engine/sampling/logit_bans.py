@@ -55,10 +55,14 @@ class LogitBans:
         banned = np.full(ends.size, -np.inf, np.float32)
         return Changes(ids, np.concatenate([self._bias[is_kept], banned])) if ids.size else None
 
+    @property
+    def has_phrases(self) -> bool:
+        """Whether bans depend on the tokens before, which `push` tells."""
+        return bool(self._phrases)
+
     def push(self, token: int) -> None:
-        if self._num_recent:
-            self._recent.append(token)
-            del self._recent[: -self._num_recent]
+        self._recent.append(token)
+        del self._recent[: -self._num_recent]
 
     def admitted(self, row: Logits, position: int) -> Candidates:
         """The tokens that may be drawn at this position of the output."""

@@ -5,21 +5,23 @@ There is no state to carry, so batching, preemption and speculation cannot chang
 
 import hashlib
 import struct
-from typing import Literal, get_args
+from typing import Literal
 
 Purpose = Literal["token", "xtc"]
 
 
-def uniform(seed: int, candidate: int, position: int, purpose: Purpose = "token") -> float:
-    """A number in [0, 1) for one decision of one candidate at one position of its output."""
-    key = struct.pack("<QII", seed & 0xFFFF_FFFF_FFFF_FFFF, candidate, position)
-    digest = _BEGUN[purpose].copy()
-    digest.update(key)
-    return (int.from_bytes(digest.digest(), "little") >> 11) * 2.0**-53
+class Points:
+    """The numbers of one candidate for one purpose: each in [0, 1), for one position of its output."""
+
+    def __init__(self, seed: int, candidate: int, purpose: Purpose = "token") -> None:
+        # What all positions share is hashed once: copying a hash object is faster than making one.
+        self._begun = hashlib.blake2b(digest_size=8, person=purpose.encode())
+        self._begun.update(struct.pack("<QI", seed & 0xFFFF_FFFF_FFFF_FFFF, candidate))
+
+    def at(self, position: int) -> float:
+        digest = self._begun.copy()
+        digest.update(_position(position))
+        return (int.from_bytes(digest.digest(), "little") >> 11) * 2.0**-53
 
 
-# Copying a hash object is faster than making one.
-_BEGUN: dict[Purpose, hashlib.blake2b] = {
-    purpose: hashlib.blake2b(digest_size=8, person=purpose.encode())
-    for purpose in get_args(Purpose)
-}
+_position = struct.Struct("<I").pack

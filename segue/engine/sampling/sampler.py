@@ -17,7 +17,7 @@ from segue.engine.sampling.choosers import AdaptiveP, ByWeight, Chooser, Mirosta
 from segue.engine.sampling.dry import Dry
 from segue.engine.sampling.logit_bans import LogitBans
 from segue.engine.sampling.penalties import Penalties
-from segue.engine.sampling.randomness import uniform
+from segue.engine.sampling.randomness import Points
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Cut, Draw, Logits
 from segue.types import Sampling, Step
@@ -120,8 +120,8 @@ class Sampler:
     ) -> None:
         self._sampling = sampling
         self.vocab_size = vocab_size
-        self._seed = seed
-        self._candidate = candidate
+        self._points = Points(seed, candidate)
+        self._xtc_points = Points(seed, candidate, "xtc")
         self._rules = rules or TokenRules()
         self._forbidden = LogitBans(sampling, self._rules)
         self._penalties: Penalties | None = None
@@ -132,6 +132,9 @@ class Sampler:
         self._acts = [self._act(step) for step in steps[num_before:]]
         states: tuple[Penalties | Dry | None, ...] = (self._penalties, self._dry)
         self._states = [state for state in states if state is not None]
+        self._followers = [state.push for state in self._states]  # told of every token
+        if self._forbidden.has_phrases:
+            self._followers.append(self._forbidden.push)
         self._chooser = _chooser(sampling, vocab_size)
         is_plain = isinstance(self._chooser, ByWeight) and self._rules.allowed is None
         self._cuts = cuts(sampling, steps[num_before:]) if is_plain else None
@@ -158,9 +161,8 @@ class Sampler:
             state.start(prompt)
 
     def push(self, token: int) -> None:
-        self._forbidden.push(token)
-        for state in self._states:
-            state.push(token)
+        for follow in self._followers:
+            follow(token)
 
     @property
     def cuts(self) -> tuple[Cut, ...] | None:
@@ -179,7 +181,7 @@ class Sampler:
 
     def point(self, position: int) -> float:
         """The random number in [0, 1) for the draw at this position of the output."""
-        return uniform(self._seed, self._candidate, position)
+        return self._points.at(position)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(copy(self._chooser), self.branch)
@@ -252,7 +254,7 @@ class Sampler:
 
     def _xtc(self, candidates: Candidates, position: int) -> None:
         s = self._sampling
-        if uniform(self._seed, self._candidate, position, "xtc") <= s.xtc_probability:
+        if self._xtc_points.at(position) <= s.xtc_probability:
             filters.xtc(candidates, s.xtc_threshold, s.min_keep)
 
     def _temperature(self, candidates: Candidates, position: int) -> None:
@@ -267,7 +269,7 @@ class Sampler:
     def _infill(self, candidates: Candidates, position: int) -> None:
         rules = self._rules
         end = rules.end if rules.end is not None and candidates.may_be(rules.end) else None
-        filters.infill(candidates, rules.ends, end, rules.text)
+        filters.infill(candidates, rules.ends, end, rules.texts.__getitem__)
 
 
 def _chooser(sampling: Sampling, vocab_size: int) -> Chooser:

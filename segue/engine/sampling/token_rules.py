@@ -1,6 +1,6 @@
 """The token ids for what a Sampling says in text: end tokens, stop tokens, bad words. Raises InvalidField."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,17 +10,13 @@ from segue.engine.sampling.breakers import find_breakers
 from segue.engine.sampling.candidates import Index
 from segue.engine.sampling.dry import Breakers
 from segue.engine.seam import Vocab
-from segue.engine.tokens import check_ids
+from segue.engine.tokens import check_ids, texts
 from segue.errors import InvalidField
 from segue.types import Cause, Sampling
 
 MAX_BREAKERS = 64
 MAX_BREAKER_BYTES = 256
 MAX_BAD_WORDS = 1024
-
-
-def _no_text(token: int) -> bytes:
-    return b""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +29,14 @@ class TokenRules:
     bad_words: tuple[tuple[int, ...], ...] = ()
     breakers: Breakers = field(default_factory=dict)
     allowed: Index | None = None  # the only tokens that may be drawn; shared by all candidates
-    text: Callable[[int], bytes] = _no_text  # what a token adds to the text
+    texts: Mapping[int, bytes] = field(default_factory=dict)  # what each token adds to the text
 
-    def cause(self, token: int) -> Cause | None:
-        """Why this token ends the text; None if it does not.
+    @cached_property
+    def causes(self) -> dict[int, Cause]:
+        """The tokens that end the text, and why.
 
         With ignore_eos, end tokens are banned, so one is drawn only if nothing else is allowed.
         """
-        return self._causes.get(token)
-
-    @cached_property
-    def _causes(self) -> dict[int, Cause]:
         stops = self.stops if self.ignores_ends else self.stops - self.ends
         causes: dict[int, Cause] = dict.fromkeys(self.ends, "eos")
         return causes | dict.fromkeys(stops, "stop_token")
@@ -71,7 +64,7 @@ def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules
         bad_words=_bad_words(sampling.bad_words, vocab),
         breakers=_breakers(sampling, vocab),
         allowed=allowed_tokens(sampling),
-        text=lambda token: b"" if vocab.is_control(token) else vocab.piece(token),
+        texts=texts(vocab),
     )
 
 

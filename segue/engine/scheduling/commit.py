@@ -187,7 +187,7 @@ class Committer:
             if sequence.watched:
                 odds = raw[list(sequence.watched)] - raw[token]
                 sequence.chances.append((odds + scores.logprobs[0]).tolist())
-        sequence.accept(token, job.text_piece(token), drawn, job.rules.cause(token), now)
+        job.accept(sequence, token, drawn, now)
         self._counts.completion_tokens += 1
 
     def _fail(self, job: Job, error: SegueError) -> list[Event]:

@@ -118,7 +118,7 @@ class Planner:
         if not draft or sequence.guide is None or not sequence.guide.forced:
             return False
         job = self._jobs[sequence.request_id]
-        ends_here = any(job.rules.cause(token) is not None for token in draft)
+        ends_here = any(token in job.rules.causes for token in draft)
         return sequence.sampler.is_indifferent and not job.needs_scores and not ends_here
 
     def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:

@@ -14,6 +14,7 @@ from segue.types import CUT_FIRST, SCALE_FIRST, Sampling, Step
 from tests.support.llama_samplers import Reference, Row, shares
 
 SIZE = 200
+NUMBERS = {token: b"%d" % token for token in range(SIZE)}  # texts
 Logits = NDArray[np.float32]
 
 
@@ -300,7 +301,7 @@ def test_a_complete_constraint_may_end_all_the_same() -> None:
 
 def test_infill_ends_only_where_the_end_may_be_drawn() -> None:
     """No text is likely enough to go on with; the end is not even among the candidates."""
-    rules = TokenRules(ends=frozenset({10}), end=10, text=lambda token: b"%d" % token)
+    rules = TokenRules(ends=frozenset({10}), end=10, texts=NUMBERS)
     logits = np.zeros(11, np.float32)
     logits[[3, 10]] = 0.1, -30.0
     sampling = Sampling(order=("top_k", "infill"), top_k=8)
@@ -335,7 +336,7 @@ def test_forbidden_tokens_are_never_drawn(
     sampling = replace(
         ALL_ON, order=tuple(order), mirostat=mirostat, adaptive_target=0.3, dry_multiplier=0.8
     )
-    rules = TokenRules(ends=frozenset({0, 1}), end=1, text=lambda token: b"%d" % token)
+    rules = TokenRules(ends=frozenset({0, 1}), end=1, texts=NUMBERS)
     sampler = Sampler(sampling, seed, 0, SIZE, rules)
     sampler.start(rng.integers(0, SIZE, 30).tolist())
     for position in range(5):

@@ -48,9 +48,9 @@ def test_bad_words_are_banned_with_and_without_a_space(tiny_gguf: Path) -> None:
 
 def test_why_a_token_ends_the_text() -> None:
     plain = TokenRules(ends=frozenset({1, 2}), stops=frozenset({2, 3}))
-    assert [plain.cause(token) for token in range(4)] == [None, "eos", "eos", "stop_token"]
+    assert [plain.causes.get(token) for token in range(4)] == [None, "eos", "eos", "stop_token"]
     ignoring = TokenRules(ends=frozenset({1, 2}), stops=frozenset({2, 3}), ignores_ends=True)
-    assert ignoring.cause(2) == "stop_token"
+    assert ignoring.causes[2] == "stop_token"
 
 
 def test_the_end_is_the_models_own() -> None:
