@@ -151,7 +151,7 @@ class Draw(NamedTuple):
 class Step(NamedTuple):
     """What a step that was begun gives."""
 
-    logits: Logits  # as the model gave them in the rows whose draw gave no token
+    logits: Logits  # as the model gave them, without the changes of draws
     tokens: Sequence[int | None]  # one per draw; None: left to the sampler
 
 
@@ -166,7 +166,7 @@ class Capabilities:
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
     draws: bool = False  # whether `draw` is worth calling
-    rows_ahead: int = 0  # rows that a step given to `begin` may have; 0: `begin` is not called
+    rows_ahead: int = 0  # rows of logits, and draws, that a begun step may have; 0: none is begun
     adapters: tuple[str, ...] = ()  # names of the LoRA adapters that spans may have
     has_priorities: bool = False  # whether requests may have one
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
@@ -195,15 +195,15 @@ class Runner(Protocol):
         """
 
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
-        """Begin a step, and return before it has its logits. It takes its cells now, and then draws these tokens.
+        """Begin a step, and return before it has its logits. It takes its cells now, and in the end draws these tokens.
 
-        Every span has one token and wants its row. One more step may be begun before the first has ended: it runs
-        after it, and its spans may take that step's draws as their tokens. Where a draw gives none, token 0 is taken;
-        the caller trims the slot. While a step is open only `begin`, `end` and `cells_free` are called.
+        One more step may be begun before the first has ended: it runs after it, and a span of one token may take a
+        draw of that step as its token. Where the draw gives none, token 0 is taken; the caller trims the slot. While
+        a step is open, only `begin`, `end` and `cells_free` are called.
         """
 
     def end(self) -> Step:
-        """Wait for the step that was begun first. Its logits stay until the next call of `end` or `decode`."""
+        """Wait for the step that was begun first. Its logits stay until the next one is begun or decoded."""
 
     def fork(self, src: int, dst: int, length: int) -> None:
         """Fill the empty slot `dst` with the first `length` tokens of `src`."""

@@ -130,6 +130,7 @@ class FakeRunner:
 
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         self._check_begun(spans, draws)
+        self._logits.fill(np.nan)  # of the step that was ended last: nobody may read them any more
         for span in spans:
             self._take_cells(span)
         self._open.append(_Begun(list(spans), list(draws)))
@@ -141,7 +142,6 @@ class FakeRunner:
         known = [
             span._replace(tokens=[self._known(token) for token in span.tokens]) for span in spans
         ]
-        self._logits.fill(np.nan)  # of the step before: nobody may read them any more
         self._logits = self._computed(known)
         self._last_drawn = self.drawn(changed(self._logits, draws), draws)
         del self._open[0]
@@ -240,20 +240,24 @@ class FakeRunner:
     def _check_begun(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         if len(self._open) > 1:
             raise RuntimeError("fake runner: two steps are open")
-        if not 0 < len(spans) <= self._capabilities.rows_ahead:
-            raise RuntimeError(f"fake runner: {len(spans)} rows were begun")
+        num_logits, limits = sum(span.num_logits for span in spans), self._capabilities
+        if not 0 < num_logits <= limits.rows_ahead:
+            raise RuntimeError(f"fake runner: {num_logits} rows of logits were begun")
+        if sum(len(span.tokens) for span in spans) > limits.max_rows:
+            raise RuntimeError("fake runner: more rows than a step can carry")
         if len({span.slot for span in spans}) < len(spans):
             raise RuntimeError("fake runner: a slot has two spans")
         if len({draw.row for draw in draws}) < len(draws):
             raise RuntimeError("fake runner: a row has two draws")
-        if any(not 0 <= draw.row < len(spans) for draw in draws):
+        if any(not 0 <= draw.row < num_logits for draw in draws):
             raise RuntimeError("fake runner: a draw from a row that the step does not have")
         num_before = len(self._open[0].draws) if self._open else 0
         for span in spans:
-            if len(span.tokens) != 1 or span.num_logits != 1:
-                raise RuntimeError("fake runner: a span that is begun has one token and one row")
-            if not -1 - num_before < span.tokens[0] < VOCAB_SIZE:
-                raise RuntimeError(f"fake runner: there is no token {span.tokens[0]}")
+            lowest = min(span.tokens)
+            if lowest < 0 and len(span.tokens) > 1:
+                raise RuntimeError("fake runner: a span with a drawn token has no other")
+            if lowest < -num_before or max(span.tokens) >= VOCAB_SIZE:
+                raise RuntimeError(f"fake runner: a token that there is not: {span.tokens}")
 
     def _drop_cell(self, cell: int) -> None:
         self._references[cell] -= 1

@@ -142,8 +142,10 @@ def test_without_guesses(
     loaded: Loaded, alone: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowd = bench(loaded)
-    crowd.run(*requests(1))
+    crowd.may_go_on = lambda: False  # so that every step may have guesses
+    guessed = crowd.run(*requests(1))
     assert crowd.scheduler.stats.draft_accepted > 0, "else the guesses were never tried"
+    assert [story.essence for story in guessed] == alone
     empty(loaded)
     monkeypatch.setattr(Drafter, "draft", lambda *_: [])
     stories = bench(loaded).run(*requests(1))

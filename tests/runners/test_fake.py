@@ -65,14 +65,25 @@ def test_without_a_drawn_token_the_next_step_takes_token_0() -> None:
     assert (runner.end().logits == single.decode([Span(0, [0], 1, 1)])).all()
 
 
-def test_logits_last_until_the_next_step_is_ended() -> None:
+def test_logits_last_until_the_next_step_is_begun() -> None:
     runner = _runner()
     runner.begin([Span(0, [1], 0, 1)], _draws(0.5))
-    runner.begin([Span(0, [-1], 1, 1)], [])
+    runner.begin([Span(0, [-1], 1, 1)], _draws(0.5))
     first = runner.end().logits
     assert np.isfinite(first).all()
-    runner.end()
+    runner.begin([Span(0, [-1], 2, 1)], [])
     assert np.isnan(first).all()
+
+
+def test_a_prompt_is_begun_beside_a_drawn_token() -> None:
+    runner, single = _runner(), _runner()
+    runner.begin([Span(0, [1, 2, 3], 0, 1), Span(1, [5, 6], 0, 0)], _draws(0.5))
+    runner.begin([Span(0, [-1], 3, 1), Span(1, [7], 2, 1)], [])
+    [token] = runner.end().tokens
+    assert token is not None
+    single.decode([Span(0, [1, 2, 3, token], 0, 1), Span(1, [5, 6], 0, 0)])
+    again = single.decode([Span(2, [1, 2, 3, token], 0, 1), Span(1, [7], 2, 1)])
+    assert (runner.end().logits == again).all()
 
 
 def test_cells_of_open_steps_are_taken() -> None:
@@ -100,14 +111,14 @@ def _third(runner: FakeRunner) -> None:
         (lambda r: r.fork(0, 2, 1), "fork was called"),
         (lambda r: r.trim(0, 1), "trim was called"),
         (lambda r: r.free(1), "free was called"),
-        (lambda r: r.begin([Span(0, [-2], 2, 1)], []), "no token -2"),
-        (lambda r: r.begin([Span(0, [VOCAB_SIZE], 2, 1)], []), "no token"),
-        (lambda r: r.begin([Span(0, [1, 2], 2, 1)], []), "one token"),
-        (lambda r: r.begin([Span(0, [1], 2, 0)], []), "one row"),
+        (lambda r: r.begin([Span(0, [-2], 2, 1)], []), "there is not"),
+        (lambda r: r.begin([Span(0, [VOCAB_SIZE], 2, 1)], []), "there is not"),
+        (lambda r: r.begin([Span(0, [-1, 2], 2, 1)], []), "no other"),
+        (lambda r: r.begin([Span(0, [1] * 600, 2, 1)], []), "more rows"),
         (lambda r: r.begin([Span(0, [1], 1, 1)], []), "holds 2 tokens"),
         (lambda r: r.begin([Span(0, [1], 2, 1), Span(0, [1], 3, 1)], []), "two spans"),
         (lambda r: r.begin([Span(0, [1], 2, 1)], _draws(0.1, 0.2)), "a row that"),
-        (lambda r: r.begin([Span(s, [1], 0, 1) for s in range(2, 7)], []), "5 rows were begun"),
+        (lambda r: r.begin([Span(s, [1], 0, 1) for s in range(2, 7)], []), "5 rows of logits"),
     ],
 )
 def test_what_an_open_step_forbids(broken: Callable[[FakeRunner], object], says: str) -> None:
@@ -121,7 +132,7 @@ def test_what_an_open_step_forbids(broken: Callable[[FakeRunner], object], says:
 def test_nothing_is_ended_that_was_not_begun() -> None:
     with pytest.raises(RuntimeError, match="no step is open"):
         _runner().end()
-    with pytest.raises(RuntimeError, match="1 rows were begun"):
+    with pytest.raises(RuntimeError, match="1 rows of logits"):
         FakeRunner().begin([Span(0, [1], 0, 1)], [])
 
 

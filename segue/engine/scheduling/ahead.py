@@ -1,8 +1,8 @@
 """Asynchronous scheduling: the next step is planned, and begun, before the tokens of the open one are known.
 
 The runner draws the tokens of a step itself and takes them in the next, so no processor waits for text and events. This
-holds for steps with one row of each running sequence, if every draw depends on nothing but its row and its position.
-Whatever else is to be done (a prompt, a draft, a sequence that ends, a message) happens between steps, with none open.
+holds for steps after which every running sequence decodes one row, if each draw depends on nothing but its row and its
+position. Whatever else is to be done (a prompt, a draft, a message) happens between steps, with none open.
 
 Tokens do not change: a sequence that ends unexpectedly has a row too many in the open step, which nobody reads.
 """
@@ -21,60 +21,75 @@ class Ahead:
         self._limits = limits
         self._runner = state.runner
         self._jobs = state.jobs
+        self._waiting = state.waiting
         self._running = state.running
         self._memory = state.memory
 
     def tell(self, batch: Batch) -> None:
         """Give the batch its draws, if the runner can make all of them."""
-        num_rows = len(batch.spans)
-        if num_rows != batch.num_rows or num_rows > self._most_rows or batch.num_prompt_rows:
+        if len(batch.spans) > self._most_rows:
             return
-        draws: list[Draw] = []
-        for row, sequence in enumerate(batch.sequences):
-            draw = self._draw(sequence, row, sequence.num_output)
+        draws: dict[Sequence, Draw] = {}
+        for sequence, span in zip(batch.sequences, batch.spans, strict=True):
+            if not span.num_logits:
+                continue  # its prompt goes on
+            draw = None
+            if span.num_logits == 1 and span.past + len(span.tokens) == len(sequence.tokens):
+                draw = self._draw(sequence, len(draws), sequence.num_output)
             if draw is None:
                 return
-            draws.append(draw)
+            draws[sequence] = draw
         batch.draws = draws
 
     def following(self, batch: Batch) -> Batch | None:
         """The batch after this one, which is open and whose tokens are not known. None: it must be ended first.
 
-        Every sequence goes on, except those whose last token this one draws.
+        Every sequence goes on, except those that have ended and those whose last token the open step draws.
         """
-        if len(batch.sequences) != len(self._running) or batch.void or self._memory.has_deferred:
-            return None
+        if len(self._waiting) and (batch.num_prompt_rows or self._memory.has_deferred):
+            return None  # one of them may be able to start
         made = Batch()
-        num_spare, block = self._limits.free_rows, self._limits.cells_per_block
-        num_left = len(batch.sequences)
-        for place, (sequence, before) in enumerate(zip(batch.sequences, batch.spans, strict=True)):
+        drawn = {sequence: number for number, sequence in enumerate(batch.draws)}
+        num_left = num_going_on = len(batch.sequences) - len(batch.void)
+        for sequence, span in zip(batch.sequences, batch.spans, strict=True):
+            if sequence in batch.void:
+                if sequence.slot is not None:
+                    return None  # its slot must be trimmed first
+                continue
             # As in planning: a draft would take spare rows, and what follows it is not known.
-            has_room = num_spare - place >= 2 * num_left
-            if has_room and sequence.drafter.expects(sequence.tokens):
+            has_spare = self._limits.free_rows - (num_going_on - num_left) >= 2 * num_left
+            if has_spare and sequence.drafter.expects(sequence.tokens):
                 return None
             num_left -= 1
+            if sequence not in drawn:
+                return None  # its prompt goes on
             position = sequence.num_output + 1
             if position >= sequence.max_tokens:
                 continue
             draw = self._draw(sequence, len(made.spans), position)
             if draw is None:
                 return None
-            past = before.past + 1
-            if past % block == 0:
-                made.num_cells += block
-            made.spans.append(Span(before.slot, (-1 - place,), past, 1, before.adapters))
-            made.sequences.append(sequence)
-            made.draws.append(draw)
-        made.num_rows = len(made.spans)
-        # Nothing is evicted while a step is open.
+            self._append(made, sequence, span, -1 - drawn[sequence], draw)
+        # Others may wait for a mask or for room in a step. Nothing is evicted while a step is open.
+        is_all = num_going_on == len(self._running)
         has_cells = made.num_cells <= self._runner.cells_free
-        return made if made.spans and has_cells else None
+        return made if made.spans and is_all and has_cells else None
+
+    def _append(
+        self, batch: Batch, sequence: Sequence, before: Span, token: int, draw: Draw
+    ) -> None:
+        past = before.past + len(before.tokens)
+        if past % self._limits.cells_per_block == 0:
+            batch.num_cells += self._limits.cells_per_block
+        batch.num_rows += 1
+        batch.spans.append(Span(before.slot, (token,), past, 1, before.adapters))
+        batch.sequences.append(sequence)
+        batch.draws[sequence] = draw
 
     def _draw(self, sequence: Sequence, row: int, position: int) -> Draw | None:
-        """The draw from that row. None: it depends on the tokens before, or its logits are needed for more."""
-        if sequence.guide is not None or sequence.watched:
+        """The draw from that row. None: it depends on the tokens before, or more than a token is made of the row."""
+        if sequence.guide is not None or sequence.is_scoring or not sequence.max_tokens:
             return None
-        job = self._jobs[sequence.request_id]
-        if job.needs_scores or job.has_rounds:
+        if self._jobs[sequence.request_id].has_rounds:
             return None
         return sequence.sampler.draw_ahead(row, position)

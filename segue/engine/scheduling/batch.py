@@ -17,7 +17,7 @@ class Batch:
     num_rows: int = 0
     num_prompt_rows: int = 0
     num_cells: int = 0  # KV cells that the spans will take
-    draws: list[Draw] = field(default_factory=list)  # one per span, if the runner makes them
+    draws: dict[Sequence, Draw] = field(default_factory=dict)  # in order, if the runner makes all
     void: set[Sequence] = field(default_factory=set)  # whose row is not to be read
 
     def check(self, logits: Logits, vocab_size: int) -> None:

@@ -73,7 +73,7 @@ class Committer:
 
     def _mark_void(self, ahead: Batch, batch: Batch, drawn: DrawnTokens) -> None:
         """Mark rows of the open step that took what is not the sequence's next token."""
-        lost = {s for s, token in zip(batch.sequences, drawn, strict=True) if token is None}
+        lost = {s for s, token in zip(batch.draws, drawn, strict=True) if token is None}
         ahead.void.update(s for s in ahead.sequences if s.slot is None or s in lost)
 
     def _advance_safely(

@@ -50,11 +50,16 @@ class Drawing:
         self._ready.clear()
         self._draws = self._can_draw and not drawn
         if drawn:
-            for sequence, token in zip(batch.sequences, drawn, strict=True):
-                if token is not None:
-                    self._ready[sequence] = _Ready(None, None, token)
-        if self._draws:
+            self._take(batch, logits, drawn)
+        elif self._draws:
             self._draw_together(batch)
+
+    def _take(self, batch: Batch, logits: Logits, drawn: DrawnTokens) -> None:
+        for (sequence, draw), token in zip(batch.draws.items(), drawn, strict=True):
+            job = self._jobs.get(sequence.request_id)
+            if job is not None and token is not None:
+                raw = logits[draw.row] if job.needs_scores else None
+                self._ready[sequence] = _Ready(None, raw, token)
 
     def _draw_together(self, batch: Batch) -> None:
         draws: list[Draw] = []

@@ -18,11 +18,11 @@ def run(
     if not batch.draws:
         yield scheduler.commit(batch, runner.decode(batch.spans))
         return
-    runner.begin(batch.spans, batch.draws)
+    runner.begin(batch.spans, [*batch.draws.values()])
     following: Batch | None = batch
     while following is not None:
         batch = following
         following = scheduler.ahead(batch) if may_go_on() else None
         if following is not None:
-            runner.begin(following.spans, following.draws)
+            runner.begin(following.spans, [*following.draws.values()])
         yield scheduler.commit(batch, *runner.end())

@@ -244,8 +244,7 @@ def test_a_decoding_batch_goes_ahead_to_its_end() -> None:
     bench = Bench(ran)
     stories = bench.run(*(plain(number) for number in range(5)))
     assert all(len(story.tokens[0]) == 20 for story in stories)
-    # The first token is the prompt's; the chain has one step that is not begun ahead.
-    assert ran.num_begun == {False: 1, True: 18}
+    assert ran.num_begun == {False: 1, True: 19}, "all but the first, which reads the prompts"
     assert bench.num_steps == 20
     assert ran.num_rows == sum(len(f"{n} says: ") for n in range(5)) + 5 * 19, "no row too many"
 
@@ -256,13 +255,12 @@ def test_sequences_that_end_together_leave_the_others_going() -> None:
     stories = Bench(ran).run(*(plain(n, max_tokens=many) for n, many in enumerate(lengths)))
     assert [len(story.tokens[0]) for story in stories] == lengths
     assert ran.num_rows == 4 * len("0 says: ") + sum(many - 1 for many in lengths)
-    assert ran.num_begun[False] == 4 - 1, "where some ended, their slots are retired between steps"
+    assert ran.num_begun == {False: 1, True: 29}
 
 
 CANNOT: dict[str, dict[str, Any]] = {
-    "logprobs": {"logprobs": 1},
+    "scores of a distribution": {"logprobs": 1, "post_sampling_probs": True},
     "a constraint": {"constraint": WORD, "max_tokens": 9},
-    "best_of": {"best_of": 2},
     "penalties": {"sampling": Sampling(seed=1, frequency_penalty=0.5)},
     "dry": {"sampling": Sampling(seed=1, dry_multiplier=0.5)},
     "a banned phrase": {"sampling": Sampling(seed=1, bad_words=("ab",))},
@@ -291,6 +289,13 @@ CAN: dict[str, dict[str, Any]] = {
     "min_tokens": {"sampling": Sampling(seed=1, min_tokens=7)},
     "stops": {"stop": ("th", "xyz")},
     "several": {"n": 3},
+    "logprobs": {"logprobs": 2},
+    "logprobs under a bias": {
+        "logprobs": 2,
+        "sampling": Sampling(seed=1, logit_bias={101: 9.0, 102: -np.inf}),
+    },
+    "a scored prompt": {"logprobs": 2, "prompt_logprobs": 1},
+    "best_of": {"best_of": 3, "n": 2},
     "echo": {"echo": True},
 }
 
@@ -326,7 +331,43 @@ def test_a_full_server_goes_ahead_with_a_queue() -> None:
     ran = runner(num_slots=2, free_rows=1)
     stories = Bench(ran).run(*(plain(number, use_cache=False) for number in range(6)))
     assert all(story.done for story in stories)
-    assert ran.num_ahead == 3 * 18
+    # A prompt is not followed ahead while others wait: one of them might start.
+    assert ran.num_ahead == 18 + 18 + 19
+
+
+def test_prompts_are_begun_and_the_next_step_follows_once_they_are_read() -> None:
+    ran = runner(free_rows=1)
+    bench = Bench(ran, chunk_rows=16)
+    running, late = plain(1, max_tokens=200), plain(2, max_tokens=20)
+    bench.submit(running)
+    turns = iter([True] * 5 + [False])
+    bench.may_go_on = lambda: next(turns)
+    bench.step()
+    long = msgspec.structs.replace(late, prompts=(Prompt(("z" * 40,)),))
+    bench.submit(long)
+    bench.may_go_on = lambda: True
+    begun = ran.num_begun.copy()
+    bench.step()
+    bench.step()
+    assert ran.num_begun - begun == {False: 2}, "the chunks; what comes after is not told yet"
+    bench.run()
+    for request in (running, long):
+        alone = Bench(runner(rows_ahead=0)).run(request)[0]
+        assert same(bench.stories[request.request_id]) == same(alone)
+    assert ran.num_begun[False] == 4
+
+
+def test_an_unexpected_end_leaves_the_others_going() -> None:
+    """The row of the one that ended is void; nobody waits for its slot, so no step has to be waited for."""
+    ran = runner(script=b"0123456789ab stop here and more", free_rows=1)
+    stop = plain(1, stop=("stop",), sampling=Sampling(seed=1, temperature=0.0))
+    others = [plain(n, sampling=Sampling(seed=1, temperature=0.0)) for n in (2, 3)]
+    bench = Bench(ran)
+    stories = bench.run(stop, *others)
+    assert [len(story.tokens[0]) < 20 for story in stories] == [True, False, False]
+    assert ran.num_begun == {False: 1, True: 19}
+    bench.scheduler.check()
+    assert bench.scheduler.stats.stepped == sum(len(story.tokens[0]) for story in stories)
 
 
 def test_cells_are_not_evicted_for_a_step_ahead() -> None:
@@ -348,7 +389,6 @@ def test_a_message_waits_for_the_open_step_only() -> None:
     bench = Bench(ran)
     running = plain(1, max_tokens=500)
     bench.submit(running)
-    bench.step()
     turns = iter([True] * 10 + [False])
     bench.may_go_on = lambda: next(turns)
     bench.step()
