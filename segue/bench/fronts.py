@@ -5,7 +5,8 @@
 
 Both servers stand side by side, each with its share of the memory, and one is measured at a time. The load comes from
 several processes, so that no client's interpreter is what is measured. Every stream has its own prompt of random
-tokens and runs to its last token. Figures are the best of the rounds; first tokens are the median of one round.
+tokens and runs to its last token. Which front comes first changes from round to round. Speeds are the best of the
+rounds; first tokens are the median of all streams.
 """
 
 import argparse
@@ -28,8 +29,19 @@ from segue.bench.harness.served import served
 from segue.bench.harness.wire import Wire, request, run
 
 START_S = 600.0
-_FEWEST_STREAMS = 8  # of a measurement: with fewer, a median of first tokens says little
+_FEWEST_STREAMS = 16  # of a measurement: with fewer, a median of first tokens says little
+_FEWEST_TO_WARM = 4
 _USAGE = re.compile(rb'"completion_tokens":\s*(\d+)')
+
+
+@dataclass(frozen=True)
+class Front:
+    """Where a server takes completions, and its name of the model."""
+
+    host: str
+    port: int
+    path: str
+    model: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,27 +86,24 @@ def main() -> None:
         ProcessPoolExecutor(options.client_processes) as pool,
     ):
         fronts = {
-            "vllm serve": ("127.0.0.1", port, "/v1/completions"),
-            "segue": (ours.host, ours.port, "/vllm/v1/completions"),
+            "vllm serve": Front("127.0.0.1", port, "/v1/completions", options.folder),
+            "segue": Front(ours.host, ours.port, "/vllm/v1/completions", "default"),
         }
         _compare(fronts, options, pool)
 
 
 def _compare(
-    fronts: dict[str, tuple[str, int, str]], options: argparse.Namespace, pool: ProcessPoolExecutor
+    fronts: dict[str, Front], options: argparse.Namespace, pool: ProcessPoolExecutor
 ) -> None:
     speeds: dict[tuple[str, int], float] = {}
-    waits: dict[tuple[str, int], float] = {}
+    waits: dict[tuple[str, int], list[float]] = {}
     for turn in range(options.rounds + 1):  # the first one is a warm-up
         for clients in options.clients:
-            for name, (host, port, path) in fronts.items():
+            for name in in_turns(list(fronts), turn):
                 load = Load(
-                    host=host,
-                    port=port,
-                    path=path,
-                    model=options.folder if name == "vllm serve" else "default",
+                    **vars(fronts[name]),
                     clients=clients,
-                    streams_each=max(options.streams_each, _FEWEST_STREAMS // clients),
+                    streams_each=streams_each(clients, options.streams_each, turn == 0),
                     num_prompt=options.num_prompt,
                     num_output=options.num_output,
                     seed=turn,
@@ -103,20 +112,31 @@ def _compare(
                 if turn:
                     key = name, clients
                     speeds[key] = max(speed, speeds.get(key, 0.0))
-                    waits[key] = min(first_s, waits.get(key, first_s))
+                    waits.setdefault(key, []).extend(first_s)
     print("clients   vllm serve      segue   ratio   first token p50, ms")
     rows = {}
     for clients in options.clients:
         theirs, ours = (speeds[name, clients] for name in fronts)
-        waited, waited_ours = (waits[name, clients] * 1000 for name in fronts)
-        first = f"{waited:8.0f} / {waited_ours:.0f}"
-        print(f"{clients:7}{theirs:13,.0f}{ours:11,.0f}{ours / theirs:8.2f}{first}")
+        waited, waited_ours = (statistics.median(waits[name, clients]) * 1000 for name in fronts)
+        first = f"{waited:8.1f} / {waited_ours:.1f}"
+        print(f"{clients:7}{theirs:13,.0f}{ours:11,.0f}{ours / theirs:8.3f}{first}")
         rows[clients] = [round(theirs), round(ours), round(waited, 1), round(waited_ours, 1)]
     print(json.dumps(rows))
 
 
-def _measure(load: Load, pool: ProcessPoolExecutor, processes: int) -> tuple[float, float]:
-    """Tokens per second of all clients, and the median time to first token."""
+def in_turns(names: list[str], turn: int) -> list[str]:
+    """Each front comes first in every other round: what a round warms or slows favours neither."""
+    return names if turn % 2 else names[::-1]
+
+
+def streams_each(clients: int, wanted: int, is_warm_up: bool) -> int:
+    """Streams of each client, one after another: with few clients more, so that a median says something."""
+    fewest = _FEWEST_TO_WARM if is_warm_up else _FEWEST_STREAMS
+    return max(wanted, fewest // clients)
+
+
+def _measure(load: Load, pool: ProcessPoolExecutor, processes: int) -> tuple[float, list[float]]:
+    """Tokens per second of all clients, and each stream's time to first token."""
     counts = [load.clients // processes + (i < load.clients % processes) for i in range(processes)]
     begun = time.perf_counter()
     running = [
@@ -127,7 +147,7 @@ def _measure(load: Load, pool: ProcessPoolExecutor, processes: int) -> tuple[flo
     results = [each.result() for each in running]
     elapsed = time.perf_counter() - begun
     tokens = sum(result.tokens for result in results)
-    return tokens / elapsed, statistics.median(s for result in results for s in result.first_s)
+    return tokens / elapsed, [s for result in results for s in result.first_s]
 
 
 def drive(load: Load) -> Result:

@@ -57,6 +57,8 @@ class Launch:
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+        # As `vllm serve` does: a fork would copy the server's threads' locks and leave their threads behind.
+        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         try:
             import vllm  # noqa: F401
         except ImportError as error:

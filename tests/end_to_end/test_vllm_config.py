@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,3 +68,14 @@ def test_the_engine_is_configured_as_by_vllm_serve(
     ours, theirs = dict(leaves(engine_config(launch))), dict(leaves(serve_config(folder, *flags)))
     differing = {path for path in ours | theirs if ours.get(path) != theirs.get(path)}
     assert differing - OF_EACH == MEANT
+
+
+def test_its_processes_are_started_as_by_vllm_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vllm.entrypoints.serve.utils.api_utils import cli_env_setup
+
+    found = []
+    for set_up in (Launch(model="", name="").prepare, cli_env_setup):
+        monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD", raising=False)
+        set_up()
+        found.append(os.environ["VLLM_WORKER_MULTIPROC_METHOD"])
+    assert found == ["spawn", "spawn"]

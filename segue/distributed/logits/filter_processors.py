@@ -66,6 +66,8 @@ class CutSlots(SlotProcessor):  # type: ignore[misc, unused-ignore]
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
         slots = ctx.idx_mapping_np
+        if self._slots.keys().isdisjoint(slots):  # nearly always: no step must wait for the device
+            return logits
         if len(slots) != len(logits):  # speculative decoding: a request has several rows
             slots = ctx.expanded_idx_mapping.cpu().numpy()
         wanted = ((row, self._slots[slot]) for row, slot in enumerate(slots) if slot in self._slots)

@@ -51,6 +51,18 @@ def test_slots_of_the_second_runner() -> None:
     assert is_kept(processor.apply(LOGITS.clone(), order)) == [[True] * 3] * 3
 
 
+def test_nothing_of_a_step_is_read_where_no_request_is_cut_or_drawn() -> None:
+    """Reading what is on the device would make every step wait for it."""
+    order = SimpleNamespace(idx_mapping_np=[4, 5])  # and nothing else
+    config = SimpleNamespace(model_config=SimpleNamespace(get_vocab_size=lambda: 3))
+    for processor in (CutSlots(None, None), DrawSlots(config, None)):
+        processor.add_request(7, CUTTING)  # has left the batch
+        processor.add_request(4, PLAIN)
+        logits = LOGITS.clone()
+        assert processor.apply(logits, order) is logits
+        assert torch.equal(logits, LOGITS)
+
+
 def test_speculated_rows_of_the_second_runner() -> None:
     processor = CutSlots(None, None)
     processor.add_request(7, CUTTING)
