@@ -140,8 +140,10 @@ def _can_draw(config: Any) -> bool:
 
 
 def _launch(launch: Launch) -> Launched:
+    from vllm import envs
     from vllm.v1.engine.async_llm import AsyncLLM
 
+    envs.disable_envs_cache()  # of an engine that died
     config = engine_config(launch)
     gauges = Gauges()
     llm = AsyncLLM.from_vllm_config(
@@ -150,6 +152,7 @@ def _launch(launch: Launch) -> Launched:
         stat_loggers=[_stat_logger(gauges)],
         disable_log_stats=True,
     )
+    envs.enable_envs_cache()  # else vLLM reads its variables for every token of every stream
     vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
     limits = _capabilities(config, tuple(name for name, _ in launch.adapters))
     info = _info(launch.name, config.model_config, limits, vocab, llm.get_tokenizer())

@@ -5,6 +5,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,3 +80,24 @@ def test_its_processes_are_started_as_by_vllm_serve(monkeypatch: pytest.MonkeyPa
         set_up()
         found.append(os.environ["VLLM_WORKER_MULTIPROC_METHOD"])
     assert found == ["spawn", "spawn"]
+
+
+def test_variables_are_not_read_for_every_token(
+    tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoTokenizer
+    from vllm import envs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    folder = str(write_tiny_hf(tmp_path / "tiny", tiny_gguf))
+    engine = SimpleNamespace(get_tokenizer=lambda: AutoTokenizer.from_pretrained(folder))
+    monkeypatch.setattr(AsyncLLM, "from_vllm_config", lambda *args, **more: engine)
+    name = "VLLM_COMPUTE_NANS_IN_LOGITS"
+    try:
+        Launch(model=folder, name="tiny")()
+        monkeypatch.setenv(name, "1")
+        assert not getattr(envs, name), "as it was when the engine started"
+        Launch(model=folder, name="tiny")()
+        assert getattr(envs, name), "as it is when another one starts"
+    finally:
+        envs.disable_envs_cache()
