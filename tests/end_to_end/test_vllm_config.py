@@ -85,12 +85,12 @@ def test_its_processes_are_started_as_by_vllm_serve(monkeypatch: pytest.MonkeyPa
 def test_variables_are_not_read_for_every_token(
     tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transformers import AutoTokenizer
     from vllm import envs
+    from vllm.tokenizers import get_tokenizer
     from vllm.v1.engine.async_llm import AsyncLLM
 
     folder = str(write_tiny_hf(tmp_path / "tiny", tiny_gguf))
-    engine = SimpleNamespace(get_tokenizer=lambda: AutoTokenizer.from_pretrained(folder))
+    engine = SimpleNamespace(get_tokenizer=lambda: get_tokenizer(folder))
     monkeypatch.setattr(AsyncLLM, "from_vllm_config", lambda *args, **more: engine)
     name = "VLLM_COMPUTE_NANS_IN_LOGITS"
     try:
