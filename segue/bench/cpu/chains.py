@@ -1,6 +1,6 @@
 """Steps one by one beside steps that are begun ahead, on the bare CPU runner: tokens per second of both.
 
-    python -m segue.bench.chains [MODEL.gguf] [--threads 2] [--rows 1 --rows 32] [--work-us 45]
+    python -m segue.bench.cpu.chains [MODEL.gguf] [--threads 2] [--rows 1 --rows 32] [--work-us 45]
 
 One by one: decode(), then draw(), then the next step with the drawn tokens. Ahead: the next step is begun before the
 one before has ended. `--work-us` of Python are done for every token in either case, as an engine that writes texts and
