@@ -105,8 +105,9 @@ class Bench:
             return False
         for events in steps.run(self.scheduler, self.runner, batch, self.may_go_on):
             self.num_steps += 1
-            for request_id, event in events:
-                self.stories[request_id].push(event)
+            for request_id, told in events.items():
+                for event in told:
+                    self.stories[request_id].push(event)
             self.scheduler.check()
         return True
 

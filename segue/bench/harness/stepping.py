@@ -33,7 +33,7 @@ class Stepper:
         self.num_rows += batch.num_rows
         self.num_prompt_rows += batch.num_prompt_rows
         new_events = self.scheduler.commit(batch, self.runner.decode(batch.spans))
-        return [event for _, event in new_events]
+        return [event for told in new_events.values() for event in told]
 
     def run(self, request: CompletionRequest) -> list[Event]:
         self.submit(request)

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 import msgspec
 
@@ -120,10 +120,10 @@ class Client:
         match report:
             case messages.StepEvents(events, stats):
                 self._last_stats.take(stats)
-                for request_id, together in _by_request(events).items():
+                for request_id, told in events.items():
                     mailbox = self._open.get(request_id)
                     if mailbox is not None:
-                        mailbox.put(together)
+                        mailbox.put(told)
             case messages.Pong(step_s):
                 if step_s == 0:
                     self._last_stats.confirm()
@@ -191,13 +191,6 @@ class Client:
             code, message, param = answer.error
             raise BY_CODE.get(code, EngineFault)(message, param)
         return answer
-
-
-def _by_request(events: Iterable[tuple[str, Event]]) -> dict[str, list[Event]]:
-    together: dict[str, list[Event]] = {}
-    for request_id, event in events:
-        together.setdefault(request_id, []).append(event)
-    return together
 
 
 async def read_report(reader: asyncio.StreamReader) -> messages.Report | None:

@@ -136,7 +136,7 @@ class Connections:
         sending = threading.Thread(target=outbox.serve, daemon=True)
         sending.start()
         outbox.send(ready)
-        outbox.send(messages.StepEvents([], self._stats))
+        outbox.send(messages.StepEvents({}, self._stats))
         with self._changing:
             self._all = (*self._all, outbox)
         self._listen(sock, outbox)
@@ -181,17 +181,16 @@ class Connections:
             return self._parent.send(step)
         shares = self._shares(step.events)
         for outbox in self._all:
-            events = shares.get(outbox, [])
+            events = shares.get(outbox, {})
             if events or step.stats is not None:
                 outbox.send(messages.StepEvents(events, step.stats))
 
-    def _shares(self, events: list[tuple[str, Event]]) -> dict[Outbox, list[tuple[str, Event]]]:
+    def _shares(self, events: dict[str, list[Event]]) -> dict[Outbox, dict[str, list[Event]]]:
         owners = self._owners
-        shares: dict[Outbox, list[tuple[str, Event]]] = {}
-        for item in events:
-            request_id, event = item
+        shares: dict[Outbox, dict[str, list[Event]]] = {outbox: {} for outbox in self._all}
+        for request_id, told in events.items():
             owner = owners.get(request_id, self._parent)  # which ignores what was cancelled
-            shares.setdefault(owner, []).append(item)
-            if isinstance(event, LAST):
+            shares.setdefault(owner, {})[request_id] = told
+            if isinstance(told[-1], LAST):
                 owners.pop(request_id, None)
         return shares

@@ -93,7 +93,7 @@ class Hosted:
         try:
             await self._is_up.wait()
             guest.send(messages.Ready(self._engine.info, self._stats.restarts))
-            guest.send(messages.StepEvents([], self._stats))
+            guest.send(messages.StepEvents({}, self._stats))
             while True:
                 header = await reader.readexactly(messages.HEADER_BYTES)
                 body = await reader.readexactly(int.from_bytes(header, "little"))
@@ -114,7 +114,7 @@ class Hosted:
                 if not self._is_up.is_set():
                     guest.leave()
                 elif self._stats != before:
-                    guest.send(messages.StepEvents([], self._stats))
+                    guest.send(messages.StepEvents({}, self._stats))
 
     async def _look(self) -> None:
         try:
@@ -133,7 +133,7 @@ class _Guest:
         self._writer = writer
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._calls: set[asyncio.Task[None]] = set()
-        self._events: list[tuple[str, Event]] = []  # of this step, not sent yet
+        self._events: dict[str, list[Event]] = {}  # of this step, not sent yet
         self._loop = asyncio.get_running_loop()
 
     def take(self, message: messages.WorkerMessage) -> None:
@@ -172,10 +172,10 @@ class _Guest:
         """Sent with all other events of this turn of the event loop: those of a step are one message."""
         if not self._events:
             self._loop.call_soon(self._flush)
-        self._events += [(request_id, event) for event in events]
+        self._events.setdefault(request_id, []).extend(events)
 
     def _flush(self) -> None:
-        events, self._events = self._events, []
+        events, self._events = self._events, {}
         self.send(messages.StepEvents(events))
 
     async def _answer(self, message: messages.Tokenize | messages.GetPieces) -> None:

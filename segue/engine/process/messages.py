@@ -55,9 +55,9 @@ class LoadFailed(Struct, frozen=True, tag=True, array_like=True):
 
 
 class StepEvents(Struct, frozen=True, tag=True, array_like=True):
-    """All events of one step, each with the id of its request, and the statistics where they are due."""
+    """All events of one step, by the ids of their requests, and the statistics where they are due."""
 
-    events: list[tuple[str, Event]]
+    events: dict[str, list[Event]]
     stats: Stats | None = None
 
 

@@ -28,13 +28,14 @@ from segue.engine.process.stats_report import StatsReport
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling import steps
+from segue.engine.scheduling.commit import StepEvents
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
 from segue.engine.tokens import check_ids
 from segue.errors import SegueError
 from segue.logs import set_up
-from segue.types import CompletionRequest, Event, Failed, Prompted
+from segue.types import CompletionRequest, Delta, Event, Failed, Prompted
 
 log = logging.getLogger("segue.worker")
 
@@ -197,7 +198,7 @@ class Worker:
         else:
             log.error("request %s could not be prepared", request_id, exc_info=error)
             failed = Failed("engine_fault", "the request could not be prepared")
-        self._connections.tell(messages.StepEvents([(request_id, failed)]))
+        self._connections.tell(messages.StepEvents({request_id: [failed]}))
 
     # --- preparation threads ----------------------------------------------------------------------
 
@@ -271,7 +272,7 @@ class Worker:
             pulse.beat()
             self._take_messages()
             batch = scheduler.next_batch()
-            self._report([])  # statistics of what runs now, before a step that may take long
+            self._report({})  # statistics of what runs now, before a step that may take long
             if batch is None:
                 self._rest()
                 continue
@@ -279,13 +280,13 @@ class Worker:
                 self._report(events)
                 pulse.beat()
 
-    def _report(self, events: list[tuple[str, Event]]) -> None:
+    def _report(self, events: StepEvents) -> None:
         scheduler = self._scheduler
         stats = scheduler.stats if self._stats_report.is_due(scheduler.changing) else None
         if not events and stats is None:
             return
         step = messages.StepEvents(events, stats)
-        if self._unsent.unfinished_tasks or not all(map(_is_small, events)):
+        if self._unsent.unfinished_tasks or not all(map(_are_small, events.values())):
             # Waits only if the events of many steps are unsent: then the parent does not read them.
             self._unsent.put(step)
         else:
@@ -319,10 +320,12 @@ class Worker:
                 self._scheduler.add(message)
 
 
-def _is_small(item: tuple[str, Event]) -> bool:
-    """Whether encoding the event takes less time than waking another thread to do it."""
-    event = item[1]
-    return not isinstance(event, Prompted) and getattr(event, "scores", None) is None
+def _are_small(events: list[Event]) -> bool:
+    """Whether encoding them takes less time than waking another thread to do it."""
+    for event in events:
+        if isinstance(event, Prompted) or (isinstance(event, Delta) and event.scores is not None):
+            return False
+    return True
 
 
 def _call_size(message: messages.Tokenize | messages.GetPieces) -> int:

@@ -25,7 +25,7 @@ class Batch:
 
         With another shape, rows would be assigned to the wrong sequences.
         """
-        wanted = (sum(span.num_logits for span in self.spans), vocab_size)
+        wanted = (sum([span.num_logits for span in self.spans]), vocab_size)
         if logits.shape != wanted:
             raise EngineFault(f"the runner gave logits of shape {logits.shape}, not {wanted}")
 

@@ -1,7 +1,6 @@
 """Turns the logits of a step into tokens, text and events, and ends finished sequences and requests."""
 
 import logging
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,19 +16,7 @@ from segue.types import Event, Failed, TokenScore
 
 log = logging.getLogger("segue.scheduler")
 
-StepEvents = list[tuple[str, Event]]  # events with the id of their request
-
-
-class Rows(NamedTuple):
-    """The rows of logits that one span asked for: rows `start` … `end` − 1 of the step."""
-
-    logits: Logits
-    start: int
-    end: int
-
-    @property
-    def all(self) -> Logits:
-        return self.logits[self.start : self.end]
+StepEvents = dict[str, list[Event]]  # by the ids of their requests
 
 
 class Committer:
@@ -45,26 +32,32 @@ class Committer:
         self._running = state.running
         self._counts = state.counts
         self._drawing = Drawing(state)
+        self._logits: Logits = np.empty((0, 0), np.float32)  # of the step
 
     def commit(self, batch: Batch, logits: Logits, drawn: DrawnTokens) -> StepEvents:
         batch.check(logits, self._limits.vocab_size)
-        events: StepEvents = []
+        events: StepEvents = {}
         now = self._clock()
+        self._logits = logits
         self._counts.steps += 1
         self._counts.prefilled_tokens += batch.num_prompt_rows
         self._counts.stepped += len(batch.sequences) - len(batch.void)
         self._drawing.begin(batch, logits, drawn)
-        end = 0
+        row = 0
         before = self._counts.completion_tokens
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
-            rows = Rows(logits, end, end := end + span.num_logits)
+            row += span.num_logits
             job = self._jobs.get(sequence.request_id)
-            if job is not None and sequence not in batch.void:
-                told = self._advance_safely(job, sequence, span, rows, now)
-                events += [(sequence.request_id, event) for event in told]
+            if job is None or sequence in batch.void:
+                continue
+            told = self._advance_safely(job, sequence, span, row, now)
+            if sequence.request_id in events:
+                events[sequence.request_id] += told
+            elif told:
+                events[sequence.request_id] = told
         if self._state.ahead is not None:
             self._mark_void(self._state.ahead, batch, drawn)
-        longest = max((len(sequence.tokens) for sequence in batch.sequences), default=0)
+        longest = max([len(sequence.tokens) for sequence in batch.sequences], default=0)
         self._counts.longest = max(self._counts.longest, longest)
         if self._state.draft is not None:
             num_tokens = self._counts.completion_tokens - before
@@ -77,11 +70,14 @@ class Committer:
         ahead.void.update(s for s in ahead.sequences if s.slot is None or s in lost)
 
     def _advance_safely(
-        self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float
+        self, job: Job, sequence: Sequence, span: Span, row: int, now: float
     ) -> list[Event]:
-        """Events of one sequence. An error here fails its request only: the other sequences are not affected."""
+        """Events of one sequence, whose rows of logits are those before `row`, as many as its span asks for.
+
+        An error here fails its request only: the other sequences are not affected.
+        """
         try:
-            return self._advance(job, sequence, span, rows, now)
+            return self._advance(job, sequence, span, row, now)
         except (RequestError, EngineFault) as error:  # for example: no token is left to draw
             return self._fail(job, error)
         except Exception:
@@ -89,11 +85,11 @@ class Committer:
             return self._fail(job, EngineFault("the engine failed on this request"))
 
     def _advance(
-        self, job: Job, sequence: Sequence, span: Span, rows: Rows, now: float
+        self, job: Job, sequence: Sequence, span: Span, row: int, now: float
     ) -> list[Event]:
         end, num_tokens = span.past + len(span.tokens), len(sequence.tokens)
         if sequence.is_scoring:
-            _check(sequence.score_prompt(end, rows.all))
+            _check(sequence.score_prompt(end, self._logits[row - span.num_logits : row]))
         sequence.computed = min(end, num_tokens)
         if end < num_tokens:
             self._memory.remember(sequence)
@@ -108,16 +104,16 @@ class Committer:
         elif not self._limits.can_trim:
             self._memory.outgrow(sequence)
         if sequence.max_tokens > 0:
-            draft = list(span.tokens[num_tokens - span.past :])
-            events += self._generate(job, sequence, draft, rows, now)
+            events += self._generate(job, sequence, span, row, now)
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             if sequence.watched:
-                chances = score(rows.all[-1:], sequence.watched, 0)
+                chances = score(self._logits[row - 1 : row], sequence.watched, 0)
                 _check(chances)
                 sequence.chances.append(chances.logprobs.tolist())
             if sequence.num_next:
-                sequence.following = score(rows.all[-1:], [0], sequence.num_next)
+                last = self._logits[row - 1 : row]
+                sequence.following = score(last, [0], sequence.num_next)
                 _check(sequence.following)
         if sequence.cause is not None:
             self._running.remove(sequence)
@@ -132,16 +128,17 @@ class Committer:
         return events
 
     def _generate(
-        self, job: Job, sequence: Sequence, draft: list[int], rows: Rows, now: float
+        self, job: Job, sequence: Sequence, span: Span, row: int, now: float
     ) -> list[Event]:
         """Draw one token, and one more for each accepted draft token (speculative decoding). Each has its own event."""
+        draft = list(span.tokens[len(sequence.tokens) - span.past :])
         if not draft:
-            self._draw(job, sequence, None, rows.end - 1, now)
+            self._draw(job, sequence, None, row - 1, now)
             return [] if sequence.cause is not None else job.progressed(sequence)
         events: list[Event] = []
-        certain = draft if rows.end - rows.start <= len(draft) else []
+        certain = draft if span.num_logits <= len(draft) else []
         num_certain, num_drawn = len(certain), 0
-        for number in range(rows.end - len(draft) - 1, rows.end):
+        for number in range(row - len(draft) - 1, row):
             guide = sequence.guide
             if num_drawn and guide is not None and not self._state.mask_wait.wait(guide):
                 break

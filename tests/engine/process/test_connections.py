@@ -93,37 +93,37 @@ def test_each_process_is_told_its_own_events_and_all_are_told_the_statistics(
     first, second = inside.attach(), inside.attach()
     one, two = submit(first, inside), submit(second, inside)
     inside.connections.tell(
-        messages.StepEvents([(one, delta("a")), (two, delta("b")), (one, DONE)], Stats(running=2))
+        messages.StepEvents({one: [delta("a"), DONE], two: [delta("b")]}, Stats(running=2))
     )
-    assert heard(first) == messages.StepEvents([(one, delta("a")), (one, DONE)], Stats(running=2))
-    assert heard(second) == messages.StepEvents([(two, delta("b"))], Stats(running=2))
-    assert inside.parent.reports == [messages.StepEvents([], Stats(running=2))]
-    inside.connections.tell(messages.StepEvents([(two, DONE)]))  # nothing for the first
-    inside.connections.tell(messages.StepEvents([], Stats(finished=2)))
-    assert heard(first) == messages.StepEvents([], Stats(finished=2))
+    assert heard(first) == messages.StepEvents({one: [delta("a"), DONE]}, Stats(running=2))
+    assert heard(second) == messages.StepEvents({two: [delta("b")]}, Stats(running=2))
+    assert inside.parent.reports == [messages.StepEvents({}, Stats(running=2))]
+    inside.connections.tell(messages.StepEvents({two: [DONE]}))  # nothing for the first
+    inside.connections.tell(messages.StepEvents({}, Stats(finished=2)))
+    assert heard(first) == messages.StepEvents({}, Stats(finished=2))
 
 
 def test_the_parent_may_ask_too(inside: Inside) -> None:
     request = ask("x")
     inside.connections.take(messages.Submit(request), inside.parent)
     assert inside.arrived.get(timeout=30) == messages.Submit(request)
-    alone = messages.StepEvents([(request.request_id, delta("a"))])
+    alone = messages.StepEvents({request.request_id: [delta("a")]})
     inside.connections.tell(alone)
     other = inside.attach()
     theirs = submit(other, inside)
-    inside.connections.tell(messages.StepEvents([(request.request_id, DONE), (theirs, DONE)]))
-    assert inside.parent.reports == [alone, messages.StepEvents([(request.request_id, DONE)])]
-    assert heard(other) == messages.StepEvents([(theirs, DONE)])
+    inside.connections.tell(messages.StepEvents({request.request_id: [DONE], theirs: [DONE]}))
+    assert inside.parent.reports == [alone, messages.StepEvents({request.request_id: [DONE]})]
+    assert heard(other) == messages.StepEvents({theirs: [DONE]})
 
 
 def test_one_that_comes_later_knows_the_last_statistics(inside: Inside) -> None:
-    inside.connections.tell(messages.StepEvents([], Stats(finished=7)))
+    inside.connections.tell(messages.StepEvents({}, Stats(finished=7)))
     ours, theirs = socket.socketpair()
     ours.settimeout(30)
     serve = inside.connections.serve_process
     threading.Thread(target=serve, args=(theirs, READY), daemon=True).start()
     assert heard(ours) == READY
-    assert heard(ours) == messages.StepEvents([], Stats(finished=7))
+    assert heard(ours) == messages.StepEvents({}, Stats(finished=7))
     ours.close()
 
 
@@ -132,14 +132,14 @@ def test_requests_of_a_lost_process_are_cancelled_and_no_others(inside: Inside) 
     lost = {submit(first, inside) for _ in range(3)}
     over = submit(first, inside)
     kept = submit(second, inside)
-    inside.connections.tell(messages.StepEvents([(over, DONE)]))
+    inside.connections.tell(messages.StepEvents({over: [DONE]}))
     first.close()
     cancelled = {inside.arrived.get(timeout=30) for _ in lost}
     assert cancelled == {messages.Cancel(request_id) for request_id in lost}
     inside.connections.tell(
-        messages.StepEvents([*((each, delta("x")) for each in lost), (kept, DONE)])
+        messages.StepEvents({**{each: [delta("x")] for each in lost}, kept: [DONE]})
     )
-    assert heard(second) == messages.StepEvents([(kept, DONE)])
+    assert heard(second) == messages.StepEvents({kept: [DONE]})
     assert inside.arrived.empty()
 
 

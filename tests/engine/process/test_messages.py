@@ -31,10 +31,11 @@ def test_messages_cross_whole_and_in_order() -> None:
 
 def test_every_event_survives() -> None:
     score = TokenScore(5, b"\xff", None, 0, ())
-    events: list[tuple[str, Event]] = [
-        ("a", Prompted(0, (1, 2), 1, "text", (score,))),
-        ("a", Delta(0, "hi", (5,), (score,))),
-        ("a", Finished(0, "stop", "stop_text", 3, "x", 0.5, 0.25)),
-        ("a", Done(Usage(1, 2, 3), 9)),
+    told: list[Event] = [
+        Prompted(0, (1, 2), 1, "text", (score,)),
+        Delta(0, "hi", (5,), (score,)),
+        Finished(0, "stop", "stop_text", 3, "x", 0.5, 0.25),
+        Done(Usage(1, 2, 3), 9),
     ]
+    events = {"a": told, "b": told[1:2]}
     assert reports.decode(frame(StepEvents(events))[4:]) == StepEvents(events)

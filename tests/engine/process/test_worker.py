@@ -172,10 +172,10 @@ def test_events_are_sent_in_order_whether_they_are_small_or_large(sizes: list[bo
         for number, is_small in enumerate(sizes)
     ]
     for event in sent:
-        worker._report([(request.request_id, event)])
+        worker._report({request.request_id: [event]})
     told: list[Event] = []
     while len(told) < len(sent):
         step = heard.reports.get(timeout=30)
         assert isinstance(step, StepEvents)
-        told += [event for _, event in step.events]
+        told += step.events[request.request_id]
     assert told == sent
