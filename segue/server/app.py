@@ -24,6 +24,7 @@ from segue.server.admission.keys import PUBLIC_PATHS
 from segue.server.admission.ledger import Ledger
 from segue.server.admission.limits import Limiter
 from segue.server.admission.policy import Policy
+from segue.server.by_path import ByPath
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.pages.docs_page import STYLE, docs_page
@@ -48,7 +49,7 @@ def create_app(
     started = int(time.time()) if sharing.started is None else sharing.started
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
-    routes = [
+    routes: list[Route] = [
         *_own_pages(mounts, dialects),
         *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
         *_routes(mounts, models, policy, started),
@@ -66,8 +67,9 @@ def create_app(
         trace=trace,
         num_processes=sharing.num_processes,
     )
+    routes = [Route("/readyz", Ready(models, admission), methods=["GET"]), *routes]
     app = Starlette(
-        routes=[Route("/readyz", Ready(models, admission), methods=["GET"]), *routes],
+        routes=[ByPath(routes), *routes],
         middleware=[Middleware(Guard, admission=admission)],
         exception_handlers={HTTPException: _refuse(dialect_at)},
     )

@@ -44,9 +44,8 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
 
 def refuse_foreign(draft: Draft, body: Mapping[str, Any], table: Table) -> None:
     """Raises InvalidField for a constraint among the fields that `table` does not know."""
-    own = {name for row in table.rows for name in row.spellings}
     for name in draft.ignored:
-        if name in _KNOWN and name not in own and _KNOWN[name](body[name]):
+        if name in _KNOWN and name not in table.known and _KNOWN[name](body[name]):
             raise InvalidField(f"{name} cannot be enforced here: {_instead(table)}", param=name)
 
 

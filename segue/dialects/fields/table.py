@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ class Field:
     required: bool = False
     nullable: bool = True  # whether null means the same as leaving it out
 
-    @property
+    @cached_property
     def spellings(self) -> tuple[str, ...]:
         return (self.name, *self.aliases)
 
@@ -80,7 +81,12 @@ class Table:
         spellings = [spelling for row in rows for spelling in row.spellings]
         if len(spellings) != len(set(spellings)):
             raise ValueError("a wire name belongs to two rows")
-        self._known = frozenset(spellings)
+        self.known = frozenset(spellings)
+        # Rows that say something even if their field is not sent; the others are read only if it is.
+        self._always = frozenset(
+            row.name for row in rows if row.required or row.default is not UNSET
+        )
+        self._row_names = {spelling: row.name for row in rows for spelling in row.spellings}
         self._groups = frozenset(name.partition(".")[0] for name in spellings if "." in name)
 
     def extend(self, *rows: Field, without: tuple[str, ...] = ()) -> "Table":
@@ -118,10 +124,12 @@ class Table:
             raise MalformedBody(f"The body must be a JSON object, not {show(body)}.")
         sent = dict(self._flatten(body))
         draft = Draft()
+        wanted = self._always.union(self._row_names[name] for name in sent if name in self.known)
         for row in self.rows:
-            self._read_row(row, sent, draft, complaint)
+            if row.name in wanted:
+                self._read_row(row, sent, draft, complaint)
         draft.ignored += [
-            name for name in sent if name not in self._known and sent[name] is not None
+            name for name in sent if name not in self.known and sent[name] is not None
         ]
         return draft
 
