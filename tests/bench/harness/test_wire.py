@@ -16,7 +16,8 @@ def test_a_stream_is_collected_whole_with_the_times_of_its_first_and_last_event(
     async def ask() -> Streamed:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
-            return await collect(*server.sockets[0].getsockname(), b"hello")
+            host, port = server.sockets[0].getsockname()
+            return await collect(host, port, b"hello")
 
     streamed = run(ask())
     assert streamed.data == b"HTTP/1.1 200 OK\r\n\r\ndata: hellodata: [DONE]"
