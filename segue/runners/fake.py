@@ -14,7 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from segue import exact_math
-from segue.engine.seam import Capabilities, Cut, Draw, FimTokens, Loaded, Logits, Mix, Span, Step
+from segue.engine.seam import (
+    Capabilities,
+    Changes,
+    Cut,
+    Draw,
+    FimTokens,
+    Loaded,
+    Logits,
+    Mix,
+    Span,
+    Step,
+)
 from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
@@ -139,11 +150,8 @@ class FakeRunner:
         if not self._open:
             raise RuntimeError("fake runner: no step is open")
         spans, draws = self._open[0]
-        known = [
-            span._replace(tokens=[self._known(token) for token in span.tokens]) for span in spans
-        ]
-        self._logits = self._computed(known)
-        self._last_drawn = self.drawn(changed(self._logits, draws), draws)
+        self._logits = self._computed(spans)
+        self._last_drawn = self.drawn(self._logits, draws)
         del self._open[0]
         return Step(self._logits, self._last_drawn)
 
@@ -196,10 +204,11 @@ class FakeRunner:
             slot = self._slots[span.slot]
             adapted = 1 + sum([int(1000 * scale) + 7 * place for place, scale in span.adapters])
             state = slot.states[-1] if slot.states else 0
-            for token in span.tokens:
+            for given in span.tokens:
+                token = given if given >= 0 else self._last_drawn[-1 - given] or 0
                 state = (state * 31 + token + adapted) % 1_000_003
                 slot.states.append(state)
-            slot.tokens += span.tokens
+                slot.tokens.append(token)
             num_tokens = len(slot.tokens)
             ends += [(slot, end) for end in range(num_tokens - span.num_logits, num_tokens)]
             self.num_rows += len(span.tokens)
@@ -229,10 +238,6 @@ class FakeRunner:
         if self._capabilities.num_cells < len(self._references):
             raise RuntimeError("fake runner: out of cells")
 
-    def _known(self, token: int) -> int:
-        """The token itself; of a place in the step before, what was drawn there."""
-        return token if token >= 0 else self._last_drawn[-1 - token] or 0
-
     def _check_closed(self, name: str) -> None:
         if self._open:
             raise RuntimeError(f"fake runner: {name} was called while a step is open")
@@ -240,16 +245,17 @@ class FakeRunner:
     def _check_begun(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         if len(self._open) > 1:
             raise RuntimeError("fake runner: two steps are open")
-        num_logits, limits = sum(span.num_logits for span in spans), self._capabilities
+        num_logits, limits = sum([span.num_logits for span in spans]), self._capabilities
         if not 0 < num_logits <= limits.rows_ahead:
             raise RuntimeError(f"fake runner: {num_logits} rows of logits were begun")
-        if sum(len(span.tokens) for span in spans) > limits.max_rows:
+        if sum([len(span.tokens) for span in spans]) > limits.max_rows:
             raise RuntimeError("fake runner: more rows than a step can carry")
         if len({span.slot for span in spans}) < len(spans):
             raise RuntimeError("fake runner: a slot has two spans")
-        if len({draw.row for draw in draws}) < len(draws):
+        rows = {draw.row for draw in draws}
+        if len(rows) < len(draws):
             raise RuntimeError("fake runner: a row has two draws")
-        if any(not 0 <= draw.row < num_logits for draw in draws):
+        if not rows <= set(range(num_logits)):
             raise RuntimeError("fake runner: a draw from a row that the step does not have")
         num_before = len(self._open[0].draws) if self._open else 0
         for span in spans:
@@ -285,14 +291,12 @@ def default_capabilities(
     )
 
 
-def changed(logits: Logits, draws: Sequence[Draw]) -> Logits:
-    """The logits with the changes of each draw in its row: a copy, if there are any."""
-    if any(draw.changes is not None for draw in draws):
-        logits = logits.copy()
-    for draw in draws:
-        if draw.changes is not None:
-            logits[draw.row, draw.changes.ids] += draw.changes.added
-    return logits
+def changed(row: Logits, changes: Changes | None) -> Logits:
+    """A copy of the row with these changes."""
+    row = row.copy()
+    if changes is not None:
+        row[changes.ids] += changes.added
+    return row
 
 
 def draw_by_weight(logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
@@ -302,18 +306,22 @@ def draw_by_weight(logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None
 
 def _draw(row: Logits, draw: Draw) -> int | None:
     if draw.cuts == _LIKELIEST:
+        row = changed(row, draw.changes)
         return int(row.argmax()) if abs(row.max()) < np.inf else None
     if not _is_plain(draw):
         return None
-    sums = _running_sums(row.tobytes(), draw.cuts[0].value if draw.cuts else 1.0)
+    changes = draw.changes
+    key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
+    sums = _running_sums(row.tobytes(), *key, draw.cuts[0].value if draw.cuts else 1.0)
     token = bisect_right(sums, draw.point * sums[-1]) if sums else 0
     return token if token < len(sums) else None
 
 
 @lru_cache(maxsize=8 * _NUM_ROWS)  # most rows come again: a token takes a search, and no sum
-def _running_sums(row: bytes, temperature: float) -> Sequence[float]:
-    """Of a row's weights; none if they cannot be told: then the sampler says what is wrong."""
-    scaled = np.frombuffer(row, np.float32) / np.float32(temperature)
+def _running_sums(row: bytes, ids: bytes, added: bytes, temperature: float) -> Sequence[float]:
+    """Of the weights of a row with these changes; none if it has none: then the sampler says what is wrong."""
+    changes = Changes(np.frombuffer(ids, np.int64), np.frombuffer(added, np.float32))
+    scaled = changed(np.frombuffer(row, np.float32), changes) / np.float32(temperature)
     best = scaled.max()
     if not abs(best) < np.inf:
         return ()
@@ -337,7 +345,11 @@ class FakeLoader:
 
     def __call__(self) -> Loaded:
         capabilities = default_capabilities(
-            self.num_slots, self.num_cells, self.context_length, self.max_rows
+            self.num_slots,
+            self.num_cells,
+            self.context_length,
+            self.max_rows,
+            rows_ahead=self.num_slots,
         )
         runner = FakeRunner(replace(capabilities, draws=True), self.script, self.end_bias)
         info = ModelInfo(

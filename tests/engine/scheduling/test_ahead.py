@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from segue.engine.sampling.candidates import Candidates
 from segue.engine.sampling.choosers import ByWeight
 from segue.engine.seam import Capabilities, Draw, Logits, Span, Step
-from segue.runners.fake import EOS, FakeRunner, default_capabilities
+from segue.runners.fake import EOS, FakeRunner, changed, default_capabilities
 from segue.types import (
     CompletionRequest,
     Constraint,
@@ -53,7 +53,7 @@ class AheadRunner(FakeRunner):
         super().begin(spans, draws)
 
     def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-        return [self._from(logits[draw.row].copy(), draw) for draw in draws]
+        return [self._from(changed(logits[draw.row], draw.changes), draw) for draw in draws]
 
     def _from(self, row: Logits, draw: Draw) -> int | None:
         is_skipped = self._skips and next(self._count) % self._skips == 0
