@@ -84,6 +84,7 @@ class Sequence:
         self.slot: int | None = None
         self.computed = 0
         self.num_cached = 0
+        self.num_undrawn = 0  # draws that the runner left to the sampler
         self.sum_logprob = 0.0
         self.cause: Cause | None = None  # why it ended; None while it runs
         self.stop: str | int | None = None

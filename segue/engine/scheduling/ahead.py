@@ -12,6 +12,8 @@ from segue.engine.scheduling.batch import Batch
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Draw, Span
 
+_SELDOM = 8  # one draw in so many may be left to the sampler: its next row is computed in vain
+
 
 class Ahead:
     def __init__(self, state: State) -> None:
@@ -91,5 +93,7 @@ class Ahead:
         if sequence.guide is not None or sequence.is_scoring or not sequence.max_tokens:
             return None
         if self._jobs[sequence.request_id].has_rounds:
+            return None
+        if sequence.num_undrawn * _SELDOM > position + _SELDOM:
             return None
         return sequence.sampler.draw_ahead(row, position)

@@ -57,7 +57,9 @@ class Drawing:
     def _take(self, batch: Batch, logits: Logits, drawn: DrawnTokens) -> None:
         for (sequence, draw), token in zip(batch.draws.items(), drawn, strict=True):
             job = self._jobs.get(sequence.request_id)
-            if job is not None and token is not None:
+            if token is None:
+                sequence.num_undrawn += 1
+            elif job is not None:
                 raw = logits[draw.row] if job.needs_scores else None
                 self._ready[sequence] = _Ready(None, raw, token)
 

@@ -316,6 +316,15 @@ def test_more_rows_than_the_runner_takes_ahead_are_single_steps() -> None:
     assert not ran.num_begun
 
 
+def test_draws_that_the_runner_never_makes_are_seldom_asked_for() -> None:
+    """Each costs a row that is computed in vain."""
+    never, seldom = runner(skips=1, free_rows=1), runner(skips=20, free_rows=1)
+    for ran in (never, seldom):
+        Bench(ran).run(plain(1, max_tokens=200))
+    assert never.num_begun.total() <= 200 // 8 + 2
+    assert seldom.num_ahead > 150
+
+
 def test_what_repeats_itself_is_drafted() -> None:
     """Drafts give several tokens a step, so a step for one token is not begun ahead of them."""
     request = plain(0, sampling=Sampling(seed=1, temperature=0.0), max_tokens=200)
