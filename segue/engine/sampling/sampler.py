@@ -120,7 +120,8 @@ class Sampler:
     ) -> None:
         self._sampling = sampling
         self.vocab_size = vocab_size
-        self._points = Points(seed, candidate)
+        # The random number in [0, 1) for the draw at a position of the output.
+        self.point = Points(seed, candidate).at
         self._xtc_points = Points(seed, candidate, "xtc")
         self._rules = rules or TokenRules()
         self._forbidden = LogitBans(sampling, self._rules)
@@ -178,10 +179,6 @@ class Sampler:
             return None
         changes = self._forbidden.changes(position)
         return Draw(row, self.point(position), self._cuts or (), changes)
-
-    def point(self, position: int) -> float:
-        """The random number in [0, 1) for the draw at this position of the output."""
-        return self._points.at(position)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(copy(self._chooser), self.branch)

@@ -88,7 +88,7 @@ class Committer:
         self, job: Job, sequence: Sequence, span: Span, row: int, now: float
     ) -> list[Event]:
         end, num_tokens = span.past + len(span.tokens), len(sequence.tokens)
-        if sequence.is_scoring:
+        if sequence.scores is not None and sequence.is_scoring:
             _check(sequence.score_prompt(end, self._logits[row - span.num_logits : row]))
         sequence.computed = min(end, num_tokens)
         if end < num_tokens:

@@ -3,8 +3,6 @@
 Drawing together does not change the tokens: a draw depends only on its row, its sampler and its position.
 """
 
-from typing import NamedTuple
-
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.candidates import Candidates
@@ -13,10 +11,9 @@ from segue.engine.scheduling.state import State
 from segue.engine.seam import Draw, Logits
 from segue.errors import InvalidField
 
-
-class Drawn(NamedTuple):
-    token: int | None  # None: the constraint and the bans together allow no token
-    raw: Logits | None  # the logits as the model gave them, if the request asks for scores
+Drawn = tuple[int | None, Logits | None]
+"""A token, None if the constraint and the bans together allow none; and if the request asks for scores, its row of
+logits as the model gave it."""
 
 
 class _Ready:
@@ -24,12 +21,10 @@ class _Ready:
 
     __slots__ = ("candidates", "raw", "token")
 
-    def __init__(
-        self, candidates: Candidates | None, raw: Logits | None, token: int | None = None
-    ) -> None:
-        self.candidates = candidates  # None at a dead end of the constraint, or with a token
+    def __init__(self, candidates: Candidates | None, raw: Logits | None) -> None:
+        self.candidates = candidates  # None at a dead end of the constraint
         self.raw = raw
-        self.token = token  # if the runner has drawn it
+        self.token: int | None = None  # if the runner has drawn it
 
 
 class Drawing:
@@ -38,6 +33,7 @@ class Drawing:
         self._can_draw = self._draws = state.limits.draws
         self._jobs = state.jobs
         self._logits: Logits | None = None
+        self._drawn: dict[Sequence, int | None] = {}  # by the step itself
         self._ready: dict[Sequence, _Ready | Exception] = {}
 
     def begin(self, batch: Batch, logits: Logits, drawn: DrawnTokens) -> None:
@@ -48,20 +44,10 @@ class Drawing:
         """
         self._logits = logits
         self._ready.clear()
+        self._drawn = dict(zip(batch.draws, drawn, strict=True)) if drawn else {}
         self._draws = self._can_draw and not drawn
-        if drawn:
-            self._take(batch, logits, drawn)
-        elif self._draws:
+        if self._draws:
             self._draw_together(batch)
-
-    def _take(self, batch: Batch, logits: Logits, drawn: DrawnTokens) -> None:
-        for (sequence, draw), token in zip(batch.draws.items(), drawn, strict=True):
-            job = self._jobs.get(sequence.request_id)
-            if token is None:
-                sequence.num_undrawn += 1
-            elif job is not None:
-                raw = logits[draw.row] if job.needs_scores else None
-                self._ready[sequence] = _Ready(None, raw, token)
 
     def _draw_together(self, batch: Batch) -> None:
         draws: list[Draw] = []
@@ -90,6 +76,11 @@ class Drawing:
 
     def draw(self, job: Job, sequence: Sequence, number: int) -> Drawn:
         """The next token of the sequence, from row `number` of the step's logits."""
+        if sequence in self._drawn:
+            token = self._drawn.pop(sequence)
+            if token is not None:
+                return token, self._row(number) if job.needs_scores else None
+            sequence.num_undrawn += 1
         ready = self._ready.pop(sequence, None)
         if isinstance(ready, Exception):
             raise ready
@@ -98,12 +89,16 @@ class Drawing:
             draw = self._in_cuts(sequence, ready, number) if self._draws else None
             if draw is not None:
                 [ready.token] = self._runner.draw([draw])
-        return Drawn(self._token(sequence, ready), ready.raw)
+        return self._token(sequence, ready), ready.raw
 
-    def _prepared(self, job: Job, sequence: Sequence, number: int) -> _Ready:
+    def _row(self, number: int) -> Logits:
         if self._logits is None:
             raise RuntimeError("drawing: a step begins with its logits")
-        row = self._logits[number]
+        row: Logits = self._logits[number]
+        return row
+
+    def _prepared(self, job: Job, sequence: Sequence, number: int) -> _Ready:
+        row = self._row(number)
         raw = row.copy() if job.needs_scores else None
         if sequence.guide is not None and not sequence.guide.apply(row):
             return _Ready(None, raw)
