@@ -45,6 +45,9 @@ class Drawing:
         self._logits = logits
         self._ready.clear()
         self._drawn = dict(zip(batch.draws, drawn, strict=True)) if drawn else {}
+        if None in drawn:
+            for sequence, token in self._drawn.items():
+                sequence.num_undrawn += token is None
         self._draws = self._can_draw and not drawn
         if self._draws:
             self._draw_together(batch)
@@ -76,11 +79,9 @@ class Drawing:
 
     def draw(self, job: Job, sequence: Sequence, number: int) -> Drawn:
         """The next token of the sequence, from row `number` of the step's logits."""
-        if sequence in self._drawn:
-            token = self._drawn.pop(sequence)
-            if token is not None:
-                return token, self._row(number) if job.needs_scores else None
-            sequence.num_undrawn += 1
+        token = self._drawn.pop(sequence, None)
+        if token is not None:
+            return token, self._row(number) if job.needs_scores else None
         ready = self._ready.pop(sequence, None)
         if isinstance(ready, Exception):
             raise ready
