@@ -7,13 +7,18 @@ Answers do not depend on it: bits do not depend on threads, and a draft token is
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 ROWS = (1, 2, 4, 8, 32, 128)  # numbers of rows to measure; the last is used for all larger numbers
 _DRAFTED = 8  # up to this many rows may be filled with draft tokens
-_WORTH = 0.97  # while steps run, another number of threads must be 3 % faster: less is noise
+# While steps run, fewer threads must be 3 % faster, and more threads 1 %: less is noise.
+_FEWER, _MORE = 0.97, 0.99
 _NEAR = 1.1  # up to 10 % slower: go on and try still fewer threads
 # Steps that would take longer are not measured, since that would delay the start: large models use all threads.
 _LONGEST_S, _LONGEST_UNDRAFTED_S = 0.3, 0.08
+# A step that runs beside Python, the server and its clients leaves them a processor if that makes it no slower than so:
+# a thread that loses its processor to them holds all others at the next barrier.
+_SPARED = 1.08
 _FREE = 1.35  # a step with draft tokens may take this many times a step of one row
 
 Measure = Callable[[int, int], float]  # (rows, threads) → seconds per step
@@ -23,10 +28,11 @@ Measure = Callable[[int, int], float]  # (rows, threads) → seconds per step
 class Tuning:
     threads: tuple[tuple[int, int], ...]  # (up to so many rows, threads)
     free_rows: int
+    ahead: tuple[tuple[int, int], ...] = ()  # the same of steps that are begun ahead
 
-    def threads_for(self, rows: int, most: int) -> int:
+    def threads_for(self, rows: int, most: int, is_ahead: bool = False) -> int:
         """The number of threads for a step; `most` for more rows than were measured."""
-        for limit, threads in self.threads:
+        for limit, threads in self.ahead if is_ahead else self.threads:
             if rows <= limit or limit == ROWS[-1]:
                 return threads
         return most
@@ -38,6 +44,7 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
     If fewer threads are as fast, fewer are used: other processes may need the processors.
     """
     threads: list[tuple[int, int]] = []
+    ahead: list[tuple[int, int]] = []
     seconds: dict[int, float] = {}
     for rows in ROWS:
         last = max(seconds, default=0)
@@ -45,19 +52,22 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
         if rows > most_rows or (last and seconds[last] * rows / last > longest):
             break
         best, seconds[rows] = team, measure(rows, team)
+        times: dict[int, float] = {}
         for candidate in _fewer(team):
-            took = measure(rows, candidate)
+            took = times[candidate] = measure(rows, candidate)
             if took <= seconds[rows]:
                 best, seconds[rows] = candidate, took
             elif took > _NEAR * seconds[rows]:
                 break
         threads.append((rows, best))
+        is_spared = best == team and times.get(team - 1, inf) <= _SPARED * seconds[rows]
+        ahead.append((rows, team - 1 if is_spared else best))
     free = [
         rows
         for rows, took in seconds.items()
         if rows <= _DRAFTED and took <= _FREE * seconds[min(seconds)]
     ]
-    return Tuning(tuple(threads), max(free, default=1))
+    return Tuning(tuple(threads), max(free, default=1), tuple(ahead))
 
 
 def _fewer(team: int) -> list[int]:
@@ -67,6 +77,8 @@ def _fewer(team: int) -> list[int]:
 
 
 _TRIAL = 8  # steps
+# A trial ends after so few steps if they were so much slower: half of the threads would take twice as long.
+_SHORT_TRIAL, _HOPELESS = 3, 1.15
 _SOON, _LATE = 16, 256  # steps between trials: the longer the choice has held, the rarer they are
 # What is tried in turn. One thread less leaves a processor to the server and its clients: a thread that loses its
 # processor to them for a moment holds all the others at the next barrier.
@@ -81,8 +93,10 @@ _OTHERS: tuple[Callable[[int], int], ...] = (
 class Threads:
     """The number of threads for a step: first as tuned, then adjusted by the times of the steps themselves."""
 
-    def __init__(self, tuning: Tuning, team: int):
-        self._classes = [(rows, _Class(tuning.threads_for(rows, team), team)) for rows in ROWS]
+    def __init__(self, tuning: Tuning, team: int, is_ahead: bool = False):
+        self._classes = [
+            (rows, _Class(tuning.threads_for(rows, team, is_ahead), team)) for rows in ROWS
+        ]
 
     def choose(self, rows: int) -> int:
         return self._of(rows).next()
@@ -108,6 +122,9 @@ class _Class:
     def __init__(self, threads: int, team: int):
         self._current, self._team = threads, team
         self._tried = 0  # number of threads on trial; 0: no trial
+        # What was used before the last change, if it is to be tried next: the steps that it was judged by may have been
+        # disturbed, as those after the start of many requests are.
+        self._before = 0
         self._turn = 0
         self._pause = _SOON
         self._times: list[float] = []
@@ -118,24 +135,31 @@ class _Class:
 
     def learn(self, seconds: float) -> None:
         self._times.append(seconds)
-        if self._tried and len(self._times) >= _TRIAL:
+        count = len(self._times)
+        if not self._tried:
+            if count >= self._pause:
+                self._begin_trial()
+        elif count >= _TRIAL or (
+            count >= _SHORT_TRIAL and _typical(self._times) > _HOPELESS * self._usual
+        ):
             self._judge()
-        elif not self._tried and len(self._times) >= self._pause:
-            self._begin_trial()
 
     def _begin_trial(self) -> None:
         self._usual = _typical(self._times[-_TRIAL:])
         self._times = []
+        self._tried, self._before = self._before, 0
         for _ in _OTHERS:
+            if self._tried:
+                return
             other = min(_OTHERS[self._turn % len(_OTHERS)](self._current), self._team)
             self._turn += 1
             if 1 <= other != self._current:
                 self._tried = other
-                return
 
     def _judge(self) -> None:
-        if _typical(self._times) < _WORTH * self._usual:
-            self._current, self._pause = self._tried, _SOON
+        worth = _MORE if self._tried > self._current else _FEWER
+        if _typical(self._times) < worth * self._usual:
+            self._before, self._current, self._pause = self._current, self._tried, _SOON
         else:
             self._pause = min(2 * self._pause, _LATE)
         self._tried, self._times = 0, []

@@ -118,6 +118,35 @@ def test_steps_that_were_begun_before_the_choice_changed_do_not_count() -> None:
     assert max(set(chosen[-300:]), key=chosen[-300:].count) == 3
 
 
+def test_a_choice_made_while_steps_were_disturbed_is_soon_taken_back() -> None:
+    """Steps are slow while many requests begin; then one thread less seems to be faster."""
+    threads, chosen = Threads(Tuning((), 1), 4), []
+    for step in range(200):
+        chosen.append(threads.choose(32))
+        threads.learn(32, (3.0 if step < 16 else 1.0) * 4 / chosen[-1], chosen[-1])
+    assert 3 in chosen[16:24]
+    assert set(chosen[48:60]) == {4}
+    assert chosen[60:].count(4) > 120
+
+
+def test_what_is_much_slower_is_not_tried_for_long() -> None:
+    threads, chosen = Threads(Tuning((), 1), 16), []
+    for _ in range(500):
+        chosen.append(threads.choose(1))
+        threads.learn(1, 16 / chosen[-1], chosen[-1])
+    assert 3 <= chosen.count(8) <= 6
+    assert chosen.count(16) > 450
+
+
+@pytest.mark.parametrize(("serial", "chosen"), [(0.0, 4), (0.002, 3)])
+def test_steps_ahead_leave_a_processor_where_it_costs_little(serial: float, chosen: int) -> None:
+    """All work shared: a fourth of the threads is a third more time. Bound by memory: it is nothing."""
+    tuning = tuned(lambda rows, threads: 0.001 / threads + serial, 4, 1)
+    assert tuning.threads_for(1, 4) == 4
+    assert tuning.threads_for(1, 4, is_ahead=True) == chosen
+    assert Threads(tuning, 4, is_ahead=True).choose(1) == chosen
+
+
 def test_rows_that_were_not_measured_take_all_threads() -> None:
     threads = Threads(Tuning(((1, 1),), 1), 16)
     assert {threads.choose(9), threads.choose(300)} == {16}
