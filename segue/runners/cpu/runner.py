@@ -103,9 +103,8 @@ class CpuRunner:
         await_quiet()
         tuning = tuned(self._seconds, threads, min(max_rows, context))
         self._threads = Threads(tuning, threads)
-        self._steps_ahead = StepsAhead(
-            self._team, self._frames, Threads(tuning, threads, is_ahead=True)
-        )
+        ahead = Threads(tuning, threads, is_ahead=True)
+        self._steps_ahead = StepsAhead(self._team, self._frames, ahead)
         self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)
 
     @property
