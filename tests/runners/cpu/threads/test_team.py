@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from segue.engine.seam import Span
+from segue.engine.seam import Draw, Span
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
@@ -14,15 +14,15 @@ from segue.runners.cpu.threads.team import Kernels, Team
 from tests.runners.cpu.conftest import load
 
 
-def asleep(runner: CpuRunner) -> bool:
-    """Whether every thread but the caller's sleeps, and the one that is first in steps that are begun."""
-    words = runner._team.words[on.MAILBOXES + on.MAILBOX_WORDS + on.ASLEEP :: on.MAILBOX_WORDS]
-    return bool(words[: runner._team.size - 1].all())
+def asleep(runner: CpuRunner, first: int) -> bool:
+    """Whether the threads from `first` on sleep; 0 is that of steps that are begun."""
+    words = runner._team.words[on.MAILBOXES + on.ASLEEP :: on.MAILBOX_WORDS]
+    return bool(words[first : runner._team.size].all())
 
 
-def await_sleep(runner: CpuRunner) -> None:
+def await_sleep(runner: CpuRunner, first: int = 1) -> None:
     for _ in range(10_000):
-        if asleep(runner):
+        if asleep(runner, first):
             return
         time.sleep(0.001)
     raise AssertionError("the threads never sleep")
@@ -35,6 +35,19 @@ def test_threads_sleep_between_steps_and_are_woken(q8_gguf: Path) -> None:
         await_sleep(runner)
         again = runner.decode([Span(slot, list(range(40)), 0, 1)])
         np.testing.assert_array_equal(again, first)
+    runner.close()
+
+
+def test_all_threads_sleep_between_chains_and_are_woken(q8_gguf: Path) -> None:
+    runner = load(q8_gguf, threads=3)
+    draws = [Draw(0, 0.5, ())]
+    found = []
+    for slot in range(4):
+        runner.begin([Span(slot, list(range(40)), 0, 1)], draws)
+        runner.begin([Span(slot, [-1], 40, 1)], draws)
+        found.append([*runner.end().tokens, *runner.end().tokens])
+        await_sleep(runner, 0)
+    assert found == [found[0]] * 4
     runner.close()
 
 
