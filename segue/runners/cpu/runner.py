@@ -224,7 +224,7 @@ class CpuRunner:
         return best
 
     def _check_idle(self) -> None:
-        if len(self._steps_ahead):
+        if self._team.num_open:
             raise RuntimeError("a step is open: it must end first")
 
     def _check(self, spans: Sequence[Span], most_wanted: int, num_drawn: int = 0) -> None:

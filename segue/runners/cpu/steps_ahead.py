@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from segue.engine.seam import Draw, Span, Step
 from segue.runners.cpu.frame import Frame
-from segue.runners.cpu.threads.team import Team
+from segue.runners.cpu.threads.team import MOST_OPEN, Team
 from segue.runners.cpu.threads.tuning import Threads
-
-_MOST_OPEN = 2
 
 
 class _Open(NamedTuple):
@@ -37,7 +35,8 @@ class StepsAhead:
         return len(self._frames[1 - self._turn].draws) if self._open else 0
 
     def check(self) -> None:
-        if len(self._open) == _MOST_OPEN:
+        """Raise if no further step can be begun."""
+        if self._team.num_open == MOST_OPEN:
             raise RuntimeError("two steps are open: one of them must end first")
 
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:

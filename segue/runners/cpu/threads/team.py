@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 
+MOST_OPEN = 2  # what a mailbox holds
+
 
 class Kernels(NamedTuple):
     run_step: Callable[..., int]
@@ -43,9 +45,14 @@ class Team:
     def size(self) -> int:
         return len(self._wake)
 
+    @property
+    def num_open(self) -> int:
+        """How many steps were begun and have not been ended, of all models that share the team."""
+        return self._begun - self._ended
+
     def step(self, board: NDArray[np.int64], threads: int) -> None:
         """Run the program on a board with this many threads."""
-        if self._ended != self._begun:
+        if self.num_open:
             raise RuntimeError("a step is open: it must end first")
         place = self._write(board, threads)
         self._post(1, threads, place)
@@ -57,7 +64,7 @@ class Team:
 
         Until it has ended, nobody may write to the board.
         """
-        if self._begun - self._ended > 1:
+        if self.num_open == MOST_OPEN:
             raise RuntimeError("two steps are open: one of them must end first")
         if self._first is None:
             self._first = self._started(0)
@@ -65,7 +72,7 @@ class Team:
 
     def end(self) -> None:
         """Wait for the step that was begun first."""
-        if self._ended == self._begun:
+        if not self.num_open:
             raise RuntimeError("no step is open")
         self._kernels.await_step(self._address, self._ended + 1)
         self._ended += 1
