@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from segue.engine.seam import Loaded, Logits, Span
-from segue.runners.fake import FakeLoader, FakeRunner, default_capabilities
+from segue.runners.fake import FakeLoader, FakeRunner
 
 # Said as a prompt, each makes the step that reads it go wrong.
 RAISE, CRASH, KILLED, EXIT = "~raise", "~crash", "~killed", "~exit"
@@ -18,9 +18,10 @@ NAN, INFINITE, NARROW, SHORT = "~nan", "~infinite", "~narrow", "~short"
 
 
 class FaultyRunner(FakeRunner):
-    def decode(self, spans: Sequence[Span]) -> Logits:
-        said = [bytes(t for t in span.tokens if t < 256).decode("latin-1") for span in spans]
-        logits = super().decode(spans)
+    def _computed(self, spans: Sequence[Span]) -> Logits:
+        """Of a step that is decoded as of one that was begun."""
+        said = [bytes(t for t in span.tokens if 0 <= t < 256).decode("latin-1") for span in spans]
+        logits = super()._computed(spans)
         for text, span in zip(said, spans, strict=True):
             if "~" in text:
                 row = sum(s.num_logits for s in spans[: spans.index(span)])
@@ -56,7 +57,5 @@ def _go_wrong(text: str, logits: Logits, row: int) -> Logits:
 class FaultyLoader(FakeLoader):
     def __call__(self) -> Loaded:
         loaded = super().__call__()
-        limits = default_capabilities(
-            self.num_slots, self.num_cells, self.context_length, self.max_rows
-        )
+        limits = loaded.runner.capabilities
         return loaded._replace(runner=FaultyRunner(limits, self.script, self.end_bias))

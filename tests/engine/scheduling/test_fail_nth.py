@@ -8,7 +8,7 @@ import pytest
 
 from segue.engine.request.prepare import prepare
 from segue.engine.seam import Model
-from segue.runners.fake import FakeRunner, FakeVocab
+from segue.runners.fake import FakeRunner, FakeVocab, default_capabilities
 from tests.engine.harness import Bench, ask
 
 ASKED: dict[str, Any] = {"max_tokens": 4, "n": 2, "logprobs": 2, "echo": True}
@@ -67,15 +67,16 @@ def test_tokenizing() -> None:
         prepare(ask("x"), Model(vocab, Bench().capabilities))
 
 
-@pytest.mark.parametrize("method", ["decode", "fork", "trim", "free"])
+@pytest.mark.parametrize("method", ["decode", "fork", "trim", "free", "begin", "end"])
 def test_a_call_of_the_runner_ends_the_step(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can say what is left in the KV, so it is not hidden: the worker ends and starts anew."""
     for nth in itertools.count(1):
-        runner = FakeRunner()
+        runner = FakeRunner(default_capabilities(rows_ahead=0 if method == "decode" else 8))
         monkeypatch.setattr(runner, method, failing(getattr(runner, method), nth))
         bench = Bench(runner)
         try:
-            bench.run(ask("one", **ASKED), ask("one and more", **ASKED))
+            bench.run(ask("one", **ASKED), ask("one and more", **ASKED | {"max_tokens": 6}))
+            assert nth > 1 or method == "free", "else it was never called"
         except Fault:
             continue
         break
