@@ -22,7 +22,6 @@ StepEvents = dict[str, list[Event]]  # by the ids of their requests
 class Committer:
     def __init__(self, state: State) -> None:
         self._state = state
-        self._runner = state.runner
         self._vocab = state.vocab
         self._limits = state.limits
         self._clock = state.clock
@@ -43,6 +42,8 @@ class Committer:
         self._counts.prefilled_tokens += batch.num_prompt_rows
         self._counts.stepped += len(batch.sequences) - len(batch.void)
         self._drawing.begin(batch, logits, drawn)
+        # What goes wrong in the runner is not one request's failure, so it is not called while requests advance.
+        self._memory.defer()
         row = 0
         before = self._counts.completion_tokens
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
@@ -57,6 +58,8 @@ class Committer:
                 events[sequence.request_id] = told
         if self._state.ahead is not None:
             self._mark_void(self._state.ahead, batch, drawn)
+        else:
+            self._memory.settle()
         longest = max([len(sequence.tokens) for sequence in batch.sequences], default=0)
         self._counts.longest = max(self._counts.longest, longest)
         if self._state.draft is not None:
@@ -154,7 +157,7 @@ class Committer:
             sequence.computed = len(sequence.tokens) - 1
             num_accepted = num_drawn - 1
             if num_accepted < len(draft):
-                self._runner.trim(sequence.slot, sequence.computed)
+                self._memory.trim(sequence)
             sequence.drafter.learn(len(draft), num_accepted)
             self._counts.drafts += 1
             self._counts.draft_tokens += len(draft)

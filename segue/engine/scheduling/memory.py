@@ -127,24 +127,28 @@ class Memory:
         if slot is None:
             return
         if self._defers:
-            self._deferred.append(partial(self._retire, slot, sequence, keep, computed_more=True))
+            self._deferred.append(partial(self._retire, slot, sequence, keep))
         else:
             self._retire(slot, sequence, keep)
 
-    def _retire(
-        self, slot: int, sequence: Sequence, keep: bool, computed_more: bool = False
-    ) -> None:
-        """`computed_more`: the slot may hold the row of a step that was begun before the sequence ended."""
+    def _retire(self, slot: int, sequence: Sequence, keep: bool) -> None:
         self._owned.discard(slot)
-        if computed_more:
-            self._runner.trim(slot, sequence.computed)
         if not keep or sequence.salt is None or not sequence.computed:
             self._release(slot)
             return
+        if self._limits.can_trim:  # it may hold a row of a step that was begun before it ended
+            self._runner.trim(slot, sequence.computed)
         self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
         self._cache.unlock(slot)
         for redundant in self._cache.redundant(slot):
             self._release(redundant)
+
+    def trim(self, sequence: Sequence) -> None:
+        """Let its slot hold no more than it has computed: rejected drafts and void rows go."""
+        if self._defers:
+            self._deferred.append(partial(self.trim, sequence))
+        elif sequence.slot is not None:
+            self._runner.trim(sequence.slot, sequence.computed)
 
     def forget(self, salt: str) -> None:
         """Free all slots cached under this salt."""
@@ -160,15 +164,15 @@ class Memory:
         return bool(self._deferred)
 
     def defer(self) -> None:
-        """A step is open: keep what `retire` and `forget` would do until `settle`."""
+        """Keep what `retire`, `trim` and `forget` would do until `settle`: a step is open, or being committed."""
         self._defers = True
 
     def settle(self) -> None:
-        """No step is open any more."""
+        """No step is open any more: do what was deferred."""
         self._defers = False
-        for act in self._deferred:
+        deferred, self._deferred = self._deferred, []
+        for act in deferred:
             act()
-        self._deferred.clear()
 
     def check(self) -> None:
         """Raise unless every slot has exactly one owner."""

@@ -47,10 +47,9 @@ class State:
     def settle(self) -> None:
         """The last step that was begun has ended: take back the rows that nobody reads, and do what was deferred."""
         batch, self.ahead = self.ahead, None
-        for sequence in batch.void if batch else ():
-            if sequence.slot is not None:
-                self.runner.trim(sequence.slot, sequence.computed)
         self.memory.settle()
+        for sequence in batch.void if batch else ():
+            self.memory.trim(sequence)
 
     def drop(self, request_id: str, keep: bool = True) -> bool:
         """Remove the request with all its sequences. `keep`: their computed prefixes stay cached."""
