@@ -203,12 +203,11 @@ class Job:
 
     def accept(self, sequence: Sequence, token: int, score: TokenScore | None, now: float) -> None:
         """A token that was drawn for the sequence. `score`: where `needs_scores`."""
-        cause = self._causes.get(token)
-        sequence.accept(token, self.text_piece(token), score, cause, now)
+        sequence.accept(token, self.text_piece(token), score, self._causes.get(token), now)
 
     def progressed(self, sequence: Sequence) -> list[Event]:
         shown = sequence.output.take()
-        return [] if shown is None else self._emit(sequence, self._delta(sequence, shown))
+        return [] if shown is None else self._emit(sequence, [self._delta(sequence, shown)])
 
     def finished(self, sequence: Sequence) -> list[Event]:
         """Events of a sequence that ended; with the last one the request ends."""
@@ -230,7 +229,8 @@ class Job:
         )
         # Under a constraint only a cut leaves half a character, and what matches ends before it.
         rest = sequence.output.flush(keeps_half=sequence.guide is None)
-        events = self._emit(sequence, [*self._delta(sequence, rest), end])
+        told: list[Event] = [end] if rest is None else [self._delta(sequence, rest), end]
+        events = self._emit(sequence, told)
         if self.request.max_tokens == 0:
             others = range(1, self.request.n)
             events += [Finished(end.choice + i, end.reason, end.cause, 0) for i in others]
@@ -244,12 +244,10 @@ class Job:
         wanted = self.request.max_tokens
         return wanted is None or sequence.num_output < wanted
 
-    def _delta(self, sequence: Sequence, shown: Shown | None) -> list[Event]:
-        if shown is None:
-            return []
+    def _delta(self, sequence: Sequence, shown: Shown) -> Event:
         scores = shown.scores if self.request.logprobs is not None else None
         choice = self._choice(sequence.prompt_index, sequence.candidate)
-        return [Delta(choice, shown.text, shown.tokens, scores, sequence.decode_s)]
+        return Delta(choice, shown.text, shown.tokens, scores, sequence.decode_s)
 
     def _emit(self, sequence: Sequence, events: list[Event]) -> list[Event]:
         if not self._is_ranked:

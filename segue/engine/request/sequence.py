@@ -118,7 +118,8 @@ class Sequence:
     @property
     def is_scoring(self) -> bool:
         """Whether prompt rows are still to be scored: until every token from `score_from` on has a score."""
-        return self.scores is not None and len(self.scores) < self.num_prompt - self.score_from
+        scores = self.scores
+        return scores is not None and len(scores) < self.num_prompt - self.score_from
 
     @property
     def is_scoring_all(self) -> bool:

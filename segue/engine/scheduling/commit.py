@@ -134,10 +134,11 @@ class Committer:
         self, job: Job, sequence: Sequence, span: Span, row: int, now: float
     ) -> list[Event]:
         """Draw one token, and one more for each accepted draft token (speculative decoding). Each has its own event."""
-        draft = list(span.tokens[len(sequence.tokens) - span.past :])
-        if not draft:
+        num_draft = span.past + len(span.tokens) - len(sequence.tokens)
+        if not num_draft:
             self._draw(job, sequence, None, row - 1, now)
             return [] if sequence.cause is not None else job.progressed(sequence)
+        draft = list(span.tokens[-num_draft:])
         events: list[Event] = []
         certain = draft if span.num_logits <= len(draft) else []
         num_certain, num_drawn = len(certain), 0
