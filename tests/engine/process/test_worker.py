@@ -17,7 +17,15 @@ from segue.engine.process.worker import Arrivals, Worker
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.runners.fake import FakeLoader
-from segue.types import CompletionRequest, Constraint, Delta, Event, Prompted, Truncation
+from segue.types import (
+    CompletionRequest,
+    Constraint,
+    Delta,
+    Event,
+    Prompted,
+    Sampling,
+    Truncation,
+)
 from tests.engine.harness import Bench, RequestEvents, ask
 from tests.support.hostile_constraints import HARMLESS, REFUSED
 
@@ -179,3 +187,49 @@ def test_events_are_sent_in_order_whether_they_are_small_or_large(sizes: list[bo
         assert isinstance(step, StepEvents)
         told += step.events[request.request_id]
     assert told == sent
+
+
+def test_requests_come_and_go_while_steps_are_begun_ahead() -> None:
+    """In a real worker: one long stream; beside it others of all kinds, and some that are cancelled in the middle."""
+    fields: list[dict[str, Any]] = [
+        {"n": 3},
+        {"logprobs": 2},
+        {"constraint": WORD},
+        {"stop": ("e",)},
+        {"best_of": 3},
+    ]
+    asked = [ask(f"{i} and", max_tokens=30, **each) for i, each in enumerate(fields * 3)]
+    alone = [Bench().run(request)[0].essence for request in asked]
+
+    async def whole(supervisor: Supervisor, request: CompletionRequest) -> object:
+        story = RequestEvents()
+        async for event in supervisor.submit(request):
+            story.push(event)
+        return story.essence
+
+    async def cut_short(supervisor: Supervisor, number: int) -> None:
+        events = supervisor.submit(ask(f"gone {number}", max_tokens=None))
+        num_seen = 0
+        async for _ in events:
+            num_seen += 1
+            if num_seen > number:
+                break
+        await events.aclose()
+
+    async def main() -> None:
+        supervisor = Supervisor(FakeLoader(), chunk_rows=64, step_timeout_s=60)
+        await supervisor.start()
+        sampling = Sampling(seed=1, ignore_eos=True)
+        stream = supervisor.submit(ask("long", max_tokens=4000, sampling=sampling))
+        assert isinstance(await anext(stream), Prompted)
+        cuts = [cut_short(supervisor, number) for number in range(0, 60, 6)]
+        answers = asyncio.gather(*(whole(supervisor, request) for request in asked))
+        await asyncio.gather(*cuts)
+        assert await answers == alone
+        num_tokens = sum([len(e.tokens) async for e in stream if isinstance(e, Delta)])
+        assert num_tokens == 4000
+        assert supervisor.is_idle
+        assert (await supervisor.stats()).restarts == 0
+        await supervisor.close()
+
+    asyncio.run(main())
