@@ -1,5 +1,10 @@
-"""The folder that server processes share, with the sockets where they reach the models' workers."""
+"""The folder that server processes share, with the sockets where they reach the models' workers.
 
+A file in it is locked as long as the server lives. So the next one finds the folders of servers that were killed.
+"""
+
+import contextlib
+import os
 import shutil
 import socket
 import tempfile
@@ -9,6 +14,13 @@ from typing import Self
 
 from segue.errors import SetupError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows, which has no server processes either
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = "segue-"
+_LOCK = "lock"
 _MAX_PATH = 90  # bytes; a socket's path must be shorter than 104 on macOS, 108 on Linux
 
 
@@ -25,11 +37,13 @@ class Doors:
 
     def __init__(self) -> None:
         check_system()
-        folder = tempfile.mkdtemp(prefix="segue-")  # for this user alone
+        folder = tempfile.mkdtemp(prefix=_PREFIX)  # for this user alone
         if len(folder.encode()) > _MAX_PATH:
             shutil.rmtree(folder)
-            folder = tempfile.mkdtemp(prefix="segue-", dir="/tmp")
+            folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
         self.folder = folder
+        self._lock = _locked(Path(folder))
+        _remove_left(Path(folder).parent)
         self.addresses: dict[str, str] = {}  # by model
         self._socks: list[socket.socket] = []
 
@@ -55,3 +69,28 @@ class Doors:
         for sock in self._socks:
             sock.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _locked(folder: Path) -> int:
+    """A locked file in the folder. It gets its name only then, so that nobody finds it unlocked."""
+    new = folder / f"{_LOCK}.new"
+    lock = os.open(new, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    new.rename(folder / _LOCK)
+    return lock
+
+
+def _remove_left(parent: Path) -> None:
+    """Remove this user's folders there whose servers are gone without having removed them."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(
+            OSError
+        ):  # it is not ours, has no lock, is in use, or is being removed
+            if folder.lstat().st_uid == os.getuid():
+                lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+                finally:
+                    os.close(lock)

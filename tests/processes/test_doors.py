@@ -1,5 +1,11 @@
+import os
+import signal
 import socket
 import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +31,47 @@ def test_the_folder_is_this_users_alone_and_goes_with_the_server(
             client.connect(doors.addresses["large"])
     assert not folder.exists()
     assert list(deep.iterdir()) == []
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with room for a socket's path."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+KILLED = """
+import os, sys
+from segue.processes.doors import Doors
+doors = Doors()
+doors.open("tiny")
+print(doors.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="connections cannot be passed on here")
+def test_the_folder_of_a_killed_server_goes_with_the_next_start_and_no_other(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(short))
+    foreign = short / "segue-of-somebody"
+    foreign.mkdir()
+    environment = os.environ | {"TMPDIR": str(short), "PYTHONPATH": os.getcwd()}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], stdin=-1, stdout=-1, text=True, env=environment
+    ) as server:
+        assert server.stdout is not None
+        left = Path(server.stdout.readline().strip())
+        with Doors() as doors:
+            assert left.exists(), "its server lives"
+            server.send_signal(signal.SIGKILL)
+            server.wait()
+            assert left.exists()
+            with Doors():
+                assert not left.exists()
+                assert Path(doors.folder).exists()
+                assert foreign.exists()
 
 
 def test_a_system_that_cannot_pass_connections_on_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
