@@ -38,6 +38,8 @@ class StepsAhead:
         """Raise if no further step can be begun."""
         if self._team.num_open == MOST_OPEN:
             raise RuntimeError("two steps are open: one of them must end first")
+        if self._team.num_open != len(self._open):
+            raise RuntimeError("a step of another model is open: it must end first")
 
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         """Begin a step with spans that were checked. Raises before anything is changed if a draw is out of bounds."""

@@ -203,6 +203,8 @@ def test_steps_of_a_model_beside_run_between_chains(q8_gguf: Path) -> None:
     draws = [Draw(0, 0.5, GREEDY)]
     for past in range(0, 20, 2):
         large.begin([Span(0, [7], past, 1)], draws)
+        with pytest.raises(RuntimeError, match="a step of another model is open"):
+            small.begin([Span(0, [7], past, 0)], [])
         large.begin([Span(0, [-1], past + 1, 1)], draws)
         with pytest.raises(RuntimeError, match="a step is open"):
             small.decode([Span(0, [7], past, 0)])

@@ -51,7 +51,7 @@ def run_step(tid: Any, board: Any) -> None:
     _run_phases(tid, board)
     if tid == 0:
         exchange(team + 8 * on.DONE, number)
-        if SLEEPS_HERE and exchange(team + 8 * on.WAITING, 0):
+        if SLEEPS_HERE and shared_word(team + 8 * on.WAITING):
             wake(team + 8 * on.DONE)
 
 
@@ -107,8 +107,9 @@ def serve_steps(tid: Any, team: Any, seen: Any) -> Any:
 
     A mailbox holds two steps. The next but one is posted only after this thread has ended the first of them.
 
-    Without futexes, the thread sets the `asleep` flag of its mailbox when no step has come for a while, and returns
-    `seen`. Thread or poster clears the flag by an atomic exchange, so no step is lost.
+    When no step has come for a while, the thread sets the `asleep` flag of its mailbox. With futexes only the thread
+    clears it: a poster that is late must not clear the flag of the next sleep. Without them, the thread returns `seen`;
+    thread or poster clears the flag by an atomic exchange, so no step is lost.
     """
     mailbox = team + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
     asleep = mailbox + 8 * on.ASLEEP
@@ -133,6 +134,7 @@ def serve_steps(tid: Any, team: Any, seen: Any) -> Any:
         exchange(asleep, 1)
         if SLEEPS_HERE:
             sleep_while(mailbox, seen)
+            exchange(asleep, 0)
         elif shared_word(mailbox) == seen or exchange(asleep, 0) == 0:
             return seen
         spins = 0
@@ -150,11 +152,12 @@ def post_step(team: Any, first: Any, end: Any, board: Any) -> Any:
         number = word(mailbox) + 1
         put_word(mailbox + 8 * (on.BOARDS + (number & 1)), board)
         exchange(mailbox, number)
-        is_asleep = exchange(mailbox + 8 * on.ASLEEP, 0)
+        asleep = mailbox + 8 * on.ASLEEP
         if SLEEPS_HERE:
-            if is_asleep:
+            if shared_word(asleep):
                 wake(mailbox)
         else:
+            is_asleep = exchange(asleep, 0)
             put_word(mailbox + 8 * on.TO_WAKE, is_asleep)
             num_asleep += is_asleep
     return num_asleep
@@ -162,7 +165,10 @@ def post_step(team: Any, first: Any, end: Any, board: Any) -> Any:
 
 @compiled
 def await_step(team: Any, number: Any) -> None:
-    """Wait until the step of this number has ended. The thread sleeps: the team uses the processors."""
+    """Wait until the step of this number has ended. The thread sleeps: the team uses the processors.
+
+    Only this thread clears its flag: whoever ended the step before may look at it late.
+    """
     done = team + 8 * on.DONE
     if not SLEEPS_HERE:
         await_at_least(done, number)
@@ -172,3 +178,4 @@ def await_step(team: Any, number: Any) -> None:
         exchange(team + 8 * on.WAITING, 1)
         sleep_while(done, ended)
         ended = shared_word(done)
+    exchange(team + 8 * on.WAITING, 0)

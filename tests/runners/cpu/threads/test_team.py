@@ -7,9 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from segue.engine.seam import Draw, Span
-from segue.runners.cpu.memory import address
+from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.atomics import SLEEPS_HERE
 from segue.runners.cpu.threads.team import Kernels, Team
 from tests.runners.cpu.conftest import load
 
@@ -48,6 +49,24 @@ def test_all_threads_sleep_between_chains_and_are_woken(q8_gguf: Path) -> None:
         found.append([*runner.end().tokens, *runner.end().tokens])
         await_sleep(runner, 0)
     assert found == [found[0]] * 4
+    runner.close()
+
+
+@pytest.mark.skipif(not SLEEPS_HERE, reason="here nobody sleeps in compiled code")
+def test_who_wakes_a_sleeper_leaves_its_flag_alone(q8_gguf: Path) -> None:
+    """The flag may already be that of the sleeper's next wait, which nobody would end then."""
+    runner = load(q8_gguf, threads=2)
+    runner._team.words[on.WAITING] = 1
+    runner.decode([Span(0, [7], 0, 1)])
+    assert runner._team.words[on.WAITING] == 1
+    runner.begin([Span(0, [8], 1, 1)], [])
+    runner.end()
+    assert runner._team.words[on.WAITING] == 0
+    words: NDArray[np.int64] = zeros(on.NUM_TEAM_WORDS, np.int64)
+    mailbox = on.MAILBOXES + on.MAILBOX_WORDS
+    words[mailbox + on.ASLEEP] = 1
+    runner._team._kernels.post_step(address(words), 1, 2, 0)
+    assert words[mailbox + on.POSTED] == words[mailbox + on.ASLEEP] == 1
     runner.close()
 
 
