@@ -139,12 +139,15 @@ class Changes:
     added: NDArray[np.float32]
 
 
+MAX_CUTS = 4  # of a draw: each kind once
+
+
 class Draw(NamedTuple):
     """A token to draw from a row of logits."""
 
     row: int
     point: float  # in [0, 1)
-    cuts: tuple[Cut, ...]
+    cuts: tuple[Cut, ...]  # at most MAX_CUTS
     changes: Changes | None = None  # to make to the row first; only of draws given to `begin`
 
 

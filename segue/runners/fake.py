@@ -15,6 +15,7 @@ import numpy as np
 
 from segue import exact_math
 from segue.engine.seam import (
+    MAX_CUTS,
     Capabilities,
     Changes,
     Cut,
@@ -305,6 +306,8 @@ def draw_by_weight(logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None
 
 
 def _draw(row: Logits, draw: Draw) -> int | None:
+    if len(draw.cuts) > MAX_CUTS:
+        raise ValueError(f"fake runner: a draw takes {MAX_CUTS} cuts, not {len(draw.cuts)}")
     if draw.cuts == _LIKELIEST:
         row = changed(row, draw.changes)
         return int(row.argmax()) if abs(row.max()) < np.inf else None

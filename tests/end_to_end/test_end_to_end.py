@@ -151,6 +151,15 @@ def test_a_client_that_leaves_frees_its_slot(served: Served) -> None:
         raise AssertionError("the slot is still busy")
 
 
+def test_a_sampling_step_that_is_named_again_changes_nothing(client: OpenAI) -> None:
+    asked: dict[str, Any] = {"max_tokens": 8, "seed": 3, "temperature": 0.8}
+    once, again = (
+        complete(client, STORY, **asked, extra_body={"top_k": 40, "samplers": order})
+        for order in (["top_k", "temperature"], ["top_k"] * 4 + ["temperature"])
+    )
+    assert once.choices[0].text == again.choices[0].text
+
+
 def test_errors_as_the_client_raises_them(client: OpenAI) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"prompt": ""}, "prompt"),

@@ -19,7 +19,7 @@ from segue.engine.sampling.logit_bans import LogitBans
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.sampling.randomness import Points
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import Cut, Draw, Logits
+from segue.engine.seam import MAX_CUTS, Cut, Draw, Logits
 from segue.types import Sampling, Step
 
 
@@ -92,7 +92,7 @@ def plan(sampling: Sampling) -> tuple[Step, ...]:
 
 
 def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
-    """These steps as cuts, which a runner can compute; None if one of the steps cannot be a cut."""
+    """These steps as cuts, which a runner can compute; None if a step cannot be a cut, or if there are too many."""
     s = sampling
     if s.dynatemp_range > 0 and "temperature" in steps:
         return None
@@ -103,7 +103,8 @@ def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
         "top_p": Cut("top_p", s.top_p, s.min_keep),
         "min_p": Cut("min_p", exact_math.log(s.min_p), s.min_keep),
     }
-    return tuple(known[step] for step in steps) if known.keys() >= set(steps) else None
+    can_cut = known.keys() >= set(steps) and len(steps) <= MAX_CUTS  # steps may be named again
+    return tuple(known[step] for step in steps) if can_cut else None
 
 
 class Sampler:

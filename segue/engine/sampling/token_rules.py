@@ -60,8 +60,8 @@ def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules
         end=min(vocab.end_tokens, default=None) if vocab.eos is None else vocab.eos,
         stops=frozenset(sampling.stop_token_ids),
         ignores_ends=sampling.ignore_eos,
-        text_bias=_text_bias(sampling, vocab),
-        bad_words=_bad_words(sampling.bad_words, vocab),
+        text_bias=_text_bias(sampling, vocab, vocab_size),
+        bad_words=_bad_words(sampling.bad_words, vocab, vocab_size),
         breakers=_breakers(sampling, vocab),
         allowed=allowed_tokens(sampling),
         texts=texts(vocab),
@@ -73,16 +73,23 @@ def allowed_tokens(sampling: Sampling) -> Index | None:
     return None if allowed is None else np.unique(np.array(allowed, np.intp))
 
 
-def _text_bias(sampling: Sampling, vocab: Vocab) -> dict[int, float]:
+def _text_bias(sampling: Sampling, vocab: Vocab, vocab_size: int) -> dict[int, float]:
+    """Without tokens that a row of logits has no place for: they cannot be drawn."""
     return {
         token: bias
         for text, bias in sampling.text_bias
         for token in vocab.tokenize(text, False, False)
+        if token < vocab_size
     }
 
 
-def _bad_words(words: tuple[str, ...], vocab: Vocab) -> tuple[tuple[int, ...], ...]:
-    """Each word as it begins a text and, if that is another token, as it follows a space."""
+def _bad_words(
+    words: tuple[str, ...], vocab: Vocab, vocab_size: int
+) -> tuple[tuple[int, ...], ...]:
+    """Each word as it begins a text and, if that is another token, as it follows a space.
+
+    Without words that cannot be drawn, because a row of logits has no place for one of their tokens.
+    """
     if len(words) > MAX_BAD_WORDS:
         raise InvalidField(
             f"bad_words has {len(words)} entries: at most {MAX_BAD_WORDS} are taken", "bad_words"
@@ -99,7 +106,7 @@ def _bad_words(words: tuple[str, ...], vocab: Vocab) -> tuple[tuple[int, ...], .
         found[plain] = None
         if len(spaced) == len(plain) and spaced[:1] != plain[:1]:
             found[spaced] = None
-    return tuple(filter(None, found))
+    return tuple(tokens for tokens in found if tokens and max(tokens) < vocab_size)
 
 
 def _breakers(sampling: Sampling, vocab: Vocab) -> Breakers:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from segue.engine.sampling.sampler import STEPS, Sampler, plan
 from segue.engine.sampling.token_rules import TokenRules
+from segue.engine.seam import MAX_CUTS
 from segue.errors import InvalidField
 from segue.types import CUT_FIRST, SCALE_FIRST, Sampling, Step
 from tests.support.llama_samplers import Reference, Row, shares
@@ -131,6 +132,15 @@ def test_every_step_has_a_place_in_the_table_and_a_meaning() -> None:
     assert {*CUT_FIRST, *SCALE_FIRST} < set(STEPS)
     assert set(CUT_FIRST) == set(SCALE_FIRST)
     assert all(info.meaning for info in STEPS.values())
+
+
+def test_steps_that_are_named_again_are_left_to_the_sampler() -> None:
+    """A request may name a step several times, but a runner's draw takes only so many cuts."""
+    sampling = Sampling(top_k=3, top_p=0.9, min_p=0.1, temperature=0.8)
+    four = Sampler(replace(sampling, order=("top_k", "top_p", "min_p", "temperature")), 0, 0, 50)
+    five = Sampler(replace(sampling, order=("top_k",) * 4 + ("temperature",)), 0, 0, 50)
+    assert len(four.cuts or ()) == MAX_CUTS
+    assert five.cuts is None
 
 
 def test_mirostat_takes_the_place_of_the_cuts() -> None:

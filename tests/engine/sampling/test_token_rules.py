@@ -60,3 +60,10 @@ def test_the_end_is_the_models_own() -> None:
 def test_a_bias_on_a_text_is_one_on_each_of_its_tokens() -> None:
     sampling = Sampling(text_bias=(("ab", 2.0), ("", 1.0)), logit_bias={97: 5.0})
     assert token_rules(sampling, FakeVocab(), 264).text_bias == {97: 2.0, 98: 2.0}
+
+
+def test_tokens_without_a_place_in_a_row_are_left_out() -> None:
+    sampling = Sampling(text_bias=(("ab", 2.0),), bad_words=("a", "b", "ab"))
+    rules = token_rules(sampling, FakeVocab(), 98)
+    assert rules.text_bias == {97: 2.0}
+    assert rules.bad_words == ((97,),)

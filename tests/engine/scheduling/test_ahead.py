@@ -119,6 +119,7 @@ def samplings(draw: st.DrawFn) -> Sampling:
         top_k=draw(picked([0, 0, 20])),
         top_p=draw(picked([1.0, 0.8])),
         min_p=draw(picked([0.0, 0.1])),
+        order=draw(picked([Sampling().order] * 9 + [("top_k", "top_p") * 2 + ("temperature",)])),
         mirostat=draw(picked([*[0] * 9, 2])),
         repetition_penalty=draw(picked([*[1.0] * 9, 1.2])),
         dry_multiplier=draw(picked([*[0.0] * 9, 0.8])),

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.engine.seam import Changes, Cut, CutKind, Draw, Logits
+from segue.engine.seam import MAX_CUTS, Changes, Cut, CutKind, Draw, Logits
 from segue.runners.cpu.draws import chain
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.memory import address, zeros
@@ -114,7 +114,7 @@ def _addresses(changes: Changes, vocab_size: int) -> list[int]:
 @lru_cache(1024)
 def _encoded(cuts: tuple[Cut, ...]) -> bytes:
     """The bytes of a record after its row and point: the number of cuts, then the cuts."""
-    if len(cuts) > of.MAX_CUTS:
-        raise ValueError(f"{len(cuts)} cuts, but a draw takes {of.MAX_CUTS}")
+    if len(cuts) > MAX_CUTS:
+        raise ValueError(f"{len(cuts)} cuts, but a draw takes {MAX_CUTS}")
     parts = [_CUT.pack(_KINDS[kind], value, min(count, _LARGEST)) for kind, value, count in cuts]
     return struct.pack("=q", len(cuts)) + b"".join(parts)

@@ -10,7 +10,6 @@ RECORD_WORDS = 24
     CUTS,  # where the first cut begins
 ) = range(4)
 CUT_WORDS = 3  # kind, a double, a count
-MAX_CUTS = 4
 TOKEN = 15  # what was drawn, or one of the numbers below
 # What to add to the row before: addresses of token ids (i64) and of floats, and how many. The row is restored later.
 CHANGED_IDS, ADDED, NUM_CHANGES = range(16, 19)
