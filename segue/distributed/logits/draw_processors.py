@@ -67,7 +67,7 @@ class DrawSlots(SlotProcessor):  # type: ignore[misc, unused-ignore]
         return draw is not None
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
-        if self._slots.keys().isdisjoint(ctx.idx_mapping_np):
+        if not self._slots or self._slots.keys().isdisjoint(ctx.idx_mapping_np):
             return logits
         lengths = ctx.seq_lens_upper_bound_np  # prompt and output; less while the prompt is read
         rows = [

@@ -66,7 +66,8 @@ class CutSlots(SlotProcessor):  # type: ignore[misc, unused-ignore]
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
         slots = ctx.idx_mapping_np
-        if self._slots.keys().isdisjoint(slots):  # nearly always: no step must wait for the device
+        # Nearly always: then no step must wait for the device.
+        if not self._slots or self._slots.keys().isdisjoint(slots):
             return logits
         if len(slots) != len(logits):  # speculative decoding: a request has several rows
             slots = ctx.expanded_idx_mapping.cpu().numpy()

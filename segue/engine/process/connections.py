@@ -187,7 +187,7 @@ class Connections:
 
     def _shares(self, events: dict[str, list[Event]]) -> dict[Outbox, dict[str, list[Event]]]:
         owners = self._owners
-        shares: dict[Outbox, dict[str, list[Event]]] = {outbox: {} for outbox in self._all}
+        shares: dict[Outbox, dict[str, list[Event]]] = {}
         for request_id, told in events.items():
             owner = owners.get(request_id, self._parent)  # which ignores what was cancelled
             shares.setdefault(owner, {})[request_id] = told

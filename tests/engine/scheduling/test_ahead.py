@@ -1,243 +1,25 @@
-"""Steps begun ahead: answers are those without, and whatever cannot be told ahead waits for the open step."""
+"""Steps begun ahead: what can be told ahead, and what waits for the open step."""
 
-import itertools
-import random
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from segue.engine.sampling.candidates import Candidates
-from segue.engine.sampling.choosers import ByWeight
-from segue.engine.seam import Capabilities, Draw, Logits, Span, Step
-from segue.runners.fake import EOS, FakeRunner, changed, default_capabilities
+from segue.engine.seam import Step
+from segue.runners.fake import default_capabilities
 from segue.types import (
-    CompletionRequest,
     Constraint,
-    Delta,
-    Done,
-    Event,
-    Finished,
     Infill,
     Prompt,
-    Prompted,
     Sampling,
-    Searching,
 )
-from tests.engine.harness import Bench, RequestEvents, ask
-from tests.engine.scheduling.test_drawing import cut
+from tests.engine.harness import Bench, ask
+from tests.engine.scheduling.ahead_runner import AheadRunner, plain, runner, same
 
 WORD = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
 SUFFIX = Infill(suffix=Prompt(("ba, and é",)), mode="ranked")
-
-
-class AheadRunner(FakeRunner):
-    """Draws by cuts, all but every `skips`-th draw, and counts steps begun while another is open."""
-
-    def __init__(
-        self, limits: Capabilities, skips: int, end_bias: float, script: bytes | None
-    ) -> None:
-        super().__init__(limits, end_bias=end_bias, script=script)
-        self._skips = skips
-        self._count = itertools.count(1)
-        self.num_begun = Counter[bool]()
-
-    def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
-        self.num_begun[bool(self._open)] += 1
-        super().begin(spans, draws)
-
-    def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-        return [self._from(changed(logits[draw.row], draw.changes), draw) for draw in draws]
-
-    def _from(self, row: Logits, draw: Draw) -> int | None:
-        is_skipped = self._skips and next(self._count) % self._skips == 0
-        if is_skipped or not abs(row.max()) < np.inf:
-            return None
-        candidates = Candidates(row)
-        for each in draw.cuts:
-            cut(candidates, each)
-        return candidates.token(ByWeight().choose(candidates, draw.point))
-
-    @property
-    def num_ahead(self) -> int:
-        return self.num_begun[True]
-
-
-def runner(
-    *, skips: int = 0, end_bias: float = 0.0, script: bytes | None = None, **limits: int
-) -> AheadRunner:
-    capabilities = default_capabilities(**{"rows_ahead": 16, **limits})
-    return AheadRunner(replace(capabilities, draws=True), skips, end_bias, script)
-
-
-def plain(number: int = 0, **fields: Any) -> CompletionRequest:
-    sampling = Sampling(seed=number, temperature=0.9, ignore_eos=True)
-    return ask(f"{number} says: ", **{"sampling": sampling, "max_tokens": 20, **fields})
-
-
-def _timeless(event: Event) -> Event:
-    match event:
-        case Prompted():
-            return msgspec.structs.replace(event, prompt_s=0.0, num_cached=0)
-        case Delta():
-            return msgspec.structs.replace(event, decode_s=0.0)
-        case Finished():
-            return msgspec.structs.replace(event, prompt_s=0.0, decode_s=0.0)
-        case Done():
-            usage = msgspec.structs.replace(event.usage, cached_tokens=0)
-            return msgspec.structs.replace(event, usage=usage)
-    return event
-
-
-def same(story: RequestEvents) -> object:
-    """What must be the same: all events of each choice, without times and without what others left in the cache.
-
-    How choices take turns depends on the load, and so does what is told of a search while it runs.
-    """
-    told: dict[int | None, list[Event]] = {}
-    for event in story.events:
-        if not isinstance(event, Searching):
-            told.setdefault(getattr(event, "choice", None), []).append(_timeless(event))
-    return story.essence, told
-
-
-# --- answers do not change ---
-
-
-@st.composite
-def samplings(draw: st.DrawFn) -> Sampling:
-    picked = st.sampled_from
-    return Sampling(
-        seed=draw(st.integers(0, 1000)),
-        temperature=draw(picked([0.0, 0.7, 1.0])),
-        top_k=draw(picked([0, 0, 20])),
-        top_p=draw(picked([1.0, 0.8])),
-        min_p=draw(picked([0.0, 0.1])),
-        order=draw(picked([Sampling().order] * 9 + [("top_k", "top_p") * 2 + ("temperature",)])),
-        mirostat=draw(picked([*[0] * 9, 2])),
-        repetition_penalty=draw(picked([*[1.0] * 9, 1.2])),
-        dry_multiplier=draw(picked([*[0.0] * 9, 0.8])),
-        ignore_eos=draw(st.booleans()),
-        min_tokens=draw(picked([0, 0, 5])),
-        logit_bias=draw(picked([{}, {}, {101: 5.0, EOS: -100.0}, {0: -np.inf, 65: -np.inf}])),
-        bad_words=draw(picked([(), (), ("e",), ("e", "th")])),
-        stop_token_ids=draw(picked([(), (), (101,)])),
-        allowed_token_ids=draw(picked([*[None] * 9, (65, 66, EOS)])),
-    )
-
-
-@st.composite
-def requests(draw: st.DrawFn) -> CompletionRequest:
-    """Mostly what can go ahead; some of everything that cannot."""
-    picked = st.sampled_from
-    kind = draw(picked([*["plain"] * 6, "scored", "held", "best", "beams", "ranked"]))
-    sampling = draw(samplings())
-    fields: dict[str, Any] = {
-        "max_tokens": draw(picked([0, 1, 5, 30])),
-        "n": draw(picked([1, 1, 1, 2, 3])),
-        "use_cache": draw(picked([True, True, False])),
-        "tenant": draw(picked(["", "a", "b"])),
-        "sampling": sampling,
-    }
-    if kind != "beams":
-        fields["stop"] = tuple(draw(st.lists(picked(["a", "th", " "]), max_size=2)))
-    match kind:
-        case "scored":
-            fields |= {"logprobs": 2, "prompt_logprobs": draw(picked([None, 1]))}
-        case "held":
-            fields |= {"constraint": WORD}
-            sampling = msgspec.structs.replace(sampling, allowed_token_ids=None)
-            fields |= {"sampling": sampling}
-        case "best":
-            fields |= {"n": 1, "best_of": 3}
-        case "beams":
-            fields |= {"beam_search": True, "n": 2, "max_tokens": 6, "sampling": Sampling(seed=1)}
-        case "ranked":
-            fields |= {"infill": SUFFIX, "max_tokens": 8}
-    text = st.text(alphabet="abé", min_size=1, max_size=20)
-    return ask(draw(text) * draw(picked([1, 3])), **fields)
-
-
-@settings(max_examples=30, deadline=None)
-@given(asked=st.lists(requests(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
-def test_answers_and_events_are_those_of_single_steps(
-    asked: list[CompletionRequest], seed: int
-) -> None:
-    """With little memory, arrivals and cancels between steps, and draws that the runner leaves to the sampler."""
-    chance = random.Random(seed)
-    limits: dict[str, Any] = {
-        "num_slots": chance.randint(3, 12),
-        "num_cells": chance.randint(110, 400),
-        "context_length": 100,
-        "free_rows": chance.choice([1, 4, 8]),
-        "rows_ahead": chance.choice([1, 4, 16]),
-    }
-    end_bias = chance.choice([0.0, 2.0])
-    alone = {}
-    for request in asked:
-        single = Bench(runner(end_bias=end_bias, context_length=100, rows_ahead=0))
-        alone[request.request_id] = single.run(request)[0]
-    crowd = Bench(runner(skips=chance.choice([0, 2, 7]), end_bias=end_bias, **limits))
-    crowd.may_go_on = lambda: chance.random() < 0.9
-    cancelled = set()
-    for request in asked:
-        crowd.submit(request)
-        for _ in range(chance.randint(0, 4)):
-            crowd.step()
-        if chance.random() < 0.2:
-            victim = chance.choice(asked).request_id
-            crowd.scheduler.cancel(victim)
-            cancelled.add(victim)
-            crowd.scheduler.check()
-    crowd.run()
-    crowd.scheduler.check()
-    for request in asked:
-        story, whole = crowd.stories[request.request_id], alone[request.request_id]
-        if request.request_id not in cancelled:
-            assert same(story) == same(whole)
-        else:
-            for choice, text in story.texts.items():
-                assert whole.texts[choice].startswith(text)
-
-
-@pytest.mark.parametrize("skips", [0, 1, 3])
-def test_nothing_is_left_in_memory(skips: int) -> None:
-    """Void rows too: of a stop string, of an end token, of a draw that the sampler makes."""
-    ran = runner(skips=skips, end_bias=4.0)
-    bench = Bench(ran)
-    sampling = Sampling(seed=3, temperature=1.0)
-    bench.run(
-        *(
-            ask(f"{i}", sampling=sampling, stop=("a",), max_tokens=50, use_cache=False)
-            for i in range(9)
-        )
-    )
-    bench.scheduler.check()
-    assert ran.num_ahead > 0
-    assert ran.cells_free == ran.capabilities.num_cells
-
-
-def test_what_was_computed_can_be_shared_afterwards() -> None:
-    """A slot with a row too many is cut back before it becomes a cached prefix."""
-    ran = runner(script=b"ab stop here and more")
-    bench = Bench(ran)
-    greedy = Sampling(seed=1, temperature=0.0)
-    [first] = bench.run(ask("x", sampling=greedy, stop=("stop",), max_tokens=30))
-    again = ask("x" + first.texts[0], sampling=greedy, max_tokens=9)
-    [second] = bench.run(again)
-    assert second.prompted[0].num_cached >= len("x" + first.texts[0]) - 1
-    assert (
-        second.essence == Bench(FakeRunner(script=b"ab stop here and more")).run(again)[0].essence
-    )
-
-
-# --- what goes ahead, and what does not ---
 
 
 def test_a_decoding_batch_goes_ahead_to_its_end() -> None:

@@ -1,0 +1,97 @@
+"""A fake runner whose steps are begun ahead and counted, a plain request for it, and what of an answer is compared."""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from segue.engine.sampling.candidates import Candidates
+from segue.engine.sampling.choosers import ByWeight
+from segue.engine.seam import Capabilities, Draw, Logits, Span
+from segue.runners.fake import FakeRunner, changed, default_capabilities
+from segue.types import (
+    CompletionRequest,
+    Delta,
+    Done,
+    Event,
+    Finished,
+    Prompted,
+    Sampling,
+    Searching,
+)
+from tests.engine.harness import RequestEvents, ask
+from tests.engine.scheduling.test_drawing import cut
+
+
+class AheadRunner(FakeRunner):
+    """Draws by cuts, all but every `skips`-th draw, and counts steps begun while another is open."""
+
+    def __init__(
+        self, limits: Capabilities, skips: int, end_bias: float, script: bytes | None
+    ) -> None:
+        super().__init__(limits, end_bias=end_bias, script=script)
+        self._skips = skips
+        self._count = itertools.count(1)
+        self.num_begun = Counter[bool]()
+
+    def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+        self.num_begun[bool(self._open)] += 1
+        super().begin(spans, draws)
+
+    def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
+        return [self._from(changed(logits[draw.row], draw.changes), draw) for draw in draws]
+
+    def _from(self, row: Logits, draw: Draw) -> int | None:
+        is_skipped = self._skips and next(self._count) % self._skips == 0
+        if is_skipped or not abs(row.max()) < np.inf:
+            return None
+        candidates = Candidates(row)
+        for each in draw.cuts:
+            cut(candidates, each)
+        return candidates.token(ByWeight().choose(candidates, draw.point))
+
+    @property
+    def num_ahead(self) -> int:
+        return self.num_begun[True]
+
+
+def runner(
+    *, skips: int = 0, end_bias: float = 0.0, script: bytes | None = None, **limits: int
+) -> AheadRunner:
+    capabilities = default_capabilities(**{"rows_ahead": 16, **limits})
+    return AheadRunner(replace(capabilities, draws=True), skips, end_bias, script)
+
+
+def plain(number: int = 0, **fields: Any) -> CompletionRequest:
+    sampling = Sampling(seed=number, temperature=0.9, ignore_eos=True)
+    return ask(f"{number} says: ", **{"sampling": sampling, "max_tokens": 20, **fields})
+
+
+def _timeless(event: Event) -> Event:
+    match event:
+        case Prompted():
+            return msgspec.structs.replace(event, prompt_s=0.0, num_cached=0)
+        case Delta():
+            return msgspec.structs.replace(event, decode_s=0.0)
+        case Finished():
+            return msgspec.structs.replace(event, prompt_s=0.0, decode_s=0.0)
+        case Done():
+            usage = msgspec.structs.replace(event.usage, cached_tokens=0)
+            return msgspec.structs.replace(event, usage=usage)
+    return event
+
+
+def same(story: RequestEvents) -> object:
+    """What must be the same: all events of each choice, without times and without what others left in the cache.
+
+    How choices take turns depends on the load, and so does what is told of a search while it runs.
+    """
+    told: dict[int | None, list[Event]] = {}
+    for event in story.events:
+        if not isinstance(event, Searching):
+            told.setdefault(getattr(event, "choice", None), []).append(_timeless(event))
+    return story.essence, told

@@ -1,0 +1,154 @@
+"""Steps begun ahead: answers and events are those of single steps."""
+
+import random
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.runners.fake import EOS, FakeRunner
+from segue.types import (
+    CompletionRequest,
+    Constraint,
+    Infill,
+    Prompt,
+    Sampling,
+)
+from tests.engine.harness import Bench, ask
+from tests.engine.scheduling.ahead_runner import runner, same
+
+WORD = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
+SUFFIX = Infill(suffix=Prompt(("ba, and é",)), mode="ranked")
+
+
+@st.composite
+def samplings(draw: st.DrawFn) -> Sampling:
+    picked = st.sampled_from
+    return Sampling(
+        seed=draw(st.integers(0, 1000)),
+        temperature=draw(picked([0.0, 0.7, 1.0])),
+        top_k=draw(picked([0, 0, 20])),
+        top_p=draw(picked([1.0, 0.8])),
+        min_p=draw(picked([0.0, 0.1])),
+        order=draw(picked([Sampling().order] * 9 + [("top_k", "top_p") * 2 + ("temperature",)])),
+        mirostat=draw(picked([*[0] * 9, 2])),
+        repetition_penalty=draw(picked([*[1.0] * 9, 1.2])),
+        dry_multiplier=draw(picked([*[0.0] * 9, 0.8])),
+        ignore_eos=draw(st.booleans()),
+        min_tokens=draw(picked([0, 0, 5])),
+        logit_bias=draw(picked([{}, {}, {101: 5.0, EOS: -100.0}, {0: -np.inf, 65: -np.inf}])),
+        bad_words=draw(picked([(), (), ("e",), ("e", "th")])),
+        stop_token_ids=draw(picked([(), (), (101,)])),
+        allowed_token_ids=draw(picked([*[None] * 9, (65, 66, EOS)])),
+    )
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> CompletionRequest:
+    """Mostly what can go ahead; some of everything that cannot."""
+    picked = st.sampled_from
+    kind = draw(picked([*["plain"] * 6, "scored", "held", "best", "beams", "ranked"]))
+    sampling = draw(samplings())
+    fields: dict[str, Any] = {
+        "max_tokens": draw(picked([0, 1, 5, 30])),
+        "n": draw(picked([1, 1, 1, 2, 3])),
+        "use_cache": draw(picked([True, True, False])),
+        "tenant": draw(picked(["", "a", "b"])),
+        "sampling": sampling,
+    }
+    if kind != "beams":
+        fields["stop"] = tuple(draw(st.lists(picked(["a", "th", " "]), max_size=2)))
+    match kind:
+        case "scored":
+            fields |= {"logprobs": 2, "prompt_logprobs": draw(picked([None, 1]))}
+        case "held":
+            fields |= {"constraint": WORD}
+            sampling = msgspec.structs.replace(sampling, allowed_token_ids=None)
+            fields |= {"sampling": sampling}
+        case "best":
+            fields |= {"n": 1, "best_of": 3}
+        case "beams":
+            fields |= {"beam_search": True, "n": 2, "max_tokens": 6, "sampling": Sampling(seed=1)}
+        case "ranked":
+            fields |= {"infill": SUFFIX, "max_tokens": 8}
+    text = st.text(alphabet="abé", min_size=1, max_size=20)
+    return ask(draw(text) * draw(picked([1, 3])), **fields)
+
+
+@settings(max_examples=30, deadline=None)
+@given(asked=st.lists(requests(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
+def test_answers_and_events_are_those_of_single_steps(
+    asked: list[CompletionRequest], seed: int
+) -> None:
+    """With little memory, arrivals and cancels between steps, and draws that the runner leaves to the sampler."""
+    chance = random.Random(seed)
+    limits: dict[str, Any] = {
+        "num_slots": chance.randint(3, 12),
+        "num_cells": chance.randint(110, 400),
+        "context_length": 100,
+        "free_rows": chance.choice([1, 4, 8]),
+        "rows_ahead": chance.choice([1, 4, 16]),
+    }
+    end_bias = chance.choice([0.0, 2.0])
+    alone = {}
+    for request in asked:
+        single = Bench(runner(end_bias=end_bias, context_length=100, rows_ahead=0))
+        alone[request.request_id] = single.run(request)[0]
+    crowd = Bench(runner(skips=chance.choice([0, 2, 7]), end_bias=end_bias, **limits))
+    crowd.may_go_on = lambda: chance.random() < 0.9
+    cancelled = set()
+    for request in asked:
+        crowd.submit(request)
+        for _ in range(chance.randint(0, 4)):
+            crowd.step()
+        if chance.random() < 0.2:
+            victim = chance.choice(asked).request_id
+            crowd.scheduler.cancel(victim)
+            cancelled.add(victim)
+            crowd.scheduler.check()
+    crowd.run()
+    crowd.scheduler.check()
+    for request in asked:
+        story, whole = crowd.stories[request.request_id], alone[request.request_id]
+        if request.request_id not in cancelled:
+            assert same(story) == same(whole)
+        else:
+            for choice, text in story.texts.items():
+                assert whole.texts[choice].startswith(text)
+
+
+@pytest.mark.parametrize("skips", [0, 1, 3])
+def test_nothing_is_left_in_memory(skips: int) -> None:
+    """Void rows too: of a stop string, of an end token, of a draw that the sampler makes."""
+    ran = runner(skips=skips, end_bias=4.0)
+    bench = Bench(ran)
+    sampling = Sampling(seed=3, temperature=1.0)
+    bench.run(
+        *(
+            ask(f"{i}", sampling=sampling, stop=("a",), max_tokens=50, use_cache=False)
+            for i in range(9)
+        )
+    )
+    bench.scheduler.check()
+    assert ran.num_ahead > 0
+    assert ran.cells_free == ran.capabilities.num_cells
+
+
+def test_what_was_computed_can_be_shared_afterwards() -> None:
+    """A slot with a row too many is cut back before it becomes a cached prefix."""
+    ran = runner(script=b"ab stop here and more")
+    bench = Bench(ran)
+    greedy = Sampling(seed=1, temperature=0.0)
+    [first] = bench.run(ask("x", sampling=greedy, stop=("stop",), max_tokens=30))
+    again = ask("x" + first.texts[0], sampling=greedy, max_tokens=9)
+    [second] = bench.run(again)
+    assert second.prompted[0].num_cached >= len("x" + first.texts[0]) - 1
+    assert (
+        second.essence == Bench(FakeRunner(script=b"ab stop here and more")).run(again)[0].essence
+    )
+
+
+# --- what goes ahead, and what does not ---
