@@ -148,7 +148,7 @@ class Draw(NamedTuple):
     row: int
     point: float  # in [0, 1)
     cuts: tuple[Cut, ...]  # at most MAX_CUTS
-    changes: Changes | None = None  # to make to the row first; only of draws given to `begin`
+    changes: Changes | None = None  # to the row, for this draw, its only one; only given to `begin`
 
 
 class Step(NamedTuple):

@@ -10,6 +10,7 @@ prepared meanwhile; the kernels draw its tokens and take them as the next step's
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,7 @@ _MEASURED_STEPS, _MEASURED_S = 4, 0.05  # limits per measurement at the start
 _MOST_SEQUENCES = 32
 _MOST_AHEAD = 256  # rows of logits of a step that is begun
 _ROWS_A_THREAD = 4  # of draws: for fewer, waking another thread costs more than it saves
+_slot = itemgetter(0)  # of a span
 
 
 class CpuRunner:
@@ -153,8 +155,8 @@ class CpuRunner:
 
     def fork(self, src: int, dst: int, length: int) -> None:
         self._check_idle()
-        held = self._kv.tables.length(src)
-        if self._kv.tables.length(dst) or not 0 <= length <= held:
+        held = self._held(src)
+        if self._held(dst) or not 0 <= length <= held:
             raise ValueError(f"cannot fork {length} of {held} tokens of slot {src} into {dst}")
         if length % BLOCK and not self.cells_free:
             raise RuntimeError(f"no block is free to fork slot {src} into {dst}")
@@ -162,14 +164,13 @@ class CpuRunner:
 
     def trim(self, slot: int, length: int) -> None:
         self._check_idle()
-        held = self._kv.tables.length(slot)
+        held = self._held(slot)
         if not 0 <= length <= held:
             raise ValueError(f"cannot trim slot {slot} from {held} to {length} tokens")
         self._kv.tables.trim(slot, length)
 
     def free(self, slot: int) -> None:
-        self._check_idle()
-        self._kv.tables.trim(slot, 0)
+        self.trim(slot, 0)
 
     def close(self) -> None:
         """End the threads, after the steps that are open. Memory is freed with the runner object."""
@@ -227,6 +228,12 @@ class CpuRunner:
         if self._team.num_open:
             raise RuntimeError("a step is open: it must end first")
 
+    def _held(self, slot: int) -> int:
+        """How many tokens a slot holds."""
+        if not 0 <= slot < self._capabilities.num_slots:
+            raise ValueError(f"there is no slot {slot}")
+        return self._kv.tables.length(slot)
+
     def _check(self, spans: Sequence[Span], most_wanted: int, num_drawn: int = 0) -> None:
         """Raise for spans that would corrupt memory, before anything is changed.
 
@@ -234,6 +241,12 @@ class CpuRunner:
         """
         limits, tables = self._capabilities, self._kv.tables
         longest, vocab_size = limits.context_length, limits.vocab_size
+        slots = set(map(_slot, spans))
+        if len(slots) < len(spans):
+            raise ValueError("a slot has two spans in one step")
+        if slots and not 0 <= min(slots) <= max(slots) < limits.num_slots:
+            wrong = min(slots) if min(slots) < 0 else max(slots)
+            raise ValueError(f"there is no slot {wrong}")
         num_rows = num_wanted = needed = 0
         for slot, tokens, past, num_logits, adapters in spans:
             held, count = tables.length(slot), len(tokens)

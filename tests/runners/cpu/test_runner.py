@@ -268,8 +268,18 @@ def test_misuse_is_refused_before_it_reaches_memory(runner: CpuRunner) -> None:
     for token in (-1, 10**6):
         with pytest.raises(ValueError, match="a token that the model does not have"):
             runner.decode([Span(1, [token], 0, 1)])
-    with pytest.raises(IndexError):
-        runner.free(6)
+    for slot in (-1, 6):
+        for call in (
+            lambda slot=slot: runner.decode([Span(slot, [4], 0, 1)]),
+            lambda slot=slot: runner.fork(0, slot, 1),
+            lambda slot=slot: runner.fork(slot, 1, 0),
+            lambda slot=slot: runner.trim(slot, 0),
+            lambda slot=slot: runner.free(slot),
+        ):
+            with pytest.raises(ValueError, match=f"there is no slot {slot}"):
+                call()
+    with pytest.raises(ValueError, match="a slot has two spans"):
+        runner.decode([Span(1, [4], 0, 1), Span(0, [4], 3, 0), Span(1, [5], 0, 1)])
     assert runner.cells_free == free
 
 

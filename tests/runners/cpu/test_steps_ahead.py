@@ -250,6 +250,8 @@ def test_what_cannot_be_begun_is_refused_before_anything_changes(runner: CpuRunn
         (Span(0, [-1], 3, 1), ok, ValueError, "slot 0 holds 4 tokens, not 3"),
         (Span(0, [-2], 4, 1), ok, ValueError, "a token that the model does not have"),
         (Span(0, [size], 4, 1), ok, ValueError, "a token that the model does not have"),
+        (Span(-1, [4], 0, 1), ok, ValueError, "no slot -1"),
+        (Span(6, [4], 0, 1), ok, ValueError, "no slot 6"),
         (Span(0, [-1], 4, 2), ok, ValueError, "2 rows of logits wanted of 1 tokens"),
         (Span(0, [-1], 4, 1, ((0, 1.0),)), ok, ValueError, "an adapter that is not there"),
         (Span(1, [4] * 257, 0, 1), ok, RuntimeError, "a step takes 256"),
@@ -261,6 +263,9 @@ def test_what_cannot_be_begun_is_refused_before_anything_changes(runner: CpuRunn
         with pytest.raises(error, match=said):
             runner.begin([span], [draw])
         assert runner.cells_free == free
+    with pytest.raises(ValueError, match="a slot has two spans"):
+        runner.begin([Span(0, [-1], 4, 1), Span(0, [-1], 5, 1)], [ok])
+    assert runner.cells_free == free
     runner.begin([Span(0, [-1], 4, 1)], [ok])
     with pytest.raises(RuntimeError, match="two steps are open"):
         runner.begin([Span(0, [-1], 5, 1)], [ok])

@@ -1,8 +1,10 @@
 """The Python side of draws: writes records for the kernels, and reads the drawn tokens from them."""
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ _HEAD = struct.Struct("=qd")
 _CUT = struct.Struct("=qdq")
 _COUNT = 3  # index of the instruction's word with the number of draws
 _LARGEST = 1 << 31
+_row = itemgetter(0)  # of a draw
 
 
 class Drawer:
@@ -74,6 +77,8 @@ class Draws:
         self._count = 0
         if len(draws) > self._num_rows:
             raise ValueError(f"{len(draws)} draws, but there are {self._num_rows} rows of logits")
+        if len(set(map(_row, draws))) < len(draws):
+            _check_shared(draws)
         for number, (row, point, cuts, changes) in enumerate(draws):
             if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
@@ -98,6 +103,14 @@ class Draws:
         words = [0, 0, 0] if changes is None else _addresses(changes, self._vocab_size)
         self._records[number, of.CHANGED_IDS : of.NUM_CHANGES + 1] = words
         self._changes[number] = changes
+
+
+def _check_shared(draws: Sequence[Draw]) -> None:
+    """Raise for a row that a draw changes while another thread may draw from it."""
+    rows = Counter(map(_row, draws))
+    for draw in draws:
+        if draw.changes is not None and rows[draw.row] > 1:
+            raise ValueError(f"row {draw.row} is changed by one draw and has {rows[draw.row]}")
 
 
 def _addresses(changes: Changes, vocab_size: int) -> list[int]:

@@ -172,6 +172,18 @@ def test_rows_and_cuts_are_checked_before_kernels_see_them() -> None:
         compiled.draw([Draw(0, 0.5, ())] * 3)
 
 
+def test_a_row_that_a_draw_changes_has_no_other_draw() -> None:
+    compiled, logits = drawer(possible()[0].name, 64)
+    logits[:] = 0.0
+    plain = Draw(0, 0.5, ())
+    changing = plain._replace(changes=Changes(np.array([3]), np.ones(1, np.float32)))
+    for draws in ([plain, changing], [changing, plain], [changing, changing]):
+        with pytest.raises(ValueError, match="row 0 is changed by one draw and has 2"):
+            compiled.draw(draws)
+    assert compiled.draw([plain, plain]) == [32, 32]
+    assert compiled.draw([changing, plain._replace(row=1)]) == [31, 32]
+
+
 @pytest.mark.parametrize(
     ("ids", "added", "said"),
     [
