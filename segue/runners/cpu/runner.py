@@ -8,6 +8,7 @@ prepared meanwhile; the kernels draw its tokens and take them as the next step's
 """
 
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -63,8 +64,8 @@ class CpuRunner:
         beside: "CpuRunner | None" = None,
         await_quiet: Callable[[], object] = lambda: None,
     ):
-        """`adapters`: files of LoRA adapters by name. `beside`: a runner whose threads run this one's steps too; only
-        one of the two runs a step at a time. `await_quiet` is called before speeds are measured.
+        """`adapters`: files of LoRA adapters by name. `beside`: a runner whose threads run this one's steps too, a step
+        of one of them at a time; it closes this one with it. `await_quiet` is called before speeds are measured.
         """
         target = target or this_target()
         self.flavour = target.flavour.name
@@ -87,8 +88,7 @@ class CpuRunner:
         self._tile_outputs = target.flavour.width
         self._frames = self._new_frames(Drawer(anatomy.vocab_size, threads, target, kept))
         self._num_threads = threads
-        self._owns_team = beside is None
-        self._team: Team = beside._team if beside else self._new_team(threads, target, kept)
+        self._team: Team = beside._lent_team() if beside else self._new_team(threads, target, kept)
         exact_math.use(Softmax(target, kept))
         self._capabilities = Capabilities(
             num_slots=num_slots,
@@ -108,6 +108,7 @@ class CpuRunner:
         ahead = Threads(tuning, threads, is_ahead=True)
         self._steps_ahead = StepsAhead(self._team, self._frames, ahead)
         self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)
+        self._join(beside)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -143,6 +144,7 @@ class CpuRunner:
         """Spans and draws as they are with `decode`, but at most `rows_ahead` rows of logits and draws."""
         ahead = self._steps_ahead
         ahead.check()
+        self._check_open()
         self._check(spans, self._capabilities.rows_ahead, ahead.num_drawn)
         ahead.begin(spans, draws)
 
@@ -173,11 +175,13 @@ class CpuRunner:
         self.trim(slot, 0)
 
     def close(self) -> None:
-        """End the threads, after the steps that are open. Memory is freed with the runner object."""
-        while len(self._steps_ahead):
-            self._steps_ahead.end()
-        if self._owns_team:
-            self._team.close()
+        """End the runners beside this one, then the threads, both after the steps that are open. May be called again.
+
+        Other calls are refused from now on. Memory is freed with the runner object, which closes one that is open.
+        """
+        for each in [*self._neighbours]:
+            each.close()
+        self._ending()
 
     @property
     def program(self) -> NDArray[np.int64]:
@@ -197,6 +201,10 @@ class CpuRunner:
             for name, count in ENTRIES.items()
         }
         return Team(threads, Kernels(**made))
+
+    def _lent_team(self) -> Team:
+        self._check_idle()
+        return self._team
 
     # --- a step ---
 
@@ -224,7 +232,12 @@ class CpuRunner:
                 break
         return best
 
+    def _check_open(self) -> None:
+        if not self._ending.alive:
+            raise RuntimeError("the runner is closed")
+
     def _check_idle(self) -> None:
+        self._check_open()
         if self._team.num_open:
             raise RuntimeError("a step is open: it must end first")
 
@@ -274,6 +287,18 @@ class CpuRunner:
 
     # --- what is made once ---
 
+    def _join(self, beside: "CpuRunner | None") -> None:
+        """Say what ends with this runner, and with what it ends. Memory that threads see outlives their steps."""
+        self._beside = beside  # it owns the threads, so it lives as long as this one
+        self._neighbours: weakref.WeakSet[CpuRunner] = weakref.WeakSet()
+        # A thread may look at the board once more when the step has ended: where it waited for the others.
+        self._boards: list[NDArray[np.int64]] = beside._boards if beside else []
+        self._boards += [frame.board for frame in self._frames]
+        if beside is not None:
+            beside._neighbours.add(self)
+        owned = self._team if beside is None else None
+        self._ending = weakref.finalize(self, _end_all, self._steps_ahead, owned)
+
     def _new_frames(self, drawer: Drawer) -> list[Frame]:
         """One for `decode`, which begun steps use too, in turn with a second one."""
         most = self._space.max_rows
@@ -302,3 +327,11 @@ class CpuRunner:
         )
         before = nothing_before if self._adapters is None else self._adapters.phase
         return program(self._weights, places, self._tile_outputs, before)
+
+
+def _end_all(steps: StepsAhead, team: Team | None) -> None:
+    """End the steps that are open: their threads use memory that may be freed next. Then end the threads."""
+    while len(steps):
+        steps.end()
+    if team is not None:
+        team.close()
