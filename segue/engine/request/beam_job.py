@@ -8,7 +8,7 @@ same texts.
 from segue.engine.request.beams import Beam, BeamSearch
 from segue.engine.request.job import REASONS, Job, PreparedRequest
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import KvKey, PromptScoring, Sequence, SequenceKey
+from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.scores import Scores
 from segue.engine.seam import Model
@@ -83,7 +83,7 @@ class BeamJob(Job):
             Output(()),
             max_tokens=0,
             scoring=PromptScoring(),
-            kv=KvKey(self._salt, self._prepared.adapters),
+            kv=self._kv(index),
             leader=root,
         )
         made.num_next = self._searches[index].num_alternatives

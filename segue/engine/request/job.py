@@ -102,10 +102,16 @@ class Job:
         return self.request.num_candidates
 
     @property
-    def private_salt(self) -> str | None:
-        """The cache salt of prefixes that only this request can use; they are freed with it. None: there are none."""
-        is_private = self.has_rounds and not self.request.use_cache
-        return f"\0{self.request.request_id}" if is_private else None
+    def private_salts(self) -> frozenset[str]:
+        """Cache salts of prefixes that only the sequences of one prompt can use; they are freed with the request."""
+        salts = (sequence.salt for sequence in self.sequences if not self.request.use_cache)
+        return frozenset(salt for salt in salts if salt is not None)
+
+    def is_useful(self, sequence: Sequence) -> bool:
+        """Whether others may go on from what it has computed, once it has ended."""
+        if sequence.is_probe:
+            return False
+        return self.request.use_cache or self.has_rounds or sequence.num_followers > 0
 
     def take_more(self) -> list[Sequence]:
         """Further sequences to run, chosen by the results of the finished ones."""
@@ -115,6 +121,7 @@ class Job:
     def _candidates(self, index: int, prompt: list[int]) -> list[Sequence]:
         request, grammar = self.request, self._prepared.grammar
         wanted = self._num_wanted(index, len(prompt))
+        kv = self._kv(index)
         made: list[Sequence] = []
         for candidate in range(self.num_candidates if wanted else 1):
             sampler = Sampler(
@@ -141,11 +148,10 @@ class Job:
                     time_limit_s=request.time_limit_s,
                     guide=Guide(grammar) if grammar else None,
                     scoring=PromptScoring(None if candidate else request.prompt_logprobs),
-                    kv=KvKey(self._salt, self._prepared.adapters),
+                    kv=kv,
                     leader=made[0] if made else None,
                 )
             )
-        made[0].num_followers = len(made) - 1
         return made
 
     def _num_wanted(self, index: int, num_prompt: int) -> int:
@@ -153,11 +159,17 @@ class Job:
         wanted = self.request.max_tokens
         return room if wanted is None else min(wanted, room)
 
-    @property
-    def _salt(self) -> str | None:
-        """With adapters, of them and their scales too: what was computed with others is another prefix."""
-        mix = "".join(f"\0{place}:{scale!r}" for place, scale in self._prepared.adapters)
-        return self.request.cache_salt + mix if self.request.use_cache else self.private_salt
+    def _kv(self, index: int) -> KvKey:
+        """Of a prompt's sequences. Without the cache only they share what they compute.
+
+        With adapters the salt is of them and their scales too: what was computed with others is another prefix.
+        """
+        request, adapters = self.request, self._prepared.adapters
+        if request.use_cache:
+            mix = "".join(f"\0{place}:{scale!r}" for place, scale in adapters)
+            return KvKey(request.cache_salt + mix, adapters)
+        shares = self.has_rounds or self.num_candidates > 1
+        return KvKey(f"\0{request.request_id}\0{index}" if shares else None, adapters)
 
     # --- events ----------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from segue.engine.infill.middles import SCORED_SUFFIX, Cut, Drawn, Search, Suffi
 from segue.engine.request.healing import Healed
 from segue.engine.request.job import REASONS, Job, PreparedRequest
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import KvKey, PromptScoring, Sequence, SequenceKey
+from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
 from segue.engine.seam import Model
 from segue.types import (
     LOWEST_LOGPROB,
@@ -188,7 +188,7 @@ class RankedJob(Job):
             max_tokens=0,
             scoring=PromptScoring(0, start=len(base) + len(cut.scored)),
             watched=(cut.tail[end],),
-            kv=KvKey(self._salt, self._prepared.adapters),
+            kv=self._kv(index),
             leader=leader,
             is_probe=True,
         )

@@ -77,7 +77,9 @@ class Sequence:
         self.bounds: list[float] = []  # per position, where not all are known
         self.num_next = 0  # alternatives to score for the token after the last one
         self.following: Scores | None = None  # these, once computed
-        self.num_followers = 0  # candidates that share its prompt
+        self.num_followers = 0  # sequences that wait for its prompt
+        if leader is not None:
+            leader.num_followers += 1
         self.is_probe = is_probe  # computed for its scores only: not worth keeping in the cache
         mate: Sequence | None = None if is_probe else leader
         self.drafter: Drafter = Drafter(len(prompt), mate.drafter if mate else None)

@@ -104,6 +104,8 @@ class Committer:
             if sequence.leader is None:
                 self._counts.prompt_tokens += sequence.num_prompt
                 events += job.prompted(sequence, now)
+            else:
+                sequence.leader.num_followers -= 1
         elif not self._limits.can_trim:
             self._memory.outgrow(sequence)
         if sequence.max_tokens > 0:
@@ -120,7 +122,7 @@ class Committer:
                 _check(sequence.following)
         if sequence.cause is not None:
             self._running.remove(sequence)
-            self._memory.retire(sequence, keep=not sequence.is_probe)
+            self._memory.retire(sequence, keep=job.is_useful(sequence))
             events += job.finished(sequence)
             self._waiting.extendleft(reversed(job.take_more()))
             self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s

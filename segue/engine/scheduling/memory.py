@@ -150,12 +150,12 @@ class Memory:
         elif sequence.slot is not None:
             self._runner.trim(sequence.slot, sequence.computed)
 
-    def forget(self, salt: str) -> None:
-        """Free all slots cached under this salt."""
+    def forget(self, salts: frozenset[str]) -> None:
+        """Free all slots cached under these salts."""
         if self._defers:
-            self._deferred.append(partial(self.forget, salt))
+            self._deferred.append(partial(self.forget, salts))
             return
-        for slot in self._cache.slots_of(salt):
+        for slot in self._cache.slots_of(salts):
             if slot not in self._owned:
                 self._release(slot)
 

@@ -58,8 +58,8 @@ class PrefixCache:
     def slots(self) -> set[int]:
         return set(self._entries)
 
-    def slots_of(self, salt: str) -> list[int]:
-        return [slot for slot, entry in self._entries.items() if entry.salt == salt]
+    def slots_of(self, salts: frozenset[str]) -> list[int]:
+        return [slot for slot, entry in self._entries.items() if entry.salt in salts]
 
     def match(
         self,

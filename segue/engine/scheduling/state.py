@@ -65,5 +65,5 @@ class State:
     def close(self, request_id: str) -> None:
         """Remove an ended request, and free the cached prefixes that only this request could use."""
         job = self.jobs.pop(request_id)
-        if job.private_salt is not None:
-            self.memory.forget(job.private_salt)
+        if job.private_salts:
+            self.memory.forget(job.private_salts)
