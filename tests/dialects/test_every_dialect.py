@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from segue.dialects import DIALECTS
 from segue.dialects.base import Operation, Stamp
+from segue.engine.sampling.sampler import Sampler
 from segue.errors import RequestError
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
@@ -82,3 +83,11 @@ def test_unknown_fields_are_named_and_nothing_else(name: str) -> None:
     operation = OPERATIONS[name]
     call = operation.parse({**good_body(operation), "banana": 1, "apple": None}, STAMP)
     assert call.ignored == ("banana",)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_request_that_sets_nothing_is_drawn_ahead(name: str) -> None:
+    """No default of a dialect keeps the next step from being begun before this one's tokens are known."""
+    operation = OPERATIONS[name]
+    request = operation.parse(good_body(operation), STAMP).request
+    assert Sampler(request.sampling, 1, 0, vocab_size=300).draw_ahead(0, 1) is not None
