@@ -1,4 +1,4 @@
-"""Golden requests and answers, a table a dialect: tests/contract/<dialect>.py has its CASES.
+"""Golden requests and answers, a table a dialect: tests/contract/<dialect> has its CASES.
 
 They are answered by the real server and engine over a model that always continues with SCRIPT: a token is a
 character, and after a prompt of k tokens come SCRIPT[k - 1], SCRIPT[k], … (over and over) with certainty.

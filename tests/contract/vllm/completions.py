@@ -1,88 +1,18 @@
-"""vLLM: contract sections A (column V), B.2 and C; the chunks of seed document 000."""
+"""Answers."""
 
-from typing import Any
+from tests.contract import ANY, CERTAIN, DONE, END_TOKEN, MODEL, Case, Like
+from tests.contract.vllm.shapes import (
+    FINGERPRINT,
+    PATH,
+    choice,
+    chunk,
+    legacy,
+    scored,
+    usage,
+    whole,
+)
 
-from tests.contract import ANY, CERTAIN, DONE, END_TOKEN, MODEL, NUMBER, Case, Like
-
-PATH = "/vllm/v1/completions"
-
-HEAD: dict[str, Any] = {
-    "id": Like(r"cmpl-[0-9a-f]{24}"),
-    "object": "text_completion",
-    "created": NUMBER,
-    "model": MODEL,
-}
-FINGERPRINT = {"system_fingerprint": Like(r"fp_.+")}
-
-
-def choice(
-    text: str | Like, index: int = 0, reason: str | None = "length", **more: Any
-) -> dict[str, Any]:
-    base = {
-        "index": index,
-        "text": text,
-        "logprobs": None,
-        "finish_reason": reason,
-        "stop_reason": None,
-        "token_ids": None,
-        "prompt_token_ids": None,
-    }
-    return {**base, **more}
-
-
-def usage(prompt: int, completion: int) -> dict[str, Any]:
-    return {
-        "prompt_tokens": prompt,
-        "total_tokens": prompt + completion,
-        "completion_tokens": completion,
-        "prompt_tokens_details": {"cached_tokens": NUMBER},
-    }
-
-
-def whole(*choices: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
-    empty = {"prompt_logprobs": None, "routed_experts": None}
-    return {
-        **HEAD,
-        **FINGERPRINT,
-        "choices": [{**empty, **each} for each in choices],
-        "service_tier": None,
-        "usage": {**usage, "completion_tokens_details": None},
-        "kv_transfer_params": None,
-        "ec_transfer_params": None,
-        "metrics": None,
-    }
-
-
-def chunk(*choices: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {**HEAD, "choices": list(choices), "usage": None, **more}
-
-
-def legacy(tokens: str, start: int = 0) -> dict[str, Any]:
-    return {
-        "tokens": list(tokens),
-        "token_logprobs": [CERTAIN] * len(tokens),
-        "top_logprobs": [ANY] * len(tokens),
-        "text_offset": list(range(start, start + len(tokens))),
-    }
-
-
-def scored(text: str) -> dict[str, Any]:
-    return {str(ord(text)): {"logprob": CERTAIN, "rank": 1, "decoded_token": text}}
-
-
-def error(
-    message: str | Like, param: str | None, status: int, kind: str = "BadRequestError"
-) -> dict[str, Any]:
-    return {"error": {"message": message, "type": kind, "param": param, "code": status}}
-
-
-def refused(body: dict[str, Any], param: str, source: str) -> Case:
-    message = Like(rf"{param}\W.*\(parameter={param}\)")
-    answer = error(message, param, 400)
-    return Case("error", PATH, {"prompt": "x", **body}, status=400, answer=answer, source=source)
-
-
-CASES = [
+COMPLETIONS = [
     Case(
         "fold",
         PATH,
@@ -342,124 +272,5 @@ CASES = [
         {"prompt": "x", "guided_regex": "[0-3]{4}"},
         answer=whole(choice(Like("[0-3]{4}"), reason="stop"), usage=usage(1, 4)),
         source="difference: guided_* constrain",
-    ),
-    refused({"guided_json": {"type": "nope"}}, "guided_json", "a bad schema is a 400"),
-    refused(
-        {"structured_outputs": {"regex": "a", "choice": ["a"]}},
-        "structured_outputs",
-        "A exactly one of",
-    ),
-    refused({"truncation_side": "middle"}, "truncation_side", "A truncation_side"),
-    refused({"temperature": 3}, "temperature", "A temperature 0…2 else 400"),
-    refused({"n": None}, "n", "A null is refused for n"),
-    refused({"n": 2, "temperature": 0}, "n", "A greedy n>1 → 400"),
-    refused({"max_tokens": 0}, "max_tokens", "A max_tokens 0 only with echo"),
-    refused({"max_tokens": 1, "min_tokens": 2}, "min_tokens", "A min_tokens > max_tokens"),
-    refused({"stop": list("abcde")}, "stop", "A at most 4 stops"),
-    refused({"logprobs": 21}, "logprobs", "A logprobs cap 20"),
-    refused({"stop_token_ids": [10**6]}, "stop_token_ids", "A out of vocabulary → 400"),
-    refused({"priority": 1}, "priority", "A priority without priority scheduling"),
-    refused({"use_beam_search": True, "stream": True}, "stream", "A beam search with stream → 400"),
-    refused(
-        {"use_beam_search": True, "echo": True, "logprobs": 1},
-        "echo",
-        "A beam search with echo and logprobs → 400",
-    ),
-    refused({"use_beam_search": True, "stop": ["x"]}, "stop", "difference: vLLM ignores it"),
-    refused({"cache_salt": "a/b"}, "cache_salt", "A cache_salt"),
-    Case(
-        "error",
-        PATH,
-        {"prompt": "x", "stream_options": {"include_usage": True}},
-        status=400,
-        answer=error(Like(".*together with stream.*"), "stream_options.include_usage", 400),
-        source="A stream_options without stream → 400",
-    ),
-    Case(
-        "error",
-        PATH,
-        {"model": "gpt-5", "prompt": "x"},
-        status=404,
-        answer=error(Like(r".*gpt-5.*"), "model", 404, "NotFoundError"),
-        source="C.1 404 model",
-    ),
-    Case(
-        "error",
-        PATH,
-        {"prompt": "x" * 5000},
-        status=400,
-        answer=error(Like(r".*5000 in the prompt.*"), "input_tokens", 400),
-        source="A prompt longer than context",
-    ),
-    Case("error", PATH, b"{", status=400, answer=error(ANY, None, 400), source="A body not JSON"),
-    Case(
-        "error",
-        "/vllm/v1/nothing",
-        {},
-        status=404,
-        answer={"detail": "Not Found"},
-        source="C.1 404 path",
-    ),
-    Case(
-        "token prompt",
-        "/vllm/tokenize",
-        {"model": MODEL, "prompt": "ab", "add_special_tokens": False, "return_token_strs": True},
-        answer={
-            "count": 2,
-            "max_model_len": 4096,
-            "tokens": [97, 98],
-            "token_strs": ["a", "b"],
-        },
-        source="B.2 others: /tokenize",
-    ),
-    Case(
-        "token prompt",
-        "/vllm/detokenize",
-        {"tokens": [97, 98]},
-        answer={"prompt": "ab", "content": "ab"},
-        source="B.2 others: /detokenize",
-    ),
-    Case(
-        "token prompt",
-        "/vllm/tokenizer_info",
-        None,
-        method="GET",
-        answer={
-            "tokenizer_class": "GGUF",
-            "bos_token": None,
-            "eos_token": "<|endoftext|>",
-            "pad_token": None,
-            "chat_template": None,
-            "model_max_length": 4096,
-        },
-        source="clients: lm-eval needs eos_token",
-    ),
-    Case(
-        "error",
-        "/vllm/tokenize",
-        {"model": "gpt-5", "prompt": "ab"},
-        status=404,
-        answer=error(Like(r".*gpt-5.*"), "model", 404, "NotFoundError"),
-        source="B.2 others: unknown model 404",
-    ),
-    *(
-        Case("usage", f"/vllm/{path}", None, answer="", method="GET", source="B.2 others: empty")
-        for path in ("health", "ping")
-    ),
-    Case(
-        "usage",
-        "/vllm/load",
-        None,
-        answer={"server_load": 0},
-        method="GET",
-        source="B.2 others: /load",
-    ),
-    Case(
-        "usage",
-        "/vllm/version",
-        None,
-        answer={"version": "0.32.0", "segue": ANY},
-        method="GET",
-        source="B.2 others: /version",
     ),
 ]

@@ -1,0 +1,118 @@
+"""The pages that clients read."""
+
+from tests.contract import ANY, MODEL, NUMBER, Case, Like
+
+PAGES = [
+    Case(
+        "token prompt",
+        "/llamacpp/tokenize",
+        {"content": "hi"},
+        answer={"tokens": [104, 105]},
+        source="B.1 /tokenize",
+    ),
+    Case(
+        "token prompt",
+        "/llamacpp/tokenize",
+        {"content": ["é", 7], "with_pieces": True},
+        answer={
+            "tokens": [
+                {"id": 195, "piece": [195]},
+                {"id": 169, "piece": [169]},
+                {"id": 7, "piece": "\x07"},
+            ]
+        },
+        source="B.1 /tokenize: with_pieces",
+    ),
+    Case("token prompt", "/llamacpp/tokenize", {}, answer={"tokens": []}, source="B.1 /tokenize"),
+    Case(
+        "token prompt",
+        "/llamacpp/detokenize",
+        {"tokens": [104, 105]},
+        answer={"content": "hi"},
+        source="B.1 /detokenize",
+    ),
+    Case(
+        "usage",
+        "/llamacpp/health",
+        None,
+        method="GET",
+        answer={"status": "ok"},
+        source="B.1 /health",
+    ),
+    Case(
+        "usage",
+        "/llamacpp/metrics",
+        None,
+        method="GET",
+        answer=Like(r".*\nllamacpp:tokens_predicted_total [0-9]+\n.*"),
+        headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"},
+        source="B.1 /metrics",
+    ),
+    Case(
+        "usage",
+        "/props",
+        None,
+        method="GET",
+        answer={
+            "default_generation_settings": {"params": ANY, "n_ctx": 4096},
+            "total_slots": 256,
+            "model_alias": MODEL,
+            "model_ftype": "none",
+            "model_path": f"{MODEL}.gguf",
+            "modalities": {"vision": False, "audio": False},
+            "endpoint_slots": True,
+            "endpoint_props": False,
+            "endpoint_metrics": True,
+            "chat_template": "",
+            "bos_token": "",
+            "eos_token": "<|endoftext|>",
+            "build_info": Like("segue-.+"),
+            "is_sleeping": False,
+            "deterministic": True,
+            "system_fingerprint": Like("fp_.+"),
+        },
+        source="B.1 /props",
+    ),
+    Case(
+        "usage",
+        "/slots?fail_on_no_slot=1",
+        None,
+        method="GET",
+        answer=[
+            {"id": slot, "n_ctx": 4096, "speculative": True, "is_processing": False}
+            for slot in range(256)
+        ],
+        source="B.1 /slots",
+    ),
+    Case(
+        "usage",
+        "/llamacpp/v1/models",
+        None,
+        method="GET",
+        answer={
+            "models": [
+                {"name": MODEL, "model": MODEL, "capabilities": ["completion"], "details": ANY}
+            ],
+            "object": "list",
+            "data": [
+                {
+                    "id": MODEL,
+                    "aliases": [],
+                    "tags": [],
+                    "object": "model",
+                    "created": NUMBER,
+                    "owned_by": "llamacpp",
+                    "meta": {
+                        "n_vocab": 264,
+                        "n_ctx": 4096,
+                        "n_ctx_train": 0,
+                        "n_params": 0,
+                        "size": 0,
+                        "ftype": "none",
+                    },
+                }
+            ],
+        },
+        source="B.1 /v1/models",
+    ),
+]

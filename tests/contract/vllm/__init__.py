@@ -1,0 +1,7 @@
+"""vLLM: contract sections A (column V), B.2 and C; the chunks of seed document 000."""
+
+from tests.contract.vllm.completions import COMPLETIONS
+from tests.contract.vllm.pages import PAGES
+from tests.contract.vllm.refusals import REFUSALS
+
+CASES = COMPLETIONS + REFUSALS + PAGES

@@ -1,0 +1,69 @@
+"""Tokens, health and the like."""
+
+from tests.contract import ANY, MODEL, Case, Like
+from tests.contract.vllm.shapes import error
+
+PAGES = [
+    Case(
+        "token prompt",
+        "/vllm/tokenize",
+        {"model": MODEL, "prompt": "ab", "add_special_tokens": False, "return_token_strs": True},
+        answer={
+            "count": 2,
+            "max_model_len": 4096,
+            "tokens": [97, 98],
+            "token_strs": ["a", "b"],
+        },
+        source="B.2 others: /tokenize",
+    ),
+    Case(
+        "token prompt",
+        "/vllm/detokenize",
+        {"tokens": [97, 98]},
+        answer={"prompt": "ab", "content": "ab"},
+        source="B.2 others: /detokenize",
+    ),
+    Case(
+        "token prompt",
+        "/vllm/tokenizer_info",
+        None,
+        method="GET",
+        answer={
+            "tokenizer_class": "GGUF",
+            "bos_token": None,
+            "eos_token": "<|endoftext|>",
+            "pad_token": None,
+            "chat_template": None,
+            "model_max_length": 4096,
+        },
+        source="clients: lm-eval needs eos_token",
+    ),
+    Case(
+        "error",
+        "/vllm/tokenize",
+        {"model": "gpt-5", "prompt": "ab"},
+        status=404,
+        answer=error(Like(r".*gpt-5.*"), "model", 404, "NotFoundError"),
+        source="B.2 others: unknown model 404",
+    ),
+    *(
+        Case("usage", f"/vllm/{path}", None, answer="", method="GET", source="B.2 others: empty")
+        for path in ("health", "ping")
+    ),
+    Case(
+        "usage",
+        "/vllm/load",
+        None,
+        answer={"server_load": 0},
+        method="GET",
+        source="B.2 others: /load",
+    ),
+    Case(
+        "usage",
+        "/vllm/version",
+        None,
+        answer={"version": "0.32.0", "segue": ANY},
+        method="GET",
+        source="B.2 others: /version",
+    ),
+]

@@ -1,0 +1,64 @@
+"""Requests that are refused."""
+
+from tests.contract import ANY, Case, Like
+from tests.contract.vllm.shapes import PATH, error, refused
+
+REFUSALS = [
+    refused({"guided_json": {"type": "nope"}}, "guided_json", "a bad schema is a 400"),
+    refused(
+        {"structured_outputs": {"regex": "a", "choice": ["a"]}},
+        "structured_outputs",
+        "A exactly one of",
+    ),
+    refused({"truncation_side": "middle"}, "truncation_side", "A truncation_side"),
+    refused({"temperature": 3}, "temperature", "A temperature 0…2 else 400"),
+    refused({"n": None}, "n", "A null is refused for n"),
+    refused({"n": 2, "temperature": 0}, "n", "A greedy n>1 → 400"),
+    refused({"max_tokens": 0}, "max_tokens", "A max_tokens 0 only with echo"),
+    refused({"max_tokens": 1, "min_tokens": 2}, "min_tokens", "A min_tokens > max_tokens"),
+    refused({"stop": list("abcde")}, "stop", "A at most 4 stops"),
+    refused({"logprobs": 21}, "logprobs", "A logprobs cap 20"),
+    refused({"stop_token_ids": [10**6]}, "stop_token_ids", "A out of vocabulary → 400"),
+    refused({"priority": 1}, "priority", "A priority without priority scheduling"),
+    refused({"use_beam_search": True, "stream": True}, "stream", "A beam search with stream → 400"),
+    refused(
+        {"use_beam_search": True, "echo": True, "logprobs": 1},
+        "echo",
+        "A beam search with echo and logprobs → 400",
+    ),
+    refused({"use_beam_search": True, "stop": ["x"]}, "stop", "difference: vLLM ignores it"),
+    refused({"cache_salt": "a/b"}, "cache_salt", "A cache_salt"),
+    Case(
+        "error",
+        PATH,
+        {"prompt": "x", "stream_options": {"include_usage": True}},
+        status=400,
+        answer=error(Like(".*together with stream.*"), "stream_options.include_usage", 400),
+        source="A stream_options without stream → 400",
+    ),
+    Case(
+        "error",
+        PATH,
+        {"model": "gpt-5", "prompt": "x"},
+        status=404,
+        answer=error(Like(r".*gpt-5.*"), "model", 404, "NotFoundError"),
+        source="C.1 404 model",
+    ),
+    Case(
+        "error",
+        PATH,
+        {"prompt": "x" * 5000},
+        status=400,
+        answer=error(Like(r".*5000 in the prompt.*"), "input_tokens", 400),
+        source="A prompt longer than context",
+    ),
+    Case("error", PATH, b"{", status=400, answer=error(ANY, None, 400), source="A body not JSON"),
+    Case(
+        "error",
+        "/vllm/v1/nothing",
+        {},
+        status=404,
+        answer={"detail": "Not Found"},
+        source="C.1 404 path",
+    ),
+]

@@ -1,0 +1,82 @@
+"""What vLLM answers: the objects, with what the golden requests leave open."""
+
+from typing import Any
+
+from tests.contract import ANY, CERTAIN, MODEL, NUMBER, Case, Like
+
+PATH = "/vllm/v1/completions"
+
+HEAD: dict[str, Any] = {
+    "id": Like(r"cmpl-[0-9a-f]{24}"),
+    "object": "text_completion",
+    "created": NUMBER,
+    "model": MODEL,
+}
+FINGERPRINT = {"system_fingerprint": Like(r"fp_.+")}
+
+
+def choice(
+    text: str | Like, index: int = 0, reason: str | None = "length", **more: Any
+) -> dict[str, Any]:
+    base = {
+        "index": index,
+        "text": text,
+        "logprobs": None,
+        "finish_reason": reason,
+        "stop_reason": None,
+        "token_ids": None,
+        "prompt_token_ids": None,
+    }
+    return {**base, **more}
+
+
+def usage(prompt: int, completion: int) -> dict[str, Any]:
+    return {
+        "prompt_tokens": prompt,
+        "total_tokens": prompt + completion,
+        "completion_tokens": completion,
+        "prompt_tokens_details": {"cached_tokens": NUMBER},
+    }
+
+
+def whole(*choices: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+    empty = {"prompt_logprobs": None, "routed_experts": None}
+    return {
+        **HEAD,
+        **FINGERPRINT,
+        "choices": [{**empty, **each} for each in choices],
+        "service_tier": None,
+        "usage": {**usage, "completion_tokens_details": None},
+        "kv_transfer_params": None,
+        "ec_transfer_params": None,
+        "metrics": None,
+    }
+
+
+def chunk(*choices: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**HEAD, "choices": list(choices), "usage": None, **more}
+
+
+def legacy(tokens: str, start: int = 0) -> dict[str, Any]:
+    return {
+        "tokens": list(tokens),
+        "token_logprobs": [CERTAIN] * len(tokens),
+        "top_logprobs": [ANY] * len(tokens),
+        "text_offset": list(range(start, start + len(tokens))),
+    }
+
+
+def scored(text: str) -> dict[str, Any]:
+    return {str(ord(text)): {"logprob": CERTAIN, "rank": 1, "decoded_token": text}}
+
+
+def error(
+    message: str | Like, param: str | None, status: int, kind: str = "BadRequestError"
+) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": status}}
+
+
+def refused(body: dict[str, Any], param: str, source: str) -> Case:
+    message = Like(rf"{param}\W.*\(parameter={param}\)")
+    answer = error(message, param, 400)
+    return Case("error", PATH, {"prompt": "x", **body}, status=400, answer=answer, source=source)
