@@ -1,7 +1,6 @@
 """The page as people use it, in a real browser: tests/playground/browser.py drives it."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,44 +11,17 @@ from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
 from segue.types import ServedAdapter
 from tests.playground.browser import Chromium, Page
+from tests.playground.writing import (
+    IDLE,
+    TOKENS,
+    complete,
+    num_branches,
+    num_tokens,
+    value,
+    write,
+)
 from tests.support.fakes import ScriptedEngine, speak
 from tests.support.live import Live, Served
-
-IDLE = "document.querySelector('#stop').hidden && !document.querySelector('#go').hidden"
-TOKENS = "document.querySelectorAll('#tinted .tok')"
-
-
-def write(page: Page, text: str, **parameters: object) -> None:
-    for name, value in parameters.items():
-        set_parameter(page, name, value)
-    page.click("#text")
-    page.type(text)
-
-
-def set_parameter(page: Page, name: str, value: object) -> None:
-    page.js(
-        f"(() => {{ const input = document.querySelector('#parameter-{name}'); input.value = {json.dumps(str(value))};"
-        " input.dispatchEvent(new Event('input')); })()"
-    )
-
-
-def complete(page: Page) -> str:
-    page.press("Ctrl", "Enter")
-    page.until(f"{IDLE} && {TOKENS}.length > 0")
-    return value(page)
-
-
-def value(page: Page) -> str:
-    return str(page.js("document.querySelector('#text').value"))
-
-
-def num_tokens(page: Page) -> int:
-    return int(page.js(f"{TOKENS}.length"))
-
-
-def num_branches(page: Page) -> int:
-    return int(page.js("document.querySelectorAll('#branch-tree button').length"))
-
 
 # --- completing ----------------------------------------------------------------------------------
 
@@ -315,76 +287,6 @@ def test_a_key_is_asked_for_and_never_kept(browser: Chromium) -> None:
         kept = page.js("JSON.stringify([{...localStorage}, {...sessionStorage}, location.href])")
         assert "secret-key" not in str(kept)
         assert page.js("document.querySelector('#key-input').value") == ""
-
-
-# --- screens -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("width", [320, 390, 768])
-def test_nothing_sticks_out_on_a_narrow_screen(page: Page, width: int) -> None:
-    page.screen(width, 800, phone=True)
-    write(page, "The sea and a " + "verylongword" * 20, max_tokens=12, seed=1)
-    complete(page)
-    for tab in ("parameters", "constraint", "tokens", "branches", "wire", "models"):
-        page.js(f"document.querySelector('#tab-{tab}').click()")
-        assert page.js("document.scrollingElement.scrollWidth <= innerWidth"), tab
-
-
-def test_a_tap_opens_the_alternatives_within_the_screen(page: Page) -> None:
-    page.screen(390, 844, phone=True)
-    write(page, "The sea", max_tokens=12, seed=1)
-    complete(page)
-    page.tap("#tinted .tok:nth-of-type(4)")
-    page.until("!document.querySelector('#alternatives').hidden")
-    left, right = page.js(
-        "(r => [r.left, r.right])(document.querySelector('#alternatives').getBoundingClientRect())"
-    )
-    assert left >= 0
-    assert right <= 390
-
-
-def test_the_two_layers_of_text_lie_on_each_other(page: Page) -> None:
-    """Or pointing at a token would find its neighbour."""
-    for width in (1280, 390):
-        page.screen(width, 860)
-        page.js(
-            "(t => { t.value = ''; t.dispatchEvent(new Event('input')); })(document.querySelector('#text'))"
-        )
-        write(
-            page,
-            "A longer text that must be broken into several lines. " * 6,
-            max_tokens=60,
-            seed=1,
-        )
-        complete(page)
-        heights = page.js(
-            "[document.querySelector('#text').scrollHeight, document.querySelector('#tinted').scrollHeight]"
-        )
-        assert heights[0] == heights[1]
-
-
-def test_the_theme_can_be_switched_and_is_remembered(page: Page, served: Live) -> None:
-    colour = "getComputedStyle(document.querySelector('.sheet')).backgroundColor"
-    light = page.js(colour)
-    page.click("#theme")
-    dark = page.js(colour)
-    assert dark != light
-    page.open(served.url)
-    assert page.js(colour) == dark
-    page.js("localStorage.clear()")
-
-
-def test_everything_that_can_be_pressed_has_a_name(page: Page) -> None:
-    nameless = page.js(
-        "[...document.querySelectorAll('button, select, input, textarea, a')].filter(e =>"
-        " !(e.ariaLabel || e.textContent.trim() || e.labels?.length || e.hidden)).map(e => e.outerHTML)"
-    )
-    assert nameless == []
-
-
-def test_pictures_can_be_taken(page: Page, tmp_path: Path) -> None:
-    page.picture(tmp_path / "page.png")
-    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_adapters_can_be_chosen_as_models(browser: Chromium) -> None:

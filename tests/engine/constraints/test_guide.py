@@ -1,146 +1,27 @@
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from segue import config
-from segue.assembly import choose_loader
-from segue.engine.constraints import compiler as room
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.guide import Guide
 from segue.engine.seam import Logits, Span
-from segue.models.progress import silent
-from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, default_capabilities
-from segue.runners.llama.runner import LlamaLoader
+from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab
 from segue.types import Constraint, Sampling
+from tests.engine.constraints.guided import compiled, is_prefix, regex
 from tests.engine.harness import Bench, RequestEvents, ask
-from tests.support.constraints import Case, cases
 
-CASES = list(cases())
-HOT = Sampling(seed=5, temperature=1.5)
 PERSON = """{"type": "object", "properties": {"name": {"type": "string", "maxLength": 5},
 "age": {"type": "integer", "maximum": 99, "minimum": 1}}, "required": ["name", "age"],
 "additionalProperties": false}"""
-
-
-def regex(text: str) -> Constraint:
-    return Constraint(kind="regex", value=text, param="regex")
-
-
-def compiled(constraint: Constraint) -> Grammar:
-    return Compiler(FakeVocab(), VOCAB_SIZE).compile(constraint)
 
 
 def allowed(guide: Guide) -> set[int]:
     row = np.zeros(VOCAB_SIZE, np.float32)
     assert guide.apply(row)
     return set(np.flatnonzero(row == 0).tolist())
-
-
-def is_prefix(grammar: Grammar, tokens: list[int], width: int) -> bool:
-    """Whether a fresh guide would have allowed every one of the tokens."""
-    guide = Guide(grammar)
-    for place, token in enumerate(tokens):
-        row = np.zeros(width, np.float32)
-        if not guide.apply(row) or row[token] != 0:
-            return False
-        if guide.accept(token):
-            return place == len(tokens) - 1
-    return True
-
-
-# --- every kind, checked by somebody else ---------------------------------------------------------
-
-
-def check_outputs(bench: Bench, cases: list[Case], num: int, max_tokens: int, prompt: str) -> int:
-    """Draws for all cases at once. Returns how many outputs were complete."""
-    requests = [
-        ask(prompt, constraint=constraint, n=num, max_tokens=max_tokens, sampling=HOT)
-        for _, constraint, _ in cases
-    ]
-    stories = bench.run(*requests)
-    return sum(check(bench, *pair) for pair in zip(cases, stories, strict=True))
-
-
-def check(bench: Bench, case: Case, story: RequestEvents) -> int:
-    name, constraint, is_valid = case
-    width = bench.capabilities.vocab_size
-    for choice, finished in story.finished.items():
-        text = story.texts[choice]
-        assert finished.cause in ("eos", "constraint", "max_tokens"), (name, text, finished)
-        if finished.reason == "stop":
-            assert is_valid(text), (name, text)
-        else:
-            grammar = bench.compiler.compile(constraint)
-            assert is_prefix(grammar, story.tokens[choice], width), (name, text)
-    return sum(finished.reason == "stop" for finished in story.finished.values())
-
-
-@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
-def test_outputs_are_valid(case: Case) -> None:
-    bench = Bench(FakeRunner(default_capabilities(), end_bias=2.0))
-    assert check_outputs(bench, [case], num=6, max_tokens=400, prompt="x") > 0
-
-
-@pytest.mark.parametrize("case", CASES[::4], ids=[case[0] for case in CASES[::4]])
-def test_outputs_of_a_real_tokenizer_are_valid(case: Case, tiny: Bench) -> None:
-    check_outputs(tiny, [case], num=4, max_tokens=60, prompt="the")
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_gguf: Path) -> Bench:
-    loaded = LlamaLoader(str(tiny_gguf), "tiny", threads=1)()  # no spinning beside other tests
-    return Bench(loaded.runner, loaded.vocab)
-
-
-@pytest.mark.model
-@pytest.mark.timeout(900)
-def test_outputs_of_the_embedded_model_are_valid(embedded_gguf: Path) -> None:
-    settings = config.load({"num_slots": 64})
-    loaded = choose_loader(settings, embedded_gguf, "default", silent)()
-    bench = Bench(loaded.runner, loaded.vocab, chunk_rows=256)
-    assert check_outputs(bench, CASES, 4, 60, "Here is one: ") > 60
-    loaded.runner.close()
-
-
-@pytest.mark.parametrize(
-    ("constraint", "texts"),
-    [
-        (
-            Constraint(kind="choice", value=("red", "redder", 'a "b"\n')),
-            {"red", "redder", 'a "b"\n'},
-        ),
-        (Constraint(kind="grammar", value='root ::= "x" | "yy"'), {"x", "yy"}),
-        (Constraint(kind="grammar", value='start: "x" | "yy"'), {"x", "yy"}),
-        (
-            Constraint(
-                kind="llguidance",
-                value='{"grammars": [{"lark_grammar": "start: \\"<\\" @v"},'
-                ' {"name": "v", "json_schema": {"enum": [1, "two"]}}]}',
-            ),
-            {"<1", "<1.0", '<"two"'},
-        ),
-        (Constraint(kind="json_schema", value="true", whitespace=""), None),
-    ],
-)
-def test_other_kinds(constraint: Constraint, texts: set[str] | None) -> None:
-    story = Bench().run(ask("x", constraint=constraint, n=16, max_tokens=40, sampling=HOT))[0]
-    assert {f.reason for f in story.finished.values()} <= {"stop", "length"}
-    if texts is not None:
-        assert set(story.texts.values()) <= texts
-
-
-def test_a_structural_tag_holds_its_schema() -> None:
-    tags = '{"structures": [{"begin": "<n=", "schema": {"enum": [10, 20]}, "end": ">"}], "triggers": ["<n"]}'
-    grammar = compiled(Constraint(kind="structural_tag", value=tags))
-    assert is_prefix(grammar, list(b"free text <n=10> more"), VOCAB_SIZE)
-    assert not is_prefix(grammar, list(b"free text <n=3"), VOCAB_SIZE)
-    assert not is_prefix(grammar, list(b"free text <nope"), VOCAB_SIZE)
 
 
 # --- how an output ends ---------------------------------------------------------------------------
@@ -412,23 +293,3 @@ def test_a_slow_mask_holds_only_its_own_sequence(monkeypatch: pytest.MonkeyPatch
     gate.set()
     assert bench.run() == []
     assert len(bench.stories[held.request_id].texts[0]) == 9
-
-
-def test_the_cache_is_bounded_and_keyed_by_all_that_matters() -> None:
-    compiler = Compiler(FakeVocab(), VOCAB_SIZE)
-    first = regex("first")
-    grammar = compiler.compile(first)
-    assert compiler.compile(regex("first")) is grammar
-    assert compiler.compile(Constraint(kind="choice", value=("first",))) is not grammar
-    for i in range(room.MAX_CACHED):
-        compiler.compile(regex(f"other{i}"))
-    assert compiler.known(first) is None
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in use from /proc")
-def test_many_schemas_leave_no_memory_behind() -> None:
-    script = Path(__file__).parent / "many_schemas.py"
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=110
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,28 @@
+"""Constraints, their grammars, and what a guide of them allows, for the tests here."""
+
+import numpy as np
+
+from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.guide import Guide
+from segue.runners.fake import VOCAB_SIZE, FakeVocab
+from segue.types import Constraint
+
+
+def regex(text: str) -> Constraint:
+    return Constraint(kind="regex", value=text, param="regex")
+
+
+def compiled(constraint: Constraint) -> Grammar:
+    return Compiler(FakeVocab(), VOCAB_SIZE).compile(constraint)
+
+
+def is_prefix(grammar: Grammar, tokens: list[int], width: int) -> bool:
+    """Whether a fresh guide would have allowed every one of the tokens."""
+    guide = Guide(grammar)
+    for place, token in enumerate(tokens):
+        row = np.zeros(width, np.float32)
+        if not guide.apply(row) or row[token] != 0:
+            return False
+        if guide.accept(token):
+            return place == len(tokens) - 1
+    return True

@@ -1,0 +1,33 @@
+"""Grammars that are compiled are kept, within bounds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from segue.engine.constraints import compiler as room
+from segue.engine.constraints.compiler import Compiler
+from segue.runners.fake import VOCAB_SIZE, FakeVocab
+from segue.types import Constraint
+from tests.engine.constraints.guided import regex
+
+
+def test_the_cache_is_bounded_and_keyed_by_all_that_matters() -> None:
+    compiler = Compiler(FakeVocab(), VOCAB_SIZE)
+    first = regex("first")
+    grammar = compiler.compile(first)
+    assert compiler.compile(regex("first")) is grammar
+    assert compiler.compile(Constraint(kind="choice", value=("first",))) is not grammar
+    for i in range(room.MAX_CACHED):
+        compiler.compile(regex(f"other{i}"))
+    assert compiler.known(first) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in use from /proc")
+def test_many_schemas_leave_no_memory_behind() -> None:
+    script = Path(__file__).parent / "many_schemas.py"
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=110
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
