@@ -79,6 +79,7 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     allowed_token_ids: tuple[int, ...] | None = None  # no other token is drawn
     bad_words: tuple[str, ...] = ()
     ignore_eos: bool = False  # end tokens are not drawn
+    pass_eos: bool = False  # end tokens are drawn like any other, and the text goes on after them
     min_tokens: int = 0  # until so many tokens: no end token, stop token or stop string
     stop_token_ids: tuple[int, ...] = ()
 
@@ -344,6 +345,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     deterministic: bool
     fingerprint: str
     kv_tokens: int
+    seeds_requests: bool = True  # a request without a seed gets one, which its answer names
     train_context: int = 0
     chat_template: str | None = None
     bos_token: str = ""

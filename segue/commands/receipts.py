@@ -22,6 +22,9 @@ class Difference(NamedTuple):
 
 
 def make(body: dict[str, Any], answer: Folding) -> dict[str, Any]:
+    """Raises SetupError if the server drew without a seed: nothing could be compared."""
+    if answer.seed is None:
+        raise SetupError("this server named no seed of the answer: give --seed to save a receipt")
     request = {name: value for name, value in body.items() if name not in REPORTS}
     return {
         "format": FORMAT,

@@ -43,7 +43,7 @@ class Stamp(Struct, frozen=True, kw_only=True):
     public_id: str  # the client's own x-request-id, or the same as request_id
     created: int  # seconds since 1970
     arrived: float = 0.0  # the same, to the microsecond
-    seed: int  # used when the request brings none
+    seed: int | None  # used when the request brings none
     fingerprint: str
     now: Callable[[], float] = _no_clock  # seconds since 1970, for answers with times
 

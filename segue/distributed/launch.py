@@ -253,6 +253,7 @@ def _info(
         has_fim=vocab.fim is not None,
         deterministic=False,
         fingerprint=unpromised("vllm"),
+        seeds_requests=False,  # nothing is promised of a seed, and some of vLLM's samplers take none
         kv_tokens=limits.num_cells,
         train_context=getattr(hf, "max_position_embeddings", 0) or 0,
         chat_template=template if isinstance(template, str) else None,
@@ -272,7 +273,10 @@ def _parameters(values: dict[str, Any], grammar: str | None) -> Any:
 
     constraint = None if grammar is None else StructuredOutputsParams(grammar=grammar)
     return SamplingParams(
-        **values, structured_outputs=constraint, output_kind=RequestOutputKind.DELTA
+        **values,
+        structured_outputs=constraint,
+        output_kind=RequestOutputKind.DELTA,
+        skip_clone=True,  # made for one request: vLLM need not copy all of it
     )
 
 

@@ -30,7 +30,7 @@ SAMPLING_ROWS = (
         "vllm",
         "vLLM's where that is the same, else by a logits processor; infill is refused",
     ),
-    Row("seed", "vllm", "plus the number of the candidate"),
+    Row("seed", "vllm", "plus the number of the candidate; without one vLLM draws its own"),
     Row("temperature", "vllm", "between 0 and 0.01 vLLM takes 0.01; above 2 as typical_p"),
     Row("dynatemp_range", "segue", _OWN),
     Row("dynatemp_exponent", "segue", "acts with dynatemp_range only"),
@@ -62,6 +62,7 @@ SAMPLING_ROWS = (
     Row("allowed_token_ids", "vllm", _SAME),
     Row("bad_words", "vllm", _SAME),
     Row("ignore_eos", "vllm", "ignore_eos, and end tokens are banned by logit_bias"),
+    Row("pass_eos", "vllm", "ignore_eos; with a constraint as ignore_eos of the row above"),
     Row("min_tokens", "vllm", _SAME),
     Row("stop_token_ids", "vllm", "with the model's end tokens"),
 )
@@ -106,7 +107,7 @@ DRAW_KEY = "segue_draw"  # in extra_args: a Draw of distributed/logits/own_draws
 class Asked(NamedTuple):
     """What one candidate asks of vLLM, besides the fields of its request."""
 
-    seed: int
+    seed: int | None  # None: vLLM draws one, for each candidate
     candidate: int
     max_tokens: int
     num_alternatives: int | None  # per drawn token; None: not scored
@@ -164,20 +165,20 @@ def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> d
     """The arguments of vLLM's SamplingParams, the grammar aside."""
     if request.max_tokens == 0:
         return _scoring(request, asked)
-    s = request.sampling
+    s, goes_on = request.sampling, rules.ignores_ends or rules.passes_ends
     values = {
         "max_tokens": asked.max_tokens,
         "min_tokens": min(s.min_tokens, asked.max_tokens),
         "logprobs": asked.num_alternatives,
-        "stop_token_ids": sorted(rules.stops if s.ignore_eos else rules.stops | rules.ends),
-        "ignore_eos": s.ignore_eos,
+        "stop_token_ids": sorted(rules.stops if goes_on else rules.stops | rules.ends),
+        "ignore_eos": goes_on,
         "logit_bias": _biases(s, rules) or None,
         "allowed_token_ids": None if s.allowed_token_ids is None else list(s.allowed_token_ids),
         "bad_words": list(s.bad_words),
         **_common(request, asked),
         **(_steps(s) if asked.draw is None else _drawn_here(asked.draw)),
     }
-    if values["temperature"] > 0:
+    if values["temperature"] > 0 and asked.seed is not None:
         values["seed"] = (asked.seed + asked.candidate) % 2**63
     return values
 
@@ -199,7 +200,7 @@ def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
 
 def _biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
     """Logit biases. A bias by token id overrides one by text, as in engine/sampling/logit_bans.py."""
-    ends = dict.fromkeys(rules.ends, -math.inf) if s.ignore_eos else {}
+    ends = dict.fromkeys(rules.ends, -math.inf) if rules.ignores_ends else {}
     return rules.text_bias | s.logit_bias | ends
 
 

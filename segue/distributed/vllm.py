@@ -298,7 +298,8 @@ async def _tried(launched: Launched) -> Launched:
             f"need a GPU that has them; unset {VARIABLE} to serve without."
         ) from error
     log.info("batch invariance: %s", "holds" if holds else "claimed, but does not hold")
-    return replace(launched, info=msgspec.structs.replace(launched.info, deterministic=holds))
+    info = msgspec.structs.replace(launched.info, deterministic=holds, seeds_requests=holds)
+    return replace(launched, info=info)
 
 
 def _shut_down(launching: "asyncio.Future[Launched]") -> None:

@@ -94,12 +94,12 @@ class VllmRequests:
         if candidate.is_probe:
             return self._probe(prepared.job, candidate, name)
         if candidate.num_next:
-            asked = Asked(prepared.job.seed, 0, 1, candidate.num_next, None)
+            asked = Asked(None, 0, 1, candidate.num_next, None)
             return self._ask(request, name, candidate.tokens, forced(request, asked), None)
         job = prepared.job
         num_top = max(request.logprobs or 0, WATCHED_TOP if candidate.watched else 0)
         asked = Asked(
-            seed=job.seed,
+            seed=request.sampling.seed,
             candidate=candidate.candidate,
             max_tokens=candidate.max_tokens,
             num_alternatives=num_top if job.needs_scores else None,
@@ -148,7 +148,7 @@ class VllmRequests:
         """Score the tokens from `score_from` on, and the watched one after them, by drawing them."""
         known, given = probe.tokens[: probe.score_from], probe.tokens[probe.score_from :]
         draw = Draw(key=name, num_prompt=len(known), forced=(*given, *probe.watched))
-        asked = Asked(job.seed, 0, len(draw.forced), 0, None, draw.packed())
+        asked = Asked(None, 0, len(draw.forced), 0, None, draw.packed())
         return self._ask(job.request, name, known, forced(job.request, asked), None)
 
 

@@ -115,6 +115,8 @@ class Completions:
         changes: dict[str, Any] = {"model": record.model, "adapters": adapters or None}
         if record.tenant:
             changes |= {"tenant": record.tenant, "cache_salt": _own_salt(call, record.tenant)}
+        if not self._is_seeded(call, record.model):
+            changes["sampling"] = msgspec.structs.replace(call.request.sampling, seed=None)
         if self.policy.fim_only and call.request.infill is not None:
             changes["infill"] = _fim_only(call.request.infill)
         request = msgspec.structs.replace(call.request, **changes)
@@ -126,6 +128,12 @@ class Completions:
             return call
         name = call.given.get("keep_s", "keep_alive")
         return msgspec.structs.replace(call, keep_s=None, ignored=(*call.ignored, name))
+
+    def _is_seeded(self, call: Call, model: str) -> bool:
+        """Whether the request has a seed of its own, or its engine promises something of a random one."""
+        engine = self.models.loaded(model)
+        is_own = call.request.sampling.seed != call.stamp.seed
+        return is_own or engine is None or engine.info.seeds_requests
 
     def _parse(self, body: bytes, stamp: Stamp) -> Call:
         return self.operation.parse(decode(body), stamp, self.policy.defaults)

@@ -13,7 +13,8 @@ _FIELD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def report(call: Call) -> list[Header]:
-    headers = [(b"x-segue-seed", b"%d" % (call.request.sampling.seed or 0))]
+    seed = call.request.sampling.seed
+    headers = [] if seed is None else [(b"x-segue-seed", b"%d" % seed)]
     return [*headers, *ignored(call.ignored)]
 
 

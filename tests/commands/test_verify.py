@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue.cli import cli
-from segue.commands.receipts import why
+from segue.commands.folding import Folding
+from segue.commands.receipts import make, why
 from segue.errors import SetupError
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
@@ -81,3 +82,8 @@ def test_what_may_explain_a_difference() -> None:
     assert "other kernels" in why("fp_a", "fp_b")
     assert "promises nothing" in why("fp_varies_llama", "fp_a")
     assert "without a fingerprint" in why(None, "fp_a")
+
+
+def test_an_answer_without_a_seed_has_no_receipt() -> None:
+    with pytest.raises(SetupError, match="--seed"):
+        make({"prompt": "x"}, Folding())

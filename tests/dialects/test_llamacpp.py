@@ -87,6 +87,14 @@ def call_of(**body: Any) -> Call:
     return msgspec.structs.replace(call, info=CHATTY)
 
 
+def test_no_seed_is_shown_as_minus_one() -> None:
+    call = call_of()
+    sampling = msgspec.structs.replace(call.request.sampling, seed=None)
+    request = msgspec.structs.replace(call.request, sampling=sampling)
+    unseeded = msgspec.structs.replace(call, request=request)
+    assert generation_settings(unseeded)["seed"] == -1
+
+
 def test_ignore_eos_shows_in_logit_bias() -> None:
     banned = [{"token": 5, "bias": None}, {"token": 9, "bias": None}]
     assert generation_settings(call_of(ignore_eos=True))["logit_bias"] == banned

@@ -74,6 +74,11 @@ def test_null_is_refused_where_vllm_refuses_it(name: str) -> None:
     assert error.value.param == name
 
 
+def test_ends_are_passed_not_banned() -> None:
+    sampling = parse(ignore_eos=True).request.sampling
+    assert (sampling.pass_eos, sampling.ignore_eos) == (True, False)
+
+
 def test_the_id_is_the_clients_own() -> None:
     by_body = parse(request_id="mine")
     assert VLLM.operations[0].renderer(by_body)._make_head()["id"] == "cmpl-mine"  # type: ignore[attr-defined]

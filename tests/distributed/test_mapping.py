@@ -143,10 +143,23 @@ def test_values_are_handed_over() -> None:
 
 
 def test_ends_that_are_ignored_are_banned() -> None:
-    values = parameters(request(ignore_eos=True, logit_bias={3: 1.0}), RULES, ASKED)
+    rules = TokenRules(ends=frozenset({2}), stops=frozenset({7}), ignores_ends=True)
+    values = parameters(request(ignore_eos=True, logit_bias={3: 1.0}), rules, ASKED)
     assert values["logit_bias"] == {3: 1.0, 2: -math.inf}
     assert values["stop_token_ids"] == [7]
     assert values["ignore_eos"]
+
+
+def test_ends_that_are_passed_are_drawn_as_in_vllm() -> None:
+    rules = TokenRules(ends=frozenset({2}), stops=frozenset({7}), passes_ends=True)
+    values = parameters(request(pass_eos=True), rules, ASKED)
+    assert values["logit_bias"] is None
+    assert values["stop_token_ids"] == [7]
+    assert values["ignore_eos"]
+
+
+def test_without_a_seed_vllm_draws_its_own() -> None:
+    assert "seed" not in parameters(request(), RULES, ASKED._replace(seed=None))
 
 
 def test_a_seed_fits_a_signed_number_and_is_never_minus_one() -> None:

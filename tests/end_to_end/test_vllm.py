@@ -302,6 +302,23 @@ def test_stop_tokens_and_banned_ends(client: httpx2.Client) -> None:
     assert ignored["finish_reason"] == "length"
 
 
+def test_ends_are_passed_in_vllms_dialect(client: httpx2.Client) -> None:
+    [end] = ids(client, END)
+    asked = {"max_tokens": 4, "ignore_eos": True, "return_token_ids": True}
+    path, likely = "/vllm/v1/completions", {str(end): 100}
+    [passed] = post(client, path, prompt=TEXT, logit_bias=likely, **asked)["choices"]
+    assert passed["token_ids"] == [end] * 4
+    assert (passed["text"], passed["finish_reason"]) == ("", "length")
+
+
+def test_vllm_draws_without_a_seed(client: httpx2.Client) -> None:
+    asked = {"prompt": TEXT, "max_tokens": 12}
+    answers = [client.post("/v1/completions", json=asked) for _ in range(2)]
+    assert not any("x-segue-seed" in answer.headers for answer in answers)
+    first, second = (answer.json()["choices"][0]["text"] for answer in answers)
+    assert first != second
+
+
 SCHEMA = {
     "type": "object",
     "properties": {"a": {"enum": [1, 2]}},

@@ -5,13 +5,13 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from segue.distributed.launch import Launch, engine_config
 from tests.support.tiny_hf import write_tiny_hf
+from tests.support.unstarted_vllm import do_not_start
 
 pytestmark = [
     pytest.mark.vllm,
@@ -86,12 +86,9 @@ def test_variables_are_not_read_for_every_token(
     tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vllm import envs
-    from vllm.tokenizers import get_tokenizer
-    from vllm.v1.engine.async_llm import AsyncLLM
 
     folder = str(write_tiny_hf(tmp_path / "tiny", tiny_gguf))
-    engine = SimpleNamespace(get_tokenizer=lambda: get_tokenizer(folder))
-    monkeypatch.setattr(AsyncLLM, "from_vllm_config", lambda *args, **more: engine)
+    do_not_start(monkeypatch, folder)
     name = "VLLM_COMPUTE_NANS_IN_LOGITS"
     try:
         Launch(model=folder, name="tiny")()

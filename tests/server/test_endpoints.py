@@ -116,6 +116,13 @@ def test_seed_is_drawn_and_told(live: Live) -> None:
     assert [request.sampling.seed for request in live.engine.requests] == seeds
 
 
+def test_a_seed_is_not_drawn_for_an_engine_that_promises_nothing_of_it(live: Live) -> None:
+    live.engine.info = replace(INFO, seeds_requests=False)
+    assert "x-segue-seed" not in live.complete().headers
+    assert live.complete(seed=7).headers["x-segue-seed"] == "7"
+    assert [request.sampling.seed for request in live.engine.requests] == [None, 7]
+
+
 def test_ignored_fields_are_named(live: Live) -> None:
     """Names that would not do in a header are left out, not sent."""
     answer = live.complete(api_server="x", other=None, **{"bad\r\nname": 1, "temperture": 1})

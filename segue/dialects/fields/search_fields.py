@@ -34,6 +34,7 @@ _BEAM_TARGETS = {
         "ignore_eos",
         "logit_bias",
         "min_tokens",
+        "pass_eos",
         "stop_token_ids",
     )
 }

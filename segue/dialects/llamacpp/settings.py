@@ -33,7 +33,10 @@ def _sampling(sampling: Sampling) -> dict[str, Any]:
         row.name: getattr(sampling, row.target.removeprefix("sampling."))
         for row in NATIVE_FIELDS.rows
         if row.target.startswith("sampling.")
-    } | {"samplers": [STEP_NAMES.get(step, step) for step in sampling.order]}
+    } | {
+        "seed": -1 if sampling.seed is None else sampling.seed,
+        "samplers": [STEP_NAMES.get(step, step) for step in sampling.order],
+    }
 
 
 def _grammar(request: CompletionRequest) -> str:

@@ -141,7 +141,8 @@ In every dialect:
 - `x-segue-seed` is the seed that was used. The same request with that seed gives the same answer on every server that
   shows the same `system_fingerprint`, which stands for versions, model file and runner
   ([determinism.md](determinism.md)). One that begins with `fp_varies` promises nothing beyond what `/health` says of
-  `deterministic`: what else the server computes at the time can change an answer.
+  `deterministic`: what else the server computes at the time can change an answer. A server that promises nothing
+  of seeds (`--engine vllm`, unless it is `deterministic`) gives a request without one none, and sends no such header.
 - A field that a request leaves out has the default of the tables below, unless the server was started with another
   (`--default NAME=VALUE`, in any dialect's spelling).
 - `x-segue-infill` says how a gap was filled: `fim`, by the model's own tokens, or `ranked`.

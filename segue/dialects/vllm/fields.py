@@ -92,7 +92,7 @@ LENGTH = (
         "ignore_eos",
         Boolean(),
         "Go on after the model's end token.",
-        "sampling.ignore_eos",
+        "sampling.pass_eos",
         nullable=False,
     ),
 )

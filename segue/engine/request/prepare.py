@@ -98,7 +98,12 @@ def _checked(
         prompts=prompts.tokens,
         num_dropped=prompts.num_dropped,
         infill=prompts.infill,
-        rules=token_rules(request.sampling, model.vocab, model.capabilities.vocab_size),
+        rules=token_rules(
+            request.sampling,
+            model.vocab,
+            model.capabilities.vocab_size,
+            request.constraint is not None,
+        ),
         seed=secrets.randbits(63) if seed is None else seed,
         grammar=grammar,
         adapters=_mix(request, model),

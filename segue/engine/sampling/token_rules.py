@@ -24,7 +24,8 @@ class TokenRules:
     ends: frozenset[int] = frozenset()  # tokens that end a text, by the model
     end: int | None = None  # the end token that the infill sampler draws
     stops: frozenset[int] = frozenset()  # tokens that end a text, by the request
-    ignores_ends: bool = False
+    ignores_ends: bool = False  # they are not drawn
+    passes_ends: bool = False  # they are drawn, and end nothing
     text_bias: dict[int, float] = field(default_factory=dict)  # biases given by text
     bad_words: tuple[tuple[int, ...], ...] = ()
     breakers: Breakers = field(default_factory=dict)
@@ -37,13 +38,20 @@ class TokenRules:
 
         With ignore_eos, end tokens are banned, so one is drawn only if nothing else is allowed.
         """
+        if self.passes_ends:
+            return dict.fromkeys(self.stops, "stop_token")
         stops = self.stops if self.ignores_ends else self.stops - self.ends
         causes: dict[int, Cause] = dict.fromkeys(self.ends, "eos")
         return causes | dict.fromkeys(stops, "stop_token")
 
 
-def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules:
-    """`vocab_size` is the width of a row of logits, which may exceed the vocabulary's own size."""
+def token_rules(
+    sampling: Sampling, vocab: Vocab, vocab_size: int, is_constrained: bool = False
+) -> TokenRules:
+    """`vocab_size` is the width of a row of logits, which may exceed the vocabulary's own size.
+
+    A constraint takes an end token for the end: there, what would go on after one does not draw it.
+    """
     for name in ("stop_token_ids", "allowed_token_ids"):
         num_ids = len(getattr(sampling, name) or ())
         if num_ids > vocab_size:
@@ -59,7 +67,8 @@ def token_rules(sampling: Sampling, vocab: Vocab, vocab_size: int) -> TokenRules
         ends=frozenset(token for token in vocab.end_tokens if token < vocab_size),
         end=min(vocab.end_tokens, default=None) if vocab.eos is None else vocab.eos,
         stops=frozenset(sampling.stop_token_ids),
-        ignores_ends=sampling.ignore_eos,
+        ignores_ends=sampling.ignore_eos or (sampling.pass_eos and is_constrained),
+        passes_ends=sampling.pass_eos and not is_constrained and not sampling.ignore_eos,
         text_bias=_text_bias(sampling, vocab, vocab_size),
         bad_words=_bad_words(sampling.bad_words, vocab, vocab_size),
         breakers=_breakers(sampling, vocab),

@@ -49,6 +49,10 @@ def test_ignored_ends_do_not_stop_the_text() -> None:
     ignoring = run(Sampling(seed=1, ignore_eos=True))
     assert ignoring.finished[0].cause == "max_tokens"
     assert EOS not in ignoring.tokens[0]
+    passing = run(Sampling(seed=1, pass_eos=True))
+    assert passing.finished[0].cause == "max_tokens"
+    assert EOS in passing.tokens[0]
+    assert len(passing.tokens[0]) == 30
 
 
 def test_bad_words_do_not_appear() -> None:

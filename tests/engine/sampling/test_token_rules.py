@@ -51,6 +51,14 @@ def test_why_a_token_ends_the_text() -> None:
     assert [plain.causes.get(token) for token in range(4)] == [None, "eos", "eos", "stop_token"]
     ignoring = TokenRules(ends=frozenset({1, 2}), stops=frozenset({2, 3}), ignores_ends=True)
     assert ignoring.causes[2] == "stop_token"
+    passing = TokenRules(ends=frozenset({1, 2}), stops=frozenset({2, 3}), passes_ends=True)
+    assert passing.causes == {2: "stop_token", 3: "stop_token"}
+
+
+@pytest.mark.parametrize("is_constrained", [False, True])
+def test_ends_are_passed_unless_a_constraint_takes_them_for_its_end(is_constrained: bool) -> None:
+    rules = token_rules(Sampling(pass_eos=True), FakeVocab(), 264, is_constrained)
+    assert (rules.passes_ends, rules.ignores_ends) == (not is_constrained, is_constrained)
 
 
 def test_the_end_is_the_models_own() -> None:

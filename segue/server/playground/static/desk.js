@@ -214,7 +214,7 @@ export class Desk {
     const isWhole = node.facts.finish.every((each) => each !== "stopped");
     const answers = () => this.tree.group(node).map((each) => each.tokens);
     const { request } = node.facts;
-    showFacts(node.facts, { onRepeat: isWhole && request ? () => repeat(request, node.facts, answers()) : null });
+    showFacts(node.facts, { onRepeat: isWhole && request && node.facts.seed ? () => repeat(request, node.facts, answers()) : null });
   }
 
   #refused(error) {
