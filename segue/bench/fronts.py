@@ -6,7 +6,8 @@
 Both servers stand side by side, each with its share of the memory, and one is measured at a time. The load comes from
 several processes, so that no client's interpreter is what is measured. Every stream has its own prompt of random
 tokens and runs to its last token. Which front comes first changes from round to round. Speeds are the best of the
-rounds; first tokens are the median of all streams.
+rounds; first tokens and the time of each further one are medians of all streams. The table is printed after every
+round.
 """
 
 import argparse
@@ -20,9 +21,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection
 
 from segue.bench.harness.served import served
@@ -62,8 +63,31 @@ class Load:
 
 @dataclass(frozen=True)
 class Result:
+    """Of each stream: the time to its first token, and the time of each further one."""
+
     tokens: int
     first_s: list[float]
+    step_s: list[float]
+
+
+@dataclass
+class Figures:
+    """What one front reached at one number of clients, in the rounds so far."""
+
+    speeds: list[float] = field(default_factory=list)  # tokens per second
+    first_s: list[float] = field(default_factory=list)
+    step_s: list[float] = field(default_factory=list)
+
+    def add(self, result: Result, elapsed_s: float) -> None:
+        self.speeds.append(result.tokens / elapsed_s)
+        self.first_s += result.first_s
+        self.step_s += result.step_s
+
+    @property
+    def row(self) -> tuple[float, float, float]:
+        """Tokens per second; milliseconds to a first token and of each further one."""
+        first, step = (statistics.median(times) * 1000 for times in (self.first_s, self.step_s))
+        return max(self.speeds), first, step
 
 
 def main() -> None:
@@ -95,8 +119,7 @@ def main() -> None:
 def _compare(
     fronts: dict[str, Front], options: argparse.Namespace, pool: ProcessPoolExecutor
 ) -> None:
-    speeds: dict[tuple[str, int], float] = {}
-    waits: dict[tuple[str, int], list[float]] = {}
+    figures = {clients: {name: Figures() for name in fronts} for clients in options.clients}
     for turn in range(options.rounds + 1):  # the first one is a warm-up
         for clients in options.clients:
             for name in in_turns(list(fronts), turn):
@@ -108,20 +131,27 @@ def _compare(
                     num_output=options.num_output,
                     seed=turn,
                 )
-                speed, first_s = _measure(load, pool, options.client_processes)
+                result, elapsed_s = _measure(load, pool, options.client_processes)
                 if turn:
-                    key = name, clients
-                    speeds[key] = max(speed, speeds.get(key, 0.0))
-                    waits.setdefault(key, []).extend(first_s)
-    print("clients   vllm serve      segue   ratio   first token p50, ms")
+                    figures[clients][name].add(result, elapsed_s)
+        if turn:
+            print("\n".join(table(figures)), flush=True)
+
+
+def table(figures: dict[int, dict[str, Figures]]) -> list[str]:
+    """A line for each number of clients, `vllm serve` first, and all of it as JSON."""
+    lines = [
+        "clients   vllm serve      segue   ratio   first token p50, ms    further ones p50, ms"
+    ]
     rows = {}
-    for clients in options.clients:
-        theirs, ours = (speeds[name, clients] for name in fronts)
-        waited, waited_ours = (statistics.median(waits[name, clients]) * 1000 for name in fronts)
-        first = f"{waited:8.1f} / {waited_ours:.1f}"
-        print(f"{clients:7}{theirs:13,.0f}{ours:11,.0f}{ours / theirs:8.3f}{first}")
-        rows[clients] = [round(theirs), round(ours), round(waited, 1), round(waited_ours, 1)]
-    print(json.dumps(rows))
+    for clients, found in figures.items():
+        (theirs, first, step), (ours, our_first, our_step) = (each.row for each in found.values())
+        speeds = f"{clients:7}{theirs:13,.0f}{ours:11,.0f}{ours / theirs:8.3f}"
+        lines.append(
+            f"{speeds}   {first:8.1f} / {our_first:<8.1f}   {step:8.3f} / {our_step:<8.3f}"
+        )
+        rows[clients] = [round(n, 3) for n in (theirs, ours, first, our_first, step, our_step)]
+    return [*lines, json.dumps(rows)]
 
 
 def in_turns(names: list[str], turn: int) -> list[str]:
@@ -135,8 +165,8 @@ def streams_each(clients: int, wanted: int, is_warm_up: bool) -> int:
     return max(wanted, fewest // clients)
 
 
-def _measure(load: Load, pool: ProcessPoolExecutor, processes: int) -> tuple[float, list[float]]:
-    """Tokens per second of all clients, and each stream's time to first token."""
+def _measure(load: Load, pool: ProcessPoolExecutor, processes: int) -> tuple[Result, float]:
+    """What all clients got, and in how many seconds."""
     counts = [load.clients // processes + (i < load.clients % processes) for i in range(processes)]
     begun = time.perf_counter()
     running = [
@@ -145,9 +175,15 @@ def _measure(load: Load, pool: ProcessPoolExecutor, processes: int) -> tuple[flo
         if n
     ]
     results = [each.result() for each in running]
-    elapsed = time.perf_counter() - begun
-    tokens = sum(result.tokens for result in results)
-    return tokens / elapsed, [s for result in results for s in result.first_s]
+    return _together(results), time.perf_counter() - begun
+
+
+def _together(results: Sequence[Result]) -> Result:
+    return Result(
+        sum(result.tokens for result in results),
+        [s for result in results for s in result.first_s],
+        [s for result in results for s in result.step_s],
+    )
 
 
 def drive(load: Load) -> Result:
@@ -156,13 +192,13 @@ def drive(load: Load) -> Result:
 
 
 async def _drive(load: Load) -> Result:
-    results = await asyncio.gather(*(_client(load, index) for index in range(load.clients)))
-    return Result(sum(r.tokens for r in results), [s for r in results for s in r.first_s])
+    clients = (_client(load, index) for index in range(load.clients))
+    return _together(await asyncio.gather(*clients))
 
 
 async def _client(load: Load, index: int) -> Result:
     wire = await Wire.open(load.host, load.port)
-    tokens, first_s = 0, []
+    streams = []
     for number in range(load.streams_each):
         draw = random.Random(f"{load.seed} {index} {number}")
         body = {
@@ -174,16 +210,16 @@ async def _client(load: Load, index: int) -> Result:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        begun, last = time.perf_counter(), b""
-        is_first = True
+        begun, first, last = time.perf_counter(), 0.0, b""
         async for num_events, piece in wire.events(request(body, load.path)):
-            if is_first and num_events:
-                first_s.append(time.perf_counter() - begun)
-                is_first = False
+            if not first and num_events:
+                first = time.perf_counter()
             last = (last + piece)[-2000:]
-        tokens += int(_USAGE.findall(last)[-1])
+        tokens = int(_USAGE.findall(last)[-1])
+        step_s = (time.perf_counter() - first) / max(tokens - 1, 1)
+        streams.append(Result(tokens, [first - begun], [step_s]))
     wire.close()
-    return Result(tokens, first_s)
+    return _together(streams)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,6 @@
-from segue.bench.fronts import Load, drive, in_turns, streams_each
+import json
+
+from segue.bench.fronts import Figures, Load, Result, drive, in_turns, streams_each, table
 from segue.bench.harness.served import served
 
 
@@ -18,7 +20,17 @@ def test_every_token_of_every_stream_is_counted() -> None:
         )
         result = drive(load)
     assert result.tokens == 3 * 2 * 7
-    assert len(result.first_s) == 3 * 2
+    assert len(result.first_s) == len(result.step_s) == 3 * 2
+
+
+def test_speeds_are_the_best_and_times_the_medians_of_all_rounds() -> None:
+    theirs, ours = Figures(), Figures()
+    for elapsed_s in (2.0, 4.0):
+        theirs.add(Result(400, [0.010, 0.020], [0.004]), elapsed_s)
+        ours.add(Result(400, [0.010, 0.030], [0.002]), elapsed_s / 2)
+    *_, line, rows = table({8: {"vllm serve": theirs, "segue": ours}})
+    assert line.split()[:4] == ["8", "200", "400", "2.000"]
+    assert json.loads(rows) == {"8": [200.0, 400.0, 15.0, 20.0, 4.0, 2.0]}
 
 
 def test_no_front_comes_first_in_every_round() -> None:
