@@ -236,6 +236,13 @@ def test_a_dialect_has_at_most_one_parent(name: str) -> None:
     assert len(parents) <= (0 if is_part else 1)
 
 
+def test_files_of_tests_stay_small() -> None:
+    lengths = {
+        path: len(path.read_text().splitlines()) for path in Path(__file__).parent.rglob("*.py")
+    }
+    assert not {str(path): length for path, length in lengths.items() if length > MAX_LINES}
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_files_and_functions_stay_small(name: str) -> None:
     source = MODULES[name].read_text()

@@ -1,7 +1,6 @@
 """vLLM's engine is configured as `vllm serve` configures it: what differs is listed here, and is meant."""
 
 import dataclasses
-import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +11,9 @@ import pytest
 from segue.distributed.launch import Launch, engine_config
 from tests.support.tiny_hf import write_tiny_hf
 from tests.support.unstarted_vllm import do_not_start
+from tests.support.vllm_server import NEEDS_VLLM
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),  # vLLM is imported in this process
-    pytest.mark.skipif(
-        importlib.util.find_spec("vllm") is None,
-        reason="vllm is not installed: `make vllm-test` installs it and runs this",
-    ),
-]
+pytestmark = [*NEEDS_VLLM, pytest.mark.filterwarnings("ignore")]  # vLLM is imported in this process
 
 MEANT = {
     "model_config.logits_processors",  # filters and draws that vLLM lacks

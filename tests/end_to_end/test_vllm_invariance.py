@@ -1,6 +1,5 @@
 """vLLM's batch-invariant mode: tried at the start, reported as found, and true of requests if it holds."""
 
-import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -8,18 +7,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.end_to_end.test_vllm import GPU_OPTIONS, IS_EXACT, TEXT, complete
 from tests.support.serving import serving
 from tests.support.tiny_hf import write_tiny_hf
+from tests.support.vllm_server import GPU_OPTIONS, IS_EXACT, NEEDS_VLLM, TEXT, complete
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(
-        importlib.util.find_spec("vllm") is None,
-        reason="vllm is not installed: `make vllm-test` installs it and runs this",
-    ),
-]
+pytestmark = NEEDS_VLLM
 # Drawn by vLLM, and by Segue's own sampler from vLLM's logits.
 STEPS: dict[str, dict[str, Any]] = {
     "vllm": {},

@@ -1,6 +1,5 @@
 """LoRA adapters by name and scheduling by priority on the real vLLM: one server that computes one text at a time."""
 
-import importlib.util
 import json
 import threading
 from collections.abc import Iterator
@@ -11,29 +10,23 @@ import httpx2
 import numpy as np
 import pytest
 
-from tests.end_to_end.test_vllm import (
+from tests.support.serving import Served, serving
+from tests.support.tiny_hf import write_tiny_hf, write_tiny_peft
+from tests.support.tiny_lora import EVERYWHERE, merged, write_tiny_lora
+from tests.support.tiny_reference import TinyReference
+from tests.support.vllm_server import (
     GPU_OPTIONS,
     IS_EXACT,
+    NEEDS_VLLM,
     TEXT,
     complete,
     ids,
     logprobs,
     post,
 )
-from tests.end_to_end.test_vllm import PRECISION as FULL_PRECISION
-from tests.support.serving import Served, serving
-from tests.support.tiny_hf import write_tiny_hf, write_tiny_peft
-from tests.support.tiny_lora import EVERYWHERE, merged, write_tiny_lora
-from tests.support.tiny_reference import TinyReference
+from tests.support.vllm_server import PRECISION as FULL_PRECISION
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(
-        importlib.util.find_spec("vllm") is None,
-        reason="vllm is not installed: `make vllm-test` installs it and runs this",
-    ),
-]
+pytestmark = NEEDS_VLLM
 # On GPUs vLLM's LoRA kernels take half precision only: weights and sums are then rounded to 11 bits.
 DTYPE, PRECISION = ("float32", FULL_PRECISION) if IS_EXACT else ("float16", 5e-2)
 ADAPTERS = {"poet": 1, "clerk": 2}  # names, and seeds of their weights

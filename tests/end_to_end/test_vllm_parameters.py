@@ -1,6 +1,5 @@
 """A request to vLLM's dialect becomes the SamplingParams that `vllm serve` makes of it, but for what is listed here."""
 
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +14,9 @@ from segue.distributed.vllm_requests import VllmRequests
 from segue.types import CompletionRequest
 from tests.support.tiny_hf import write_tiny_hf
 from tests.support.unstarted_vllm import do_not_start
+from tests.support.vllm_server import NEEDS_VLLM
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),  # vLLM is imported in this process
-    pytest.mark.skipif(
-        importlib.util.find_spec("vllm") is None,
-        reason="vllm is not installed: `make vllm-test` installs it and runs this",
-    ),
-]
+pytestmark = [*NEEDS_VLLM, pytest.mark.filterwarnings("ignore")]  # vLLM is imported in this process
 
 DRAWN = 12345  # the seed of a request that brings none, where its engine wants one
 # Of no effect on what vLLM's engine computes: texts, stop strings and choices are Segue's.

@@ -1,7 +1,6 @@
 """Several server processes over one vLLM: its client is in their parent, which shares it."""
 
 import asyncio
-import importlib.util
 import os
 import signal
 from collections.abc import Iterator
@@ -21,15 +20,9 @@ from tests.end_to_end.test_server_processes import (
 )
 from tests.support.serving import Served, serving
 from tests.support.tiny_hf import write_tiny_hf
+from tests.support.vllm_server import NEEDS_VLLM
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(
-        importlib.util.find_spec("vllm") is None,
-        reason="vllm is not installed: `make vllm-test` installs it and runs this",
-    ),
-]
+pytestmark = NEEDS_VLLM
 
 PATH = "/vllm/v1/completions"
 # Longer than a test lasts, on a GPU too.

@@ -1,14 +1,7 @@
-"""The whole server on the real vLLM, with the tiny model in float32: `make vllm-test` sets up what it needs."""
+"""Completions of vLLM: what is drawn, where it ends, and what is refused."""
 
-import importlib.util
 import json
-import os
-import signal
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -18,156 +11,22 @@ import pytest
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.types import Sampling
-from tests.support.serving import Served, serving
 from tests.support.tiny_gguf import END
-from tests.support.tiny_hf import write_tiny_hf
 from tests.support.tiny_reference import TinyReference
+from tests.support.vllm_server import (
+    IS_EXACT,
+    NEEDS_VLLM,
+    PRECISION,
+    TEXT,
+    complete,
+    ids,
+    logprobs,
+    parts,
+    post,
+    wait_until_idle,
+)
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(
-        importlib.util.find_spec("vllm") is None,
-        reason="vllm is not installed: `make vllm-test` installs it and runs this",
-    ),
-]
-
-TEXT = "The other one: thé then and the end"
-# float32 throughout with sums in another order; a GPU multiplies float32 with fewer bits (6e-3 was seen).
-IS_EXACT = not Path("/dev/nvidia0").exists()
-PRECISION = float(os.environ.get("SEGUE_VLLM_PRECISION", 1e-4 if IS_EXACT else 2e-2))
-# A share of the GPU, so that several servers fit on it.
-GPU_OPTIONS = () if IS_EXACT else ("gpu_memory_utilization=0.15",)
-
-
-@pytest.fixture(scope="module")
-def served(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = write_tiny_hf(tmp_path_factory.mktemp("hf") / "tiny", tiny_gguf)
-    options = ("dtype=float32", "enforce_eager=true", "max_num_seqs=32", *GPU_OPTIONS)
-    arguments = [word for option in options for word in ("--vllm-option", option)]
-    arguments += ["--engine", "vllm", "--context-length", "256", "--kv-memory-mib", "64"]
-    with serving(str(folder), *arguments) as served:
-        yield served
-
-
-@pytest.fixture
-def client(served: Served) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=served.url, timeout=300) as client:  # vLLM compiles at first use
-        yield client
-
-
-@pytest.fixture(scope="module")
-def reference(tiny_gguf: Path) -> TinyReference:
-    return TinyReference(tiny_gguf)
-
-
-def post(client: httpx2.Client, path: str, **body: Any) -> Any:
-    answer = client.post(path, json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def complete(client: httpx2.Client, prompt: Any, **body: Any) -> Any:
-    return post(client, "/v1/completions", prompt=prompt, **body)
-
-
-def ids(client: httpx2.Client, text: str) -> list[int]:
-    tokens: list[int] = post(client, "/tokenize", prompt=text, add_special_tokens=False)["tokens"]
-    return tokens
-
-
-def logprobs(reference: TinyReference, tokens: list[int]) -> Any:
-    logits = reference.logits(tokens).astype(np.float64)
-    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-
-
-def parts(client: httpx2.Client, **body: Any) -> list[dict[str, Any]]:
-    """The objects of a stream."""
-    with client.stream("POST", "/v1/completions", json={**body, "stream": True}) as answer:
-        assert answer.status_code == 200
-        lines = [line for line in answer.iter_lines() if line.startswith("data: {")]
-    return [json.loads(line.removeprefix("data: ")) for line in lines]
-
-
-# --- scoring --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("as_tokens", [False, True])
-@pytest.mark.parametrize("max_tokens", [0, 1])
-def test_echo_scores_the_prompt(
-    client: httpx2.Client, reference: TinyReference, as_tokens: bool, max_tokens: int
-) -> None:
-    tokens = ids(client, TEXT)
-    asked = {"max_tokens": max_tokens, "echo": True, "logprobs": 3, "temperature": 0}
-    answer = complete(client, tokens if as_tokens else TEXT, **asked)
-    [choice] = answer["choices"]
-    told = choice["logprobs"]
-    assert choice["text"].startswith(TEXT)
-    assert len(told["tokens"]) == len(tokens) + max_tokens
-    assert told["text_offset"][:2] == [0, len(told["tokens"][0])]
-    expected = logprobs(reference, tokens)
-    own = [float(expected[i, token]) for i, token in enumerate(tokens[1:])]
-    assert told["token_logprobs"][0] is None
-    assert told["token_logprobs"][1 : len(tokens)] == pytest.approx(own, abs=PRECISION)
-    best = -np.sort(-expected, axis=-1)[: len(tokens) - 1, :3]
-    for row, top in zip(best, told["top_logprobs"][1 : len(tokens)], strict=True):
-        likeliest = sorted(top.values(), reverse=True)[:3]
-        assert likeliest == pytest.approx(list(row), abs=PRECISION)
-    assert answer["usage"]["prompt_tokens"] == len(tokens)
-    assert answer["usage"]["completion_tokens"] == max_tokens
-
-
-def test_prompt_logprobs_in_the_layout_of_vllm(
-    client: httpx2.Client, reference: TinyReference
-) -> None:
-    tokens = ids(client, TEXT)
-    answer = post(
-        client, "/vllm/v1/completions", prompt=TEXT, max_tokens=1, temperature=0, prompt_logprobs=1
-    )
-    first, *rows = answer["choices"][0]["prompt_logprobs"]
-    assert first is None
-    expected = logprobs(reference, tokens)
-    for place, (token, row) in enumerate(zip(tokens[1:], rows, strict=True)):
-        own = row[str(token)]
-        value = expected[place, token]
-        assert own["logprob"] == pytest.approx(value, abs=PRECISION)
-        num_higher = [int((expected[place] > value + by).sum()) for by in (PRECISION, -PRECISION)]
-        assert num_higher[0] < own["rank"] <= 1 + num_higher[1]
-        assert {entry["rank"] for entry in row.values()} == {1, own["rank"]}
-
-
-def test_drawn_tokens_are_scored(client: httpx2.Client, reference: TinyReference) -> None:
-    prompt = ids(client, TEXT)
-    asked = {"max_tokens": 12, "logprobs": 2, "temperature": 0.7, "top_k": 5, "seed": 3}
-    answer = post(client, "/vllm/v1/completions", prompt=prompt, return_token_ids=True, **asked)
-    [choice] = answer["choices"]
-    drawn = choice["token_ids"]
-    expected = logprobs(reference, prompt + drawn)
-    own = [float(expected[len(prompt) - 1 + i, token]) for i, token in enumerate(drawn)]
-    assert choice["logprobs"]["token_logprobs"] == pytest.approx(own, abs=PRECISION)
-
-
-def test_prompts_of_a_batch_are_scored_as_alone(client: httpx2.Client) -> None:
-    prompts = [TEXT, "then", ids(client, "and the")]
-    asked = {"max_tokens": 0, "echo": True, "logprobs": 0}
-    together = complete(client, prompts[:2], **asked)["choices"]
-    assert [choice["index"] for choice in together] == [0, 1]
-    for prompt, choice in zip(prompts, together, strict=False):
-        [alone] = complete(client, prompt, **asked)["choices"]
-        assert choice["text"] == alone["text"]
-        one, other = (each["logprobs"]["token_logprobs"][1:] for each in (choice, alone))
-        assert one == pytest.approx(other, abs=PRECISION)
-
-
-def test_a_prompt_as_long_as_the_context_is_refused(client: httpx2.Client) -> None:
-    """vLLM draws a token even where only the prompt is scored."""
-    assert client.post("/v1/completions", json={"prompt": [5] * 255, "max_tokens": 0}).is_success
-    answer = client.post("/v1/completions", json={"prompt": [5] * 256, "max_tokens": 0})
-    assert answer.status_code == 400
-    assert answer.json()["error"]["code"] == "context_length_exceeded"
-
-
-# --- completing -----------------------------------------------------------------------------------
+pytestmark = NEEDS_VLLM
 
 
 def test_greedy_text_is_the_references(client: httpx2.Client, reference: TinyReference) -> None:
@@ -453,58 +312,3 @@ def test_what_vllm_cannot_do_is_refused(
 )
 def test_every_dialect_is_served(client: httpx2.Client, path: str, body: dict[str, Any]) -> None:
     assert post(client, path, model="default", prompt=TEXT, **body)
-
-
-# --- staying up -----------------------------------------------------------------------------------
-
-
-def running(client: httpx2.Client) -> float:
-    text = client.get("/metrics").text
-    lines = [line for line in text.splitlines() if line.startswith("segue_running{")]
-    return float(lines[0].rsplit(" ", 1)[1])
-
-
-def wait_until_idle(client: httpx2.Client) -> None:
-    """vLLM tells its figures with the next step, so one is made."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        complete(client, "x", max_tokens=1)
-        if running(client) == 0:
-            return
-    raise AssertionError("a request goes on though nobody reads it")
-
-
-def test_a_client_that_leaves_frees_its_request(client: httpx2.Client) -> None:
-    body = {"prompt": "the", "max_tokens": 200, "ignore_eos": True, "stream": True, "n": 4}
-    with client.stream("POST", "/v1/completions", json=body) as answer:
-        next(answer.iter_lines())
-    wait_until_idle(client)
-
-
-def test_a_dead_engine_is_told_of_and_started_again(served: Served, client: httpx2.Client) -> None:
-    """Last: what vLLM runs in its own process is killed under a stream of so many choices."""
-    number = int(os.environ.get("SEGUE_VLLM_STREAMS", 8))
-    body = {"prompt": "the", "max_tokens": 200, "ignore_eos": True, "stream": True, "n": number}
-    with client.stream("POST", "/v1/completions", json=body) as answer:
-        lines = answer.iter_lines()
-        next(lines)
-        for pid in _children(served.process.pid):
-            os.kill(pid, signal.SIGKILL)
-        rest = "\n".join(lines)
-    assert "engine_died" in rest
-    health = client.get("/health")
-    assert health.status_code == 503
-    assert health.headers["retry-after"]
-    deadline = time.monotonic() + 300
-    while client.get("/health").status_code != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
-    assert complete(client, TEXT, max_tokens=2)["usage"]["completion_tokens"] == 2
-
-
-def _children(pid: int) -> list[int]:
-    """The engine's processes."""
-    command = ["ps", "-o", "pid=,args=", "--ppid", str(pid)]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 1) for line in listed.splitlines()]
-    return [int(row[0]) for row in rows if "EngineCore" in row[1] or "spawn_main" in row[1]]
