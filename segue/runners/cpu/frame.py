@@ -14,7 +14,7 @@ from segue.runners.cpu.kv import Kv
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters, Mixes
-from segue.runners.cpu.workspace import PRIVATE_ROWS, Workspace
+from segue.runners.cpu.workspace import Workspace
 
 Program = Callable[[int], NDArray[np.int64]]  # (address of the logits) → instructions
 
@@ -85,7 +85,6 @@ class Frame:
         board = self.board
         board[on.NUM_ITEMS], board[on.IS_FUSED] = len(items) // 2, is_fused
         board[on.ROWS], board[on.WANTED] = len(tokens), len(wanted)
-        board[on.IS_PRIVATE] = len(tokens) <= PRIVATE_ROWS
         self.num_rows, self.num_wanted = len(tokens), len(wanted)
 
     def set_program(self, first: int, end: int) -> None:

@@ -3,8 +3,8 @@
 A row's logits depend only on the model file and on the tokens up to that row. No sum depends on the other rows of the
 step, on how a prompt is split into chunks, on the number of threads or on the processor.
 
-`decode` computes in the caller's thread too. A step that is begun runs without the caller, so that a second one can be
-prepared meanwhile; the kernels draw its tokens and take them as the next step's input.
+A step that is begun runs without the caller, so that a second one can be prepared meanwhile; the kernels draw its
+tokens and take them as the next step's input. While the caller waits, its thread computes too.
 """
 
 import time
@@ -105,8 +105,7 @@ class CpuRunner:
         await_quiet()
         tuning = tuned(self._seconds, threads, min(max_rows, context))
         self._threads = Threads(tuning, threads)
-        ahead = Threads(tuning, threads, is_ahead=True)
-        self._steps_ahead = StepsAhead(self._team, self._frames, ahead)
+        self._steps_ahead = StepsAhead(self._team, self._frames, Threads(tuning, threads))
         self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)
         self._join(beside)
 
@@ -122,6 +121,7 @@ class CpuRunner:
         self._check_idle()
         self._check(spans, self._capabilities.max_rows)
         frame = self._frames[0]
+        self._team.await_left(frame.board)
         frame.fill(spans)
         if frame.num_rows:
             start = time.perf_counter()
@@ -133,6 +133,7 @@ class CpuRunner:
     def draw(self, draws: Sequence[Draw]) -> Sequence[int | None]:
         self._check_idle()
         frame = self._frames[0]
+        self._team.await_left(frame.board)
         frame.draws.write(draws, len(frame.logits))
         if draws:
             frame.set_program(len(frame.program) - 1, len(frame.program))
@@ -220,6 +221,7 @@ class CpuRunner:
         best = total = 0.0
         frame = self._frames[0]
         for attempt in range(_MEASURED_STEPS):
+            self._team.await_left(frame.board)
             frame.fill(spans)
             start = time.perf_counter()
             self._run(frame, threads)
@@ -331,7 +333,6 @@ class CpuRunner:
 
 def _end_all(steps: StepsAhead, team: Team | None) -> None:
     """End the steps that are open: their threads use memory that may be freed next. Then end the threads."""
-    while len(steps):
-        steps.end()
+    steps.close()
     if team is not None:
         team.close()

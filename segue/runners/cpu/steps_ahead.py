@@ -44,6 +44,7 @@ class StepsAhead:
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         """Begin a step with spans that were checked. Raises before anything is changed if a draw is out of bounds."""
         frame = self._frames[self._turn]
+        self._team.await_left(frame.board)
         frame.draws.write(draws, sum(span.num_logits for span in spans))
         frame.fill(spans)
         frame.set_program(0, frame.num_phases + (len(draws) > 0))
@@ -61,3 +62,10 @@ class StepsAhead:
             self._threads.learn(frame.num_rows, now - max(begun_s, self._ended_s), threads)
         self._ended_s = now
         return Step(frame.logits[: frame.num_wanted], frame.draws.read())
+
+    def close(self) -> None:
+        """End the steps that are open, and wait until no thread looks at a frame any more."""
+        while self._open:
+            self.end()
+        for frame in self._frames:
+            self._team.await_left(frame.board)

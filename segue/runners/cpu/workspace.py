@@ -9,8 +9,6 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
 from segue.runners.cpu.step.program import Mixture, projected_floats
 
-# Up to this many rows, every thread norms all rows for itself: cheaper than a barrier.
-PRIVATE_ROWS = 4
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 
 
@@ -30,15 +28,9 @@ class Workspace:
         self._arrays: list[NDArray[np.generic]] = []
         width = anatomy.width
         queries = anatomy.heads * anatomy.head_size
-        own = threads * PRIVATE_ROWS
-        rows = max(max_rows, own)
         self._set(on.WIDTH, width)
-        self._set(on.RESIDUAL, self._floats(rows * width))
-        self._set(on.PRIVATE_RESIDUAL, PRIVATE_ROWS * width * 4)
-        self._inputs(on.INPUT_FLOATS, rows, width)
-        sizes = {"FLOATS": 4, "BYTES": 1, "SCALES": 16 / 32}
-        for name, size in sizes.items():
-            self._set(getattr(on, f"PRIVATE_{name}"), int(PRIVATE_ROWS * width * size))
+        self._set(on.RESIDUAL, self._floats(max_rows * width))
+        self._inputs(on.INPUT_FLOATS, max_rows, width)
         self._inputs(on.HEADS_FLOATS, max_rows, queries)
         used = anatomy.experts_used
         hidden = max(anatomy.hidden, anatomy.shared_hidden, used * anatomy.expert_hidden)
@@ -58,7 +50,7 @@ class Workspace:
             shares=self._floats(max_rows * used),
             places=self._words(max_rows * used),
             order=self._words(max_rows * used),
-            active=self._words(1 + 3 * anatomy.experts),
+            active=self._words(3 * anatomy.experts),
             filled=self._words(anatomy.experts),
             out=self._floats(max_rows * used * width),
         )

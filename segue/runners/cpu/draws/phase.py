@@ -8,6 +8,7 @@ from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.emit import Builder, Value, i64
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step.atomics import fetch_add, word
+from segue.runners.cpu.step.pieces import finish
 
 
 @define(VOID, *[INT] * 6)
@@ -17,12 +18,14 @@ def _draw(b: Builder, function: Value, *args: Value) -> None:
 
 
 @compiled
-def draw_phase(row: Any, counter: Any, tid: Any) -> None:
+def draw_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     """[op, draw_row, records, number of records, logits, tokens per row, scratch, bytes per part of the scratch]"""
     function, records, count = word(row + 8), word(row + 16), word(row + 24)
     logits, width, part = word(row + 32), word(row + 40), word(row + 56)
     scratch = word(row + 48) + tid * of.NUM_PARTS * part
-    i = fetch_add(counter, 1)
+    done, i = 0, fetch_add(counter, 1)
     while i < count:
+        done += 1
         _draw(function, records + 8 * of.RECORD_WORDS * i, logits, width, scratch, part)
         i = fetch_add(counter, 1)
+    finish(board, counter, done, count)

@@ -32,6 +32,7 @@ from segue.runners.cpu.products.kernels import ADAPTED, OUTPUTS
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
 from segue.runners.cpu.step.lanes import dot, vectors
+from segue.runners.cpu.step.pieces import finish
 
 _BYTES = {FLOATS: 64, f32: 4}
 _ZEROS = {FLOATS: None, f32: 0.0}
@@ -142,15 +143,14 @@ def _mixes(board: Any, rows: Any) -> Any:
 
 
 @compiled
-def adapt_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+def adapt_phase(board: Any, row: Any, counter: Any) -> None:
     """[op, input, rows, matrices, then of each: its number]: A x of every row that has an adapter."""
     count, matrices = word(board + 8 * word(row + 16)), word(row + 24)
     mixes, x = _mixes(board, word(row + 16)), word(board + 8 * word(row + 8))
-    if word(board + 8 * on.IS_PRIVATE) and word(row + 8) == on.INPUT_FLOATS:
-        x += tid * word(board + 8 * on.PRIVATE_FLOATS)
     items = (count + _TOGETHER - 1) // _TOGETHER * matrices * _PARTS
-    i = fetch_add(counter, 1)
+    done, i = 0, fetch_add(counter, 1)
     while i < items:
+        done += 1
         m, which, part = i // (matrices * _PARTS) * _TOGETHER, i // _PARTS % matrices, i % _PARTS
         matrix, end = word(row + 32 + 8 * which), min(m + _TOGETHER, count)
         while matrix and m < end:
@@ -159,6 +159,7 @@ def adapt_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
                 _project(board, mix, matrix, x, m, which, part, together)
             m += together
         i = fetch_add(counter, 1)
+    finish(board, counter, done, items)
 
 
 @compiled

@@ -9,11 +9,11 @@ WORD = 8  # bytes
 (
     TEAM,  # address of the team's words
     NUMBER,  # of this step, counted from 1
-    THREADS,  # how many take part in this step
-    BARRIER_BASE,  # value of BARRIER before this step
+    THREADS,  # how many may take part in this step
+    POSTED_TO,  # how many of them were sent it; the caller's thread, if it takes part, was not
     PROGRAM,  # address of the instructions
     NUM_PHASES,
-    COUNTERS,  # address of one cache line per phase: the next piece of its work (work sharing)
+    COUNTERS,  # address of one cache line per phase; its words are below
     ROWS,  # tokens of this step
     WANTED,  # how many of them want logits
     TOKENS,  # address of the rows' token ids; -1 - i: what draw i of the step before has drawn
@@ -23,17 +23,12 @@ WORD = 8  # bytes
     WANTED_ROWS,  # address of the numbers of the rows that want logits
     ITEMS,  # address of pieces of attention: (first row, rows)
     NUM_ITEMS,
-    IS_PRIVATE,  # few rows: every thread norms all of them into its own memory
     IS_FUSED,  # no sequence has rows beyond one item: keys are stored where they are attended to
     WIDTH,  # of the residual
-    RESIDUAL,  # f32 [rows][width]; in a private step, each thread has its own residual and input
+    RESIDUAL,  # f32 [rows][width]
     INPUT_FLOATS,  # what a product takes: normed rows in f32
     INPUT_BYTES,  # the same rounded to 8 bits
     INPUT_SCALES,
-    PRIVATE_RESIDUAL,  # bytes from one thread's part to the next
-    PRIVATE_FLOATS,
-    PRIVATE_BYTES,
-    PRIVATE_SCALES,
     HEADS_FLOATS,  # the output of attention, in the same three forms as the input
     HEADS_BYTES,
     HEADS_SCALES,
@@ -47,7 +42,7 @@ WORD = 8  # bytes
     SCRATCH,  # memory of each thread
     SCRATCH_BYTES,
     NUM_NAMED,
-) = range(40)
+) = range(35)
 
 # Of LoRA adapters; see adapters.py.
 (
@@ -68,13 +63,13 @@ LORA_WORDS = 8
 MIX_TABLE, MIX_SCALE, MIX_PLACE = range(3)
 MIX_WORDS = 3
 
-BARRIER = 64  # arrivals of threads so far; on a cache line of its own
-NUM_WORDS = 80
+# How many of the threads that were sent the step have left it; on a cache line of its own. Then the board is free.
+LEFT = 64
+NUM_WORDS = 72
 
 # --- the team's words ---
 
 DONE = 0  # number of the last step that has ended
-WAITING = 16  # whether a thread sleeps until DONE changes
 # One mailbox per thread: how many steps were posted to it, whether the thread sleeps, whether Python must wake it for
 # the step posted last, and the boards of the last two steps by parity. 0 as a board: the thread ends.
 MAILBOXES = 32
@@ -86,6 +81,10 @@ NUM_TEAM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS
 # --- instructions: one phase each ---
 
 INSTRUCTION_WORDS = 32
+
+# Words of a phase: how many pieces of its work were taken (work sharing), and how many are done.
+TAKEN, FINISHED = range(2)
+ACTIVE_EXPERTS = 2  # of SORT
 COUNTER_WORDS = 8
 
 (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from segue.runners.cpu.emit import Builder, Value, at, i32, load, loop, splat, store
-from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
+from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define, inlined
 from segue.runners.cpu.products.kernels import TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
@@ -17,7 +17,8 @@ from segue.runners.cpu.step.atomics import fetch_add, put_real, put_word, real, 
 from segue.runners.cpu.step.attention.shares import exp_one
 from segue.runners.cpu.step.halves import lane
 from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, scale, sigmoid
-from segue.runners.cpu.step.products import gated_unit, piece
+from segue.runners.cpu.step.pieces import finish, piece
+from segue.runners.cpu.step.products import gated_unit
 
 _LEAST_SHARE = 6.103515625e-5  # lower bound for the sum of the chosen shares: no division by 0
 _TAKEN = -3e38  # below every score
@@ -31,7 +32,7 @@ _TAKEN = -3e38  # below every score
     SHARES,  # f32 [rows][used]
     PLACES,  # i64 [rows][used]: which row of the experts' inputs and outputs it is
     ORDER,  # i64 [rows * used]: which row of the step each of those is
-    ACTIVE,  # i64: how many experts have rows, then for each of them: its number, first row, rows
+    ACTIVE,  # i64 [experts that have rows][3]: its number, first row, rows
     FILLED,  # i64 [experts]: counters for sorting
 ) = range(8, 17)
 ROUTING, SCORE_BIAS = 1, 2  # words of ROUTE
@@ -91,17 +92,26 @@ def _choose(row: Any, m: Any) -> None:
 @compiled
 def route_phase(board: Any, row: Any, counter: Any) -> None:
     count = word(board + 8 * on.ROWS)
-    m = fetch_add(counter, 1)
+    done, m = 0, fetch_add(counter, 1)
     while m < count:
+        done += 1
         _choose(row, m)
         m = fetch_add(counter, 1)
+    finish(board, counter, done, count)
 
 
 @compiled
 def sort_phase(board: Any, row: Any, counter: Any) -> None:
     """Sort rows by expert; within an expert they keep the order of the step. Done by one thread."""
-    if fetch_add(counter, 1):
-        return
+    done = int(fetch_add(counter, 1) == 0)
+    if done:
+        put_word(counter + 8 * on.ACTIVE_EXPERTS, _sort(board, row))
+    finish(board, counter, done, 1)
+
+
+@compiled
+def _sort(board: Any, row: Any) -> Any:
+    """Returns how many experts have rows."""
     count, used = word(row + 8 * COUNT), word(row + 8 * USED)
     chosen, places, order = word(row + 8 * CHOSEN), word(row + 8 * PLACES), word(row + 8 * ORDER)
     active, filled = word(row + 8 * ACTIVE), word(row + 8 * FILLED)
@@ -116,27 +126,34 @@ def sort_phase(board: Any, row: Any, counter: Any) -> None:
         rows = word(filled + 8 * expert)
         put_word(filled + 8 * expert, first)
         if rows:
-            entry = active + 8 + 24 * found
+            entry = active + 24 * found
             put_word(entry, expert)
             put_word(entry + 8, first)
             put_word(entry + 16, rows)
             found += 1
         first += rows
-    put_word(active, found)
     for i in range(many):
         place = filled + 8 * word(chosen + 8 * i)
         put_word(places + 8 * i, word(place))
         put_word(order + 8 * word(place), i // used)
         put_word(place, word(place) + 1)
+    return found
+
+
+@inlined
+def _active_experts(counter: Any, phases: Any) -> Any:
+    """How many experts have rows; SORT was `phases` before. Not the next layer's number, if this thread comes late."""
+    return word(counter - 8 * on.COUNTER_WORDS * phases + 8 * on.ACTIVE_EXPERTS)
 
 
 @compiled
-def gather_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+def gather_phase(board: Any, row: Any, counter: Any) -> None:
     """Copy the input rows of each expert next to each other."""
-    width, part = word(board + 8 * on.WIDTH), tid if word(board + 8 * on.IS_PRIVATE) else 0
+    width = word(board + 8 * on.WIDTH)
     groups, many = width // 32, word(row + 8 * USED) * word(board + 8 * on.ROWS)
-    i = fetch_add(counter, 1)
+    done, i = 0, fetch_add(counter, 1)
     while i < many:
+        done += 1
         m = word(word(row + 8 * ORDER) + 8 * i)
         for which in range(3):
             if which == 0 and not word(row + 8 * TAKES_FLOATS):
@@ -145,10 +162,10 @@ def gather_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
             if which == 2:
                 words_each = 4 * groups
             source = word(board + 8 * (on.INPUT_FLOATS + which))
-            source += part * word(board + 8 * (on.PRIVATE_FLOATS + which))
             target = word(board + 8 * (on.EXPERT_FLOATS + which))
             _copy(source + m * words_each * 4, target + i * words_each * 4, words_each)
         i = fetch_add(counter, 1)
+    finish(board, counter, done, many)
 
 
 @compiled
@@ -157,12 +174,13 @@ def experts_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     active, width = word(row + 8 * ACTIVE), word(board + 8 * on.WIDTH)
     hidden, unit = word(row + 8 * words.HIDDEN), max(32, word(row + 8 * words.TILE))
     units = (hidden + unit - 1) // unit
-    total = units * word(active)
+    total = units * _active_experts(counter, 2)
     taken = piece(total, word(board + 8 * on.ROWS), word(board + 8 * on.THREADS))
-    begin = fetch_add(counter, taken)
+    done, begin = 0, fetch_add(counter, taken)
     while begin < total:
+        done += min(taken, total - begin)
         for i in range(begin, min(total, begin + taken)):
-            entry = active + 8 + 24 * (i // units)
+            entry = active + 24 * (i // units)
             expert, first, count = word(entry), word(entry + 8), word(entry + 16)
             gate = word(word(row + 8 * words.GATE) + 8 * expert)
             up = word(word(row + 8 * words.UP) + 8 * expert)
@@ -179,6 +197,7 @@ def experts_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
                 board, row, tid, gate, up, biases, count, a, scales, floats, i % units, first
             )
         begin = fetch_add(counter, taken)
+    finish(board, counter, done, total)
 
 
 @compiled
@@ -186,12 +205,14 @@ def experts_down_phase(board: Any, row: Any, counter: Any) -> None:
     active, width = word(row + 8 * ACTIVE), word(board + 8 * on.WIDTH)
     hidden, table = word(row + 8 * words.HIDDEN), word(row + 8 * DOWN)
     tiles = word(word(table) + 8 * TILES)
-    total = tiles * word(active)
-    taken = min(tiles, piece(total, word(board + 8 * on.ROWS), word(board + 8 * on.THREADS)))
+    experts = _active_experts(counter, 3)
+    rows, threads = word(board + 8 * on.ROWS), word(board + 8 * on.THREADS)
+    taken = min(tiles, piece(tiles * experts, rows, threads))
     pieces = (tiles + taken - 1) // taken
-    i = fetch_add(counter, 1)
-    while i < pieces * word(active):
-        entry = active + 8 + 24 * (i // pieces)
+    done, i = 0, fetch_add(counter, 1)
+    while i < pieces * experts:
+        done += 1
+        entry = active + 24 * (i // pieces)
         expert, first, count = word(entry), word(entry + 8), word(entry + 16)
         low = i % pieces * taken
         product(
@@ -206,15 +227,16 @@ def experts_down_phase(board: Any, row: Any, counter: Any) -> None:
             min(tiles, low + taken),
         )
         i = fetch_add(counter, 1)
+    finish(board, counter, done, pieces * experts)
 
 
 @compiled
-def combine_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+def combine_phase(board: Any, row: Any, counter: Any) -> None:
     """Sum the outputs of a row's experts, weighted by their shares, and the output of the shared expert."""
     width, used = word(board + 8 * on.WIDTH), word(row + 8 * USED)
-    part = tid if word(board + 8 * on.IS_PRIVATE) else 0
-    m = fetch_add(counter, 1)
+    done, m = 0, fetch_add(counter, 1)
     while m < word(board + 8 * on.ROWS):
+        done += 1
         out = word(row + 8 * ADDED) + m * width * 4
         for k in range(used):
             i = m * used + k
@@ -230,11 +252,11 @@ def combine_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
         if word(row + 8 * SHARED):
             share = np.float32(1)
             if word(row + 8 * SHARED_GATE):
-                normed = word(board + 8 * on.INPUT_FLOATS)
-                normed += part * word(board + 8 * on.PRIVATE_FLOATS) + m * width * 4
+                normed = word(board + 8 * on.INPUT_FLOATS) + m * width * 4
                 share = _sigmoid(dot(normed, word(row + 8 * SHARED_GATE), width))
             add_scaled(share, word(row + 8 * SHARED) + m * width * 4, out, width)
         m = fetch_add(counter, 1)
+    finish(board, counter, done, word(board + 8 * on.ROWS))
 
 
 @compiled
@@ -244,10 +266,10 @@ def mixture_phase(board: Any, row: Any, counter: Any, tid: Any, kind: Any) -> No
     elif kind == on.SORT:
         sort_phase(board, row, counter)
     elif kind == on.GATHER:
-        gather_phase(board, row, counter, tid)
+        gather_phase(board, row, counter)
     elif kind == on.EXPERTS:
         experts_phase(board, row, counter, tid)
     elif kind == on.EXPERTS_DOWN:
         experts_down_phase(board, row, counter)
     elif kind == on.COMBINE:
-        combine_phase(board, row, counter, tid)
+        combine_phase(board, row, counter)

@@ -9,6 +9,7 @@ from segue.runners.cpu.step.attention.attend import attend, put_key, put_value
 from segue.runners.cpu.step.attention.scratch import BLOCK, TILE_ROWS
 from segue.runners.cpu.step.attention.tiles import fetch_ahead
 from segue.runners.cpu.step.lanes import add_into, norm, quantise, rotate, scale
+from segue.runners.cpu.step.pieces import finish
 
 # Words of an instruction of either phase.
 (
@@ -91,11 +92,13 @@ def heads_phase(board: Any, row: Any, counter: Any) -> None:
     """Prepare every row and key head. Not needed if the step is fused."""
     heads = word(row + 8 * KEY_HEADS)
     count = heads * word(board + 8 * on.ROWS)
-    i = fetch_add(counter, 4)
+    done, i = 0, fetch_add(counter, 4)
     while i < count:
+        done += min(4, count - i)
         for j in range(i, min(count, i + 4)):
             _prepare(board, row, j // heads, j % heads)
         i = fetch_add(counter, 4)
+    finish(board, counter, done, count)
 
 
 @inlined
@@ -132,8 +135,9 @@ def attend_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     count = word(row + 8 * KEY_HEADS) * word(board + 8 * on.NUM_ITEMS)
     is_fused = word(board + 8 * on.IS_FUSED)
     takes_ahead = is_fused and count >= 4 * word(board + 8 * on.THREADS)
-    i = fetch_add(counter, 1)
+    done, i = 0, fetch_add(counter, 1)
     while i < count:
+        done += 1
         following = fetch_add(counter, 1) if takes_ahead else count
         upcoming = _first_block(board, row, following) if following < count else 0
         item, head = _place(board, row, i), _head(board, row, i)
@@ -143,6 +147,7 @@ def attend_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
                 _prepare(board, row, m, head)
         _attend_item(board, row, first, rows, head, tid, upcoming)
         i = following if takes_ahead else fetch_add(counter, 1)
+    finish(board, counter, done, count)
 
 
 @compiled

@@ -10,31 +10,11 @@ from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.adapters import add_adapted
 from segue.runners.cpu.step.atomics import fetch_add, word
 from segue.runners.cpu.step.lanes import add_into, quantise
-
-_PIECES = 4  # pieces of work per thread: with several, a delayed thread does not delay the others
-_FEW_ROWS = 16
-_LEAST_ROWS = 4  # with fewer rows, pieces are larger: taking one costs more than computing it
+from segue.runners.cpu.step.pieces import block_of_rows, finish, piece
 
 
 @compiled
-def piece(count: Any, rows: Any, threads: Any) -> Any:
-    """How many of `count` equal parts a thread takes at once (work sharing)."""
-    if rows >= _FEW_ROWS:
-        return 1
-    pieces = _PIECES if rows < _LEAST_ROWS else 2 * _PIECES
-    return max(1, count // (pieces * threads))
-
-
-@compiled
-def block_of_rows(tiles: Any, rows: Any, threads: Any) -> Any:
-    """How many rows a thread takes at once: all, unless there are too few tiles to keep all threads busy."""
-    blocks = (_PIECES * threads + tiles - 1) // tiles
-    whole = 8 if rows >= _FEW_ROWS else _LEAST_ROWS  # a multiple of the rows per tile
-    return ((rows + blocks - 1) // blocks + whole - 1) // whole * whole
-
-
-@compiled
-def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+def product_phase(board: Any, row: Any, counter: Any) -> None:
     """[op, input, rows, out, row_floats, matrices, then of each: descriptor, offset in a row of out]
 
     `input`: the board's index of the input's floats, then come bytes and scales. `rows`: the index of its row count.
@@ -42,23 +22,18 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     source = board + 8 * word(row + 8)
     count = word(board + 8 * word(row + 16))
     out, row_floats, matrices = word(row + 24), word(row + 32), word(row + 40)
-    if count == 0:
-        return
     floats, a, scales = word(source), word(source + 8), word(source + 16)
-    if word(board + 8 * on.IS_PRIVATE) and word(row + 8) == on.INPUT_FLOATS:
-        floats += tid * word(board + 8 * on.PRIVATE_FLOATS)
-        a += tid * word(board + 8 * on.PRIVATE_BYTES)
-        scales += tid * word(board + 8 * on.PRIVATE_SCALES)
     tiles = 0
     for i in range(matrices):
         tiles += word(word(row + 48 + 16 * i) + 8 * TILES)
     columns = word(word(row + 48) + 8 * COLUMNS)
     threads = word(board + 8 * on.THREADS)
-    block = count if word(board + 8 * on.ADAPTED) else block_of_rows(tiles, count, threads)
+    block = max(1, count if word(board + 8 * on.ADAPTED) else block_of_rows(tiles, count, threads))
     taken = piece(tiles, count, threads) if block >= count else 1
     work = (count + block - 1) // block * tiles
-    following = fetch_add(counter, taken)
+    done, following = 0, fetch_add(counter, taken)
     while following < work:
+        done += min(taken, work - following)
         start, first = following // tiles * block, following % tiles
         rows, last, before = min(block, count - start), min(tiles, first + taken), 0
         for i in range(matrices):
@@ -80,6 +55,7 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
                 add_adapted(board, matrix, i, word(row + 16), count, place, row_floats, low, high)
             before += own
         following = fetch_add(counter, taken)
+    finish(board, counter, done, work)
 
 
 # Words of a feed-forward's instruction. With experts, matrices are addresses of tables with one matrix per expert.
@@ -98,20 +74,20 @@ def product_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
 def gated_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     """Gate and up products, activation and rounding, a few columns at a time."""
     count = word(board + 8 * on.ROWS)
-    part = tid if word(board + 8 * on.IS_PRIVATE) else 0
-    floats = word(board + 8 * on.INPUT_FLOATS) + part * word(board + 8 * on.PRIVATE_FLOATS)
-    a = word(board + 8 * on.INPUT_BYTES) + part * word(board + 8 * on.PRIVATE_BYTES)
-    scales = word(board + 8 * on.INPUT_SCALES) + part * word(board + 8 * on.PRIVATE_SCALES)
+    floats, a = word(board + 8 * on.INPUT_FLOATS), word(board + 8 * on.INPUT_BYTES)
+    scales = word(board + 8 * on.INPUT_SCALES)
     hidden, unit = word(row + 8 * HIDDEN), max(32, word(row + 8 * TILE))
     units = (hidden + unit - 1) // unit
     gate, up = word(row + 8 * GATE), word(row + 8 * UP)
     biases = word(row + 8 * GATE_BIAS), word(row + 8 * UP_BIAS)
     taken = piece(units, count, word(board + 8 * on.THREADS))
-    first = fetch_add(counter, taken)
+    done, first = 0, fetch_add(counter, taken)
     while first < units:
+        done += min(taken, units - first)
         for i in range(first, min(units, first + taken)):
             gated_unit(board, row, tid, gate, up, biases, count, a, scales, floats, i, 0)
         first = fetch_add(counter, taken)
+    finish(board, counter, done, units)
 
 
 @compiled

@@ -12,6 +12,7 @@ from segue.runners.cpu.products.product import take_row
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
 from segue.runners.cpu.step.lanes import add_into, capped, copy, norm, quantise, scale
+from segue.runners.cpu.step.pieces import finish
 
 _CHUNK = 4  # rows that a thread takes at a time
 _COLUMNS = 4096  # logits that a thread takes at a time
@@ -61,16 +62,13 @@ def _embed(board: Any, row: Any, m: Any, x: Any, free: Any, width: Any) -> None:
 
 
 @compiled
-def norm_row(board: Any, row: Any, m: Any, i: Any, offset: Any) -> None:
-    """Row `m` of the residual, normed, becomes row `i` of the next product's input; `offset`: the thread's part."""
+def norm_row(board: Any, row: Any, m: Any, i: Any) -> None:
+    """Row `m` of the residual, normed, becomes row `i` of the next product's input."""
     width = word(board + 8 * on.WIDTH)
     groups = width // 32
-    x = word(board + 8 * on.RESIDUAL) + offset * word(board + 8 * on.PRIVATE_RESIDUAL)
-    x += m * width * 4
-    floats = word(board + 8 * on.INPUT_FLOATS) + offset * word(board + 8 * on.PRIVATE_FLOATS)
-    a = word(board + 8 * on.INPUT_BYTES) + offset * word(board + 8 * on.PRIVATE_BYTES)
-    scales = word(board + 8 * on.INPUT_SCALES) + offset * word(board + 8 * on.PRIVATE_SCALES)
-    floats += i * width * 4
+    x = word(board + 8 * on.RESIDUAL) + m * width * 4
+    floats = word(board + 8 * on.INPUT_FLOATS) + i * width * 4
+    a, scales = word(board + 8 * on.INPUT_BYTES), word(board + 8 * on.INPUT_SCALES)
     if word(row + 8 * SOURCE) == on.FROM_EMBEDDING:
         _embed(board, row, m, x, floats, width)
     else:
@@ -84,36 +82,35 @@ def norm_row(board: Any, row: Any, m: Any, i: Any, offset: Any) -> None:
 
 
 @compiled
-def norm_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
+def norm_phase(board: Any, row: Any, counter: Any) -> None:
     """Norm every row of the step, or every row that wants logits."""
     gathers = word(row + 8 * SOURCE) == on.FROM_WANTED
     count = word(board + 8 * on.WANTED) if gathers else word(board + 8 * on.ROWS)
     wanted = word(board + 8 * on.WANTED_ROWS)
-    if word(board + 8 * on.IS_PRIVATE):
-        for i in range(count):
-            m = word(wanted + 8 * i) if gathers else i
-            norm_row(board, row, m, i, tid)
-        return
-    first = fetch_add(counter, _CHUNK)
+    done, first = 0, fetch_add(counter, _CHUNK)
     while first < count:
+        done += min(_CHUNK, count - first)
         for i in range(first, min(count, first + _CHUNK)):
             m = word(wanted + 8 * i) if gathers else i
-            norm_row(board, row, m, i, 0)
+            norm_row(board, row, m, i)
         first = fetch_add(counter, _CHUNK)
+    finish(board, counter, done, count)
 
 
 @compiled
 def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
     """[op, address, bytes of its rows, norm, epsilon, then twice: offset, columns, weights]: in place."""
     count = word(board + 8 * on.ROWS)
-    m = fetch_add(counter, 1)
+    done, m = 0, fetch_add(counter, 1)
     while m < count:
+        done += 1
         base = word(row + 8) + m * word(row + 16)
         for which in range(2):
             part = row + 40 + 24 * which
             x = base + word(part)
             norm(word(row + 24), x, word(part + 16), 0, real(row + 32), x, word(part + 8))
         m = fetch_add(counter, 1)
+    finish(board, counter, done, count)
 
 
 @compiled
@@ -121,8 +118,9 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
     """[op, columns]: round the output of attention, if the head size is not a multiple of a group."""
     columns, count = word(row + 8), word(board + 8 * on.ROWS)
     groups = columns // 32
-    m = fetch_add(counter, 1)
+    done, m = 0, fetch_add(counter, 1)
     while m < count:
+        done += 1
         quantise(
             word(board + 8 * on.HEADS_FLOATS) + m * columns * 4,
             word(board + 8 * on.HEADS_BYTES) + m * columns,
@@ -130,6 +128,7 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
             groups,
         )
         m = fetch_add(counter, 1)
+    finish(board, counter, done, count)
 
 
 @define(VOID, INT, INT, FLOAT)
@@ -154,8 +153,9 @@ def logits_phase(board: Any, row: Any, counter: Any) -> None:
     factor, cap = real(row + 32), real(row + 40)
     pieces = (columns + _COLUMNS - 1) // _COLUMNS
     count = pieces * word(board + 8 * on.WANTED)
-    i = fetch_add(counter, 1)
+    done, i = 0, fetch_add(counter, 1)
     while i < count:
+        done += 1
         first = i % pieces * _COLUMNS
         many = min(_COLUMNS, columns - first)
         x = logits + (i // pieces * columns + first) * 4
@@ -168,3 +168,4 @@ def logits_phase(board: Any, row: Any, counter: Any) -> None:
         if cap != np.float32(0):
             _cap_all(x, many, cap)
         i = fetch_add(counter, 1)
+    finish(board, counter, done, count)

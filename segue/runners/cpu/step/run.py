@@ -1,7 +1,7 @@
 """A step: every thread runs the same instructions, phase by phase.
 
-If a phase needs the complete result of the phase before it, the threads meet at a barrier between the two. A step can
-be posted while the one before it runs: its threads begin when that one has ended.
+The work of a phase is taken piece by piece, and the next phase begins when all pieces are done. So a thread may come
+late, or not at all. A step can be posted while the one before it runs: its threads begin when that one has ended.
 """
 
 from typing import Any
@@ -20,6 +20,7 @@ from segue.runners.cpu.step.atomics import (
     pause,
     plain_floats,
     put_word,
+    replace_word,
     shared_word,
     sleep_while,
     wake,
@@ -40,65 +41,56 @@ _IDLE_SPINS = 2 * SPINS  # first spin: the next step may begin at once
 # Then yield for some milliseconds, and only then sleep. Between two steps tokens are drawn and sent; waking sixteen
 # sleeping threads would take longer than that, above all on virtual machines.
 _IDLE_YIELDS = 8000
-_IDLE_YIELDS_OF_FIRST = 400  # in steps that Python waits for, it is the first thread itself
 
 
 @compiled
 def run_step(tid: Any, board: Any) -> None:
-    """Run all phases of a step as thread `tid`, once the step before it has ended."""
+    """Take part in all phases of a step as thread `tid`, once the step before it has ended."""
     team, number = word(board + 8 * on.TEAM), word(board + 8 * on.NUMBER)
     await_at_least(team + 8 * on.DONE, number - 1)
+    plain_floats()
     _run_phases(tid, board)
-    if tid == 0:
-        exchange(team + 8 * on.DONE, number)
-        if SLEEPS_HERE and shared_word(team + 8 * on.WAITING):
-            wake(team + 8 * on.DONE)
+    replace_word(team + 8 * on.DONE, number - 1, number)
 
 
 @compiled
 def _run_phases(tid: Any, board: Any) -> None:
     program, num_phases = word(board + 8 * on.PROGRAM), word(board + 8 * on.NUM_PHASES)
-    counters, threads = word(board + 8 * on.COUNTERS), word(board + 8 * on.THREADS)
-    is_private, is_fused = word(board + 8 * on.IS_PRIVATE), word(board + 8 * on.IS_FUSED)
-    goal = word(board + 8 * on.BARRIER_BASE)
-    plain_floats()
+    counters, is_fused = word(board + 8 * on.COUNTERS), word(board + 8 * on.IS_FUSED)
+    is_adapted = word(board + 8 * on.ADAPTED)
     for i in range(num_phases):
         row = program + i * on.INSTRUCTION_WORDS * 8
         counter = counters + i * on.COUNTER_WORDS * 8
         kind = word(row)
-        needs_all = True
-        if kind == on.NORM:
-            norm_phase(board, row, counter, tid)
-            needs_all = is_private == 0
-        elif kind == on.PRODUCT:
-            product_phase(board, row, counter, tid)
-        elif kind == on.HEADS:
-            if is_fused:
-                needs_all = False
-            else:
-                heads_phase(board, row, counter)
-        elif kind == on.ATTEND:
-            attend_phase(board, row, counter, tid)
-        elif kind == on.QUANTISE:
-            quantise_phase(board, row, counter)
-        elif kind == on.GATED:
-            gated_phase(board, row, counter, tid)
-        elif kind == on.ADAPT:
-            needs_all = word(board + 8 * on.ADAPTED) > 0
-            if needs_all:
-                adapt_phase(board, row, counter, tid)
-        elif kind == on.WHOLE_NORMS:
-            whole_norms_phase(board, row, counter)
-        elif kind == on.LOGITS:
-            logits_phase(board, row, counter)
-        elif kind == on.DRAW:
-            draw_phase(row, counter, tid)
-        else:
-            mixture_phase(board, row, counter, tid, kind)
-        if needs_all and threads > 1:
-            goal += threads
-            fetch_add(board + 8 * on.BARRIER, 1)
-            await_at_least(board + 8 * on.BARRIER, goal)
+        if (kind == on.HEADS and is_fused) or (kind == on.ADAPT and not is_adapted):
+            continue
+        _run_phase(kind, board, row, counter, tid)
+
+
+@compiled
+def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
+    if kind == on.NORM:
+        norm_phase(board, row, counter)
+    elif kind == on.PRODUCT:
+        product_phase(board, row, counter)
+    elif kind == on.HEADS:
+        heads_phase(board, row, counter)
+    elif kind == on.ATTEND:
+        attend_phase(board, row, counter, tid)
+    elif kind == on.QUANTISE:
+        quantise_phase(board, row, counter)
+    elif kind == on.GATED:
+        gated_phase(board, row, counter, tid)
+    elif kind == on.ADAPT:
+        adapt_phase(board, row, counter)
+    elif kind == on.WHOLE_NORMS:
+        whole_norms_phase(board, row, counter)
+    elif kind == on.LOGITS:
+        logits_phase(board, row, counter)
+    elif kind == on.DRAW:
+        draw_phase(board, row, counter, tid)
+    else:
+        mixture_phase(board, row, counter, tid, kind)
 
 
 @compiled
@@ -113,7 +105,6 @@ def serve_steps(tid: Any, team: Any, seen: Any) -> Any:
     """
     mailbox = team + 8 * (on.MAILBOXES + on.MAILBOX_WORDS * tid)
     asleep = mailbox + 8 * on.ASLEEP
-    yields = _IDLE_YIELDS if tid else _IDLE_YIELDS_OF_FIRST
     spins = 0
     while True:
         if shared_word(mailbox) != seen:
@@ -122,13 +113,14 @@ def serve_steps(tid: Any, team: Any, seen: Any) -> Any:
             if board == 0:
                 return -1
             run_step(tid, board)
+            fetch_add(board + 8 * on.LEFT, 1)
             spins = 0
             continue
         spins += 1
         if spins < _IDLE_SPINS:
             pause()
             continue
-        if spins < _IDLE_SPINS + yields:
+        if spins < _IDLE_SPINS + _IDLE_YIELDS:
             give_way()
             continue
         exchange(asleep, 1)
@@ -164,18 +156,6 @@ def post_step(team: Any, first: Any, end: Any, board: Any) -> Any:
 
 
 @compiled
-def await_step(team: Any, number: Any) -> None:
-    """Wait until the step of this number has ended. The thread sleeps: the team uses the processors.
-
-    Only this thread clears its flag: whoever ended the step before may look at it late.
-    """
-    done = team + 8 * on.DONE
-    if not SLEEPS_HERE:
-        await_at_least(done, number)
-        return
-    ended = shared_word(done)
-    while ended < number:
-        exchange(team + 8 * on.WAITING, 1)
-        sleep_while(done, ended)
-        ended = shared_word(done)
-    exchange(team + 8 * on.WAITING, 0)
+def await_left(board: Any) -> None:
+    """Wait until all threads that were sent the step have left it."""
+    await_at_least(board + 8 * on.LEFT, word(board + 8 * on.POSTED_TO))

@@ -5,8 +5,8 @@ On Linux they sleep in compiled code; on other systems they return to Python to 
 A step may use fewer threads than the team has: the others are not woken. Models whose steps never run at the same time
 share a team: idle threads of a second one would take processors away.
 
-In `step`, the caller's thread is the first of the team. A step that is begun runs without the caller: another thread is
-the first then. It is started with the first such step.
+The caller's thread is the first of the team. A step that is begun runs without it: the caller joins when there is
+nothing else to do.
 """
 
 import threading
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 
+Board = NDArray[np.int64]
 MOST_OPEN = 2  # what a mailbox holds
 
 
@@ -26,7 +27,7 @@ class Kernels(NamedTuple):
     run_step: Callable[..., int]
     serve_steps: Callable[..., int]
     post_step: Callable[..., int]
-    await_step: Callable[..., int]
+    await_left: Callable[..., int]
 
 
 class Team:
@@ -35,11 +36,12 @@ class Team:
         self.words: NDArray[np.int64] = zeros(on.NUM_TEAM_WORDS, np.int64)
         self._address = address(self.words)
         self._begun = self._ended = 0  # numbers of the last steps
+        nothing: Board = zeros(on.NUM_WORDS, np.int64)
+        self._boards = [nothing, nothing]  # of the last two steps, by parity
         self._wake = [threading.Lock() for _ in range(size)]
         for lock in self._wake:
             lock.acquire()
         self._threads = [self._started(i) for i in range(1, size)]
-        self._first: threading.Thread | None = None
 
     @property
     def size(self) -> int:
@@ -50,57 +52,62 @@ class Team:
         """How many steps were begun and have not been ended, of all models that share the team."""
         return self._begun - self._ended
 
-    def step(self, board: NDArray[np.int64], threads: int) -> None:
+    def step(self, board: Board, threads: int) -> None:
         """Run the program on a board with this many threads."""
         if self.num_open:
             raise RuntimeError("a step is open: it must end first")
-        place = self._write(board, threads)
-        self._post(1, threads, place)
-        self._kernels.run_step(0, place)
-        self._ended = self._begun
+        self.begin(board, threads)
+        self.end()
 
-    def begin(self, board: NDArray[np.int64], threads: int) -> None:
+    def begin(self, board: Board, threads: int) -> None:
         """Begin the step on a board: it runs when the one before it has ended. At most two can be open.
 
-        Until it has ended, nobody may write to the board.
+        Nobody may write to the board until all threads have left it.
         """
         if self.num_open == MOST_OPEN:
             raise RuntimeError("two steps are open: one of them must end first")
-        if self._first is None:
-            self._first = self._started(0)
-        self._post(0, threads, self._write(board, threads))
+        self._begun += 1
+        self.await_left(board)
+        parity = self._begun & 1
+        before = self._boards[parity]
+        if (
+            before[on.NUMBER] == self._begun - 2
+        ):  # a mailbox holds two steps: this would be the third
+            self.await_left(before)
+        self._boards[parity] = board
+        board[on.TEAM], board[on.NUMBER] = self._address, self._begun
+        board[on.THREADS], board[on.POSTED_TO], board[on.LEFT] = threads, threads - 1, 0
+        self._post(threads, address(board))
 
     def end(self) -> None:
-        """Wait for the step that was begun first."""
+        """Take part in the step that was begun first until it has ended."""
         if not self.num_open:
             raise RuntimeError("no step is open")
-        self._kernels.await_step(self._address, self._ended + 1)
         self._ended += 1
+        self._kernels.run_step(0, address(self._boards[self._ended & 1]))
+
+    def await_left(self, board: Board) -> None:
+        """Wait until no thread looks at the board any more. Its last step has ended, but a thread may be late."""
+        if board[on.LEFT] < board[on.POSTED_TO]:
+            self._kernels.await_left(address(board))
 
     def close(self) -> None:
         """End the threads. No step may be open."""
-        self._post(1, self.size, 0)
-        if self._first is not None:
-            self._post(0, 1, 0)
-            self._threads.append(self._first)
+        for board in self._boards:
+            self.await_left(board)
+        self._post(self.size, 0)
         for thread in self._threads:
             thread.join()
-        self._threads, self._first = [], None
+        self._threads = []
 
     def _started(self, i: int) -> threading.Thread:
         thread = threading.Thread(target=self._work, args=(i,), daemon=True, name=f"step-{i}")
         thread.start()
         return thread
 
-    def _write(self, board: NDArray[np.int64], threads: int) -> int:
-        self._begun += 1
-        board[on.TEAM], board[on.NUMBER] = self._address, self._begun
-        board[on.THREADS], board[on.BARRIER_BASE] = threads, board[on.BARRIER]
-        return address(board)
-
-    def _post(self, first: int, end: int, board: int) -> None:
-        if first < end and self._kernels.post_step(self._address, first, end, board):
-            for i in range(first, end):
+    def _post(self, end: int, board: int) -> None:
+        if end > 1 and self._kernels.post_step(self._address, 1, end, board):
+            for i in range(1, end):
                 if self.words[on.MAILBOXES + on.MAILBOX_WORDS * i + on.TO_WAKE]:
                     self._wake[i].release()
 

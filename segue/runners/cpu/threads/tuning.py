@@ -7,7 +7,6 @@ Answers do not depend on it: bits do not depend on threads, and a draft token is
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 
 ROWS = (1, 2, 4, 8, 32, 128)  # numbers of rows to measure; the last is used for all larger numbers
 _DRAFTED = 8  # up to this many rows may be filled with draft tokens
@@ -16,9 +15,6 @@ _FEWER, _MORE = 0.97, 0.99
 _NEAR = 1.1  # up to 10 % slower: go on and try still fewer threads
 # Steps that would take longer are not measured, since that would delay the start: large models use all threads.
 _LONGEST_S, _LONGEST_UNDRAFTED_S = 0.3, 0.08
-# A step that runs beside Python, the server and its clients leaves them a processor if that makes it no slower than so:
-# a thread that loses its processor to them holds all others at the next barrier.
-_SPARED = 1.08
 _FREE = 1.35  # a step with draft tokens may take this many times a step of one row
 
 Measure = Callable[[int, int], float]  # (rows, threads) → seconds per step
@@ -28,11 +24,10 @@ Measure = Callable[[int, int], float]  # (rows, threads) → seconds per step
 class Tuning:
     threads: tuple[tuple[int, int], ...]  # (up to so many rows, threads)
     free_rows: int
-    ahead: tuple[tuple[int, int], ...] = ()  # the same of steps that are begun ahead
 
-    def threads_for(self, rows: int, most: int, is_ahead: bool = False) -> int:
+    def threads_for(self, rows: int, most: int) -> int:
         """The number of threads for a step; `most` for more rows than were measured."""
-        for limit, threads in self.ahead if is_ahead else self.threads:
+        for limit, threads in self.threads:
             if rows <= limit or limit == ROWS[-1]:
                 return threads
         return most
@@ -44,7 +39,6 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
     If fewer threads are as fast, fewer are used: other processes may need the processors.
     """
     threads: list[tuple[int, int]] = []
-    ahead: list[tuple[int, int]] = []
     seconds: dict[int, float] = {}
     for rows in ROWS:
         last = max(seconds, default=0)
@@ -52,22 +46,19 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
         if rows > most_rows or (last and seconds[last] * rows / last > longest):
             break
         best, seconds[rows] = team, measure(rows, team)
-        times: dict[int, float] = {}
         for candidate in _fewer(team):
-            took = times[candidate] = measure(rows, candidate)
+            took = measure(rows, candidate)
             if took <= seconds[rows]:
                 best, seconds[rows] = candidate, took
             elif took > _NEAR * seconds[rows]:
                 break
         threads.append((rows, best))
-        is_spared = best == team and times.get(team - 1, inf) <= _SPARED * seconds[rows]
-        ahead.append((rows, team - 1 if is_spared else best))
     free = [
         rows
         for rows, took in seconds.items()
         if rows <= _DRAFTED and took <= _FREE * seconds[min(seconds)]
     ]
-    return Tuning(tuple(threads), max(free, default=1), tuple(ahead))
+    return Tuning(tuple(threads), max(free, default=1))
 
 
 def _fewer(team: int) -> list[int]:
@@ -81,7 +72,7 @@ _TRIAL = 8  # steps
 _SHORT_TRIAL, _HOPELESS = 3, 1.15
 _SOON, _LATE = 16, 256  # steps between trials: the longer the choice has held, the rarer they are
 # What is tried in turn. One thread less leaves a processor to the server and its clients: a thread that loses its
-# processor to them for a moment holds all the others at the next barrier.
+# processor to them in the middle of a piece holds all the others at the end of the phase.
 _OTHERS: tuple[Callable[[int], int], ...] = (
     lambda threads: threads - 1,
     lambda threads: threads // 2,
@@ -93,10 +84,8 @@ _OTHERS: tuple[Callable[[int], int], ...] = (
 class Threads:
     """The number of threads for a step: first as tuned, then adjusted by the times of the steps themselves."""
 
-    def __init__(self, tuning: Tuning, team: int, is_ahead: bool = False):
-        self._classes = [
-            (rows, _Class(tuning.threads_for(rows, team, is_ahead), team)) for rows in ROWS
-        ]
+    def __init__(self, tuning: Tuning, team: int):
+        self._classes = [(rows, _Class(tuning.threads_for(rows, team), team)) for rows in ROWS]
 
     def choose(self, rows: int) -> int:
         return self._of(rows).next()

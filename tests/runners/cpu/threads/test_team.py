@@ -15,15 +15,14 @@ from segue.runners.cpu.threads.team import Kernels, Team
 from tests.runners.cpu.conftest import load
 
 
-def asleep(runner: CpuRunner, first: int) -> bool:
-    """Whether the threads from `first` on sleep; 0 is that of steps that are begun."""
+def asleep(runner: CpuRunner) -> bool:
     words = runner._team.words[on.MAILBOXES + on.ASLEEP :: on.MAILBOX_WORDS]
-    return bool(words[first : runner._team.size].all())
+    return bool(words[1 : runner._team.size].all())
 
 
-def await_sleep(runner: CpuRunner, first: int = 1) -> None:
+def await_sleep(runner: CpuRunner) -> None:
     for _ in range(10_000):
-        if asleep(runner, first):
+        if asleep(runner):
             return
         time.sleep(0.001)
     raise AssertionError("the threads never sleep")
@@ -47,7 +46,7 @@ def test_all_threads_sleep_between_chains_and_are_woken(q8_gguf: Path) -> None:
         runner.begin([Span(slot, list(range(40)), 0, 1)], draws)
         runner.begin([Span(slot, [-1], 40, 1)], draws)
         found.append([*runner.end().tokens, *runner.end().tokens])
-        await_sleep(runner, 0)
+        await_sleep(runner)
     assert found == [found[0]] * 4
     runner.close()
 
@@ -56,12 +55,6 @@ def test_all_threads_sleep_between_chains_and_are_woken(q8_gguf: Path) -> None:
 def test_who_wakes_a_sleeper_leaves_its_flag_alone(q8_gguf: Path) -> None:
     """The flag may already be that of the sleeper's next wait, which nobody would end then."""
     runner = load(q8_gguf, threads=2)
-    runner._team.words[on.WAITING] = 1
-    runner.decode([Span(0, [7], 0, 1)])
-    assert runner._team.words[on.WAITING] == 1
-    runner.begin([Span(0, [8], 1, 1)], [])
-    runner.end()
-    assert runner._team.words[on.WAITING] == 0
     words: NDArray[np.int64] = zeros(on.NUM_TEAM_WORDS, np.int64)
     mailbox = on.MAILBOXES + on.MAILBOX_WORDS
     words[mailbox + on.ASLEEP] = 1
@@ -114,21 +107,14 @@ class WithoutWaiting:
         self._lock = threading.Lock()
         self._posted = [[0] for _ in range(threads)]  # boards, by thread
         self._asleep = [0] * threads
-        self._done = [threading.Semaphore(0) for _ in range(threads)]
-        self._ended = threading.Semaphore(0)
-        self.team = Team(threads, Kernels(self.run, self.serve, self.post, self.wait))
+        self._changed = threading.Condition()
+        self.team = Team(threads, Kernels(self.run, self.serve, self.post, self.wait_left))
 
     def board(self, place: int) -> NDArray[np.int64]:
         return next(board for board in self.boards if address(board) == place)
 
     def run(self, thread: int, place: int) -> int:
-        board = self.board(place)
-        self.ran.append((thread, int(board[on.NUMBER])))
-        if thread:
-            self._done[thread].release()
-        else:
-            for i in range(1, int(board[on.THREADS])):
-                self._done[i].acquire()
+        self.ran.append((thread, int(self.board(place)[on.NUMBER])))
         return 0
 
     def serve(self, thread: int, team: int, seen: int) -> int:
@@ -142,8 +128,9 @@ class WithoutWaiting:
             if not place:
                 return -1
             self.run(thread, place)
-            if not thread:
-                self._ended.release()
+            with self._changed:
+                self.board(place)[on.LEFT] += 1
+                self._changed.notify_all()
 
     def post(self, team: int, first: int, end: int, place: int) -> int:
         num_asleep = 0
@@ -155,8 +142,10 @@ class WithoutWaiting:
             num_asleep += asleep
         return num_asleep
 
-    def wait(self, team: int, number: int) -> int:
-        self._ended.acquire()
+    def wait_left(self, place: int) -> int:
+        board = self.board(place)
+        with self._changed:
+            self._changed.wait_for(lambda: board[on.LEFT] == board[on.POSTED_TO])
         return 0
 
 

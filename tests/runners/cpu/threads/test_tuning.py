@@ -138,15 +138,6 @@ def test_what_is_much_slower_is_not_tried_for_long() -> None:
     assert chosen.count(16) > 450
 
 
-@pytest.mark.parametrize(("serial", "chosen"), [(0.0, 4), (0.002, 3)])
-def test_steps_ahead_leave_a_processor_where_it_costs_little(serial: float, chosen: int) -> None:
-    """All work shared: a fourth of the threads is a third more time. Bound by memory: it is nothing."""
-    tuning = tuned(lambda rows, threads: 0.001 / threads + serial, 4, 1)
-    assert tuning.threads_for(1, 4) == 4
-    assert tuning.threads_for(1, 4, is_ahead=True) == chosen
-    assert Threads(tuning, 4, is_ahead=True).choose(1) == chosen
-
-
 def test_rows_that_were_not_measured_take_all_threads() -> None:
     threads = Threads(Tuning(((1, 1),), 1), 16)
     assert {threads.choose(9), threads.choose(300)} == {16}

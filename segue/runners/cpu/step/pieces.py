@@ -1,0 +1,49 @@
+"""Work sharing: the threads of a step take the pieces of a phase one by one, and wait for each other's.
+
+Nobody waits for a thread that has no piece: it may be without a processor, or in Python. So the end of a phase is where
+a thread offers its processor to other processes. One that is interrupted with a piece in hand holds all others.
+"""
+
+from typing import Any
+
+from segue.runners.cpu.kernel import compiled
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.atomics import await_at_least, fetch_add, give_way, word
+
+_PIECES = 4  # pieces of work per thread: with several, a delayed thread does not delay the others
+_FEW_ROWS = 16
+_YIELDING_ROWS = (
+    8  # with fewer, phases are so short that offering a processor at the end of each costs too much
+)
+_LEAST_ROWS = 4  # with fewer rows, pieces are larger: taking one costs more than computing it
+
+
+@compiled
+def piece(count: Any, rows: Any, threads: Any) -> Any:
+    """How many of `count` equal parts a thread takes at once."""
+    if rows >= _FEW_ROWS:
+        return 1
+    pieces = _PIECES if rows < _LEAST_ROWS else 2 * _PIECES
+    return max(1, count // (pieces * threads))
+
+
+@compiled
+def block_of_rows(tiles: Any, rows: Any, threads: Any) -> Any:
+    """How many rows a thread takes at once: all, unless there are too few tiles to keep all threads busy."""
+    blocks = (_PIECES * threads + tiles - 1) // tiles
+    whole = 8 if rows >= _FEW_ROWS else _LEAST_ROWS  # a multiple of the rows per tile
+    return ((rows + blocks - 1) // blocks + whole - 1) // whole * whole
+
+
+@compiled
+def finish(board: Any, counter: Any, done: Any, work: Any) -> None:
+    """Wait until all `work` of a phase is done; `done` of it was this thread's. Called when nothing is left to take.
+
+    `work` must be the same for a thread that comes when other phases, and layers, are under way.
+    """
+    if word(board + 8 * on.THREADS) > 1:
+        if done:
+            fetch_add(counter + 8 * on.FINISHED, done)
+        if word(board + 8 * on.ROWS) >= _YIELDING_ROWS:
+            give_way()
+        await_at_least(counter + 8 * on.FINISHED, work)
