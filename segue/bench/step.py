@@ -39,12 +39,13 @@ NAMES = {
     on.ROUTE: "route",
     on.SORT: "sort",
     on.GATHER: "gather",
-    on.EXPERTS: "experts",
-    on.EXPERTS_DOWN: "down",
+    on.EXPERTS: "sort and experts",
+    on.EXPERTS_DOWN: "sort and down",
     on.COMBINE: "combine",
     on.LOGITS: "logits",
     on.ADAPT: "adapt",
 }
+COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before
 
 
 _clock = time.perf_counter
@@ -171,7 +172,7 @@ def _instead(
 
 
 def _phases(runner: CpuRunner, rounds: int) -> None:
-    """Milliseconds of each kind of phase alone: a program of nothing else."""
+    """Milliseconds of each kind of phase alone."""
     for rows in (1, 8, 32):
         print(f"  {rows} rows:", _parts(runner, partial(_decoding, runner, rows, rounds)))
     print(f"  prompt of {PROMPT}:", _parts(runner, partial(_reading, runner, rounds)))
@@ -181,10 +182,17 @@ def _parts(runner: CpuRunner, measure: Callable[[NDArray[np.int64] | None], floa
     whole = runner.program.copy()
     said = [f"all {1e3 * measure(None):.2f} ms"]
     for kind, name in NAMES.items():
-        some = whole[whole[:, 0] == kind]
-        if len(some):
-            said.append(f"{name} {1e3 * measure(some):.2f}")
+        if kind in whole[:, 0]:
+            said.append(f"{name} {1e3 * measure(_alone(whole, kind)):.2f}")
     return ", ".join(said)
+
+
+def _alone(whole: NDArray[np.int64], kind: int) -> NDArray[np.int64]:
+    """A program of nothing but phases of this kind, and what counts their pieces, at their places."""
+    kinds = [kind, on.SORT] if kind in COUNTED else [kind]
+    some = whole.copy()
+    some[~np.isin(whole[:, 0], kinds), 0] = on.NOTHING
+    return some
 
 
 if __name__ == "__main__":

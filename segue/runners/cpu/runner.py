@@ -192,6 +192,7 @@ class CpuRunner:
     def run_instead(self, instructions: NDArray[np.int64]) -> None:
         """Let `decode` run a program that is not longer: to measure some instructions alone."""
         frame = self._frames[0]
+        self._team.await_left(frame.board)
         frame.program[: len(instructions)] = instructions
         frame.num_phases = len(instructions)
 
@@ -293,9 +294,6 @@ class CpuRunner:
         """Say what ends with this runner, and with what it ends. Memory that threads see outlives their steps."""
         self._beside = beside  # it owns the threads, so it lives as long as this one
         self._neighbours: weakref.WeakSet[CpuRunner] = weakref.WeakSet()
-        # A thread may look at the board once more when the step has ended: where it waited for the others.
-        self._boards: list[NDArray[np.int64]] = beside._boards if beside else []
-        self._boards += [frame.board for frame in self._frames]
         if beside is not None:
             beside._neighbours.add(self)
         owned = self._team if beside is None else None

@@ -104,6 +104,7 @@ COUNTER_WORDS = 8
     LOGITS,
 ) = range(14)
 ADAPT, DRAW = 32, 33
+NOTHING = 34  # a phase that is left out
 
 # Where the norm's rows come from.
 FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)

@@ -40,6 +40,20 @@ class Held:
         if self._post(self._team._address, last, THREADS, self._steps.popleft()):
             self._team._wake[last].release()
 
+    def deliver_when_waited_for(self) -> None:
+        wait = self._team._kernels.await_left
+
+        def await_left(board: int) -> int:
+            while self._steps:
+                self.deliver()
+            return wait(board)
+
+        self._team._kernels = self._team._kernels._replace(await_left=await_left)
+
+    @property
+    def num_held(self) -> int:
+        return len(self._steps)
+
     def lose(self) -> None:
         """As if the thread had left the step, which it has not seen."""
         place = self._steps.popleft()
@@ -92,4 +106,21 @@ def test_a_thread_may_run_through_a_step_while_the_next_is_under_way(
             runner.begin([span], [])
         np.testing.assert_array_equal(runner.end().logits, logits)
         held.deliver()
+    runner.close()
+
+
+def test_a_program_is_replaced_when_no_thread_reads_it_any_more(runner: CpuRunner) -> None:
+    """A phase with more pieces than the one in its place would seem unfinished to a thread that comes late."""
+    span = Span(0, [7], 0, 1)
+    expected = runner.decode([span]).copy()
+    runner.free(0)
+    held = Held(runner)
+    held.deliver_when_waited_for()
+    runner.decode([span])
+    whole = runner.program.copy()
+    runner.run_instead(whole[1:])
+    assert held.num_held == 0
+    runner.run_instead(whole)
+    runner.free(0)
+    np.testing.assert_array_equal(runner.decode([span]), expected)
     runner.close()

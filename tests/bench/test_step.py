@@ -1,0 +1,37 @@
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from segue.bench import step
+from segue.engine.seam import Span
+from segue.runners.cpu.runner import CpuRunner
+from segue.runners.cpu.step import board as on
+from tests.runners.cpu.conftest import load
+from tests.support.tiny_models import MODELS, write
+
+ROWS = 20
+
+
+def hidden(runner: CpuRunner) -> NDArray[np.float32]:
+    """What experts write: the output of their activation, or the first of it."""
+    place = int(runner._frames[0].board[on.HIDDEN_FLOATS])
+    return np.ctypeslib.as_array((ctypes.c_float * (ROWS * 32)).from_address(place))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_experts_alone_compute_what_they_do_in_the_whole_program(
+    tmp_path: Path, threads: int
+) -> None:
+    runner = load(write(tmp_path / "x.gguf", MODELS["qwen3moe"]), threads=threads, kv_bytes=4 << 20)
+    span = Span(0, list(range(ROWS)), 0, 1)
+    runner.decode([span])
+    runner.free(0)
+    expected = hidden(runner).copy()
+    hidden(runner)[:] = np.nan
+    runner.run_instead(step._alone(runner.program.copy(), on.EXPERTS))
+    runner.decode([span])
+    np.testing.assert_array_equal(hidden(runner), expected)
+    runner.close()
