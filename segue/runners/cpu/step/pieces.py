@@ -1,14 +1,15 @@
 """Work sharing: the threads of a step take the pieces of a phase one by one, and wait for each other's.
 
-Nobody waits for a thread that has no piece: it may be without a processor, or in Python. So the end of a phase is where
-a thread offers its processor to other processes. One that is interrupted with a piece in hand holds all others.
+Nobody waits for a thread that has no piece: it may be without a processor, or in Python. So a thread that has done its
+pieces and must wait for others' offers its processor to other processes; the one that all wait for keeps it. A thread
+that is interrupted between its first piece of a phase and `finish` holds all others.
 """
 
 from typing import Any
 
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.atomics import await_at_least, fetch_add, give_way, word
+from segue.runners.cpu.step.atomics import await_at_least, fetch_add, give_way, shared_word, word
 
 _PIECES = 4  # pieces of work per thread: with several, a delayed thread does not delay the others
 _FEW_ROWS = 16
@@ -44,6 +45,7 @@ def finish(board: Any, counter: Any, done: Any, work: Any) -> None:
     if word(board + 8 * on.THREADS) > 1:
         if done:
             fetch_add(counter + 8 * on.FINISHED, done)
-        if word(board + 8 * on.ROWS) >= _YIELDING_ROWS:
+        waits = shared_word(counter + 8 * on.FINISHED) < work
+        if waits and word(board + 8 * on.ROWS) >= _YIELDING_ROWS:
             give_way()
         await_at_least(counter + 8 * on.FINISHED, work)
