@@ -4,7 +4,8 @@ A row's logits depend only on the model file and on the tokens up to that row. N
 step, on how a prompt is split into chunks, on the number of threads or on the processor.
 
 A step that is begun runs without the caller, so that a second one can be prepared meanwhile; the kernels draw its
-tokens and take them as the next step's input. While the caller waits, its thread computes too.
+tokens and take them as the next step's input. While the caller waits, its thread computes too; it is the only one to
+compute if a step has one thread.
 """
 
 import time

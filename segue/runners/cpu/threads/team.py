@@ -66,16 +66,15 @@ class Team:
         """
         if self.num_open == MOST_OPEN:
             raise RuntimeError("two steps are open: one of them must end first")
-        self._begun += 1
+        number = self._begun + 1
+        before = self._boards[number & 1]
         self.await_left(board)
-        parity = self._begun & 1
-        before = self._boards[parity]
         if (
-            before[on.NUMBER] == self._begun - 2
-        ):  # a mailbox holds two steps: this would be the third
+            before[on.NUMBER] == number - 2
+        ):  # a mailbox holds two steps, and this would be the third
             self.await_left(before)
-        self._boards[parity] = board
-        board[on.TEAM], board[on.NUMBER] = self._address, self._begun
+        self._begun, self._boards[number & 1] = number, board
+        board[on.TEAM], board[on.NUMBER] = self._address, number
         board[on.THREADS], board[on.POSTED_TO], board[on.LEFT] = threads, threads - 1, 0
         self._post(threads, address(board))
 

@@ -6,18 +6,18 @@ import pytest
 from segue.runners.cpu.threads.tuning import Threads, Tuning, tuned
 
 
-def barriers(each: float, work: float, row: float) -> Callable[[int, int], float]:
+def waits(each: float, work: float, row: float) -> Callable[[int, int], float]:
     """Seconds of a step whose work is shared, and whose threads wait for each other."""
     return lambda rows, threads: (work + row * rows) / threads + each * threads
 
 
 def test_a_large_model_takes_all_threads() -> None:
-    tuning = tuned(barriers(0.00001, 0.1, 0.001), 16, 256)
+    tuning = tuned(waits(0.00001, 0.1, 0.001), 16, 256)
     assert [tuning.threads_for(rows, 16) for rows in (1, 8, 100)] == [16, 16, 16]
 
 
 def test_a_small_model_takes_fewer_for_few_rows() -> None:
-    measure = barriers(0.00001, 0.0001, 0.0002)
+    measure = waits(0.00001, 0.0001, 0.0002)
     tuning = tuned(measure, 16, 256)
     chosen = [tuning.threads_for(rows, 16) for rows in (1, 2, 4, 8)]
     assert chosen == sorted(chosen)
@@ -31,7 +31,7 @@ def test_fewer_threads_are_taken_where_they_are_as_fast() -> None:
 
 
 def test_a_crowded_machine_is_not_filled_with_threads() -> None:
-    """As many threads as processors, of which one is taken: every barrier waits for the last one."""
+    """As many threads as processors, of which one is taken: every phase waits for the last one."""
     tuning = tuned(lambda rows, n: rows / n * (50 if n == 16 else 1), 16, 4)
     assert tuning.threads_for(1, 16) == 15
 
@@ -74,7 +74,7 @@ def settled(threads: Threads, measure: Callable[[int, int], float], rows: int) -
 
 @pytest.mark.parametrize("start", [1, 2, 8, 16])
 def test_steps_find_the_best_number_whatever_the_start_said(start: int) -> None:
-    measure = barriers(0.001, 0.014, 0.002)  # best with 4
+    measure = waits(0.001, 0.014, 0.002)  # best with 4
     threads = Threads(Tuning(((8, start),), 1), 16)
     assert settled(threads, measure, 1) == 4
 
