@@ -69,9 +69,7 @@ class Team:
         number = self._begun + 1
         before = self._boards[number & 1]
         self.await_left(board)
-        if (
-            before[on.NUMBER] == number - 2
-        ):  # a mailbox holds two steps, and this would be the third
+        if before[on.NUMBER] == number - 2:  # a mailbox holds two steps
             self.await_left(before)
         self._begun, self._boards[number & 1] = number, board
         board[on.TEAM], board[on.NUMBER] = self._address, number
