@@ -13,9 +13,7 @@ from segue.runners.cpu.step.atomics import await_at_least, fetch_add, give_way, 
 
 _PIECES = 4  # pieces of work per thread: with several, a delayed thread does not delay the others
 _FEW_ROWS = 16
-_YIELDING_ROWS = (
-    8  # with fewer, phases are so short that offering a processor at the end of each costs too much
-)
+_YIELDING_ROWS = 8  # with fewer, phases are too short to offer a processor at the end of each
 _LEAST_ROWS = 4  # with fewer rows, pieces are larger: taking one costs more than computing it
 
 
