@@ -65,11 +65,10 @@ def exchange(b: Builder, address: Value, value: Value) -> Value:
     return b.atomic_rmw("xchg", pointer(b, address, i64), value, "seq_cst")
 
 
-@define(INT, INT, INT, INT)
-def replace_word(b: Builder, address: Value, old: Value, new: Value) -> Value:
-    """Write the word if it is `old`. Returns whether it was (compare and swap)."""
-    done = b.cmpxchg(pointer(b, address, i64), old, new, "seq_cst", "seq_cst")
-    return b.zext(b.extract_value(done, 1), i64)
+@define(VOID, INT, INT, INT)
+def replace_word(b: Builder, address: Value, old: Value, new: Value) -> None:
+    """Write the word if it is `old` (compare and swap)."""
+    b.cmpxchg(pointer(b, address, i64), old, new, "seq_cst", "seq_cst")
 
 
 @define(INT, INT)
