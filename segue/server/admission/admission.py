@@ -135,7 +135,13 @@ class Admission:
         return None
 
     def finish(self, record: RequestRecord) -> None:
-        """The request ended: write its access log line, count it in the metrics, trace it."""
+        """The request ended: free its place, write its access log line, count it in the metrics, trace it.
+        A second call has no effect."""
+        if record.is_over:
+            return
+        record.is_over = True
+        if record.permit is not None:
+            record.permit.release()
         record.status = record.status or CLIENT_LEFT
         record.log()
         self._metrics.observe(record.status, record.first_s, record.elapsed_s)

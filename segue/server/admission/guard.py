@@ -1,6 +1,7 @@
 """The middleware before every endpoint: admission, body, a place in the queue, and the access log."""
 
 import logging
+from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -9,6 +10,7 @@ from segue.errors import EngineFault, SegueError
 from segue.server.admission.admission import Admission, IncomingRequest
 from segue.server.admission.bodies import holder, replayed
 from segue.server.admission.cors import is_preflight
+from segue.server.admission.request_record import RequestRecord
 from segue.server.feed import Disconnected
 from segue.server.framing import error_headers, reply_messages
 
@@ -24,7 +26,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         incoming = IncomingRequest.of(scope)
-        answer = _Answer(send, incoming)
+        answer = _Answer(send, incoming, self._admission.finish)
         dialect_at = self._admission.dialect_at
         try:
             await self._let_in(scope, receive, answer, incoming)
@@ -64,18 +66,22 @@ class Guard:
         if self._admission.policy.log_prompts:
             log.info("%s sent %r", record.public_id, body[:MAX_LOGGED_BYTES])
         record.permit = self._admission.limiter.admit(record.tenant)
-        try:
-            await self._app(scope, receive, answer)
-        finally:
-            record.permit.release()
+        await self._app(scope, receive, answer)
 
 
 class _Answer:
-    """Wraps `send`, and adds the headers that every answer carries."""
+    """Wraps `send`, and adds the headers that every answer carries.
 
-    def __init__(self, send: Send, incoming: IncomingRequest) -> None:
+    `finish` is called before the last write: a client that has read its answer to the end finds its place free,
+    and the answer logged and counted.
+    """
+
+    def __init__(
+        self, send: Send, incoming: IncomingRequest, finish: Callable[[RequestRecord], None]
+    ) -> None:
         self._send = send
         self._incoming = incoming
+        self._finish = finish
 
     @property
     def has_begun(self) -> bool:
@@ -86,6 +92,8 @@ class _Answer:
             self._incoming.record.status = message["status"]
             headers = message["headers"]
             message = {**message, "headers": [*headers, *self._incoming.carried(headers)]}
+        elif not message.get("more_body", False):  # the last part of the body
+            self._finish(self._incoming.record)
         await self._send(message)
 
     async def refuse(self, dialect: Dialect, error: SegueError) -> None:

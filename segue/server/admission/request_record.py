@@ -38,6 +38,7 @@ class RequestRecord:
         self.model = ""
         self.permit: Permit | None = None
         self.status = 0  # 0 until there is an answer
+        self.is_over = False  # its place is free, and it is logged and counted
         self.failure = ""  # the code of an error that came after the status
         self.prompt_tokens = 0
         self.completion_tokens = 0

@@ -1,4 +1,6 @@
+import asyncio
 import contextlib
+import logging
 import socket
 import threading
 import time
@@ -7,15 +9,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.types import Message
 
 from segue.dialects.base import Companion, Reply, Service
 from segue.dialects.openai import OPENAI
 from segue.dialects.vllm import VLLM
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
+from segue.server.admission.policy import Policy
+from segue.server.app import create_app
 from segue.types import Prompted
-from tests.server.conftest import Launch, Live
-from tests.support.fakes import Pause, speak
+from tests.server.admission.test_admission import scope_of
+from tests.server.conftest import TWO_WORDS, Launch, Live
+from tests.support.fakes import OneModel, Pause, ScriptedEngine, speak
 
 JSON = {"content-type": "application/json"}
 
@@ -193,3 +199,37 @@ def wait_for(condition: Callable[[], bool]) -> bool:
     while not condition() and time.monotonic() < deadline:
         pass
     return condition()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b'{"prompt":"a"}', 200), (b'{"prompt":"a","stream":true}', 200), (b'{"prompt":3.5}', 400)],
+)
+def test_who_has_read_the_end_may_ask_again(
+    caplog: pytest.LogCaptureFixture, body: bytes, status: int
+) -> None:
+    """Before the last write the place is free, and the answer is logged and counted."""
+    caplog.set_level(logging.INFO)
+    models = OneModel()
+    models.load(ScriptedEngine(TWO_WORDS))
+    app = create_app(models, [OPENAI], policy=Policy(limits=Limits(max_concurrent=1)))
+    limiter = app.state.admission.limiter
+    seen: list[str] = []
+
+    async def ask() -> None:
+        arriving = [{"type": "http.request", "body": body}]
+
+        async def receive() -> Message:
+            return arriving.pop() if arriving else await asyncio.Future()
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                limiter.check("")  # raises while the request holds its place
+                seen.extend(r.getMessage() for r in caplog.records if r.name == "segue.access")
+
+        await app(scope_of("/v1/completions", []), receive, send)
+
+    asyncio.run(ask())
+    assert [line.split()[3] for line in seen] == [f"{status}"]
+    assert [r.getMessage() for r in caplog.records if r.name == "segue.access"] == seen
+    limiter.admit("").release()
