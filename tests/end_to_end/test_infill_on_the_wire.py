@@ -361,8 +361,8 @@ def test_llama_vscode_can_explain_a_refusal(either: Served) -> None:
 
 def test_what_llama_vscode_asks_around_it(either: Served) -> None:
     get = either.client.get
+    answer = either.client.post("/llamacpp/tokenize", json={"content": "the"})  # loads the model
+    assert answer.json()["tokens"]
     assert get("/health").json()["status"] == "ok"
     assert get("/props").json()["default_generation_settings"]
     assert get("/v1/models").json()["data"][0]["id"] == "tiny"
-    answer = either.client.post("/llamacpp/tokenize", json={"content": "the"})
-    assert answer.json()["tokens"]
