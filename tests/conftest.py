@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,21 @@ from hypothesis import settings
 
 from segue import config
 from segue.models import names, sources
+from segue.server import endpoints
 from tests.support.tiny_gguf import write_tiny_gguf
 
 # No test may fail because the machine is busy.
 settings.register_profile("segue", deadline=None)
 settings.load_profile("segue")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_signs_of_life() -> Iterator[None]:
+    """Where an answer is slow to begin, a stream begins with a comment; tests that want one say so themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(endpoints, "HEADERS_AFTER_S", 600.0)
+        patch.setattr(endpoints, "PING_S", 600.0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from segue.runners.fake import FakeLoader
 from segue.server.app import mounts_of
 from segue.server.pages.openapi import openapi
 from tests.support.live import Served, serve
+from tests.support.waiting import PATIENCE_S
 
 # Every dialect once: what is served without a prefix is served with one too.
 MOUNTS = [mount for mount in mounts_of(DIALECTS, "openai") if mount[0]]
@@ -38,6 +39,6 @@ def server() -> Iterator[Served]:
     suppress_health_check=list(HealthCheck),
 )
 def test_no_request_breaks_the_server(server: Served, case: schemathesis.Case[Any]) -> None:
-    response = case.call(base_url=server.url)
+    response = case.call(base_url=server.url, timeout=PATIENCE_S)
     if response.status_code != NOT_SERVED:
         case.validate_response(response, checks=[not_a_server_error])

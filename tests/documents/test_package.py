@@ -21,6 +21,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 READY = re.compile(r"segue is ready: (\S+)")
@@ -61,7 +62,7 @@ def serving(folder: Path, *command: str | Path) -> Iterator[re.Match[str]]:
             yield next(filter(None, map(READY.search, lines)))
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def test_it_is_the_wheel_that_runs(python: Path, tmp_path: Path) -> None:
 
 def test_it_serves_completions_and_the_page(url: str) -> None:
     body = {"prompt": "abc", "max_tokens": 4, "seed": 1}
-    with httpx2.Client(base_url=url, timeout=30) as client:
+    with httpx2.Client(base_url=url, timeout=PATIENCE_S) as client:
         assert client.post("/v1/completions", json=body).json()["usage"]["completion_tokens"] == 4
         page = client.get("/", headers={"accept": "text/html"}).text
         for name in re.findall(r'"(/play/[^"]+)"', page):

@@ -31,7 +31,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--force-color-profile=srgb",
 )
-PATIENCE_S = 40.0
+PATIENCE_S = 80.0
 
 CHROMIUM = os.environ.get("SEGUE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 

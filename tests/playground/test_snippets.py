@@ -11,6 +11,7 @@ from segue.dialects import DIALECTS
 from segue.server.playground.snippets import Language, snippet
 from segue.server.playground.translate import translate
 from tests.support.live import Live
+from tests.support.waiting import PATIENCE_S
 
 SOURCE = DIALECTS[0].operations[0]
 BODY = {"model": "fake", "prompt": "It's “the sea”", "max_tokens": 6, "seed": 7, "temperature": 0}
@@ -23,7 +24,7 @@ def run(language: Language, code: str) -> str:
         pytest.skip(f"{command[0]} is not installed")
     if language == "javascript":
         command = ["node", "--input-type=module", "-e"]
-    done = subprocess.run([*command, code], capture_output=True, timeout=60, text=True)
+    done = subprocess.run([*command, code], capture_output=True, timeout=PATIENCE_S, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,6 +1,7 @@
 """A server on a real socket, for tests. Here with the real engine; tests/server has scripted ones."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Sequence
 from typing import Any, Self, TypeVar
@@ -17,6 +18,7 @@ from segue.server.admission.policy import Policy
 from segue.server.app import create_app
 from segue.server.listen import Server, address, bind, run
 from segue.types import Stats
+from tests.support.waiting import PATIENCE_S, wait_until
 
 T = TypeVar("T")
 
@@ -51,8 +53,8 @@ class Served:
         self._is_up = threading.Event()
         self._thread = threading.Thread(target=run, args=(self._main(),))
         self._thread.start()
-        self._is_up.wait(30)
-        self.client = httpx2.Client(base_url=self.url, timeout=20)
+        self._is_up.wait(PATIENCE_S)
+        self.client = httpx2.Client(base_url=self.url, timeout=PATIENCE_S)
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -63,13 +65,38 @@ class Served:
     def loop_thread(self) -> str:
         return self._thread.name
 
+    def connect(self) -> socket.socket:
+        """A connection for bytes that no client would send."""
+        return socket.create_connection((self.host, self.port), timeout=PATIENCE_S)
+
+    @property
+    def num_running(self) -> int:
+        """Requests whose head has been read, and that have not ended."""
+        return len(self._server.server_state.tasks)
+
+    def ask(self, question: Awaitable[T]) -> T:
+        """The result of something that must run in the server's loop."""
+
+        async def asked() -> T:
+            return await question
+
+        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(PATIENCE_S)
+
+    def load(self, fleet: Fleet) -> None:
+        """Start the first model, so that no test waits for it by chance; or stop."""
+        try:
+            self.ask(fleet.open(fleet.names[0]))
+        except BaseException:
+            self.stop()
+            raise
+
     def ask_to_stop(self) -> None:
         self._server.should_exit = True
 
     def stop(self) -> None:
         self.client.close()
         self.ask_to_stop()
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -86,34 +113,33 @@ class Live(Served):
         self._step_timeout_s = step_timeout_s
         self.fleet = Fleet([Member("fake", (), self._start)])
         super().__init__(self.fleet, **settings)
-        self.ask(self.fleet.open("fake"))
+        self.load(self.fleet)
 
     async def _start(self) -> Engine:
         self.supervisor = Supervisor(self._loader, 64, self._step_timeout_s)
         await self.supervisor.start()
         return self.supervisor
 
-    def ask(self, question: Awaitable[T]) -> T:
-        """The result of something that must run in the server's loop."""
-
-        async def asked() -> T:
-            return await question
-
-        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(30)
-
     def stats(self) -> Stats:
         return self.ask(self.supervisor.stats())
+
+    def wait_until_idle(self) -> None:
+        """The worker hears after its current step that a client has left."""
+        wait_until(lambda: not (self.stats().running or self.stats().waiting))
 
     def complete(self, **body: Any) -> httpx2.Response:
         return self.client.post("/v1/completions", json={"prompt": "ab", "seed": 1, **body})
 
 
 def serve(loader: Loader, name: str, *, strict: bool = False, **settings: Any) -> Served:
-    """Every dialect over our own engine, in a process of its own."""
+    """Every dialect over our own engine, in a process of its own; its model is up when this returns."""
 
     async def start() -> Engine:
         supervisor = Supervisor(loader, CHUNK_ROWS)
         await supervisor.start()
         return supervisor
 
-    return Served(Fleet([Member(name, (), start)], strict=strict), DIALECTS, **settings)
+    fleet = Fleet([Member(name, (), start)], strict=strict)
+    served = Served(fleet, DIALECTS, **settings)
+    served.load(fleet)
+    return served

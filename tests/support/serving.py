@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.support.waiting import PATIENCE_S
+
 READY = re.compile(r"segue is ready: (\S+)")
 
 
@@ -30,11 +32,11 @@ def serving(*arguments: str) -> Iterator[Served]:
         finally:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(20)
+                process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
         # Its children may write a little longer than it lives.
-        served.reading.join(20)
+        served.reading.join(PATIENCE_S)
 
 
 def _wait_until_ready(process: subprocess.Popen[str]) -> Served:
