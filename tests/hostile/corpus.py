@@ -115,7 +115,8 @@ def send(
                 if _is_whole(received):
                     if not to_the_end:
                         break
-                    client.shutdown(socket.SHUT_WR)
+                    with contextlib.suppress(OSError):  # the server has closed it already
+                        client.shutdown(socket.SHUT_WR)
         except ConnectionError:  # what was sent and not read resets the connection
             pass
     return received
