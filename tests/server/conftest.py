@@ -1,5 +1,6 @@
 """A real server on a real socket, with a scripted engine behind it."""
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -39,6 +40,21 @@ class Live(Served):
 
     def complete(self, **body: Any) -> httpx2.Response:
         return self.client.post("/v1/completions", json={"prompt": "ab", **body})
+
+
+def access_lines(caplog: pytest.LogCaptureFixture, request_id: str) -> list[str]:
+    """Of requests with this id alone: a client that left another test may have its line only now."""
+    lines = [record.getMessage() for record in caplog.records if record.name == "segue.access"]
+    return [line for line in lines if line.startswith(f"{request_id} ")]
+
+
+def read_until(client: socket.socket, end: bytes) -> bytes:
+    received = b""
+    while end not in received:
+        data = client.recv(65536)
+        assert data, received
+        received += data
+    return received
 
 
 TWO_WORDS = speak("one", " two")

@@ -22,6 +22,7 @@ from segue.types import (
 )
 from tests.server.conftest import Launch, Live
 from tests.support.fakes import INFO, Pause, speak
+from tests.support.waiting import PATIENCE_S
 
 
 def events_of(body: str) -> list[str]:
@@ -329,7 +330,7 @@ def test_a_schema_that_may_be_ignored_in_part_is_named_before_it_is_read(
 
 
 def send_raw(live: Live, body: bytes) -> socket.socket:
-    connection = socket.create_connection((live.host, live.port), timeout=10)
+    connection = live.connect()
     head = f"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
     connection.sendall(head.encode() + body)
     return connection
@@ -342,12 +343,12 @@ def test_disconnect_closes_the_generator(launch: Launch, is_stream: bytes, num_w
     said = [Prompted(0, (1,), 0), Delta(0, "one", (1,))] if num_words else []
     live = launch(lambda _: [*said, Pause()])
     connection = send_raw(live, b'{"prompt":"a","stream":%b}' % is_stream)
-    assert live.engine.started.wait(10)
+    assert live.engine.started.wait(PATIENCE_S)
     if num_words and is_stream == b"true":
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
     assert not live.engine.closed.is_set()
     connection.close()
-    assert live.engine.closed.wait(10)
+    assert live.engine.closed.wait(PATIENCE_S)
 
 
 def test_disconnect_while_the_model_loads(launch: Launch) -> None:
@@ -363,14 +364,14 @@ def test_disconnect_while_the_model_loads(launch: Launch) -> None:
 
     live.models.gate = gate
     connection = send_raw(live, b'{"prompt":"a"}')
-    assert live.engine.started.wait(10)
+    assert live.engine.started.wait(PATIENCE_S)
     connection.close()
-    assert cancelled.wait(10)
+    assert cancelled.wait(PATIENCE_S)
     assert live.engine.requests == []
 
 
 def test_disconnect_in_the_middle_of_a_body(live: Live) -> None:
-    connection = socket.create_connection((live.host, live.port), timeout=10)
+    connection = live.connect()
     connection.sendall(
         b'POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n{"pr'
     )

@@ -9,6 +9,7 @@ from segue.dialects.openai import OPENAI
 from segue.types import CompletionRequest, Delta, Event, Failed, Prompt, Prompted
 from tests.server.conftest import Launch, Live
 from tests.support.fakes import INFO, Pause, speak
+from tests.support.waiting import PATIENCE_S
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
@@ -77,7 +78,7 @@ def test_a_model_is_kept_from_the_end_of_its_request_on(live: Live) -> None:
         assert live.models.kept == []
         live.release(pause)
         answer.read()
-    assert live.models.was_kept.wait(10)
+    assert live.models.was_kept.wait(PATIENCE_S)
     assert live.models.kept == [("tiny", 5.0)]
 
 

@@ -18,8 +18,15 @@ from segue.server.tracing import MISSING, _whole, exporting, tracing
 from segue.types import CompletionRequest, Delta, Failed, Prompted
 from tests.server.conftest import Live
 from tests.support.fakes import speak
+from tests.support.waiting import PATIENCE_S
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is waited for, however busy the machine is."""
+    monkeypatch.setattr("segue.server.tracing.LAST_SPANS_S", PATIENCE_S)
 
 
 class Traced:

@@ -18,10 +18,12 @@ from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.server.admission.policy import Policy
 from segue.server.app import create_app
-from tests.server.conftest import Launch, Live
+from tests.server.conftest import Launch, Live, access_lines, read_until
 from tests.support.fakes import OneModel
+from tests.support.waiting import PATIENCE_S
 
 POST = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 14\r\n\r\n" + b'{"prompt":"a"}'
+NAMED = POST.replace(b"host: x", b"host: x\r\nx-request-id: ours")
 PATHS = ["/v1/completions", "/ollama/api/generate", "/llamacpp/completion", "/nowhere"]
 HEADS: dict[str, list[tuple[bytes, bytes]]] = {
     "full": [],
@@ -127,18 +129,9 @@ def full(launch: Launch) -> Iterator[tuple[Live, socket.socket]]:
     """A server whose queue is full, and a connection to it."""
     live = launch(limits=Limits(max_queue=1))
     permit = live.admission.limiter.admit("")
-    with socket.create_connection((live.host, live.port), timeout=10) as client:
+    with live.connect() as client:
         yield live, client
     permit.release()
-
-
-def read_answer(client: socket.socket) -> bytes:
-    received = b""
-    while b"rate_limit_exceeded" not in received:
-        data = client.recv(65536)
-        assert data, received
-        received += data
-    return received
 
 
 def test_a_connection_is_kept_and_its_body_passed_over(
@@ -147,12 +140,12 @@ def test_a_connection_is_kept_and_its_body_passed_over(
     caplog.set_level(logging.INFO)
     with full(launch) as (live, client):
         for _ in range(3):
-            client.sendall(POST[:-10])
-            assert read_answer(client).startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
-            client.sendall(POST[-10:])
+            client.sendall(NAMED[:-10])
+            answer = read_until(client, b"rate_limit_exceeded")
+            assert answer.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+            client.sendall(NAMED[-10:])
         assert live.engine.requests == []
-        lines = [r.getMessage() for r in caplog.records if r.name == "segue.access"]
-        assert [line.split()[3] for line in lines] == ["429"] * 3
+        assert [line.split()[3] for line in access_lines(caplog, "ours")] == ["429"] * 3
         assert 'segue_answers_total{status="429"} 3.0' in live.client.get("/metrics").text
     assert live.complete().status_code == 200
 
@@ -191,7 +184,7 @@ def test_who_does_not_read_his_refusals_is_not_sent_more_and_more(launch: Launch
     live.admission.limiter.admit("")
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.settimeout(10)
+        client.settimeout(PATIENCE_S)
         client.connect((live.host, live.port))
         with pytest.raises(ConnectionError):
             client.sendall(POST * 1_000_000)

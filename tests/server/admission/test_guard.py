@@ -1,10 +1,8 @@
 import asyncio
 import contextlib
 import logging
-import socket
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +18,9 @@ from segue.server.admission.policy import Policy
 from segue.server.app import create_app
 from segue.types import Prompted
 from tests.server.admission.test_admission import scope_of
-from tests.server.conftest import TWO_WORDS, Launch, Live
+from tests.server.conftest import TWO_WORDS, Launch, Live, access_lines
 from tests.support.fakes import OneModel, Pause, ScriptedEngine, speak
+from tests.support.waiting import PATIENCE_S, wait_until
 
 JSON = {"content-type": "application/json"}
 
@@ -29,7 +28,7 @@ JSON = {"content-type": "application/json"}
 def test_body_limit_by_its_announced_length(launch: Launch) -> None:
     """Refused from the headers alone: the body is never sent."""
     live = launch(max_body_bytes=100)
-    with socket.create_connection((live.host, live.port), timeout=10) as connection:
+    with live.connect() as connection:
         connection.sendall(
             b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 101\r\n\r\n"
         )
@@ -87,7 +86,7 @@ def test_pages_may_load_nothing_from_elsewhere(launch: Launch) -> None:
 
 def test_a_body_that_does_not_come_is_given_up(launch: Launch) -> None:
     live = launch(body_timeout_s=0.2)
-    with socket.create_connection((live.host, live.port), timeout=10) as connection:
+    with live.connect() as connection:
         connection.sendall(
             b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"
         )
@@ -102,8 +101,8 @@ def test_a_full_queue_refuses_before_it_reads(launch: Launch) -> None:
     live = launch(lambda r: [pause, *speak("a")(r)], limits=Limits(max_queue=1))
     waiting = threading.Thread(target=live.complete)
     waiting.start()
-    live.engine.started.wait(10)
-    with socket.create_connection((live.host, live.port), timeout=10) as connection:
+    assert live.engine.started.wait(PATIENCE_S)
+    with live.connect() as connection:
         connection.sendall(
             b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n"
         )
@@ -113,7 +112,7 @@ def test_a_full_queue_refuses_before_it_reads(launch: Launch) -> None:
     assert live.client.get("/readyz").status_code == 503
     assert live.client.get("/livez").status_code == 200
     live.release(pause)
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
 
 
 def test_a_request_that_has_its_first_token_waits_no_more(launch: Launch) -> None:
@@ -128,6 +127,7 @@ def test_a_request_that_has_its_first_token_waits_no_more(launch: Launch) -> Non
 
 def test_rate_headers_on_answers_and_refusals(launch: Launch) -> None:
     live = launch(limits=Limits(requests_per_minute=1, tokens_per_minute=1000))
+    live.admission.limiter.clock = lambda: 0.0  # or tokens would come back between two moments
     served, refused = live.complete(), live.complete()
     assert (served.status_code, refused.status_code) == (200, 429)
     assert refused.json()["error"]["type"] == "rate_limit_error"
@@ -141,7 +141,7 @@ def test_rate_headers_on_answers_and_refusals(launch: Launch) -> None:
 def stalled(live: Live, stack: contextlib.ExitStack, path: str, key: str = "") -> None:
     """A request all but the last byte of whose body has been sent."""
     lines = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\nx-api-key: {key}\r\n\r\n"
-    connection = socket.create_connection((live.host, live.port), timeout=10)
+    connection = live.connect()
     stack.enter_context(connection).sendall(lines.encode() + b" " * 99)
 
 
@@ -159,15 +159,15 @@ def test_one_keys_large_bodies_are_its_own_trouble(launch: Launch) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(4):
             stalled(live, stack, "/v1/completions", "secret-of-a")
-        assert wait_for(lambda: status("a") == 429)
+        wait_until(lambda: status("a") == 429)
         assert status("b") == 200
         assert live.client.get("/readyz").json() == {"status": "ready"}
         for key in "bcd" * 4:
             stalled(live, stack, "/v1/completions", f"secret-of-{key}")
-        assert wait_for(lambda: live.client.get("/readyz").json() == {"status": "full"})
+        wait_until(lambda: live.client.get("/readyz").json() == {"status": "full"})
         assert status("e") == 503
-    assert wait_for(lambda: status("a") == 200)
-    assert wait_for(lambda: live.client.get("/readyz").status_code == 200)
+    wait_until(lambda: status("a") == 200)
+    wait_until(lambda: live.client.get("/readyz").status_code == 200)
 
 
 def test_without_keys_an_address_has_a_share_of_the_bodies(launch: Launch) -> None:
@@ -175,8 +175,8 @@ def test_without_keys_an_address_has_a_share_of_the_bodies(launch: Launch) -> No
     with contextlib.ExitStack() as stack:
         for _ in range(4):
             stalled(live, stack, "/v1/completions")
-        assert wait_for(lambda: live.complete(user="one too many").status_code == 429)
-    assert wait_for(lambda: live.complete().status_code == 200)
+        wait_until(lambda: live.complete(user="one too many").status_code == 429)
+    wait_until(lambda: live.complete().status_code == 200)
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/health", "/vllm/ping"])
@@ -189,16 +189,9 @@ def test_public_paths_read_no_body(launch: Launch, path: str) -> None:
             stalled(live, stack, path)
         assert live.complete(user="there is room for all of this").status_code == 200
         assert live.client.get("/readyz").json() == {"status": "ready"}
-        with socket.create_connection((live.host, live.port), timeout=10) as client:
+        with live.connect() as client:
             client.sendall(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n".encode())
             assert int(client.recv(65536).split()[1]) in (200, 405)  # though no body has come
-
-
-def wait_for(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        pass
-    return condition()
 
 
 @pytest.mark.parametrize(
@@ -225,11 +218,11 @@ def test_who_has_read_the_end_may_ask_again(
         async def send(message: Message) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body"):
                 limiter.check("")  # raises while the request holds its place
-                seen.extend(r.getMessage() for r in caplog.records if r.name == "segue.access")
+                seen.extend(access_lines(caplog, "ours"))
 
-        await app(scope_of("/v1/completions", []), receive, send)
+        await app(scope_of("/v1/completions", [(b"x-request-id", b"ours")]), receive, send)
 
     asyncio.run(ask())
     assert [line.split()[3] for line in seen] == [f"{status}"]
-    assert [r.getMessage() for r in caplog.records if r.name == "segue.access"] == seen
+    assert access_lines(caplog, "ours") == seen
     limiter.admit("").release()

@@ -2,7 +2,6 @@ import ast
 import hashlib
 import inspect
 import os
-import socket
 import textwrap
 import threading
 from pathlib import Path
@@ -21,6 +20,7 @@ from segue.server.admission.policy import Policy
 from segue.server.app import create_app
 from tests.server.conftest import Launch
 from tests.support.fakes import OneModel, ScriptedEngine, speak
+from tests.support.waiting import PATIENCE_S
 
 ADA = parse_key("ada:s3cret-of-ada")
 BOB = parse_key("bob:s3cret-of-bob")
@@ -170,7 +170,7 @@ def test_a_pipe_in_place_of_the_file_hangs_nobody(tmp_path: Path) -> None:
     looking.start()
     assert who(ring, (b"x-api-key", b"one")) == "ada"
     file.write_text("eve:two\n")  # as soon as somebody reads the pipe, this returns
-    looking.join(10)
+    looking.join(PATIENCE_S)
     assert who(ring, (b"x-api-key", b"two")) == "eve"
 
 
@@ -243,7 +243,7 @@ def test_cached_prefixes_are_each_keys_own(launch: Launch) -> None:
 def test_the_path_that_is_checked_is_the_path_that_is_served(launch: Launch, head: bytes) -> None:
     """Whatever a Host or a target pretends, nothing but the routed path decides."""
     live = launch(keys=Keyring([ADA]))
-    with socket.create_connection((live.host, live.port), timeout=10) as client:
+    with live.connect() as client:
         client.sendall(head + b"\r\n\r\n")
         status = int(client.recv(65536).split()[1])
     assert status in (400, 401, 404) or (status == 200 and b"/health?" in head.split()[1])

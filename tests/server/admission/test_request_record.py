@@ -3,11 +3,13 @@ import logging
 import pytest
 
 from segue.dialects import DIALECTS
-from tests.server.conftest import Launch, Live
+from tests.server.conftest import Launch, Live, access_lines
+
+OURS = {"x-request-id": "ours"}
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [r.getMessage() for r in caplog.records if r.name == "segue.access"]
+    return access_lines(caplog, OURS["x-request-id"])
 
 
 @pytest.fixture
@@ -18,9 +20,9 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 def test_one_line_a_request_without_its_content(live: Live, log: pytest.LogCaptureFixture) -> None:
     body = {"prompt": "my diary", "stream": True, "user": "me"}
-    answer = live.client.post("/v1/completions", json=body, headers={"x-request-id": "abc"})
+    answer = live.client.post("/v1/completions", json=body, headers=OURS)
     (line,) = lines(log)  # it is there before the end of the answer is sent
-    assert line.startswith("abc POST '/v1/completions' 200 engine_id=")
+    assert line.startswith("ours POST '/v1/completions' 200 engine_id=")
     assert "model=tiny prompt=8 completion=2 first_ms=" in line
     assert "total_ms=" in line
     for secret in ("diary", "one two", "me "):
@@ -30,7 +32,7 @@ def test_one_line_a_request_without_its_content(live: Live, log: pytest.LogCaptu
 
 @pytest.mark.parametrize("path", ["/%1b%5b2J", "/a%0d%0aINFO%20forged", "/" + "x" * 5000])
 def test_a_path_stays_one_short_line(live: Live, log: pytest.LogCaptureFixture, path: str) -> None:
-    live.client.get(path)
+    live.client.get(path, headers=OURS)
     (line,) = lines(log)
     assert line.isascii()
     assert line.isprintable()
@@ -39,6 +41,7 @@ def test_a_path_stays_one_short_line(live: Live, log: pytest.LogCaptureFixture, 
 
 def test_refusals_have_their_line_too(launch: Launch, log: pytest.LogCaptureFixture) -> None:
     live = launch(max_body_bytes=1000)
+    live.client.headers.update(OURS)
     live.complete(prompt="x" * 2000)
     live.complete(n=0)
     assert [line.split()[3] for line in lines(log)] == ["413", "400"]
@@ -61,6 +64,7 @@ def test_probes_are_logged_at_debug_while_all_is_well(
     launch: Launch, log: pytest.LogCaptureFixture
 ) -> None:
     live = launch(dialects=DIALECTS)
+    live.client.headers.update(OURS)
     statuses = {path: live.client.get(path).status_code for path in PROBES}
     live.complete()
     live.stop()  # what it logs is all there
@@ -68,6 +72,7 @@ def test_probes_are_logged_at_debug_while_all_is_well(
     log.clear()
     log.set_level(logging.DEBUG)
     live = launch(dialects=DIALECTS)
+    live.client.headers.update(OURS)
     for path in PROBES:
         live.client.get(path)
     live.stop()
@@ -77,6 +82,7 @@ def test_probes_are_logged_at_debug_while_all_is_well(
 
 def test_a_probe_that_fails_is_logged(launch: Launch, log: pytest.LogCaptureFixture) -> None:
     live = launch(drain_s=0.0)
+    live.client.headers.update(OURS)
     live.models.is_up, live.models.is_starting = False, True
     assert live.client.get("/readyz").status_code == 503
     live.stop()
