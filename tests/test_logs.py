@@ -6,6 +6,13 @@ import threading
 import pytest
 
 from segue import logs
+from tests.support.waiting import PATIENCE_S, wait_until
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last lines are waited for, however busy the machine is."""
+    monkeypatch.setattr(logs, "_LAST_WORDS_S", PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +65,7 @@ class Stuck(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.go.wait(10)
+        self.go.wait(PATIENCE_S)
         self.lines.append(record.getMessage())
 
 
@@ -85,8 +92,7 @@ def test_what_was_dropped_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10):
         logger.info("line %d", number)
     stuck.go.set()
-    while len(stuck.lines) < 2:
-        pass
+    wait_until(lambda: len(stuck.lines) >= 2)
     logger.info("last")
     handler.finish()
     assert any("lines before this one were dropped" in line for line in stuck.lines)

@@ -1,5 +1,6 @@
 import json
 import re
+import socket
 from pathlib import Path
 
 import click
@@ -103,4 +104,7 @@ def test_a_server_that_refuses_or_is_not_there_is_one_sentence() -> None:
         refused = complete("x" * 5000, "--url", live.url)
         assert isinstance(refused.exception, RequestError)
         assert "400" in refused.exception.message
-    assert isinstance(complete("x", "--url", live.url).exception, Unavailable)
+    with socket.socket() as closed:  # bound but not listening: refuses every connection
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        assert isinstance(complete("x", "--url", url).exception, Unavailable)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from segue import machine
 from segue.cli import cli
 from segue.commands.doctor import examine
 from segue.config import Settings
@@ -99,7 +100,10 @@ def test_adapters_and_the_draft_model_must_go_with_the_model(tmp_path: Path) -> 
     )
 
 
-def test_the_command_fails_where_serving_would() -> None:
+def test_the_command_fails_where_serving_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever memory and disk other programs have left."""
+    monkeypatch.setattr(machine, "memory", lambda _: machine.Memory(16 << 30, 9 << 30))
+    monkeypatch.setattr(machine, "free_bytes", lambda _: 9 << 30)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.live import _RefreshThread
 
 from segue.models.progress_bars import shown
+from tests.support.waiting import PATIENCE_S
 
 
 def test_a_log_gets_one_line_for_each_thing() -> None:
@@ -26,7 +27,8 @@ def test_a_terminal_gets_a_bar() -> None:
 
 def test_what_has_no_size_gets_its_seconds() -> None:
     out = StringIO()
-    with shown(Console(file=out, force_terminal=True, width=80)) as report:
+    console = Console(file=out, force_terminal=True, width=80, get_time=lambda: 0.0)
+    with shown(console) as report:
         report("Loading x", 0, 0)
     assert "Loading x" in out.getvalue()
     assert "0 s" in out.getvalue()
@@ -43,7 +45,7 @@ def test_bars_that_are_over_are_gone_and_nothing_is_drawn_then() -> None:
         [drawing] = [each for each in threading.enumerate() if isinstance(each, _RefreshThread)]
         report("Loading y", 1, 1)
         report("Loading y", 1, 1)  # told twice
-        drawing.join(10)
+        drawing.join(PATIENCE_S)
         assert not drawing.is_alive()
         report("Loading z", 0, 0)
         report("Loading z", 1, 1)
