@@ -21,7 +21,6 @@ def hidden(runner: CpuRunner) -> NDArray[np.float32]:
     return np.ctypeslib.as_array((ctypes.c_float * (ROWS * 32)).from_address(place))
 
 
-@pytest.mark.timeout(600)  # the first on a machine waits for the compiler
 @pytest.mark.parametrize("threads", [1, 3])
 def test_experts_alone_compute_what_they_do_in_the_whole_program(
     tmp_path: Path, threads: int

@@ -31,7 +31,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_a_child_ends_with_its_server(is_killed: bool, tmp_path: os.PathLike[str]) -> None:
     script = os.path.join(tmp_path, "server.py")

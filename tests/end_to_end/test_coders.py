@@ -9,7 +9,6 @@ from segue.runners.llama.vocab import LlamaVocab
 from tests.support.tiny_coders import CODERS
 
 pytest.importorskip("numba", reason="without it there are no kernels of ours")
-pytestmark = pytest.mark.timeout(600)  # the first test on a machine waits for the compiler
 
 BEFORE, AFTER = "x = f(1)\ny", "\nz = g(2)\n"
 

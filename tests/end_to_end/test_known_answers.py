@@ -8,8 +8,6 @@ from examples.compress import unpack
 from segue import LLM
 from tests.support.known_answers import MODELS, TEXT, answers, known, model
 
-pytestmark = pytest.mark.timeout(600)  # the first test on a machine waits for the compiler
-
 pytest.importorskip("numba", reason="without it there are no kernels of ours")
 
 

@@ -15,7 +15,7 @@ from tests.support.serving import serving
 TEXTS = Path(__file__).parent.parent / "data" / "lm_eval" / "prose.jsonl"
 MISSING = "is not installed: pip install torch transformers accelerate"
 
-pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.reference
 
 
 Reference = Callable[[list[int]], NDArray[np.float64]]

@@ -1,8 +1,6 @@
 import threading
 from pathlib import Path
 
-import pytest
-
 from segue import config
 from segue.engine.seam import Span
 from segue.runners.cpu.loader import CpuLoader
@@ -11,7 +9,6 @@ from segue.runners.llama.runner import LlamaLoader
 from tests.support.tiny_gguf import write_tiny_gguf
 
 
-@pytest.mark.timeout(600)
 def test_a_draft_model_computes_with_the_threads_of_its_target(tmp_path: Path) -> None:
     path = str(write_tiny_gguf(tmp_path / "x.gguf"))
     cache = str(config.load({}).cache_dir)

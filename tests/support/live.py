@@ -74,18 +74,18 @@ class Served:
         """Requests whose head has been read, and that have not ended."""
         return len(self._server.server_state.tasks)
 
-    def ask(self, question: Awaitable[T]) -> T:
+    def ask(self, question: Awaitable[T], patience_s: float | None = PATIENCE_S) -> T:
         """The result of something that must run in the server's loop."""
 
         async def asked() -> T:
             return await question
 
-        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(patience_s)
 
     def load(self, fleet: Fleet) -> None:
         """Start the first model, so that no test waits for it by chance; or stop."""
         try:
-            self.ask(fleet.open(fleet.names[0]))
+            self.ask(fleet.open(fleet.names[0]), None)  # it may wait for the compiler
         except BaseException:
             self.stop()
             raise
@@ -125,7 +125,12 @@ class Live(Served):
 
     def wait_until_idle(self) -> None:
         """The worker hears after its current step that a client has left."""
-        wait_until(lambda: not (self.stats().running or self.stats().waiting))
+
+        def is_idle() -> bool:
+            stats = self.stats()
+            return not (stats.running or stats.waiting)
+
+        wait_until(is_idle)
 
     def complete(self, **body: Any) -> httpx2.Response:
         return self.client.post("/v1/completions", json={"prompt": "ab", "seed": 1, **body})

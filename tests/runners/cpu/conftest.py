@@ -29,13 +29,6 @@ def load(
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test on a machine waits for the compiler, which takes its time where others compute too."""
-    for item in items:
-        if "runners/cpu" in item.nodeid:
-            item.add_marker(pytest.mark.timeout(600))
-
-
 @pytest.fixture(scope="session")
 def q8_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kind = gguf.GGMLQuantizationType.Q8_0
