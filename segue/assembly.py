@@ -204,10 +204,12 @@ def build_members(settings: Settings, report: Report, doors: Doors | None = None
 
         members = of_vllm.build_members(settings, None if doors is None else doors.open)
     elif settings.runner == "fake":
+        context_length = settings.context_length or FakeLoader.context_length
         loader = FakeLoader(
             num_slots=settings.num_slots,
+            num_cells=max(FakeLoader.num_cells, 16 * context_length),
             max_rows=_max_rows(settings),
-            context_length=settings.context_length or FakeLoader.context_length,
+            context_length=context_length,
         )
         door = None if doors is None else doors.open("fake")
         members = [Member("fake", (), _starter(settings, lambda: loader, door))]

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from segue.engine.process import fleet
 from segue.engine.process.fleet import Member
 from segue.engine.process.supervisor import Supervisor, next_pause
 from segue.engine.seam import Engine, Loaded
 from segue.errors import ModelUnavailable
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
+from tests.support.waiting import PATIENCE_S
 
 NUM_MUTANTS = 100
 
@@ -53,7 +55,6 @@ def test_every_mutant_is_loaded_or_refused_with_a_reason(tiny_gguf: Path, tmp_pa
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            timeout=100,
         )
         told = [line.split("\t") for line in run.stdout.splitlines()]
         ends |= {path: f"{end} {why}" for path, end, why in told}
@@ -87,8 +88,11 @@ def test_a_model_that_ends_its_loader_is_said_to(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_the_server_goes_on_beside_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
+def test_the_server_goes_on_beside_a_model_that_cannot_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its clients get 503 and the reason stays in the log; it is not tried again with every request."""
+    monkeypatch.setattr(fleet, "_FIRST_PAUSE_S", 60.0)  # longer than all requests of this test take
     tries = tmp_path / "tries"
 
     async def start_deadly() -> Engine:
@@ -111,7 +115,7 @@ def test_the_server_goes_on_beside_a_model_that_cannot_be_loaded(tmp_path: Path)
             assert int(answer.headers["retry-after"]) > 0
             assert str(tmp_path) not in answer.text
             assert "SIGABRT" not in answer.text
-        beside.join(30)
+        beside.join(PATIENCE_S)
         assert good == [200]
         assert live.client.get("/health").status_code == 200
     assert tries.read_text().count("tried") == 1

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import struct
-import time
 from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET
 
@@ -13,6 +12,7 @@ import pytest
 
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
+from tests.support.waiting import wait_until
 
 NUM_CLIENTS = 500
 AT_ONCE = 50
@@ -57,43 +57,42 @@ async def storm(live: Live, num_clients: int, seed: int) -> None:
     await asyncio.gather(*(one(random.Random(dice.random())) for _ in range(num_clients)))
 
 
-def wait_until_idle(live: Live) -> None:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        stats = live.stats()
-        if not stats.running and not stats.waiting:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"still busy: {stats}")
-
-
 def private_kib(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     wanted = ("RssAnon:", "VmSwap:")
     return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith(wanted))
 
 
+def num_open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
 async def num_tasks() -> int:
     return len(asyncio.all_tasks())
+
+
+def wait_until_all_have_left(live: Live) -> None:
+    """The server hears later than its clients that they have left."""
+    # The server's own, the supervisor's two, and this question.
+    wait_until(lambda: live.ask(num_tasks()) <= 6)
+    live.wait_until_idle()
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads /proc")
 def test_a_storm_of_disconnects_leaves_nothing() -> None:
     with Live(FakeLoader(num_slots=16)) as live:
         asyncio.run(storm(live, 150, seed=1))
-        wait_until_idle(live)
+        wait_until_all_have_left(live)
         pid = live.supervisor.pid
         assert pid is not None
-        fds, memory = len(os.listdir("/proc/self/fd")), private_kib(pid)
+        fds, memory = num_open_files(), private_kib(pid)
         asyncio.run(storm(live, NUM_CLIENTS, seed=2))
-        wait_until_idle(live)
+        wait_until_all_have_left(live)
         grown = private_kib(pid) - memory
         assert live.complete(max_tokens=3).status_code == 200
         assert live.supervisor.pid == pid
         assert grown < 16 << 10, f"the worker grew by {grown} KiB"
-        assert len(os.listdir("/proc/self/fd")) <= fds + 2
-        # The server's own, the supervisor's two, and this question.
-        assert live.ask(num_tasks()) <= 6
+        wait_until(lambda: num_open_files() <= fds + 2)
         assert live.stats().cancelled > 100
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from segue.engine.seam import Loaded
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.fake import FakeLoader, FakeVocab
 from segue.runners.llama.vocab import LlamaVocab
-from tests.end_to_end.test_disconnects import wait_until_idle
+from tests.support.brake import BrakedLoader, braked
 from tests.support.live import Live, Served, serve
 from tests.support.tiny_gguf import write_tiny_gguf
 
@@ -224,25 +225,39 @@ class PlainVocab(FakeVocab):
     fim = None
 
 
-class PlainLoader(FakeLoader):
+class PlainLoader(BrakedLoader):
     def __call__(self) -> Loaded:
         runner, _, info, _ = super().__call__()
         return Loaded(runner, PlainVocab(), info)
 
 
 @pytest.fixture(scope="module")
-def searching() -> Iterator[Live]:
-    with Live(PlainLoader()) as live:
+def brake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("searching") / "brake"
+
+
+@pytest.fixture(scope="module")
+def searching(brake: Path) -> Iterator[Live]:
+    with Live(PlainLoader(brake=str(brake))) as live:
         yield live
 
 
 @pytest.mark.parametrize("path", [ROOT, "/infill"])
-def test_a_search_tells_how_far_it_is(searching: Live, path: str) -> None:
-    """As comments, which clients of event streams pass by, and all of them before the answer."""
+def test_a_search_tells_how_far_it_is(searching: Live, brake: Path, path: str) -> None:
+    """As comments, which clients of event streams pass by, and all of them before the answer.
+
+    A server that is busy tells of several steps at once, so they are slow until enough was told.
+    """
     body = EDITOR | {"suffix": AFTER, "max_tokens": 24, "stream": True}
-    with searching.client.stream("POST", path, json=body) as answer:
-        assert answer.headers["x-segue-infill"] == "ranked"
-        blocks = answer.read().decode().split("\n\n")
+    with ExitStack() as slow:
+        slow.enter_context(braked(brake))
+        with searching.client.stream("POST", path, json=body) as answer:
+            assert answer.headers["x-segue-infill"] == "ranked"
+            pieces, text = answer.iter_text(), ""
+            while text.count(": infill:") < 3:
+                text += next(pieces)
+            slow.close()
+            blocks = (text + "".join(pieces)).split("\n\n")
     kinds = [block.partition(" ")[0] for block in blocks if block]
     num_notes = kinds.count(":")
     assert num_notes >= 3
@@ -306,7 +321,7 @@ def test_every_request_that_the_next_keystroke_drops_is_freed(loader: FakeLoader
             with live.client.stream("POST", "/infill", json=typed) as answer:
                 if key % 2:
                     next(answer.iter_lines())
-        wait_until_idle(live)
+        live.wait_until_idle()
         stats = live.stats()
         assert stats.slots_used == 0
         assert stats.cancelled + stats.finished == num_keys

@@ -38,6 +38,8 @@ def server() -> Iterator[Served]:
 
 def model_of(server: Served, path: str, **body: Any) -> str:
     asked = {"prompt": "x", "max_tokens": 1, "stream": False, **body}
+    if path.startswith("/api/"):
+        asked |= {"options": {"num_predict": 1}}
     answer = server.client.post(path, json=asked)
     assert answer.status_code == 200, answer.text
     name: str = answer.json()["model"]

@@ -1,5 +1,6 @@
 """The server as its operator starts, watches and stops it: a process of its own."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import httpx2
 import pytest
 
 from tests.support.serving import Served, serving
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SECRET = "s3cret-0123456789abcdef"
 TOKEN = "hf_t0ken-0123456789"
@@ -28,7 +30,7 @@ def guarded() -> Iterator[Served]:
 
 def test_keys_are_never_said(guarded: Served) -> None:
     headers = {"authorization": f"Bearer {SECRET}"}
-    with httpx2.Client(base_url=guarded.url, timeout=20) as client:
+    with httpx2.Client(base_url=guarded.url, timeout=PATIENCE_S) as client:
         answers = [
             client.post("/v1/completions", json={"prompt": "a"}, headers=headers),
             client.post("/v1/completions", json={"prompt": "a"}, headers={"x-api-key": "no"}),
@@ -38,10 +40,8 @@ def test_keys_are_never_said(guarded: Served) -> None:
             client.get("/" + SECRET[:3], headers=headers),
         ]
     assert [answer.status_code for answer in answers[:3]] == [200, 401, 200]
-    deadline = time.monotonic() + 10  # the log is written behind the answers
-    while len([line for line in guarded.log if "segue.access" in line]) < len(answers):
-        assert time.monotonic() < deadline, guarded.log
-        time.sleep(0.01)
+    # A thread writes the log.
+    wait_until(lambda: sum("segue.access" in line for line in guarded.log) >= len(answers))
     said = "".join(guarded.log) + "".join(f"{a.headers} {a.text}" for a in answers)
     assert "key=ada" in said
     assert SECRET not in said
@@ -71,7 +71,8 @@ def test_open_to_the_network_without_keys_is_said_loudly(
 ) -> None:
     monkeypatch.delenv("SEGUE_API_KEY")
     with serving("--runner", "fake", "--host", "0.0.0.0") as served:
-        assert any("ANYBODY" in line for line in served.log)
+        pass
+    assert any("ANYBODY" in line for line in served.log)
     assert served.process.returncode == 0
     assert not any("ANYBODY" in line for line in guarded.log)
 
@@ -84,8 +85,9 @@ def test_one_port_is_open_and_no_other(guarded: Served) -> None:
     assert len(pids) >= 2
     for pid in pids:
         for fd in Path(f"/proc/{pid}/fd").iterdir():
-            target = os.readlink(fd) if fd.is_symlink() else ""
-            inodes |= {target[8:-1]} if target.startswith("socket:[") else set()
+            with contextlib.suppress(FileNotFoundError):  # it has been closed
+                target = os.readlink(fd)
+                inodes |= {target[8:-1]} if target.startswith("socket:[") else set()
     listening = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"):
         for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else ():
@@ -150,8 +152,8 @@ def test_stopped_while_it_fetches_or_loads(tmp_path: Path, make: str) -> None:
         begun = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == b""
-        assert process.wait(10) == 0
-        assert time.monotonic() - begun < 10
+        assert process.wait(PATIENCE_S) == 0
+        assert time.monotonic() - begun < PATIENCE_S, "it did not wait for what it loads"
 
 
 def test_no_worker_outlives_a_killed_server() -> None:
@@ -159,18 +161,15 @@ def test_no_worker_outlives_a_killed_server() -> None:
     with serving("--runner", "fake", "--context-length", "60000") as served:
         body = {"prompt": "a", "stream": True, "max_tokens": 59_000, "logit_bias": {"256": -100}}
         with (
-            httpx2.Client(base_url=served.url, timeout=20) as client,
+            httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client,
             client.stream("POST", "/v1/completions", json=body) as answer,
         ):
             next(answer.iter_bytes())
             workers = children(served.process.pid)
             assert workers
             served.process.kill()
-            served.process.wait(10)
-    deadline = time.monotonic() + 10
-    while any(is_alive(pid) for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(is_alive(pid) for pid in workers)
+            served.process.wait(PATIENCE_S)
+    wait_until(lambda: not any(is_alive(pid) for pid in workers))
 
 
 def is_alive(pid: int) -> bool:
@@ -190,10 +189,10 @@ def test_stopping_never_waits_for_a_log_reader() -> None:
         while not url:
             line = process.stderr.readline().decode()
             url = line.split()[3] if line.startswith("segue is ready:") else ""
-        with httpx2.Client(base_url=url, timeout=20) as client:
+        with httpx2.Client(base_url=url, timeout=PATIENCE_S) as client:
             path = "/" + "x" * 200  # the log's lines hold it
             for _ in range(900):
                 client.get(path)
             assert client.get("/livez").status_code == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0

@@ -17,14 +17,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.serving import Served, serving
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(
     not (hasattr(socket, "send_fds") and Path("/proc").exists()),
     reason="connections cannot be passed on here, or processes not be listed",
 )
 
-FAKE = ("--runner", "fake", "--context-length", "60000", "--server-processes", "2")
-LONG = {"prompt": "x", "max_tokens": 50_000, "logit_bias": {"256": -100}, "stream": True}
+FAKE = ("--runner", "fake", "--context-length", "2000000", "--server-processes", "2")
+LONG = {"prompt": "x", "max_tokens": 1_000_000, "logit_bias": {"256": -100}, "stream": True}
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +37,15 @@ def served() -> Iterator[Served]:
 
 def server_pids(served: Served) -> list[int]:
     """The ids of the server processes, the newest of each number."""
-    found = {}
-    for line in list(served.log):
-        if said := re.search(r"server process (\d+) has the id (\d+)", line):
-            found[said[1]] = int(said[2])
+    found: dict[str, int] = {}
+
+    def are_known() -> bool:  # a thread writes the log
+        for line in list(served.log):
+            if said := re.search(r"server process (\d+) has the id (\d+)", line):
+                found[said[1]] = int(said[2])
+        return len(found) == 2
+
+    wait_until(are_known)
     return [found[number] for number in sorted(found)]
 
 
@@ -57,8 +63,16 @@ def worker_pid(served: Served) -> int:
     return pid
 
 
+def is_alive(pid: int) -> bool:
+    """Who has ended may still be listed, if nobody asks how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 async def until(is_so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not is_so():
             await asyncio.sleep(0.02)
 
@@ -66,7 +80,7 @@ async def until(is_so: Callable[[], Any]) -> None:
 def client_of(served: Served) -> httpx2.AsyncClient:
     """One connection a request, so that requests go to the processes in turn."""
     limits = httpx2.Limits(max_keepalive_connections=0)
-    return httpx2.AsyncClient(base_url=served.url, timeout=60, limits=limits)
+    return httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE_S, limits=limits)
 
 
 async def figures(client: httpx2.AsyncClient) -> dict[str, float]:
@@ -79,7 +93,7 @@ async def figures(client: httpx2.AsyncClient) -> dict[str, float]:
 
 
 async def until_figure(client: httpx2.AsyncClient, name: str, wanted: float) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while (await figures(client)).get(name) != wanted:
             await asyncio.sleep(0.02)
 
@@ -126,7 +140,7 @@ class Stream:
 async def streams_of(client: httpx2.AsyncClient, count: int) -> AsyncIterator[Stream]:
     for _ in range(count):
         stream = Stream(client)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await stream.begun.wait()
         yield stream
 
@@ -201,10 +215,11 @@ def test_a_killed_worker_is_told_to_every_stream_of_every_process(served: Served
             for stream in streams:
                 assert stream.task.exception() is None
                 assert "ended unexpectedly" in stream.last or "[DONE]" in stream.last
-            for _ in range(2):  # of each process
-                async with asyncio.timeout(60):
-                    while (await client.get("/readyz")).status_code != 200:
-                        await asyncio.sleep(0.02)
+            num_ready = 0  # processes in a row
+            async with asyncio.timeout(PATIENCE_S):
+                while num_ready < 2:
+                    is_ready = (await client.get("/readyz")).status_code == 200
+                    num_ready = num_ready + 1 if is_ready else 0
             for _ in range(4):
                 answer = await client.post("/v1/completions", json={"prompt": "a", "max_tokens": 2})
                 assert answer.status_code == 200
@@ -247,7 +262,7 @@ def test_both_drain_and_nothing_stays_behind() -> None:
                     assert "error" not in text
 
         asyncio.run(main())
-        assert served.process.wait(60) == 0
+        assert served.process.wait(PATIENCE_S) == 0
     for pid in pids:
         assert not Path(f"/proc/{pid}").exists()
     assert not any("Traceback" in line for line in served.log)
@@ -257,29 +272,21 @@ def test_server_processes_end_with_their_parent() -> None:
     with serving(*FAKE) as served:
         pids = [*server_pids(served), worker_pid(served)]
         served.process.kill()
-        served.process.wait(20)
-
-        async def main() -> None:
-            await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-
-        asyncio.run(main())
+        served.process.wait(PATIENCE_S)
+        wait_until(lambda: not any(map(is_alive, pids)))
 
 
 @pytest.mark.parametrize("wrong", ["0", "65", "two"])
 def test_a_number_that_makes_no_sense_is_refused(wrong: str) -> None:
     command = [sys.executable, "-m", "segue", "serve", "--runner", "fake"]
-    ran = subprocess.run(
-        [*command, "--server-processes", wrong], capture_output=True, text=True, timeout=60
-    )
+    ran = subprocess.run([*command, "--server-processes", wrong], capture_output=True, text=True)
     assert ran.returncode == 1
     assert "--server-processes must be a whole number from 1 to 64, not" in ran.stderr
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "segue", "serve", "--port", "0", "--server-processes", "2"]
-    ran = subprocess.run(
-        [*command, str(tmp_path / "missing.gguf")], capture_output=True, text=True, timeout=60
-    )
+    ran = subprocess.run([*command, str(tmp_path / "missing.gguf")], capture_output=True, text=True)
     assert ran.returncode == 1
     assert "missing.gguf" in ran.stderr.splitlines()[-1]
     assert "Traceback" not in ran.stderr
