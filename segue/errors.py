@@ -88,6 +88,7 @@ class UnknownModel(RequestError):
 class UnknownPath(RequestError):
     status = 404
     code = "not_found"
+    hint = ""  # the last sentence of the message, for systems with a message of their own
 
 
 class WrongMethod(RequestError):

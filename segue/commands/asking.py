@@ -19,7 +19,7 @@ from segue.dialects.base import Call, Stamp
 from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.text_completion import TextCompletion
 from segue.engine.seam import Engine
-from segue.errors import RequestError, Unavailable
+from segue.errors import RequestError, SetupError, Unavailable
 from segue.types import Failed
 
 Chunk = dict[str, Any]
@@ -54,7 +54,10 @@ async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
 
 
 def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
-    """The chunks of a server. `url`: its address, with or without /v1. Raises Unavailable or RequestError."""
+    """The chunks of a server. `url`: its address, with or without /v1. Raises SegueError."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise SetupError(f"--url must be an address such as http://127.0.0.1:8080, not {url!a}")
     headers = {"content-type": "application/json", "user-agent": f"segue/{__version__}"}
     if key:
         headers["authorization"] = f"Bearer {key}"

@@ -241,6 +241,7 @@ class Companion:
     is_native: bool = False
     list_field: str = ""  # a body that is a list is this field's value
     is_public: bool = False  # asked by those that have no key; its body is not read
+    error: ErrorShape | None = None  # where this path's errors differ from its dialect's
 
 
 class Difference(NamedTuple):

@@ -28,6 +28,7 @@ from segue.server.by_path import ByPath
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.pages.docs_page import STYLE, docs_page
+from segue.server.pages.near_paths import hint_of
 from segue.server.pages.openapi import Mount, openapi
 from segue.server.playground import routes as playground
 from segue.server.service import ModelService, loaded_stats
@@ -56,7 +57,8 @@ def create_app(
         # After the dialects' routes: a dialect at the root may have its own /metrics.
         Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
     ]
-    public_paths, check_path = _public_paths(mounts), _path_check(routes)
+    unknown = _unknown(routes)
+    public_paths, check_path = _public_paths(mounts), _path_check(routes, unknown)
     admission = Admission(
         dialect_at,
         policy,
@@ -71,7 +73,7 @@ def create_app(
     app = Starlette(
         routes=[ByPath(routes), *routes],
         middleware=[Middleware(Guard, admission=admission)],
-        exception_handlers={HTTPException: _refuse(dialect_at)},
+        exception_handlers={HTTPException: _refuse(dialect_at, unknown)},
     )
     app.router.redirect_slashes = False  # a redirect would contain the Host that the client sent
     app.state.admission = admission
@@ -113,16 +115,19 @@ def _routes(mounts: list[Mount], models: Models, policy: Policy, started: int) -
     service = ModelService(models, version=__version__, started=started, defaults=policy.defaults)
     routes = []
     for prefix, dialect, end in mounts:
+        error = end.error or dialect.error
         if isinstance(end, Operation):
-            error = end.error or dialect.error
             app: Companions | Completions = Completions(end, error, models, policy)
         else:
-            app = Companions(end, dialect.error, service)
+            app = Companions(end, error, service)
         routes.append(Route(prefix + end.path, app, methods=[_method(end)]))
     return routes
 
 
-def _path_check(routes: Sequence[Route]) -> Callable[[Scope], None]:
+Unknown = Callable[[Scope], UnknownPath]
+
+
+def _path_check(routes: Sequence[Route], unknown: Unknown) -> Callable[[Scope], None]:
     """A check that raises UnknownPath if no route has the path, for any method."""
     plain = {route.path for route in routes if not route.param_convertors}
     patterns = [route for route in routes if route.param_convertors]
@@ -132,13 +137,22 @@ def _path_check(routes: Sequence[Route]) -> Callable[[Scope], None]:
             route.matches(scope)[0] is not Match.NONE for route in patterns
         )
         if not is_served:
-            raise _unknown(scope)
+            raise unknown(scope)
 
     return check
 
 
-def _unknown(scope: Scope) -> UnknownPath:
-    return UnknownPath(f"There is nothing at {scope['method']} {scope['path'][:200]!a}.")
+def _unknown(routes: Sequence[Route]) -> Unknown:
+    served = frozenset(route.path for route in routes)
+
+    def unknown(scope: Scope) -> UnknownPath:
+        hint = hint_of(scope["path"], served)
+        nothing = f"There is nothing at {scope['method']} {scope['path'][:200]!a}."
+        error = UnknownPath(f"{nothing} {hint}" if hint else nothing)
+        error.hint = hint
+        return error
+
+    return unknown
 
 
 def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
@@ -228,14 +242,14 @@ class MetricsPage:
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
-def _refuse(dialect_at: Callable[[str], Dialect]) -> Handler:
+def _refuse(dialect_at: Callable[[str], Dialect], unknown: Unknown) -> Handler:
     async def refuse(request: Request, error: Exception) -> Response:
         path, method = request.scope["path"], request.scope["method"]
         allow = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         if allow:
             wrong: SegueError = WrongMethod(f"{method} is not allowed here: use {allow['Allow']}.")
         else:
-            wrong = _unknown(request.scope)
+            wrong = unknown(request.scope)
         return _response(dialect_at(path).error(wrong), allow)
 
     return refuse

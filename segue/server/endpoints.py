@@ -24,10 +24,17 @@ from segue.dialects.base import (
     Service,
     Stamp,
 )
-from segue.dialects.fields.table import Draft
+from segue.dialects.fields.table import Draft, show
 from segue.dialects.rendering.tally import Tally
 from segue.engine.seam import Models, Sink
-from segue.errors import BY_CODE, EngineFault, InvalidField, SegueError, UnknownPath
+from segue.errors import (
+    BY_CODE,
+    EngineFault,
+    InvalidField,
+    MalformedBody,
+    SegueError,
+    UnknownPath,
+)
 from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import candidates
@@ -280,8 +287,11 @@ class Companions:
 
 def _read_companion(companion: Companion, body: bytes) -> Draft:
     value = decode(body)
-    if companion.list_field and type(value) is list:
-        value = {companion.list_field: value}
+    name = companion.list_field
+    if name and type(value) is list:
+        value = {name: value}
+    elif name and not (type(value) is dict and name in value):
+        raise MalformedBody(f"The body must be a list: the value of {name}, not {show(value)}.")
     return companion.table.read(value)
 
 

@@ -1,6 +1,7 @@
 """Decodes a request's body as JSON; large bodies, and work on them, in a thread beside the event loop."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -8,6 +9,7 @@ import msgspec
 from starlette.types import Receive
 
 from segue.bounds import LARGE_BODY_BYTES
+from segue.dialects.fields.table import show
 from segue.errors import MalformedBody
 from segue.server.feed import Disconnected
 from segue.server.json_size import check_size
@@ -32,6 +34,8 @@ def is_large(body: bytes) -> bool:
 
 def decode(body: bytes) -> Any:
     """Raises RequestError."""
+    if not body:
+        raise MalformedBody("The body is empty: it must be a JSON object.")
     if is_large(body):
         check_size(body)
     try:
@@ -39,7 +43,33 @@ def decode(body: bytes) -> Any:
     except RecursionError:
         raise MalformedBody("The body is nested too deeply.") from None
     except ValueError as error:  # msgspec's own errors, and bytes that are not UTF-8
-        raise MalformedBody(f"The body is not valid JSON: {error}.") from None
+        raise MalformedBody(f"The body is not valid JSON: {_reason(error, body)}.") from None
+
+
+_WHERE = re.compile(r"^JSON is malformed: (?P<what>.*) \(byte (?P<at>\d+)\)$")
+# Each run of digits is looked at once, from its start: a body of nothing but digits takes no longer than another.
+_LARGE_NUMBER = re.compile(rb"(?<![0-9.])(?:[0-9]{300}|[0-9.]++[eE]\+?[0-9]{3})")
+BYTES_BEFORE, BYTES_AFTER = 28, 10
+
+
+def _reason(error: ValueError, body: bytes) -> str:
+    """What is wrong, and the text where it is: offsets alone say little of a body that a program has made."""
+    text = str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if text.startswith("Input data was truncated"):
+        return "it ends too early"
+    if "out of range" in text:
+        number = _LARGE_NUMBER.search(body)
+        return f"a number is out of range{_near(body, number.start()) if number else ''}"
+    if found := _WHERE.match(text):
+        return f"{found['what']} (byte {found['at']}){_near(body, int(found['at']))}"
+    return text
+
+
+def _near(body: bytes, at: int) -> str:
+    part = body[max(at - BYTES_BEFORE, 0) : at + BYTES_AFTER]
+    return f", near {show(part.decode(errors='replace'))}"
 
 
 async def beside_the_loop(is_long: bool, work: Callable[[], T]) -> T:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import functools
+import os
 import signal
 import socket
 import threading
@@ -20,6 +22,7 @@ KEEP_ALIVE_S = 120  # longer than clients and proxies keep idle connections in t
 GRACE_S = 5  # for writing the last answers after the engines have ended their requests
 HURRY_S = 1.0  # the same after a second signal
 SPARE_FILES = 64  # file descriptors reserved for everything but connections
+IN_USE = "Choose another with --port; 0 takes a free one"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -43,8 +46,11 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        reason = error.strerror or f"{error}"
-        raise SetupError(f"Cannot listen on {host} port {port}: {reason}.") from error
+        # strerror repeats the address; the number of a name that is not found is below 0 and another list's.
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else error.strerror or f"{error}"
+        hint = f" {IN_USE}." if number == errno.EADDRINUSE else ""
+        raise SetupError(f"Cannot listen on {host} port {port}: {reason}.{hint}") from error
 
 
 def address(listener: socket.socket) -> str:

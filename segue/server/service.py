@@ -14,7 +14,7 @@ from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects.base import NO_DEFAULTS, Call, Card
 from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
-from segue.errors import SegueError, SetupError, Unavailable, UnknownModel
+from segue.errors import SegueError, SetupError, Unavailable
 from segue.server.framing import encode
 from segue.types import Adapter, CompletionRequest, ModelInfo, ServedAdapter, Stats
 
@@ -98,7 +98,7 @@ class ModelService:
     def card(self, model: str) -> Card:
         name = model or self._models.names[0]
         if name not in self._models.names:
-            raise UnknownModel(f"the model {model!r} is not served", "model")
+            name = self._models.resolve(model, exact=True)  # "default"; raises for every other name
         return self._card(name)
 
     def _card(self, name: str) -> Card:

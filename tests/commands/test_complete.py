@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue.cli import cli
-from segue.errors import InvalidField, PromptTooLong, RequestError, Unavailable
+from segue.errors import InvalidField, PromptTooLong, RequestError, SetupError, Unavailable
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
 
@@ -108,3 +108,12 @@ def test_a_server_that_refuses_or_is_not_there_is_one_sentence() -> None:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
         assert isinstance(complete("x", "--url", url).exception, Unavailable)
+
+
+@pytest.mark.parametrize(
+    "url", ["foo", "127.0.0.1:8080", "localhost:8080/v1", "ftp://x", "http://"]
+)
+def test_an_address_that_is_none_is_one_sentence(url: str) -> None:
+    error = complete("x", "--url", url).exception
+    assert isinstance(error, SetupError)
+    assert error.message.startswith("--url must be an address such as http://127.0.0.1:8080, not ")

@@ -18,8 +18,9 @@ def test_port_in_use_is_said_plainly() -> None:
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         assert address(taken) == f"http://127.0.0.1:{port}"
-        with pytest.raises(SetupError, match=f"Cannot listen on 127.0.0.1 port {port}"):
+        with pytest.raises(SetupError, match=f"Cannot listen on 127.0.0.1 port {port}") as error:
             bind("127.0.0.1", port)
+    assert error.value.message.endswith(" in use. Choose another with --port; 0 takes a free one.")
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")

@@ -36,7 +36,39 @@ def test_unserved_paths_of_ollama_at_the_root_have_its_shape(
 ) -> None:
     answer = server.client.request(method, path)
     assert answer.status_code == 404
-    assert answer.json() == {"error": f"There is nothing at {method} '{path}'."}
+    assert answer.json()["error"].startswith(f"There is nothing at {method} '{path}'.")
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/v1/chat/completions", "only completions: POST /v1/completions."),
+        ("/llamacpp/v1/chat/completions", "only completions: POST /llamacpp/v1/completions."),
+        ("/v1/completion", "Is /v1/completions meant?"),
+        ("/v1/nothing", "'/v1/nothing'."),
+    ],
+)
+def test_what_was_meant_is_named(server: Live, path: str, hint: str) -> None:
+    answer = server.client.post(path, json={"prompt": "x"})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"].endswith(hint)
+
+
+def test_a_model_that_is_not_there_is_refused_with_the_names_that_are(server: Live) -> None:
+    for answer in (
+        server.client.get("/v1/models/unknown"),
+        server.client.post("/vllm/tokenize", json={"model": "unknown", "prompt": "x"}),
+    ):
+        assert answer.status_code == 404
+        assert "served: tiny" in answer.json()["error"]["message"]
+
+
+def test_scales_of_adapters_are_sent_as_a_list(server: Live) -> None:
+    answer = server.client.post("/lora-adapters", json={"id": 0, "scale": 1.0})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == (
+        'The body must be a list: the value of lora, not an object with "id", "scale".'
+    )
 
 
 @pytest.mark.parametrize("prefix", ["", "/openai", "/llamastack", "/ollama"])

@@ -147,7 +147,9 @@ class OneModel:
 
     def resolve(self, name: str, exact: bool = False) -> str:
         if name == "unknown" or (exact and name not in ("", *self.names)):
-            raise UnknownModel(f"{name} is not served", "model")
+            raise UnknownModel(
+                f"model {name!r} not found; served: {', '.join(self.names)}", "model"
+            )
         return "tiny"
 
     async def open(self, name: str) -> ScriptedEngine:

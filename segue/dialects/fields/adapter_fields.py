@@ -41,7 +41,7 @@ def _entry(entry: Any, at: str) -> Adapter:
         try:
             values[name] = kind.read(entry.get(name))
         except Mismatch as wrong:
-            raise Mismatch(wrong.expected, wrong.value, f"{at}.{name}", wrong.bounds) from None
+            raise wrong.inside(f"{at}.{name}") from None
     return Adapter(values["id"], values["scale"])
 
 

@@ -5,7 +5,7 @@ must be enforced or refused, so an empty one is refused too, except where a syst
 an empty text for none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,8 @@ def _text(kind: ConstraintKind) -> Read:
     def read(value: Any, param: str) -> Any:
         text = Text(MAX_CONSTRAINT_CHARS).read(value)
         if not text:
-            raise Mismatch("left out or not empty: an empty one cannot be enforced", value)
+            reason = "an empty one cannot be enforced"
+            raise Mismatch("left out or not empty", value, because=reason)
         return Constraint(kind=kind, value=text, param=param)
 
     return read
@@ -101,19 +102,26 @@ _TYPED: dict[str, Read] = {
 
 def _typed(value: Any, param: str) -> Any:
     """{"type": ..., "value": ...}."""
-    kind = value.get("type") if type(value) is dict else None
+    if type(value) is not dict:
+        raise Mismatch(f"an object with value and a type of {_any_of(_TYPED)}", value)
+    kind = value.get("type")
     if kind == "none":
         return UNSET
-    if type(kind) is not str or kind not in _TYPED or "value" not in value:
-        raise Mismatch(f"an object with value and a type of {', '.join(_TYPED)}", value)
-    return _within(_TYPED[kind], value["value"], param, ".value")
+    if type(kind) is not str or kind not in _TYPED:
+        raise Mismatch(_any_of(_TYPED), kind, ".type")
+    return _within(_TYPED[kind], value.get("value"), param, ".value")
+
+
+def _any_of(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
 
 
 def _within(read: Read, value: Any, param: str, at: str) -> Any:
     try:
         return read(value, param)
     except Mismatch as wrong:
-        raise Mismatch(wrong.expected, wrong.value, at + wrong.at) from None
+        raise wrong.inside(at) from None
 
 
 def _text_or_typed(value: Any, param: str) -> Any:
@@ -123,10 +131,13 @@ def _text_or_typed(value: Any, param: str) -> Any:
 
 # --- OpenAI's response_format --------------------------------------------------------------------
 
+_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
+
 
 def _response_format(value: Any, param: str) -> Any:
-    kind = value.get("type") if type(value) is dict else None
-    match kind:
+    if type(value) is not dict:
+        raise Mismatch(f"an object with a type of {_any_of(_FORMATS)}", value)
+    match value.get("type"):
         case "text":
             return UNSET
         case "json_object" if "schema" not in value:
@@ -139,8 +150,7 @@ def _response_format(value: Any, param: str) -> Any:
             return _within(_json_schema, schema, param, ".json_schema.schema")
         case "structural_tag":
             return _structural_tag(value, param)
-    expected = "an object with a type of text, json_object, json_schema or structural_tag"
-    raise Mismatch(expected, value)
+    raise Mismatch(_any_of(_FORMATS), value.get("type"), ".type")
 
 
 # --- vLLM's structured_outputs -------------------------------------------------------------------

@@ -18,17 +18,28 @@ from segue.bounds import MAX_BIAS, MAX_BIASES, MAX_INT32, MAX_JSON_VALUES, MAX_S
 class Mismatch(Exception):
     """The value is not what the field takes. `at` is where inside it, such as "[3]".
 
-    `bounds` are set where the value is a number, only too small or too large.
+    `bounds` are set where the value is a number, only too small or too large; `because` where no value would do and
+    the reason says more than what was sent.
     """
 
     def __init__(
-        self, expected: str, value: Any, at: str = "", bounds: tuple[float, float] | None = None
+        self,
+        expected: str,
+        value: Any,
+        at: str = "",
+        bounds: tuple[float, float] | None = None,
+        because: str = "",
     ):
         super().__init__(expected)
         self.expected = expected
         self.value = value
         self.at = at
         self.bounds = bounds
+        self.because = because
+
+    def inside(self, at: str) -> "Mismatch":
+        """The same, of a value that stands at this place of the field's."""
+        return Mismatch(self.expected, self.value, at + self.at, self.bounds, self.because)
 
 
 class Kind(Protocol):
@@ -188,7 +199,7 @@ class Texts:
             try:
                 one.read(text)
             except Mismatch as wrong:
-                raise Mismatch(wrong.expected, text, f"[{i}]") from None
+                raise wrong.inside(f"[{i}]") from None
         return tuple(value)
 
     def schema(self) -> dict[str, Any]:
@@ -241,7 +252,7 @@ class OnlyEmpty:
 
     def read(self, value: Any) -> Any:
         if value not in ("", [], {}):
-            raise Mismatch(f"left out: {self.reason}", value)
+            raise Mismatch("left out", value, because=self.reason)
         return UNSET
 
     def schema(self) -> dict[str, Any]:
@@ -257,7 +268,7 @@ class Only:
 
     def read(self, value: Any) -> Any:
         if value != self.value or type(value) is not type(self.value):
-            raise Mismatch(f"left out: {self.reason}", value)
+            raise Mismatch("left out", value, because=self.reason)
         return UNSET
 
     def schema(self) -> dict[str, Any]:
@@ -279,7 +290,8 @@ class TokenIds:
         if type(value) is not list or len(value) > self.max_tokens:
             raise Mismatch(f"a list of at most {self.max_tokens} token ids", value)
         if not set(map(type, value)) <= {int}:
-            raise Mismatch("a list of token ids", value)
+            other = next(i for i, token in enumerate(value) if type(token) is not int)
+            raise Mismatch("a token id", value[other], f"[{other}]")
         return token_ids(value, "") if value else ()
 
     def schema(self) -> dict[str, Any]:
@@ -327,7 +339,7 @@ class LogitBias:
         try:
             return Number(-self.max_bias, self.max_bias).read(bias)
         except Mismatch as wrong:
-            raise Mismatch(wrong.expected, bias, f"[{key}]") from None
+            raise wrong.inside(f"[{key}]") from None
 
     def schema(self) -> dict[str, Any]:
         bias = Number(-self.max_bias, self.max_bias).schema()

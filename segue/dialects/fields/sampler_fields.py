@@ -79,7 +79,8 @@ class Steps:
 
 def _step(known: dict[str, Step], key: str, given: str, at: str) -> Step:
     if key not in known:
-        raise Mismatch(f"one of {', '.join(dict.fromkeys(STEP_NAMES.values()))}", given, at)
+        choices = STEP_LETTERS if known is STEP_LETTERS else dict.fromkeys(STEP_NAMES.values())
+        raise Mismatch(f"one of {', '.join(choices)}", given, at)
     return known[key]
 
 
@@ -108,7 +109,7 @@ class Biases:
         try:
             return self._token(token, i), Number(-self.max_bias, self.max_bias).read(bias)
         except Mismatch as wrong:
-            raise Mismatch(wrong.expected, wrong.value, f"[{i}]") from None
+            raise wrong.inside(f"[{i}]") from None
 
     def _token(self, token: Any, i: int) -> int | str:
         if type(token) is str and token:

@@ -1,8 +1,9 @@
 """Reading a JSON object by a table of rows. The rows are also the documentation of a dialect."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from segue.dialects.fields.kinds import Kind, Mismatch
 from segue.errors import InvalidField, MalformedBody
 
 MAX_SHOWN_CHARS = 40
+MAX_SHOWN_NAMES = 4
 
 
 @dataclass(frozen=True)
@@ -55,18 +57,28 @@ Complaint = Callable[[str, Mismatch], str]
 
 
 def complain(path: str, wrong: Mismatch) -> str:
+    if wrong.because:
+        return f"{path} must be {wrong.expected}: {wrong.because}"
     return f"{path} must be {wrong.expected}, not {show(wrong.value)}"
 
 
 def show(value: Any) -> str:
     """A value as a message may repeat it: short, and escaped as JSON."""
-    if isinstance(value, list | dict):
-        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if value else "an empty list"
+    if isinstance(value, dict):
+        return f"an object with {_listed(value)}" if value else "an empty object"
     if isinstance(value, str):
         return msgspec.json.encode(_shorten(value)).decode()
     if value is None or isinstance(value, bool):
         return msgspec.json.encode(value).decode()
     return _shorten(f"{value}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    """A few names, each short."""
+    few = [show(name) for name in islice(names, MAX_SHOWN_NAMES + 1)]
+    return ", ".join([*few[:MAX_SHOWN_NAMES], "…"] if len(few) > MAX_SHOWN_NAMES else few)
 
 
 def _shorten(text: str) -> str:
@@ -165,9 +177,14 @@ class Table:
         if row.target in draft.given or not row.target:
             return
         if row.required:
-            raise InvalidField(f"{row.name} is required", param=row.name)
+            raise InvalidField(f"{row.name} is required{self._strange(sent)}", param=row.name)
         if row.default is not UNSET:
             draft.values[row.target] = row.default
+
+    def _strange(self, sent: dict[str, Any]) -> str:
+        """Names that were sent and are not known: one of them may have been meant for the one that is missing."""
+        strange = [name for name in sent if name not in self.known]
+        return f" (not known here: {_listed(strange)})" if strange else ""
 
 
 def _read_value(row: Field, name: str, value: Any, complaint: Complaint) -> Any:

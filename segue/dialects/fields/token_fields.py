@@ -88,6 +88,8 @@ def truncate(draft: Draft) -> None:
         if "truncation" in values:
             given = draft.given["truncation"]
             raise draft.refuse("shape.truncate_to", f"cannot be given together with {given}")
+        if values["shape.truncate_to"] == 0:
+            raise draft.refuse("shape.truncate_to", "must leave a token: at least 1, or -1")
         side = values.get("shape.truncation_side", "start")
         values["truncation"] = Truncation(max_tokens=values["shape.truncate_to"], side=side)
     elif "shape.truncation_side" in values:

@@ -35,7 +35,7 @@ def _unwrap(value: Any) -> Any:
     if type(value) is not dict:
         return value
     if value.get("multimodal_data"):
-        raise Mismatch("text: no model here takes images or sound", value)
+        raise Mismatch("text", value, because="no model here takes images or sound")
     return value.get("prompt_string")
 
 

@@ -17,7 +17,9 @@ from segue.errors import Overloaded, SegueError, UnknownPath, WrongMethod
 
 def error_reply(error: SegueError) -> Reply:
     if isinstance(error, UnknownPath):
-        return Reply("404 page not found", 404)
+        return Reply(
+            f"404 page not found. {error.hint}" if error.hint else "404 page not found", 404
+        )
     if isinstance(error, WrongMethod):
         return Reply("405 method not allowed", 405)
     status = 503 if isinstance(error, Overloaded) else error.status

@@ -42,7 +42,7 @@ class Thinking:
 
     def read(self, value: Any) -> Any:
         if value is not False:
-            raise Mismatch("false: the model does not support thinking", value)
+            raise Mismatch("false", value, because="the model does not support thinking")
         return UNSET
 
     def schema(self) -> dict[str, Any]:

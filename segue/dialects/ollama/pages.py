@@ -7,6 +7,7 @@ from typing import Any
 from segue.dialects.base import Card, Companion, Reply, Service
 from segue.dialects.fields.kinds import Boolean, Text
 from segue.dialects.fields.table import Field, Table
+from segue.dialects.ollama import text
 from segue.dialects.ollama.fields import plain_name
 from segue.dialects.ollama.generate import timestamp
 from segue.types import ModelInfo
@@ -140,7 +141,7 @@ async def list_models(service: Service, _: Mapping[str, Any]) -> Reply:
 
 
 async def show_model(service: Service, values: Mapping[str, Any]) -> Reply:
-    return Reply(_card(service.card(values["model"])))
+    return Reply(_card(service.card(plain_name(values["model"]))))
 
 
 PAGES = (
@@ -156,5 +157,7 @@ PAGES = (
     Companion("GET", "/api/ps", "The loaded models.", list_running, is_native=True),
     Companion("POST", "/api/show", "One served model.", show, SHOW_FIELDS, is_native=True),
     Companion("GET", "/v1/models", "The served models.", list_models),
-    Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
+    Companion(
+        "GET", "/v1/models/{model:path}", "One served model.", show_model, error=text.error_reply
+    ),
 )

@@ -109,7 +109,8 @@ def error_reply(error: SegueError) -> Reply:
     kind = type(error)
     status = _STATUSES.get(kind, error.status)
     if kind in _DETAILS:
-        return Reply({"detail": _DETAILS[kind]}, status)
+        hint = error.hint if isinstance(error, UnknownPath) else ""
+        return Reply({"detail": f"{_DETAILS[kind]}. {hint}" if hint else _DETAILS[kind]}, status)
     if kind is Unauthorized:
         return Reply({"error": "Unauthorized"}, status)
     fallback = "BadRequestError" if status < 500 else "InternalServerError"

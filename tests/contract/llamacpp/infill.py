@@ -72,7 +72,8 @@ INFILLS = [
         {"input_prefix": "a", "input_suffix": "", "input_extra": [{"filename": "x"}]},
         status=400,
         answer=error(
-            "Field 'input_extra[0]': value must be an object with a text, not an object of 1"
+            "Field 'input_extra[0]': value must be an object with a text, "
+            'not an object with "filename"'
         ),
         source="D.1 checks",
     ),

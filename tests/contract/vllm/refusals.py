@@ -61,4 +61,12 @@ REFUSALS = [
         answer={"detail": "Not Found"},
         source="C.1 404 path",
     ),
+    Case(
+        "error",
+        "/vllm/completions",
+        {},
+        status=404,
+        answer={"detail": "Not Found. Is /vllm/v1/completions meant?"},
+        source="C.1 404 path",
+    ),
 ]

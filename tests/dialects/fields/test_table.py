@@ -73,8 +73,10 @@ def test_errors_name_the_field_as_sent(body: dict[str, Any], param: str, message
 def test_required() -> None:
     table = Table((Field("prompt", Text(9), "Required.", "prompts", required=True),))
     for body in ({}, {"prompt": None}):
-        with pytest.raises(InvalidField, match="prompt is required"):
+        with pytest.raises(InvalidField, match=r"^prompt is required$"):
             table.read(body)
+    with pytest.raises(InvalidField, match=r'^prompt is required \(not known here: "promt"\)$'):
+        table.read({"promt": "x"})
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 1, True])
@@ -110,7 +112,10 @@ def test_a_dialect_changes_rows_of_its_parent() -> None:
         ('a"\n', r'"a\"\n"'),
         ("x" * 99, '"' + "x" * 40 + '…"'),
         ([1, 2], "a list of 2"),
-        ({}, "an object of 0"),
+        ([], "an empty list"),
+        ({}, "an empty object"),
+        ({"a": 1, "b\n": 2}, r'an object with "a", "b\n"'),
+        ({f"k{i}": i for i in range(9)}, 'an object with "k0", "k1", "k2", "k3", …'),
     ],
 )
 def test_values_in_messages_are_short_and_escaped(value: Any, shown: str) -> None:

@@ -51,6 +51,7 @@ def test_a_side_alone_is_named_as_ignored() -> None:
     [
         {"truncate_prompt_tokens": 5, "truncate_sequence": True},
         {"truncate_prompt_tokens": -2},
+        {"truncate_prompt_tokens": 0},
         {"truncate_prompt_tokens": 5, "truncation_side": "middle"},
         {"skip_special_tokens": "no"},
     ],

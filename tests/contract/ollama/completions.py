@@ -1,4 +1,4 @@
-"""Ollama: contract sections A (column O), B.3 and C; the lines of seed document 000."""
+"""Completions of Ollama, on both paths, and what is refused."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def refused(body: dict[str, Any], message: str, source: str, status: int = 400) 
     return Case("error", PATH, {**ask(), **body}, status=status, answer=answer, source=source)
 
 
-CASES = [
+COMPLETIONS = [
     Case(
         "fold",
         PATH,
@@ -296,78 +296,6 @@ CASES = [
         status=405,
         answer="405 method not allowed",
         source="C.1 wrong method: text",
-    ),
-    Case(
-        "usage",
-        "/ollama/",
-        None,
-        method="GET",
-        answer="Ollama is running",
-        source="endpoints in scope: health",
-    ),
-    Case(
-        "usage",
-        "/api/version",
-        None,
-        method="GET",
-        answer={"version": "0.33.0", "segue": ANY},
-        source="B.3 companions",
-    ),
-    Case(
-        "usage",
-        "/api/show",
-        {"model": MODEL},
-        answer={
-            "modelfile": ANY,
-            "parameters": "",
-            "template": "{{ .Prompt }}",
-            "details": ANY,
-            "model_info": {
-                "general.architecture": "fake",
-                "general.parameter_count": 0,
-                "fake.context_length": 4096,
-                "fake.vocab_size": 264,
-            },
-            "capabilities": ["completion", "insert"],
-            "modified_at": TIME,
-        },
-        source="B.3 companions: capabilities",
-    ),
-    Case(
-        "usage",
-        "/api/tags",
-        None,
-        method="GET",
-        answer={
-            "models": [
-                {
-                    "name": MODEL,
-                    "model": MODEL,
-                    "modified_at": TIME,
-                    "size": 0,
-                    "digest": Like("[0-9a-f]{64}"),
-                    "details": {
-                        "parent_model": "",
-                        "format": "gguf",
-                        "family": "fake",
-                        "families": ["fake"],
-                        "parameter_size": "0",
-                        "quantization_level": "none",
-                        "context_length": 4096,
-                    },
-                    "capabilities": ["completion", "insert"],
-                }
-            ]
-        },
-        source="B.3 companions",
-    ),
-    Case(
-        "usage",
-        "/ollama/v1/models/fake",
-        None,
-        method="GET",
-        answer={"id": MODEL, "object": "model", "created": NUMBER, "owned_by": "library"},
-        source="B.3 companions",
     ),
 ]
 

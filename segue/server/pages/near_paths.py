@@ -1,0 +1,51 @@
+"""What to say of a path that is not served: the one that was meant, if a usual mistake leads there."""
+
+import re
+from collections.abc import Container, Iterator
+
+CHAT = "Chat is not served here, only completions"
+VECTORS = "Embeddings are not served here, only completions"
+RANKS = "Ranking is not served here, only completions"
+STORE = "Models are chosen when the server is started, by segue serve"
+
+# How paths of the six systems end that have no counterpart here.
+UNSERVED: dict[str, str] = {
+    "/v1/chat/completions": CHAT,
+    "/chat/completions": CHAT,
+    "/v1/messages": CHAT,
+    "/v1/responses": CHAT,
+    "/api/chat": CHAT,
+    "/v1/embeddings": VECTORS,
+    "/embeddings": VECTORS,
+    "/embedding": VECTORS,
+    "/api/embeddings": VECTORS,
+    "/api/embed": VECTORS,
+    "/v1/rerank": RANKS,
+    "/rerank": RANKS,
+    "/api/pull": STORE,
+    "/api/push": STORE,
+    "/api/create": STORE,
+    "/api/copy": STORE,
+    "/api/delete": STORE,
+}
+
+
+def hint_of(path: str, served: Container[str]) -> str:
+    """A sentence, or nothing. A few lookups: whoever searches a server for holes asks for many paths."""
+    for end, sentence in UNSERVED.items():
+        if path.endswith(end):
+            instead = "/api/generate" if end.startswith("/api/") else "/v1/completions"
+            place = path.removesuffix(end) + instead
+            is_told = sentence is not STORE and place in served
+            return f"{sentence}: POST {place}." if is_told else f"{sentence}."
+    near = next((each for each in _respelled(path) if each in served), "")
+    return f"Is {near} meant?" if near else ""
+
+
+def _respelled(path: str) -> Iterator[str]:
+    """The path without usual mistakes: capitals, a slash at the end, a singular, /v1 twice, missing or too much."""
+    plain = re.sub(r"(/v1)+", "/v1", path.lower().rstrip("/"))
+    yield from (plain, f"{plain}s")
+    folder, _, name = plain.rpartition("/")
+    yield f"{folder}/v1/{name}"
+    yield f"{folder.removesuffix('/v1')}/{name}"

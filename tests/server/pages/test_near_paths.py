@@ -1,0 +1,31 @@
+import pytest
+
+from segue.server.pages.near_paths import hint_of
+
+SERVED = {"/v1/completions", "/v1/models", "/vllm/v1/completions", "/tokenize", "/api/generate"}
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/v1/completions/", "Is /v1/completions meant?"),
+        ("/V1/Completions", "Is /v1/completions meant?"),
+        ("/v1/completion", "Is /v1/completions meant?"),
+        ("/v1/v1/completions", "Is /v1/completions meant?"),
+        ("/vllm/completions", "Is /vllm/v1/completions meant?"),
+        ("/v1/tokenize", "Is /tokenize meant?"),
+        ("/models", "Is /v1/models meant?"),
+        (
+            "/vllm/v1/chat/completions",
+            "Chat is not served here, only completions: POST /vllm/v1/completions.",
+        ),
+        ("/other/v1/embeddings", "Embeddings are not served here, only completions."),
+        ("/api/chat", "Chat is not served here, only completions: POST /api/generate."),
+        ("/api/pull", "Models are chosen when the server is started, by segue serve."),
+        ("/", ""),
+        ("", ""),
+        ("/wp-login.php", ""),
+    ],
+)
+def test_the_usual_mistakes_are_understood(path: str, hint: str) -> None:
+    assert hint_of(path, SERVED) == hint
