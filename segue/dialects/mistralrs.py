@@ -308,8 +308,14 @@ DIFFERENCES = (
         "The system waits until every choice has something, and loses pieces once one of them ended.",
     ),
     Difference(
-        "An unknown model is answered with 404, `max_tokens: 0` with 422.",
+        "An unknown model is answered with 404 where several are served (one that is alone answers to any name, unless "
+        "`--strict-model`), `max_tokens: 0` with 422.",
         "The system answers 500, which tells clients to try again.",
+    ),
+    Difference(
+        "Figures for Prometheus are at `/metrics` of the root, under Segue's names, the documents at `/docs`; "
+        "there is no `/v1/system/info`.",
+        "They are of the whole server, not of a dialect.",
     ),
     Difference(
         "Mistakes in a request are answered with their status, streamed or not, and always as "

@@ -194,7 +194,7 @@ def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
     pages = {
         "/livez": Reply({"status": "alive"}),  # regardless of the models: a busy server is alive
         "/openapi.json": Reply(openapi(mounts, __version__)),
-        "/docs": Reply(docs_page(dialects, __version__), headers=html),
+        "/docs": Reply(docs_page(dialects, __version__, mounts), headers=html),
         "/docs/style.css": Reply(STYLE, headers=css),
     }
     return [Route(path, Page(reply), methods=["GET"]) for path, reply in pages.items()]

@@ -1,73 +1,26 @@
 """What llama.cpp's clients and its own tests look for in shapes."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from segue.dialects.base import Call, Card, Companion, Reply, Service, Stamp
+from segue.dialects.base import Call, Companion, Reply, Service, Stamp
 from segue.dialects.fields.kinds import Mismatch
 from segue.dialects.llamacpp import COMPLETION, LLAMACPP
 from segue.dialects.llamacpp.chat import Messages
-from segue.dialects.llamacpp.metrics import METRICS, exposition
+from segue.dialects.llamacpp.metrics import METRICS
 from segue.dialects.llamacpp.settings import generation_settings
 from segue.dialects.llamacpp.text import Completion
+from segue.dialects.rendering.prometheus import exposition
 from segue.dialects.rendering.tally import Tally
-from segue.engine.process.adapter_list import AdapterList
 from segue.errors import InvalidField, Unsupported
-from segue.types import Adapter, ModelInfo, ServedAdapter, Stats
+from segue.types import Stats
 from tests.support.fakes import INFO
+from tests.support.one_card import CHATTY, OneCard
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="0123abcd")
-CHATTY = msgspec.structs.replace(
-    INFO,
-    end_tokens=(5, 9),
-    file="tiny.gguf",
-    chat_template="{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}",
-)
-
-
-class OneCard:
-    """A service with one model and two more names for it."""
-
-    version = "1"
-    defaults: Mapping[str, Any] = {"sampling.seed": 42}
-
-    def __init__(self, info: ModelInfo = CHATTY) -> None:
-        self.list = AdapterList(
-            [ServedAdapter("sql", "sql.gguf"), ServedAdapter("b", "b.gguf", 0.5)]
-        )
-        self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
-
-    def now(self) -> float:
-        return 0.0
-
-    def card(self, model: str) -> Card:
-        return self._card
-
-    def cards(self) -> list[Card]:
-        return [self._card, *(Card(n, 77, "ok", CHATTY, is_alias=True) for n in ("fim", "code"))]
-
-    async def tokenize(self, *_: Any, **__: Any) -> list[int]:
-        return []
-
-    async def pieces(self, *_: Any) -> list[bytes]:
-        return []
-
-    async def convert(self, render: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        return [render(item) for item in items]
-
-    def adapters(self) -> list[ServedAdapter]:
-        return self.list.served
-
-    async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
-        self.list.apply(wanted)
-
-    async def stats(self, model: str) -> Stats:
-        return Stats(steps=4, stepped=10, longest=123, drafts=3, slots_total=8)
 
 
 def ask(method: str, path: str, service: Service | None = None, **body: Any) -> Reply:
@@ -119,7 +72,7 @@ def test_metrics_have_the_names_its_tests_look_for() -> None:
     assert "llamacpp:spec_decode_num_drafts_total 3" in lines
     assert "# TYPE llamacpp:n_tokens_max counter" in lines
     assert "# TYPE llamacpp:n_busy_slots_per_decode gauge" in lines
-    assert "llamacpp:n_busy_slots_per_decode 0" in exposition(METRICS, Stats())
+    assert "llamacpp:n_busy_slots_per_decode 0" in exposition(METRICS, {"": Stats()})
 
 
 def test_the_model_is_listed_once_with_its_aliases() -> None:

@@ -1,8 +1,9 @@
+import asyncio
 from typing import Any
 
 import pytest
 
-from segue.dialects.base import Call, Stamp
+from segue.dialects.base import Call, Reply, Stamp
 from segue.dialects.vllm import VLLM
 from segue.errors import (
     BY_CODE,
@@ -17,6 +18,7 @@ from segue.errors import (
     UnsupportedMedia,
     WrongMethod,
 )
+from tests.support.one_card import OneCard
 
 STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
 
@@ -92,3 +94,27 @@ def test_beams_take_n_at_temperature_0() -> None:
         use_beam_search=True, n=4, temperature=0, length_penalty="0.5", priority="0"
     ).request
     assert (request.beam_search, request.num_candidates, request.length_penalty) == (True, 4, 0.5)
+
+
+def page(path: str) -> Reply:
+    (companion,) = (each for each in VLLM.companions if (each.method, each.path) == ("GET", path))
+
+    async def answered() -> Reply:
+        return await companion.answer(OneCard(), {})
+
+    return asyncio.run(answered())
+
+
+def test_a_model_of_several_names_counts_once() -> None:
+    assert page("/load").body == {"server_load": 3}
+
+
+def test_metrics_have_the_names_that_gateways_look_for() -> None:
+    reply = page("/metrics")
+    assert dict(reply.headers)["content-type"].startswith("text/plain; version=0.0.4")
+    lines = reply.body.splitlines()
+    assert 'vllm:num_requests_running{engine="0",model_name="tiny"} 2' in lines
+    assert 'vllm:num_requests_waiting{engine="0",model_name="tiny"} 1' in lines
+    assert 'vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0' in lines
+    assert "# TYPE vllm:prefix_cache_hits_total counter" in lines
+    assert sum(line.startswith("vllm:num_requests_running") for line in lines) == 1

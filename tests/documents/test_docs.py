@@ -44,3 +44,25 @@ def test_every_file_and_folder_that_is_named_exists(document: str) -> None:
     found = {path.relative_to(ROOT).as_posix() for path in PLACES}
     ends = {"/".join(name.split("/")[at:]) for name in found for at in range(name.count("/") + 1)}
     assert [name for name in named_places(document) if name.rstrip("/") not in ends] == []
+
+
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def without_code(path: Path) -> str:
+    return re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", without_code(path), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.strip().lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_leads_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#]*)(?:#([^)]*))?\)", without_code(document))
+    for file, anchor in links:
+        target = document.parent / file if file else document
+        assert target.exists(), file
+        assert not anchor or anchor in anchors(target), f"{file}#{anchor}"

@@ -10,8 +10,9 @@ from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, TokenIds
 from segue.dialects.fields.prompt_kinds import MixedText
 from segue.dialects.fields.table import Field, Table
-from segue.dialects.llamacpp.metrics import METRICS, exposition
+from segue.dialects.llamacpp.metrics import METRICS
 from segue.dialects.llamacpp.settings import generation_settings
+from segue.dialects.rendering.prometheus import CONTENT_TYPE, exposition
 from segue.errors import Unavailable, Unsupported
 from segue.types import ModelInfo
 
@@ -211,10 +212,10 @@ async def apply_adapters(service: Service, values: Mapping[str, Any]) -> Reply:
 async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
     stats = await service.stats(_ready(service).name)
     headers = (
-        ("content-type", "text/plain; version=0.0.4; charset=utf-8"),
+        ("content-type", CONTENT_TYPE),
         ("process-start-time-unix", f"{service.card('').created}"),
     )
-    return Reply(exposition(METRICS, stats), headers=headers)
+    return Reply(exposition(METRICS, {"": stats}), headers=headers)
 
 
 async def models(service: Service, _: Mapping[str, Any]) -> Reply:

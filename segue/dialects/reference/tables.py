@@ -158,9 +158,10 @@ In every dialect:
 """
 
 
-def markdown(dialects: Sequence[Dialect]) -> str:
+def markdown(dialects: Sequence[Dialect], root: str = "openai") -> str:
+    """`root`: the dialect that a server has without a prefix unless it is told otherwise."""
     parts = [INTRODUCTION, _matrix(dialects)]
-    parts += [_chapter(dialect) for dialect in dialects]
+    parts += [_chapter(dialect, dialect.name == root) for dialect in dialects]
     return "\n".join(parts)
 
 
@@ -173,8 +174,8 @@ def _matrix(dialects: Sequence[Dialect]) -> str:
     return as_table(head, rows)
 
 
-def _chapter(dialect: Dialect) -> str:
-    parts = [f"## {dialect.name}: {dialect.system}\n", _paths(dialect)]
+def _chapter(dialect: Dialect, is_root: bool) -> str:
+    parts = [f"## {dialect.name}: {dialect.system}\n", _paths(dialect, is_root)]
     first, *others = by_table(dialect.operations)
     parts.append(_fields(*first))
     parts += [_fields(*other, base=first) for other in others]
@@ -205,11 +206,21 @@ def _names(operations: list[Operation]) -> str:
     return ", ".join(f"`{operation.path}`" for operation in operations)
 
 
-def _paths(dialect: Dialect) -> str:
+def shown_path(path: str) -> str:
+    """A path as people write it: /v1/models/{model}."""
+    return path.replace(":path}", "}")
+
+
+def _paths(dialect: Dialect, is_root: bool) -> str:
     ends: list[tuple[str, Operation | Companion]] = [("POST", each) for each in dialect.operations]
     ends += [(companion.method, companion) for companion in dialect.companions]
     rows = [
-        [method, f"`/{dialect.name}{end.path}`", "yes" if end.is_native else "", end.doc]
+        [
+            method,
+            f"`/{dialect.name}{shown_path(end.path)}`",
+            "yes" if end.is_native or is_root else "",
+            end.doc,
+        ]
         for method, end in ends
     ]
     return as_table(["method", "path", "also without prefix", ""], rows)

@@ -59,6 +59,11 @@ DIFFERENCES = (
         "Chat is not served here; the second name is llama.cpp's.",
     ),
     Difference(
+        "/metrics has the gauges and counters of the engine; histograms are in the root's own /metrics, as segue_*. "
+        "There is neither /v1/completions/render nor /invocations.",
+        "What gateways and autoscalers read is there under vLLM's names.",
+    ),
+    Difference(
         "/version names the vLLM whose contract this is, and Segue's own version beside it.",
         "Clients compare it with the versions of vLLM.",
     ),

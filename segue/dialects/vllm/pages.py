@@ -5,7 +5,10 @@ from typing import Any
 
 from segue.dialects.base import Card, Companion, Reply, Service
 from segue.dialects.openai import tokens
+from segue.dialects.rendering.prometheus import CONTENT_TYPE, exposition
+from segue.dialects.vllm.metrics import METRICS, labels
 from segue.errors import Unavailable
+from segue.types import Stats
 
 CONTRACT_VERSION = "0.32.0"  # the vLLM whose contract this is
 LOADING_RETRY_S = 5.0
@@ -73,13 +76,21 @@ async def health(service: Service, _: Mapping[str, Any]) -> Reply:
     return Reply("")
 
 
+async def _loaded(service: Service) -> dict[str, Stats]:
+    """By name, of the models that are up. Aliases and adapters are other names of one."""
+    cards = [card for card in service.cards() if not card.is_alias and not card.parent]
+    return {card.name: await service.stats(card.name) for card in cards if card.info is not None}
+
+
 async def load(service: Service, _: Mapping[str, Any]) -> Reply:
-    total = 0
-    for card in service.cards():
-        if card.info is not None:
-            stats = await service.stats(card.name)
-            total += stats.running + stats.waiting
-    return Reply({"server_load": total})
+    loaded = await _loaded(service)
+    return Reply({"server_load": sum(each.running + each.waiting for each in loaded.values())})
+
+
+async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
+    loaded = enumerate((await _loaded(service)).items())
+    figures = {labels(number, name): stats for number, (name, stats) in loaded}
+    return Reply(exposition(METRICS, figures), headers=(("content-type", CONTENT_TYPE),))
 
 
 async def version(service: Service, _: Mapping[str, Any]) -> Reply:
@@ -95,5 +106,6 @@ PAGES = (
     Companion("GET", "/ping", "The same.", health, is_public=True),
     Companion("POST", "/ping", "The same.", health, is_public=True),
     Companion("GET", "/load", "How many sequences run or wait.", load),
+    Companion("GET", "/metrics", "Figures for Prometheus.", metrics),
     Companion("GET", "/version", "The version of vLLM whose contract this is.", version),
 )

@@ -1,10 +1,11 @@
 """`/docs`: every dialect on one page, made from the tables; no external resources and no scripts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from html import escape
 
 from segue.dialects.base import Companion, Dialect, Operation
-from segue.dialects.reference.tables import by_table, entries
+from segue.dialects.reference.tables import by_table, entries, shown_path
+from segue.server.pages.openapi import Mount
 
 STYLE = """\
 :root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 20%, transparent); }
@@ -19,9 +20,11 @@ small { opacity: .75; }
 """
 
 
-def docs_page(dialects: Sequence[Dialect], version: str) -> str:
+def docs_page(dialects: Sequence[Dialect], version: str, mounts: Sequence[Mount]) -> str:
+    """`mounts`: what is served where; some paths are served without their dialect's prefix too."""
+    bare = {id(end) for prefix, _, end in mounts if not prefix}
     links = " ".join(f'<a href="#{each.name}">{escape(each.name)}</a>' for each in dialects)
-    chapters = "".join(map(_chapter, dialects))
+    chapters = "".join(_chapter(dialect, bare) for dialect in dialects)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -33,7 +36,7 @@ def docs_page(dialects: Sequence[Dialect], version: str) -> str:
     )
 
 
-def _chapter(dialect: Dialect) -> str:
+def _chapter(dialect: Dialect, bare: Container[int]) -> str:
     fields = "".join(
         f"<details><summary>Fields of {_paths(dialect, operations)}</summary>"
         + _table(
@@ -54,15 +57,23 @@ def _chapter(dialect: Dialect) -> str:
     return (
         f'<section id="{dialect.name}"><h2>{escape(dialect.name)} '
         f"<small>{escape(dialect.system)}</small></h2>"
-        f"{_ends(dialect)}{fields}{_differences(dialect)}</section>"
+        f"{_ends(dialect, bare)}{fields}{_differences(dialect)}</section>"
     )
 
 
-def _ends(dialect: Dialect) -> str:
+def _ends(dialect: Dialect, bare: Container[int]) -> str:
     ends: list[tuple[str, Operation | Companion]] = [("POST", each) for each in dialect.operations]
     ends += [(each.method, each) for each in dialect.companions]
-    rows = ((method, _code(f"/{dialect.name}{end.path}"), escape(end.doc)) for method, end in ends)
-    return _table(("method", "path", ""), rows)
+    rows = (
+        (
+            method,
+            _code(f"/{dialect.name}{shown_path(end.path)}"),
+            _code(shown_path(end.path)) if id(end) in bare else "",
+            escape(end.doc),
+        )
+        for method, end in ends
+    )
+    return _table(("method", "path", "also at", ""), rows)
 
 
 def _differences(dialect: Dialect) -> str:

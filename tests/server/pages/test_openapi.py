@@ -72,3 +72,11 @@ def test_the_page_needs_nothing_from_elsewhere(live: Live) -> None:
     assert links == {"/openapi.json", "/docs/style.css"}
     assert live.client.get("/docs/style.css").headers["content-type"] == "text/css; charset=utf-8"
     assert "<code>max_completion_tokens</code>" in answer.text
+
+
+def test_the_page_tells_paths_without_a_prefix(live: Live) -> None:
+    page = live.client.get("/docs").text
+    assert (
+        "<td><code>/openai/v1/completions</code></td><td><code>/v1/completions</code></td>" in page
+    )
+    assert "<td><code>/openai/v1/models/{model}</code></td>" in page

@@ -1,0 +1,61 @@
+"""A service for the pages of a dialect, without engines."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from segue.dialects.base import Card
+from segue.engine.process.adapter_list import AdapterList
+from segue.types import Adapter, ModelInfo, ServedAdapter, Stats
+from tests.support.fakes import INFO
+
+CHATTY = msgspec.structs.replace(
+    INFO,
+    end_tokens=(5, 9),
+    file="tiny.gguf",
+    chat_template="{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}",
+)
+
+
+class OneCard:
+    """A service with one model and two more names for it."""
+
+    version = "1"
+    defaults: Mapping[str, Any] = {"sampling.seed": 42}
+
+    def __init__(self, info: ModelInfo = CHATTY) -> None:
+        self.list = AdapterList(
+            [ServedAdapter("sql", "sql.gguf"), ServedAdapter("b", "b.gguf", 0.5)]
+        )
+        self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
+
+    def now(self) -> float:
+        return 0.0
+
+    def card(self, model: str) -> Card:
+        return self._card
+
+    def cards(self) -> list[Card]:
+        return [self._card, *(Card(n, 77, "ok", CHATTY, is_alias=True) for n in ("fim", "code"))]
+
+    async def tokenize(self, *_: Any, **__: Any) -> list[int]:
+        return []
+
+    async def pieces(self, *_: Any) -> list[bytes]:
+        return []
+
+    async def convert(self, render: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        return [render(item) for item in items]
+
+    def adapters(self) -> list[ServedAdapter]:
+        return self.list.served
+
+    async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
+        self.list.apply(wanted)
+
+    async def stats(self, model: str) -> Stats:
+        return Stats(
+            steps=4, stepped=10, longest=123, drafts=3, slots_total=8, running=2, waiting=1
+        )
