@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from segue.bounds import MAX_INT32, MAX_N, MAX_NUMBER
+from segue.bounds import MAX_INT32, MAX_N, MAX_NUMBER, MIN_DIVISOR
 from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields.adapter_fields import ADAPTER
@@ -71,7 +71,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     *PENALTIES.rows,
     Field(
         "repetition_penalty",
-        Number(0, MAX_NUMBER, above_low=True),
+        Number(MIN_DIVISOR, MAX_NUMBER),
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
     ),

@@ -22,6 +22,7 @@ from typing import Any, Self, Unpack
 import msgspec
 
 from segue import config
+from segue.bounds import DRAWN_SEEDS
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.tally import Tally
@@ -207,9 +208,8 @@ def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
     wire = prompt if isinstance(prompt, str) else list(prompt)
     body = msgspec.to_builtins({"prompt": wire, **options, **more})
     number = f"llm-{next(_numbers)}"
-    stamp = Stamp(
-        request_id=number, public_id=number, created=0, seed=secrets.randbits(53), fingerprint=""
-    )
+    seed = secrets.randbelow(DRAWN_SEEDS)
+    stamp = Stamp(request_id=number, public_id=number, created=0, seed=seed, fingerprint="")
     call = _OPERATION.parse(body, stamp)
     if call.ignored:
         raise TypeError(f"there is no option {', '.join(call.ignored)}")

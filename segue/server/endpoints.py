@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from segue.bounds import LARGE_ANSWER_ITEMS, MAX_ANSWER_SCORES
+from segue.bounds import DRAWN_SEEDS, LARGE_ANSWER_ITEMS, MAX_ANSWER_SCORES
 from segue.dialects.base import (
     Call,
     Companion,
@@ -316,7 +316,7 @@ def _stamp(record: RequestRecord) -> Stamp:
         public_id=record.public_id,
         created=int(arrived),
         arrived=arrived,
-        seed=secrets.randbits(53),  # exact as a JSON number in every language
+        seed=secrets.randbelow(DRAWN_SEEDS),
         fingerprint=unpromised("nothing"),  # until the model is known
         now=time.time,
     )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from segue.bounds import DRAWN_SEEDS
 from segue.dialects import DIALECTS
 from segue.dialects.base import Operation, Stamp
 from segue.engine.sampling.sampler import Sampler
@@ -22,6 +23,12 @@ GOOD = {"model": "m", "prompt": "a", "input_prefix": "a", "input_suffix": "b"}
 
 def good_body(operation: Operation) -> dict[str, Any]:
     return {row.name: GOOD[row.name] for row in operation.table.rows if row.name in GOOD}
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return dict(value)
 
 
 def refusal(operation: Operation, body: Any) -> RequestError | None:
@@ -83,6 +90,29 @@ def test_unknown_fields_are_named_and_nothing_else(name: str) -> None:
     operation = OPERATIONS[name]
     call = operation.parse({**good_body(operation), "banana": 1, "apple": None}, STAMP)
     assert call.ignored == ("banana",)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_seed_that_was_drawn_can_be_sent_back(name: str) -> None:
+    operation = OPERATIONS[name]
+    row = next(row for row in operation.table.rows if row.target == "sampling.seed")
+    for seed in (0, DRAWN_SEEDS - 1):
+        body = nested(row.name, seed)
+        assert (
+            operation.parse({**good_body(operation), **body}, STAMP).request.sampling.seed == seed
+        )
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_penalty_that_would_make_a_logit_infinite_is_refused(name: str) -> None:
+    """The answer was a 500 that blamed the model."""
+    operation = OPERATIONS[name]
+    rows = [row for row in operation.table.rows if row.target == "sampling.repetition_penalty"]
+    for each in (spelling for row in rows for spelling in row.spellings):
+        for penalty in (1e-320, 1e-45, 0):
+            error = refusal(operation, {**good_body(operation), **nested(each, penalty)})
+            assert error is not None
+            assert error.param == each
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -8,6 +8,7 @@ import openai
 import pytest
 from msgspec.structs import replace
 
+from segue.bounds import DRAWN_SEEDS
 from segue.dialects.rendering.logprobs import LegacyLogprobs
 from segue.errors import Unavailable
 from segue.server import endpoints
@@ -114,6 +115,7 @@ def test_seed_is_drawn_and_told(live: Live) -> None:
     first, second = live.complete(), live.complete()
     seeds = [int(answer.headers["x-segue-seed"]) for answer in (first, second)]
     assert seeds[0] != seeds[1]
+    assert max(seeds) < DRAWN_SEEDS, "llama.cpp's dialect could not take it back"
     assert [request.sampling.seed for request in live.engine.requests] == seeds
 
 

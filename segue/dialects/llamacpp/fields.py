@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_INT32, MAX_LOGPROBS, MAX_N, MAX_NUMBER
+from segue.bounds import MAX_INT32, MAX_LOGPROBS, MAX_N, MAX_NUMBER, MIN_DIVISOR
 from segue.dialects import openai
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
@@ -121,7 +121,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     Field(
         "repeat_penalty",
-        Number(0, MAX_NUMBER, above_low=True),
+        Number(MIN_DIVISOR, MAX_NUMBER),
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
         default=1.0,

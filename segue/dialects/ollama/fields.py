@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_INT32, MAX_INT64, MAX_NUMBER, MAX_TEXT_CHARS
+from segue.bounds import MAX_INT32, MAX_INT64, MAX_NUMBER, MAX_TEXT_CHARS, MIN_DIVISOR
 from segue.dialects import openai
 from segue.dialects.fields.constraint_fields import CONSTRAINTS
 from segue.dialects.fields.duration import Duration
@@ -132,7 +132,7 @@ OPTIONS = (
     ),
     _option(
         "repeat_penalty",
-        Number(0, MAX_NUMBER, above_low=True),
+        Number(MIN_DIVISOR, MAX_NUMBER),
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
     ),

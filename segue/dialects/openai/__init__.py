@@ -5,7 +5,15 @@ from typing import Any
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_BIAS, MAX_CANDIDATES, MAX_INT32, MAX_INT64, MAX_LOGPROBS, MAX_N
+from segue.bounds import (
+    MAX_BIAS,
+    MAX_CANDIDATES,
+    MAX_INT32,
+    MAX_INT64,
+    MAX_LOGPROBS,
+    MAX_N,
+    MIN_DIVISOR,
+)
 from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Service
 from segue.dialects.fields.adapter_fields import ADAPTER, LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY
@@ -131,7 +139,7 @@ FIELDS = Table(
         ),
         Field(
             "repetition_penalty",
-            Number(0, 100, above_low=True),
+            Number(MIN_DIVISOR, 100),
             "Divides the logits of tokens that occurred; 1 is off.",
             "sampling.repetition_penalty",
             aliases=("repeat_penalty",),

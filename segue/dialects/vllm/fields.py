@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_BIAS, MAX_INT32, MAX_INT64, MAX_N
+from segue.bounds import MAX_BIAS, MAX_INT32, MAX_INT64, MAX_N, MIN_DIVISOR
 from segue.dialects import openai
 from segue.dialects.fields.kinds import (
     Boolean,
@@ -127,7 +127,7 @@ SAMPLING = (
     ),
     Field(
         "repetition_penalty",
-        _number(0, 100, above_low=True),
+        _number(MIN_DIVISOR, 100),
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
     ),

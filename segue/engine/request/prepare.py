@@ -4,7 +4,7 @@ import secrets
 from dataclasses import replace
 from typing import NamedTuple
 
-from segue.bounds import MAX_TRUNCATED
+from segue.bounds import DRAWN_SEEDS, MAX_TRUNCATED
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.layouts import Laid, end_tokens, lay_out, lay_out_plain
 from segue.engine.infill.middles import SCORED_SUFFIX, read_suffix
@@ -104,7 +104,7 @@ def _checked(
             model.capabilities.vocab_size,
             request.constraint is not None,
         ),
-        seed=secrets.randbits(63) if seed is None else seed,
+        seed=secrets.randbelow(DRAWN_SEEDS) if seed is None else seed,
         grammar=grammar,
         adapters=_mix(request, model),
     )
