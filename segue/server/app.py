@@ -156,7 +156,8 @@ def _unknown(routes: Sequence[Route]) -> Unknown:
 
 
 def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
-    """Path → the dialect for its errors, even if nothing is served there: the longest matching prefix."""
+    """Path → the dialect for its errors, with the shape that the path may have of its own. Where nothing is served:
+    the longest matching prefix."""
     home = mounts[0][1]
     starts = {f"/{dialect.name}/": dialect for _, dialect, _ in mounts}
     starts |= {
@@ -170,7 +171,10 @@ def _dialect_finder(mounts: list[Mount]) -> Callable[[str], Dialect]:
     def find(path: str) -> Dialect:
         return next((dialect for start, dialect in longest_first if path.startswith(start)), home)
 
-    usual = {prefix + end.path: find(prefix + end.path) for prefix, _, end in mounts}
+    usual = {
+        prefix + end.path: replace(dialect, error=end.error) if end.error else dialect
+        for prefix, dialect, end in mounts
+    }
     return lambda path: usual.get(path) or find(path)
 
 

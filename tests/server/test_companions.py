@@ -90,3 +90,17 @@ def test_ignored_fields_are_named_on_every_endpoint(
         answer = all_dialects.client.get(f"{path}?with_pieces=1&nonsense=1")
     assert answer.status_code == 200
     assert answer.headers["x-segue-ignored"] == ignored
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/llamacpp/tokenize", "/vllm/tokenize"])
+def test_tokens_are_those_of_the_model_that_was_named(all_dialects: Live, path: str) -> None:
+    body = {"content": "a", "model": "tiny"}
+    answer = all_dialects.client.post(path, json=body)
+    assert (answer.status_code, answer.headers.get("x-segue-ignored")) == (200, None)
+    assert all_dialects.client.post(path, json={**body, "model": "unknown"}).status_code == 404
+
+
+def test_tokens_are_joined_by_the_model_that_was_named(all_dialects: Live) -> None:
+    for name, status in (("tiny", 200), ("unknown", 404)):
+        body = {"tokens": [1], "model": name}
+        assert all_dialects.client.post("/llamacpp/detokenize", json=body).status_code == status

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from segue.dialects import DIALECTS
-from tests.server.conftest import TWO_WORDS, Live
+from segue.server.admission.keys import Keyring, parse_key
+from tests.server.conftest import TWO_WORDS, Launch, Live
 
 MEDIA = ["application/json", "text/plain", "application/x-www-form-urlencoded", ""]
 
@@ -75,3 +76,16 @@ def test_scales_of_adapters_are_sent_as_a_list(server: Live) -> None:
 def test_no_name_is_not_a_model(server: Live, prefix: str) -> None:
     assert server.client.get(f"{prefix}/v1/models/").status_code == 404
     assert server.client.get(f"{prefix}/v1/models/tiny").status_code == 200
+
+
+def test_a_refusal_has_the_shape_of_its_path(launch: Launch) -> None:
+    """Also where a dialect has two: Ollama's own, and OpenAI's beside it."""
+    live = launch(dialects=DIALECTS, keys=Keyring([parse_key("ada:secret")]))
+    body = {"model": "tiny", "prompt": "x"}
+    native = live.client.post("/ollama/api/generate", json=body)
+    beside = live.client.post("/ollama/v1/completions", json=body)
+    assert native.status_code == beside.status_code == 401
+    assert isinstance(native.json()["error"], str)
+    assert beside.json()["error"].keys() == {"message", "type", "param", "code"}
+    wrong = live.client.get("/ollama/v1/completions", headers={"x-api-key": "secret"})
+    assert (wrong.status_code, wrong.text) == (405, "405 method not allowed")

@@ -113,6 +113,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Cached prefixes belong to all slots here, and the server keeps and drops them itself.",
     ),
     Difference(
+        "An API key in `Authorization` stands behind `Bearer`; `x-api-key` has it alone.",
+        "The server takes it there without a scheme as well, which the header's own rules do not.",
+    ),
+    Difference(
         "`model_path` is the file's name alone.",
         "Clients must not learn paths of the server.",
     ),

@@ -7,7 +7,7 @@ from typing import Any
 from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
 from segue.dialects.base import Card, Operation, Reply, Service, Stamp
 from segue.dialects.fields.adapter_fields import LORA
-from segue.dialects.fields.kinds import Boolean, Integer, Lax, TokenIds
+from segue.dialects.fields.kinds import Boolean, Integer, Lax, Text, TokenIds
 from segue.dialects.fields.prompt_kinds import MixedText
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.llamacpp.metrics import METRICS
@@ -18,8 +18,11 @@ from segue.types import ModelInfo
 
 # --- tokens --------------------------------------------------------------------------------------
 
+_MODEL = Field("model", Text(256), "A served name or alias, or `default`.", "model", default="")
+
 TOKENIZE_FIELDS = Table(
     (
+        _MODEL,
         Field(
             "content",
             MixedText(MAX_TOKENIZE_CHARS),
@@ -55,7 +58,7 @@ async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
             part
             if isinstance(part, tuple)
             else await service.tokenize(
-                "",
+                values["model"],
                 part,
                 add_special=values["add_special"] and not tokens,
                 parse_special=values["parse_special"],
@@ -63,7 +66,7 @@ async def tokenize(service: Service, values: Mapping[str, Any]) -> Reply:
         )
     if not values["with_pieces"]:
         return Reply({"tokens": tokens})
-    pieces = await service.pieces("", tokens)
+    pieces = await service.pieces(values["model"], tokens)
 
     def pair(index: int) -> dict[str, Any]:
         return {"id": tokens[index], "piece": _piece(pieces[index])}
@@ -79,12 +82,15 @@ def _piece(piece: bytes) -> str | list[int]:
 
 
 DETOKENIZE_FIELDS = Table(
-    (Field("tokens", TokenIds(MAX_DETOKENIZE_TOKENS), "Token ids.", "tokens", default=()),)
+    (
+        _MODEL,
+        Field("tokens", TokenIds(MAX_DETOKENIZE_TOKENS), "Token ids.", "tokens", default=()),
+    )
 )
 
 
 async def detokenize(service: Service, values: Mapping[str, Any]) -> Reply:
-    pieces = await service.pieces("", list(values["tokens"]))
+    pieces = await service.pieces(values["model"], list(values["tokens"]))
     return Reply({"content": b"".join(pieces).decode(errors="replace")})
 
 

@@ -6,7 +6,7 @@ from segue.dialects.base import Reply
 from segue.dialects.rendering.context_overflow import as_llamacpp
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.text_completion import TextCompletion, plain_usage
-from segue.errors import SegueError
+from segue.errors import SegueError, WrongMethod
 from segue.types import Done, Event, Finished, Usage
 
 FINGERPRINT = "fp_ollama"
@@ -43,6 +43,8 @@ _TYPES = {400: "invalid_request_error", 404: "not_found_error"}
 
 
 def error_reply(error: SegueError) -> Reply:
+    if isinstance(error, WrongMethod):
+        return Reply("405 method not allowed", 405)
     kind = _TYPES.get(error.status, "api_error")
     detail = {"message": as_llamacpp(error), "type": kind, "param": None, "code": None}
     return Reply({"error": detail}, error.status)
