@@ -136,8 +136,8 @@ class Connections:
         sending = threading.Thread(target=outbox.serve, daemon=True)
         sending.start()
         outbox.send(ready)
-        outbox.send(messages.StepEvents({}, self._stats))
-        with self._changing:
+        with self._changing:  # else it could miss the statistics that are told between these two
+            outbox.send(messages.StepEvents({}, self._stats))
             self._all = (*self._all, outbox)
         self._listen(sock, outbox)
         with self._changing:
@@ -176,11 +176,13 @@ class Connections:
 
     def tell(self, step: messages.StepEvents) -> None:
         """Send events to the processes that their requests came from, and statistics to all."""
-        self._stats = step.stats or self._stats
-        if len(self._all) == 1:
+        with self._changing:
+            self._stats = step.stats or self._stats
+            everyone = self._all
+        if len(everyone) == 1:
             return self._parent.send(step)
         shares = self._shares(step.events)
-        for outbox in self._all:
+        for outbox in everyone:
             events = shares.get(outbox, {})
             if events or step.stats is not None:
                 outbox.send(messages.StepEvents(events, step.stats))

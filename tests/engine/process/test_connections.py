@@ -22,6 +22,7 @@ from segue.engine.process.pulse import Pulse
 from segue.runners.fake import FakeLoader
 from segue.types import Delta, Done, Event, Stats, Usage
 from tests.engine.harness import ask
+from tests.support.waiting import PATIENCE_S, wait_until
 
 READY = messages.Ready(FakeLoader()().info)
 DONE = Done(Usage(1, 1, 0), 0)
@@ -48,7 +49,7 @@ class Inside:
 
     def attach(self) -> socket.socket:
         ours, theirs = socket.socketpair()
-        ours.settimeout(30)
+        ours.settimeout(PATIENCE_S)
         serve = self.connections.serve_process
         self.threads.append(threading.Thread(target=serve, args=(theirs, READY), daemon=True))
         self.threads[-1].start()
@@ -61,7 +62,7 @@ class Inside:
         for sock in self.socks:
             sock.close()
         for thread in self.threads:
-            thread.join(30)
+            thread.join(PATIENCE_S)
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def delta(text: str) -> Event:
 def submit(sock: socket.socket, inside: Inside) -> str:
     request = ask("x")
     sock.sendall(messages.frame(messages.Submit(request)))
-    arrived = inside.arrived.get(timeout=30)
+    arrived = inside.arrived.get(timeout=PATIENCE_S)
     assert isinstance(arrived, messages.Submit)
     return request.request_id
 
@@ -106,7 +107,7 @@ def test_each_process_is_told_its_own_events_and_all_are_told_the_statistics(
 def test_the_parent_may_ask_too(inside: Inside) -> None:
     request = ask("x")
     inside.connections.take(messages.Submit(request), inside.parent)
-    assert inside.arrived.get(timeout=30) == messages.Submit(request)
+    assert inside.arrived.get(timeout=PATIENCE_S) == messages.Submit(request)
     alone = messages.StepEvents({request.request_id: [delta("a")]})
     inside.connections.tell(alone)
     other = inside.attach()
@@ -119,12 +120,56 @@ def test_the_parent_may_ask_too(inside: Inside) -> None:
 def test_one_that_comes_later_knows_the_last_statistics(inside: Inside) -> None:
     inside.connections.tell(messages.StepEvents({}, Stats(finished=7)))
     ours, theirs = socket.socketpair()
-    ours.settimeout(30)
+    ours.settimeout(PATIENCE_S)
     serve = inside.connections.serve_process
     threading.Thread(target=serve, args=(theirs, READY), daemon=True).start()
     assert heard(ours) == READY
     assert heard(ours) == messages.StepEvents({}, Stats(finished=7))
     ours.close()
+
+
+def test_one_that_comes_while_statistics_are_told_knows_the_last_ones(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are told between the last ones that it is sent and its place among those who are told."""
+    told = threading.Event()
+    changing = Watched()
+    inside.connections._changing = changing  # type: ignore[assignment]
+    send = QueuedOutbox.send
+
+    def tell() -> None:
+        inside.connections.tell(messages.StepEvents({}, Stats(finished=8)))
+        told.set()
+
+    def interrupted(outbox: QueuedOutbox, report: messages.Report) -> None:
+        send(outbox, report)
+        if isinstance(report, messages.StepEvents) and not told.is_set():
+            threading.Thread(target=tell, daemon=True).start()
+            wait_until(lambda: told.is_set() or changing.num_waiting)
+
+    monkeypatch.setattr(QueuedOutbox, "send", interrupted)
+    late = inside.attach()
+    assert heard(late) == messages.StepEvents({}, Stats(finished=8))
+
+
+class Watched:
+    """A lock that knows how many threads want it beside its holder."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._num_inside = 0
+
+    @property
+    def num_waiting(self) -> int:
+        return self._num_inside - 1
+
+    def __enter__(self) -> None:
+        self._num_inside += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        self._num_inside -= 1
 
 
 def test_requests_of_a_lost_process_are_cancelled_and_no_others(inside: Inside) -> None:
@@ -134,7 +179,7 @@ def test_requests_of_a_lost_process_are_cancelled_and_no_others(inside: Inside) 
     kept = submit(second, inside)
     inside.connections.tell(messages.StepEvents({over: [DONE]}))
     first.close()
-    cancelled = {inside.arrived.get(timeout=30) for _ in lost}
+    cancelled = {inside.arrived.get(timeout=PATIENCE_S) for _ in lost}
     assert cancelled == {messages.Cancel(request_id) for request_id in lost}
     inside.connections.tell(
         messages.StepEvents({**{each: [delta("x")] for each in lost}, kept: [DONE]})
@@ -147,7 +192,7 @@ def test_a_call_is_answered_where_it_came_from(inside: Inside) -> None:
     first, second = inside.attach(), inside.attach()
     for sock in (first, second):
         sock.sendall(messages.frame(messages.Tokenize(0, "x", True, True)))
-        asked = inside.arrived.get(timeout=30)
+        asked = inside.arrived.get(timeout=PATIENCE_S)
         assert isinstance(asked, Asked)
         asked.outbox.send(messages.Answer(0, tokens=[sock.fileno()]))
     for sock in (first, second):
@@ -162,7 +207,7 @@ def test_a_ping_is_answered(inside: Inside) -> None:
 
 def test_one_that_does_not_read_is_disconnected_and_delays_nobody() -> None:
     ours, theirs = socket.socketpair()
-    ours.settimeout(30)
+    ours.settimeout(PATIENCE_S)
     outbox = QueuedOutbox(theirs, most_behind=1 << 20)
     sending = threading.Thread(target=outbox.serve, daemon=True)
     sending.start()
@@ -172,7 +217,7 @@ def test_one_that_does_not_read_is_disconnected_and_delays_nobody() -> None:
     while ours.recv(1 << 20):
         pass  # what the system had taken; then the end
     ours.close()
-    sending.join(30)
+    sending.join(PATIENCE_S)
     theirs.close()
 
 
@@ -184,7 +229,7 @@ def test_one_that_does_not_read_is_disconnected_and_delays_nobody() -> None:
 def test_every_message_arrives_whole_and_in_order(sizes: list[int], reads: list[int]) -> None:
     """Whatever is taken at once and whatever waits for the thread, while the other side reads a little at a time."""
     ours, theirs = socket.socketpair()
-    ours.settimeout(30)
+    ours.settimeout(PATIENCE_S)
     outbox = QueuedOutbox(theirs)
     sending = threading.Thread(target=outbox.serve, daemon=True)
     sending.start()
@@ -201,7 +246,7 @@ def test_every_message_arrives_whole_and_in_order(sizes: list[int], reads: list[
         got += ours.recv(1 << 16)
     assert bytes(got) == wanted
     outbox.end()
-    sending.join(30)
+    sending.join(PATIENCE_S)
     assert not sending.is_alive()
     ours.close()
     theirs.close()
