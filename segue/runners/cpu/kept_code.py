@@ -107,8 +107,11 @@ class KeptCode:
     def _forget_old(self) -> None:
         before = time.time() - _KEPT_S
         for path in self._folder.iterdir():
-            if path.stat().st_mtime < before:
-                path.unlink(missing_ok=True)
+            with contextlib.suppress(
+                FileNotFoundError
+            ):  # another process has renamed or deleted it
+                if path.stat().st_mtime < before:
+                    path.unlink()
 
     @contextlib.contextmanager
     def _only_one(self, key: str) -> Iterator[None]:

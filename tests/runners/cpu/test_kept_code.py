@@ -7,6 +7,7 @@ import pytest
 
 from segue.runners.cpu import kept_code
 from segue.runners.cpu.kept_code import KeptCode
+from tests.support.waiting import PATIENCE_S
 
 
 class Maker:
@@ -68,20 +69,30 @@ def test_a_full_disk_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [path for path in (tmp_path / "cpu").iterdir() if path.suffix != ".lock"] == []
 
 
+def test_a_file_that_another_process_takes_away_is_no_obstacle(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it renames what it has written, just when old entries are looked for."""
+    KeptCode(tmp_path)("key", Maker())
+    (tmp_path / "cpu" / ".making-gone").symlink_to(tmp_path / "nowhere")  # listed, but not there
+    assert KeptCode(tmp_path)("other", Maker()) == b"machine code"
+    assert caplog.records == []
+
+
 def test_two_that_start_together_make_it_once(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
     second = Maker()
 
     def slow() -> bytes:
         begun.set()
-        go_on.wait(10)
+        assert go_on.wait(PATIENCE_S)
         return b"machine code"
 
     found: list[bytes] = []
     first = threading.Thread(target=lambda: found.append(KeptCode(tmp_path)("key", slow)))
     other = threading.Thread(target=lambda: found.append(KeptCode(tmp_path)("key", second)))
     first.start()
-    begun.wait(10)
+    assert begun.wait(PATIENCE_S)
     other.start()
     go_on.set()
     first.join()
