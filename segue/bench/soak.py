@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -32,6 +33,7 @@ BURST = 150
 BACK_OFF_S = 0.2  # for refused clients: far less than Retry-After, so that requests collide
 REFUSALS = {400: "bad", 413: "bad", 415: "bad", 429: "refused", 503: "unavailable"}
 
+_TEXT = re.compile(rb'"text":"((?:[^"\\]|\\.)*)"')
 STREAM = {"max_tokens": 200, "stream": True, "ignore_eos": True, "logprobs": 1}
 BAD: tuple[bytes, ...] = (
     b"",
@@ -176,7 +178,7 @@ class Soak:
         if b'"error"' in said:
             self._counts["died"] += 1
             return
-        text = b"".join(part.split(b'"')[0] for part in said.split(b'"text":"')[1:])
+        text = b"".join(_TEXT.findall(said))
         if self._is_deterministic and self._texts.setdefault(seed, text) != text:
             self._counts["changed"] += 1
         self._note_good()

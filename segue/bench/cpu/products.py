@@ -106,7 +106,7 @@ def main(types: str, threads: int | None, columns: int, outputs: int) -> None:
                 own[f"gmacs_{rows}"] = rows * columns * outputs / took / 1e9
                 if rows == 1:
                     own["gbytes"] = matrix.num_bytes / took / 1e9
-            figures[kind] = {name: round(value, 2) for name, value in own.items()}
+            figures[kind] = {name: float(f"{value:.3g}") for name, value in own.items()}
     _show(figures, f"{target.flavour.name}, {threads} threads; dot products at most {peak:.0f} GMAC/s; "
           f"memory {bandwidth:.1f} GB/s")  # fmt: skip
     said = {"flavour": target.flavour.name, "cpu": target.cpu, "threads": threads}

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 T = TypeVar("T")
 
+_END = b"0\r\n\r\n"  # of a stream: its last chunk
+
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run on the fastest event loop: load generator and server share the processor."""
@@ -59,11 +61,13 @@ class Wire:
         status, _ = await self._head()
         if status != 200:
             raise EOFError(f"{status} instead of a stream")
-        while not (piece := await self._reader.read(1 << 16)).endswith(b"0\r\n\r\n"):
+        last = b""
+        while last != _END:
+            piece = await self._reader.read(1 << 16)
             if not piece:
                 raise EOFError("the stream broke off")
+            last = (last + piece[-len(_END) :])[-len(_END) :]  # it may come in two pieces
             yield piece.count(b"data: "), piece
-        yield piece.count(b"data: "), piece
 
     async def _head(self) -> tuple[int, bytes]:
         head = await self._reader.readuntil(b"\r\n\r\n")

@@ -2,7 +2,33 @@
 
 import asyncio
 
-from segue.bench.harness.wire import Streamed, collect, run
+import pytest
+
+from segue.bench.harness.wire import Streamed, Wire, collect, run
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_the_end_of_a_stream_may_come_in_two_pieces(cut: int) -> None:
+    sent = b"3\r\na\n\n\r\n0\r\n\r\n"
+
+    async def pieces() -> list[bytes]:
+        reader = asyncio.StreamReader()
+        reader.feed_data(b"HTTP/1.1 200 OK\r\n\r\n")
+        events = Wire(reader, Ignored()).events(b"")  # type: ignore[arg-type]
+        found = []
+        for piece in (sent[:-cut], sent[-cut:]):
+            reader.feed_data(piece)
+            found.append((await anext(events))[1])
+        assert [more async for more in events] == []
+        return found
+
+    assert run(pieces()) == [sent[:-cut], sent[-cut:]]
+
+
+class Ignored:
+    """A writer whose reader does not care."""
+
+    def write(self, data: bytes) -> None: ...
 
 
 def test_a_stream_is_collected_whole_with_the_times_of_its_first_and_last_event() -> None:
