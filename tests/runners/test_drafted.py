@@ -1,4 +1,3 @@
-import threading
 from pathlib import Path
 
 from segue import config
@@ -6,6 +5,7 @@ from segue.engine.seam import Span
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.drafted import DraftedLoader
 from segue.runners.llama.runner import LlamaLoader
+from tests.runners.cpu.conftest import NewThreads
 from tests.support.tiny_gguf import write_tiny_gguf
 
 
@@ -15,12 +15,12 @@ def test_a_draft_model_computes_with_the_threads_of_its_target(tmp_path: Path) -
     small = CpuLoader(path, "small", kv_bytes=1 << 20, num_slots=4, threads=2, cache_dir=cache)
     num_threads = []
     for target in (small, LlamaLoader(path, "large", threads=1)):
-        before = threading.active_count()
+        threads = NewThreads()
         loaded = DraftedLoader(target, small)()
-        num_threads.append(threading.active_count() - before)
+        num_threads.append(len(threads))
         assert loaded.draft is not None
         assert loaded.draft.decode([Span(0, [1, 2, 3], 0, 1)]).shape[0] == 1
         loaded.draft.close()
         loaded.runner.close()
-        assert threading.active_count() == before
+        assert len(threads) == 0
     assert num_threads == [1, 1]  # beside llama.cpp's, which Python does not see, it has its own

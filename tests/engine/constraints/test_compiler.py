@@ -27,7 +27,5 @@ def test_the_cache_is_bounded_and_keyed_by_all_that_matters() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in use from /proc")
 def test_many_schemas_leave_no_memory_behind() -> None:
     script = Path(__file__).parent / "many_schemas.py"
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=110
-    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

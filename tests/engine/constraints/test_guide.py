@@ -277,7 +277,7 @@ def test_a_slow_mask_holds_only_its_own_sequence(monkeypatch: pytest.MonkeyPatch
 
     def slow(self: Grammar, matcher: object) -> object:
         if threading.current_thread().name.startswith("mask"):
-            gate.wait(60)
+            gate.wait(600)
         return original(self, matcher)  # type: ignore[arg-type]
 
     bench = Bench(free_rows=1)

@@ -16,10 +16,10 @@ from segue.errors import Unavailable
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Delta, Event, Failed
 from tests.engine.harness import Bench, RequestEvents, ask
+from tests.engine.process.test_supervisor import ENDLESS
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Unix domain sockets")
-
-ENDLESS = FakeLoader(script=b"x", context_length=60000, num_cells=60001)
 
 
 @contextlib.asynccontextmanager
@@ -50,7 +50,7 @@ async def fold(engine: Attached, request: CompletionRequest) -> RequestEvents:
 
 
 async def until_all_are_over(engine: Attached | Supervisor, num_cancelled: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while (stats := await engine.stats()).cancelled < num_cancelled or stats.running:
             await asyncio.sleep(0.001)
     assert (stats.running, stats.waiting, stats.cancelled) == (0, 0, num_cancelled)
@@ -73,7 +73,7 @@ def test_every_process_gets_the_schedulers_own_answers(tmp_path: Path) -> None:
             tokens = await asyncio.gather(
                 *(each.tokenize(f"{i}", True, True) for i, each in enumerate(attached))
             )
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 for engine in (supervisor, *attached):  # all are told the same
                     while (await engine.stats()).finished < len(asked):
                         await asyncio.sleep(0.001)
@@ -95,7 +95,7 @@ def test_a_process_that_leaves_takes_its_requests_with_it_and_no_others(tmp_path
             await leaver.close()
             for stream in gone:
                 assert (await next_failed(stream)).code == "unavailable"
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while (await supervisor.stats()).cancelled < 3:
                     assert isinstance(await anext(kept), Delta)
             assert isinstance(await anext(kept), Delta)
@@ -120,7 +120,7 @@ def test_a_killed_worker_is_told_to_every_process_and_comes_back_for_all(tmp_pat
             for each in attached:
                 with pytest.raises(Unavailable):
                     await anext(each.submit(ask("too soon")))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while not all(each.is_ready for each in attached):
                     await asyncio.sleep(0.01)
             for each in attached:

@@ -11,6 +11,7 @@ from segue.errors import ModelUnavailable, UnknownModel
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Failed, Prompt
 from tests.support.fakes import ScriptedEngine
+from tests.support.waiting import PATIENCE_S
 
 
 def member(name: str, *aliases: str) -> tuple[Member, list[str]]:
@@ -56,9 +57,7 @@ def test_started_once_on_first_use_and_unloaded_when_idle() -> None:
         assert not fleet.is_loading("one")
         assert len(set(map(id, engines))) == 1
         assert (started, other_started) == (["one"], [])
-        async with asyncio.timeout(20):
-            while fleet.loaded("one") is not None:
-                await asyncio.sleep(0.02)
+        await until_unloaded(fleet, "one")
         await fleet.open("one")
         assert started == ["one", "one"]
         await fleet.close()
@@ -67,7 +66,7 @@ def test_started_once_on_first_use_and_unloaded_when_idle() -> None:
 
 
 async def until_unloaded(fleet: Fleet, name: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while fleet.loaded(name) is not None:
             await asyncio.sleep(0.02)
 
@@ -82,7 +81,7 @@ def test_a_client_says_how_long_to_keep_a_model() -> None:
         fleet.keep("one", 3600)
         expires_s = fleet.expires_s("one")
         assert expires_s is not None
-        assert 3590 < expires_s <= 3600
+        assert 3600 - PATIENCE_S < expires_s <= 3600
         fleet.keep("one", math.inf)
         assert fleet.expires_s("one") is None
         assert fleet.loaded("one") is engine
@@ -172,7 +171,11 @@ def test_closing_ends_a_load() -> None:
     asyncio.run(main())
 
 
-def test_an_error_of_loading_does_not_grow_with_those_who_ask() -> None:
+def test_an_error_of_loading_does_not_grow_with_those_who_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("segue.engine.process.fleet._FIRST_PAUSE_S", 60.0)
+
     async def main() -> None:
         num_tries = 0
 

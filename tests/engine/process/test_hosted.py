@@ -18,12 +18,9 @@ from segue.errors import InvalidField, Unavailable
 from segue.runners.fake import FakeLoader
 from segue.types import Delta
 from tests.engine.harness import Bench, ask
-from tests.engine.process.test_attached import (
-    ENDLESS,
-    fold,
-    next_failed,
-    until_all_are_over,
-)
+from tests.engine.process.test_attached import fold, next_failed, until_all_are_over
+from tests.engine.process.test_supervisor import ENDLESS
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Unix domain sockets")
 
@@ -66,7 +63,7 @@ def test_every_process_gets_the_engines_own_answers(tmp_path: Path) -> None:
             assert refused.failed is not None
             assert (refused.failed.code, refused.failed.param) == ("invalid_value", "prompt")
             assert attached[0].info == engine.info == host.info
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 for each in attached:
                     while (await each.stats()).finished < len(asked):
                         await asyncio.sleep(0.001)
@@ -85,7 +82,7 @@ def test_a_lost_process_and_a_cancelled_request_end_in_the_engine(tmp_path: Path
                 await anext(stream)
             assert not host.is_idle
             await leaver.close()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while (await engine.stats()).cancelled < 3:
                     assert isinstance(await anext(kept), Delta)
             await kept.aclose()
@@ -107,7 +104,7 @@ def test_an_engine_that_died_is_told_to_all_and_comes_back_for_all(tmp_path: Pat
             os.kill(engine.pid, signal.SIGKILL)
             for stream in streams:
                 assert (await next_failed(stream)).code == "engine_died"
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 for each in attached:  # by then they know
                     while each.is_ready and (await each.stats()).restarts == 0:
                         await asyncio.sleep(0.001)
@@ -132,7 +129,7 @@ def test_one_that_does_not_read_is_disconnected(
             await anext(stream)
             assert lazy._writer is not None
             lazy._writer.transport.pause_reading()  # type: ignore[attr-defined]
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 while (await engine.stats()).cancelled == 0:
                     await asyncio.sleep(0.001)
             assert (await fold(other, ask("y", max_tokens=3))).done is not None

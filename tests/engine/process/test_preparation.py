@@ -4,6 +4,7 @@ from queue import SimpleQueue
 
 from segue.bounds import SMALL_PREPARATION
 from segue.engine.process.preparation import Lanes
+from tests.support.waiting import PATIENCE_S
 
 LARGE = SMALL_PREPARATION + 1
 
@@ -22,13 +23,13 @@ class Rig:
 
         def work() -> None:
             self.begun.put(name)
-            assert gate.wait(30)
+            assert gate.wait(PATIENCE_S)
 
         self.lanes.put(tenant, size, work)
         return gate.set
 
     def next(self) -> str:
-        return self.begun.get(timeout=30)
+        return self.begun.get(timeout=PATIENCE_S)
 
 
 def test_a_large_preparation_holds_up_neither_small_ones_nor_other_keys() -> None:

@@ -15,6 +15,10 @@ from segue.errors import Incompatible, InvalidField, Unavailable
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Delta, Event, Failed
 from tests.engine.harness import Bench, RequestEvents, ask
+from tests.support.waiting import PATIENCE_S
+
+# What it says goes on for minutes.
+ENDLESS = FakeLoader(script=b"x", context_length=1_000_000, num_cells=8_000_000)
 
 
 @contextlib.asynccontextmanager
@@ -68,13 +72,13 @@ def test_bad_requests_fail_alone() -> None:
 
 def test_closing_the_generator_cancels() -> None:
     async def main() -> None:
-        async with running(FakeLoader(script=b"x")) as supervisor:
+        async with running(ENDLESS) as supervisor:
             events = supervisor.submit(ask("hello", max_tokens=None))
             async for event in events:
                 if isinstance(event, Delta):
                     break
             await events.aclose()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while not (stats := await supervisor.stats()).cancelled:
                     await asyncio.sleep(0.001)
             assert (stats.running, stats.cancelled) == (0, 1)
@@ -91,8 +95,7 @@ async def next_failed(events: AsyncIterator[Event]) -> Failed:
 
 def test_a_killed_worker_ends_streams_and_comes_back() -> None:
     async def main() -> None:
-        loader = FakeLoader(script=b"x", context_length=60000, num_cells=60001)
-        async with running(loader) as supervisor:
+        async with running(ENDLESS) as supervisor:
             streams = [supervisor.submit(ask(f"{i}", max_tokens=None)) for i in range(4)]
             for stream in streams:
                 await anext(stream)
@@ -102,7 +105,7 @@ def test_a_killed_worker_ends_streams_and_comes_back() -> None:
                 assert (await next_failed(stream)).code == "engine_died"
             with pytest.raises(Unavailable):
                 await anext(supervisor.submit(ask("too soon")))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while not supervisor.is_ready:
                     await asyncio.sleep(0.01)
             story = await fold(supervisor, ask("again", max_tokens=3))

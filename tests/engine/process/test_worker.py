@@ -28,6 +28,7 @@ from segue.types import (
 )
 from tests.engine.harness import Bench, RequestEvents, ask
 from tests.support.hostile_constraints import HARMLESS, REFUSED
+from tests.support.waiting import PATIENCE_S
 
 WORD = Constraint(kind="regex", value="[a-z]{5}", param="regex")
 
@@ -55,7 +56,7 @@ class Inside:
 
         def compile_later(compiler: Compiler, constraint: Constraint) -> Grammar:
             self.started.put(constraint)
-            assert self.gate.wait(30)
+            assert self.gate.wait(PATIENCE_S)
             return compile_now(compiler, constraint)
 
         monkeypatch.setattr(Compiler, "compile", compile_later)
@@ -71,14 +72,14 @@ class Inside:
 
     def next_order(self) -> str:
         """The id of the next request or cancellation that reaches the step thread."""
-        order = self.worker._inbox.get(timeout=30)
+        order = self.worker._inbox.get(timeout=PATIENCE_S)
         return order.request_id if isinstance(order, Cancel) else order.request.request_id
 
 
 def test_others_pass_a_request_that_is_being_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = Inside(monkeypatch)
     slow = inside.submit(ask("x", constraint=WORD))
-    inside.started.get(timeout=30)
+    inside.started.get(timeout=PATIENCE_S)
     quick = inside.submit(ask("y"))
     assert inside.next_order() == quick
     inside.gate.set()
@@ -88,7 +89,7 @@ def test_others_pass_a_request_that_is_being_compiled(monkeypatch: pytest.Monkey
 def test_a_cancel_wins_over_its_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = Inside(monkeypatch)
     gone = inside.submit(ask("x", constraint=WORD))
-    inside.started.get(timeout=30)
+    inside.started.get(timeout=PATIENCE_S)
     inside.connections.take(Cancel(gone), inside.heard)
     assert inside.next_order() == gone  # the cancellation
     queued = inside.submit(ask("x", constraint=Constraint(kind="regex", value="later")))
@@ -115,15 +116,15 @@ def test_a_large_prompt_delays_nobody_and_can_be_cancelled(monkeypatch: pytest.M
     def slowly(request: CompletionRequest, *arguments: Any) -> Job:
         if len(request.prompts[0].parts[0]) > 1000:
             begun.set()
-            assert gate.wait(30)
+            assert gate.wait(PATIENCE_S)
         return prepare(request, *arguments)
 
     monkeypatch.setattr("segue.engine.process.worker.prepare", slowly)
     inside = Inside(monkeypatch)
     large = inside.submit(ask("x" * 100_000, truncation=Truncation()))
-    assert begun.wait(30)
+    assert begun.wait(PATIENCE_S)
     assert inside.next_order_of(inside.submit(ask("y")))
-    assert inside.pulses.inbox.age_s < 30
+    assert inside.pulses.inbox.age_s < PATIENCE_S
     inside.connections.take(Cancel(large), inside.heard)
     assert inside.next_order_of(large), "the cancel"
     gate.set()
@@ -183,7 +184,7 @@ def test_events_are_sent_in_order_whether_they_are_small_or_large(sizes: list[bo
         worker._report({request.request_id: [event]})
     told: list[Event] = []
     while len(told) < len(sent):
-        step = heard.reports.get(timeout=30)
+        step = heard.reports.get(timeout=PATIENCE_S)
         assert isinstance(step, StepEvents)
         told += step.events[request.request_id]
     assert told == sent

@@ -1,5 +1,6 @@
 """Runners for the tests here: compiled once a machine, since the code is kept in the user's cache."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,17 @@ def shared_runner(q8_gguf: Path) -> Iterator[CpuRunner]:
 def runner(shared_runner: CpuRunner) -> Iterator[CpuRunner]:
     yield shared_runner
     empty(shared_runner)
+
+
+class NewThreads:
+    """Threads that were started since, and live. Those of other tests may come to their end at any time."""
+
+    def __init__(self) -> None:
+        self._before = set(threading.enumerate())
+
+    def __len__(self) -> int:
+        new = set(threading.enumerate()) - self._before
+        return sum(each.name != "digest" for each in new)  # which ends by itself, a moment later
 
 
 def empty(runner: CpuRunner) -> None:

@@ -1,7 +1,6 @@
 """Steps that are begun give what `decode` and `draw` give, to the bit, and take each other's tokens."""
 
 import random
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from segue.engine.seam import Changes, Cut, Draw, Mix, Span
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
-from tests.runners.cpu.conftest import empty, load
+from tests.runners.cpu.conftest import NewThreads, empty, load
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.tiny_lora import write_tiny_lora
 
@@ -299,10 +298,10 @@ def test_logits_of_begun_steps_are_limited(q8_gguf: Path, monkeypatch: pytest.Mo
 
 
 def test_closing_waits_for_open_steps_and_ends_the_threads(q8_gguf: Path) -> None:
-    before = threading.active_count()
+    threads = NewThreads()
     runner = load(q8_gguf, threads=2)
     runner.begin([Span(0, [1] * 20, 0, 1)], [Draw(0, 0.5, GREEDY)])
     runner.begin([Span(0, [-1], 20, 1)], [Draw(0, 0.5, GREEDY)])
-    assert threading.active_count() == before + 1
+    assert len(threads) == 1
     runner.close()
-    assert threading.active_count() == before
+    assert len(threads) == 0

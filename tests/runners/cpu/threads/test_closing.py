@@ -3,7 +3,6 @@
 import gc
 import subprocess
 import sys
-import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from segue.engine.seam import Draw, Span
 from segue.runners.cpu.runner import CpuRunner
-from tests.runners.cpu.conftest import load
+from tests.runners.cpu.conftest import NewThreads, load
 
 DRAWS = [Draw(0, 0.5, ())]
 
@@ -43,14 +42,14 @@ def is_refused(runner: CpuRunner) -> bool:
 
 
 def test_a_closed_runner_refuses_steps_and_can_be_closed_again(q8_gguf: Path) -> None:
-    before = threading.active_count()
+    threads = NewThreads()
     runner = load(q8_gguf, threads=3)
     begin_two(runner)
     runner.close()
     assert is_refused(runner)
     runner.close()
     assert is_refused(runner)
-    assert threading.active_count() == before
+    assert len(threads) == 0
 
 
 def test_nothing_is_loaded_beside_a_closed_runner(q8_gguf: Path) -> None:
@@ -73,18 +72,18 @@ def test_a_runner_beside_another_ends_alone(q8_gguf: Path) -> None:
 
 
 def test_a_runner_ends_with_those_beside_it(q8_gguf: Path) -> None:
-    before = threading.active_count()
+    threads = NewThreads()
     large = load(q8_gguf, threads=3)
     small = load(q8_gguf, threads=3, beside=large)
     begin_two(small)
     large.close()
-    assert threading.active_count() == before
+    assert len(threads) == 0
     assert is_refused(small)
     small.close()
 
 
 def test_a_forgotten_runner_ends_its_steps_and_threads(q8_gguf: Path) -> None:
-    before = threading.active_count()
+    threads = NewThreads()
     for _ in range(3):
         runner = load(q8_gguf, threads=3)
         begin_two(runner)
@@ -92,11 +91,11 @@ def test_a_forgotten_runner_ends_its_steps_and_threads(q8_gguf: Path) -> None:
         del runner
         gc.collect()
         assert gone() is None
-        assert threading.active_count() == before
+        assert len(threads) == 0
 
 
 def test_a_forgotten_runner_leaves_the_one_beside_it_its_threads(q8_gguf: Path) -> None:
-    before = threading.active_count()
+    threads = NewThreads()
     large = load(q8_gguf, threads=3)
     small = load(q8_gguf, threads=3, beside=large)
     begin_two(small)
@@ -109,7 +108,7 @@ def test_a_forgotten_runner_leaves_the_one_beside_it_its_threads(q8_gguf: Path) 
     assert small.decode([Span(0, [1], 0, 1)]).tobytes() == expected
     del small
     gc.collect()
-    assert threading.active_count() == before
+    assert len(threads) == 0
 
 
 SCRIPT = """

@@ -1,5 +1,4 @@
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,8 @@ from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import SLEEPS_HERE
 from segue.runners.cpu.threads.team import Kernels, Team
-from tests.runners.cpu.conftest import load
+from tests.runners.cpu.conftest import NewThreads, load
+from tests.support.waiting import wait_until
 
 
 def asleep(runner: CpuRunner) -> bool:
@@ -20,19 +20,11 @@ def asleep(runner: CpuRunner) -> bool:
     return bool(words[1 : runner._team.size].all())
 
 
-def await_sleep(runner: CpuRunner) -> None:
-    for _ in range(10_000):
-        if asleep(runner):
-            return
-        time.sleep(0.001)
-    raise AssertionError("the threads never sleep")
-
-
 def test_threads_sleep_between_steps_and_are_woken(q8_gguf: Path) -> None:
     runner = load(q8_gguf, threads=3)
     first = runner.decode([Span(0, list(range(40)), 0, 1)]).copy()
     for slot in range(1, 6):
-        await_sleep(runner)
+        wait_until(lambda: asleep(runner))
         again = runner.decode([Span(slot, list(range(40)), 0, 1)])
         np.testing.assert_array_equal(again, first)
     runner.close()
@@ -46,7 +38,7 @@ def test_all_threads_sleep_between_chains_and_are_woken(q8_gguf: Path) -> None:
         runner.begin([Span(slot, list(range(40)), 0, 1)], draws)
         runner.begin([Span(slot, [-1], 40, 1)], draws)
         found.append([*runner.end().tokens, *runner.end().tokens])
-        await_sleep(runner)
+        wait_until(lambda: asleep(runner))
     assert found == [found[0]] * 4
     runner.close()
 
@@ -64,19 +56,19 @@ def test_who_wakes_a_sleeper_leaves_its_flag_alone(q8_gguf: Path) -> None:
 
 
 def test_closing_ends_the_threads(q8_gguf: Path) -> None:
-    before = threading.active_count()
+    threads = NewThreads()
     runner = load(q8_gguf, threads=4)
-    assert threading.active_count() == before + 3
-    await_sleep(runner)
+    assert len(threads) == 3
+    wait_until(lambda: asleep(runner))
     runner.close()
-    assert threading.active_count() == before
+    assert len(threads) == 0
 
 
 def test_models_that_take_turns_share_a_team(q8_gguf: Path) -> None:
-    before = threading.active_count()
+    threads = NewThreads()
     large = load(q8_gguf, threads=3)
     small = load(q8_gguf, threads=4, beside=large)
-    assert threading.active_count() == before + 2
+    assert len(threads) == 2
     tokens = list(range(60))
     expected = large.decode([Span(0, tokens, 0, len(tokens))]).copy()
     for i in range(len(tokens)):  # one token of the one, two of the other
@@ -87,7 +79,7 @@ def test_models_that_take_turns_share_a_team(q8_gguf: Path) -> None:
     small.close()
     large.decode([Span(2, tokens, 0, 1)])
     large.close()
-    assert threading.active_count() == before
+    assert len(threads) == 0
 
 
 def test_more_threads_than_processors_finish_their_steps(q8_gguf: Path) -> None:
