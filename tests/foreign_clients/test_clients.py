@@ -142,6 +142,7 @@ def test_ollama_scores(ollama: Any) -> None:
 
 
 def test_ollama_shows_its_models(ollama: Any) -> None:
+    ollama.generate(model=MODEL)  # what it can do is known once it is loaded
     (card,) = ollama.list().models
     assert card.model == MODEL
     assert ollama.show(MODEL).capabilities == ["completion", "insert"]

@@ -44,6 +44,7 @@ def test_a_library_the_system_lacks_is_named(tmp_path: Path) -> None:
         c_api._open(tmp_path / "cut.so")
 
 
+@pytest.mark.usefixtures("unloaded")
 def test_missing_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(c_api.SIGNATURES, "llama_no_such_thing", (None, ()))
     with pytest.raises(Incompatible, match="does not export llama_no_such_thing"):
