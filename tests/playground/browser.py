@@ -180,7 +180,7 @@ def chromium() -> Iterator["Chromium"]:
                 yield Chromium(said[-1].split("ws://")[1].split("/")[0])
             finally:
                 process.terminate()
-                process.wait(20)
+                process.wait(PATIENCE_S)
 
 
 def _until_listening(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -199,7 +199,13 @@ class Chromium:
         make = urllib.request.Request(f"http://{self._address}/json/new?about:blank", method="PUT")
         with urllib.request.urlopen(make) as answer:
             tab = json.load(answer)
-        with connect(tab["webSocketDebuggerUrl"], max_size=None, proxy=None) as socket:
+        with connect(
+            tab["webSocketDebuggerUrl"],
+            max_size=None,
+            proxy=None,
+            open_timeout=PATIENCE_S,
+            ping_interval=None,  # a browser that stands still is not gone
+        ) as socket:
             try:
                 yield Page(socket)
             finally:

@@ -20,8 +20,9 @@ from tests.playground.writing import (
     value,
     write,
 )
-from tests.support.fakes import ScriptedEngine, speak
+from tests.support.fakes import Pause, ScriptedEngine, speak
 from tests.support.live import Live, Served
+from tests.support.waiting import PATIENCE_S
 
 # --- completing ----------------------------------------------------------------------------------
 
@@ -53,16 +54,26 @@ def test_it_goes_on_from_its_own_tokens(page: Page, served: Live) -> None:
     assert value(page) == "abc" + whole["choices"][0]["text"]
 
 
-def test_it_stops(page: Page, served: Live) -> None:
-    write(page, "abc", max_tokens=3900, ignore_eos="true")
-    page.press("Ctrl", "Enter")
-    page.until(f"{TOKENS}.length > 5")
-    assert page.js("document.querySelector('#text').readOnly")
-    page.press("Escape")
-    page.until(IDLE)
-    assert 5 < num_tokens(page) < 3900
-    assert not page.js("document.querySelector('#text').readOnly")
-    assert "stopped" in page.text("#facts")
+def test_it_stops(browser: Chromium) -> None:
+    """The page where it is, and the model, which would go on for ever."""
+    engine = ScriptedEngine(lambda request: [*list(speak(*"seaside")(request))[:-2], Pause()])
+
+    async def start() -> Engine:
+        return engine
+
+    with Served(Fleet([Member("tiny", (), start)])) as served, browser.page() as page:
+        page.open(served.url)
+        write(page, "abc", max_tokens=100)
+        page.press("Ctrl", "Enter")
+        page.until(f"{TOKENS}.length === 7")
+        assert page.js("document.querySelector('#text').readOnly")
+        page.press("Escape")
+        page.until(IDLE)
+        assert value(page) == "abcseaside"
+        assert not page.js("document.querySelector('#text').readOnly")
+        assert "stopped" in page.text("#facts")
+        assert engine.closed.wait(PATIENCE_S)
+        assert page.errors == []
 
 
 def test_half_characters_come_together(browser: Chromium) -> None:
