@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from segue.distributed.actor_watch import watch_actors
+from tests.support.waiting import PATIENCE_S
 
 
 class Ray:
@@ -48,11 +49,11 @@ def watches() -> list[threading.Thread]:
 def test_an_ended_actor_is_a_dead_engine(ray: Ray) -> None:
     llm = client(actors())
     watch_actors(llm)
-    assert ray.looked.wait(30)
+    assert ray.looked.wait(PATIENCE_S)
     assert not llm.engine_core.resources.engine_dead
     [watch] = watches()
     ray.ended.set()
-    watch.join(30)
+    watch.join(PATIENCE_S)
     assert llm.engine_core.resources.engine_dead
 
 
@@ -60,11 +61,11 @@ def test_an_engine_that_is_shut_down_is_not_called_dead(ray: Ray) -> None:
     manager = actors()
     llm = client(manager)
     watch_actors(llm)
-    assert ray.looked.wait(30)
+    assert ray.looked.wait(PATIENCE_S)
     [watch] = watches()
     manager.manager_stopped.set()
     ray.ended.set()
-    watch.join(30)
+    watch.join(PATIENCE_S)
     assert not watch.is_alive()
     assert not llm.engine_core.resources.engine_dead
 

@@ -10,6 +10,7 @@ import pytest
 from segue.distributed.vllm import VllmEngine
 from segue.errors import ModelUnavailable
 from tests.distributed.stand_in import Dead, StandIn
+from tests.support.waiting import PATIENCE_S
 
 
 class Company(StandIn):
@@ -41,7 +42,7 @@ def test_what_is_found_is_reported(
         assert bool(stand_in.asked) is (mode == "1")
         await engine.close()
 
-    asyncio.run(asyncio.wait_for(check(), 30))
+    asyncio.run(asyncio.wait_for(check(), PATIENCE_S))
 
 
 class Broken(StandIn):
@@ -62,7 +63,7 @@ def test_an_engine_that_fails_on_it_is_not_served(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(ModelUnavailable, match="unset VLLM_BATCH_INVARIANT"):
             await VllmEngine(launch).start()
 
-    asyncio.run(asyncio.wait_for(check(), 30))
+    asyncio.run(asyncio.wait_for(check(), PATIENCE_S))
     assert stand_in.is_shut_down
 
 

@@ -10,6 +10,7 @@ import pytest
 from segue import assembly, config
 from segue.distributed import node
 from segue.distributed.node import is_further_node
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -46,5 +47,5 @@ def test_it_ends_with_the_first_node(monkeypatch: pytest.MonkeyPatch) -> None:
         accepted, _ = first.accept()
         assert not has_ended.is_set()
         accepted.close()
-        assert has_ended.wait(30)
+        assert has_ended.wait(PATIENCE_S)
     assert signals == [(os.getpid(), signal.SIGTERM)]

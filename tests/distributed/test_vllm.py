@@ -24,6 +24,7 @@ from segue.types import (
 )
 from tests.distributed.stand_in import StandIn
 from tests.engine.harness import Bench, RequestEvents, ask
+from tests.support.waiting import PATIENCE_S
 
 GREEDY = Sampling(seed=7, temperature=0.0)
 
@@ -50,7 +51,7 @@ async def told(engine: VllmEngine, request: CompletionRequest) -> RequestEvents:
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(coroutine, 30))
+    asyncio.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
 
 REQUESTS: dict[str, dict[str, Any]] = {
