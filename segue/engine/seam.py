@@ -139,6 +139,22 @@ class Changes:
     added: NDArray[np.float32]
 
 
+class Repeats(NamedTuple):
+    """How a draw treats tokens that occurred, after its changes and before its cuts, as the sampler's penalties do.
+
+    `tokens` may grow at its end while the draw is open: the first `end` of them do not change.
+    """
+
+    tokens: NDArray[np.int64]  # of prompt and output, in order
+    first: int  # the repetition penalty is for those from here on
+    counted: int  # presence and frequency penalties for those from here on; not before `first`
+    end: int
+    repetition: float  # these three are exact in 32 bits
+    presence: float
+    frequency: float
+    drawn: int | None = None  # draw of the step before, whose token comes after `end`
+
+
 MAX_CUTS = 4  # of a draw: each kind once
 
 
@@ -148,13 +164,15 @@ class Draw(NamedTuple):
     row: int
     point: float  # in [0, 1)
     cuts: tuple[Cut, ...]  # at most MAX_CUTS
-    changes: Changes | None = None  # to the row, for this draw, its only one; only given to `begin`
+    # To the row, for this draw, its only one. Only given to `begin`.
+    changes: Changes | None = None
+    repeats: Repeats | None = None
 
 
 class Step(NamedTuple):
     """What a step that was begun gives."""
 
-    logits: Logits  # as the model gave them, without the changes of draws
+    logits: Logits  # as the model gave them, without changes and penalties of draws
     tokens: Sequence[int | None]  # one per draw; None: left to the sampler
 
 
@@ -201,8 +219,8 @@ class Runner(Protocol):
         """Begin a step, and return before it has its logits. It takes its cells now, and in the end draws these tokens.
 
         One more step may be begun before the first has ended: it runs after it, and a span of one token may take a
-        draw of that step as its token. Where the draw gives none, token 0 is taken; the caller trims the slot. While
-        a step is open, only `begin`, `end` and `cells_free` are called.
+        draw of that step as its token, and a draw count it among its repeats. Where the draw gives none, token 0 is
+        taken; the caller trims the slot. While a step is open, only `begin`, `end` and `cells_free` are called.
         """
 
     def end(self) -> Step:

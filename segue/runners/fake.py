@@ -4,21 +4,14 @@ For tests of the engine in milliseconds, and for `--runner fake`, which measures
 """
 
 import re
-from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from segue import exact_math
 from segue.engine.seam import (
-    MAX_CUTS,
     Capabilities,
-    Changes,
-    Cut,
     Draw,
     FimTokens,
     Loaded,
@@ -28,6 +21,7 @@ from segue.engine.seam import (
     Step,
 )
 from segue.fingerprint import unpromised
+from segue.runners.fake_draws import check_repeats, draw_by_weight, seen_by
 from segue.types import ModelInfo
 
 EOS = 256
@@ -46,7 +40,6 @@ _NAMES = {
 _IDS = {name.decode(): token for token, name in _NAMES.items()}
 _SPECIAL = re.compile("|".join(map(re.escape, _IDS)))
 _NUM_ROWS = 251  # distinct distributions
-_LIKELIEST = (Cut("top_k", 0.0, 1),)
 
 
 class FakeVocab:
@@ -90,6 +83,7 @@ class _Begun(NamedTuple):
 
     spans: list[Span]
     draws: list[Draw]
+    seen: list[bytes]  # tokens that penalties look at, as they were
 
 
 class FakeRunner:
@@ -145,12 +139,14 @@ class FakeRunner:
         self._logits.fill(np.nan)  # of the step that was ended last: nobody may read them any more
         for span in spans:
             self._take_cells(span)
-        self._open.append(_Begun(list(spans), list(draws)))
+        self._open.append(_Begun(list(spans), list(draws), seen_by(draws)))
 
     def end(self) -> Step:
         if not self._open:
             raise RuntimeError("fake runner: no step is open")
-        spans, draws = self._open[0]
+        spans, draws, seen = self._open[0]
+        if seen != seen_by(draws):
+            raise RuntimeError("fake runner: tokens of an open draw were changed")
         self._logits = self._computed(spans)
         self._last_drawn = self.drawn(self._logits, draws)
         del self._open[0]
@@ -158,7 +154,7 @@ class FakeRunner:
 
     def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
         """The tokens that a step draws by itself: for tests to override."""
-        return draw_by_weight(logits, draws)
+        return draw_by_weight(logits, draws, self._last_drawn)
 
     def fork(self, src: int, dst: int, length: int) -> None:
         self._check_closed("fork")
@@ -259,6 +255,8 @@ class FakeRunner:
         if not rows <= set(range(num_logits)):
             raise RuntimeError("fake runner: a draw from a row that the step does not have")
         num_before = len(self._open[0].draws) if self._open else 0
+        for draw in draws:
+            check_repeats(draw.repeats, num_before, VOCAB_SIZE)
         for span in spans:
             lowest = min(span.tokens)
             if lowest < 0 and len(span.tokens) > 1:
@@ -290,49 +288,6 @@ def default_capabilities(
         rows_ahead=rows_ahead,
         deterministic=True,
     )
-
-
-def changed(row: Logits, changes: Changes | None) -> Logits:
-    """A copy of the row with these changes."""
-    row = row.copy()
-    if changes is not None:
-        row[changes.ids] += changes.added
-    return row
-
-
-def draw_by_weight(logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-    """What the sampler would draw. Only of the likeliest, or with no cut but a temperature."""
-    return [_draw(logits[draw.row], draw) for draw in draws]
-
-
-def _draw(row: Logits, draw: Draw) -> int | None:
-    if len(draw.cuts) > MAX_CUTS:
-        raise ValueError(f"fake runner: a draw takes {MAX_CUTS} cuts, not {len(draw.cuts)}")
-    if draw.cuts == _LIKELIEST:
-        row = changed(row, draw.changes)
-        return int(row.argmax()) if abs(row.max()) < np.inf else None
-    if not _is_plain(draw):
-        return None
-    changes = draw.changes
-    key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
-    sums = _running_sums(row.tobytes(), *key, draw.cuts[0].value if draw.cuts else 1.0)
-    token = bisect_right(sums, draw.point * sums[-1]) if sums else 0
-    return token if token < len(sums) else None
-
-
-@lru_cache(maxsize=8 * _NUM_ROWS)  # most rows come again: a token takes a search, and no sum
-def _running_sums(row: bytes, ids: bytes, added: bytes, temperature: float) -> Sequence[float]:
-    """Of the weights of a row with these changes; none if it has none: then the sampler says what is wrong."""
-    changes = Changes(np.frombuffer(ids, np.int64), np.frombuffer(added, np.float32))
-    scaled = changed(np.frombuffer(row, np.float32), changes) / np.float32(temperature)
-    best = scaled.max()
-    if not abs(best) < np.inf:
-        return ()
-    return array("d", exact_math.running_sums(exact_math.weights(scaled - best, 0.0)))
-
-
-def _is_plain(draw: Draw) -> bool:
-    return not draw.cuts or (len(draw.cuts) == 1 and draw.cuts[0].kind == "scale")
 
 
 @dataclass(frozen=True)

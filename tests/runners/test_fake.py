@@ -1,6 +1,7 @@
 """The fake runner holds the engine to the contract of steps that are begun ahead."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.engine.sampling.sampler import Sampler
-from segue.engine.seam import Changes, Cut, Draw, Span
+from segue.engine.seam import Changes, Cut, Draw, Repeats, Span
 from segue.runners.fake import VOCAB_SIZE, FakeRunner, default_capabilities
 from segue.types import Sampling
 
@@ -21,6 +22,11 @@ def _runner(**limits: int) -> FakeRunner:
 
 def _draws(*points: float) -> list[Draw]:
     return [Draw(row, point, (Cut("scale", 0.8, 0),)) for row, point in enumerate(points)]
+
+
+def _penalised(token: int = 5, **fields: Any) -> list[Draw]:
+    seen = Repeats(np.array([3, token], np.int64), 0, 0, 2, 1.5, 0.0, 0.0)
+    return [Draw(0, 0.5, (), None, seen._replace(**fields))]
 
 
 def test_a_chain_of_steps_computes_what_single_steps_do() -> None:
@@ -54,6 +60,36 @@ def test_changes_are_for_the_draw_alone() -> None:
     assert (logits == plain).all()
     runner.begin([Span(0, [2], 1, 1)], [Draw(0, 0.0, _GREEDY, lift)])
     assert list(runner.end().tokens) == [7]
+
+
+def test_penalties_are_for_the_draw_alone_and_may_count_the_token_before() -> None:
+    runner = _runner()
+    plain = FakeRunner().decode([Span(0, [1, 2], 0, 2)])
+    best = int(plain[1].argmax())
+    lift = Changes(np.array([best], np.int64), np.array([99.0], np.float32))
+    runner.begin([Span(0, [1], 0, 1)], [Draw(0, 0.0, _GREEDY, lift)])
+    seen = Repeats(np.array([2], np.int64), 0, 0, 1, 1.0, 50.0, 0.0)
+    again = Draw(0, 0.0, _GREEDY, None, seen._replace(drawn=0))
+    runner.begin([Span(0, [2], 1, 1)], [again])
+    assert list(runner.end().tokens) == [best]
+    logits, [token] = runner.end()
+    assert token not in (best, None)
+    assert (logits == plain[1]).all()
+    runner.trim(0, 1)
+    runner.begin([Span(0, [2], 1, 1)], [again._replace(repeats=seen)])
+    assert list(runner.end().tokens) == [best]
+
+
+def test_tokens_of_an_open_draw_may_not_be_changed() -> None:
+    runner, tokens = _runner(), np.array([2, 3, 0], np.int64)
+    seen = Repeats(tokens, 0, 0, 2, 1.5, 0.0, 0.0)
+    runner.begin([Span(0, [1], 0, 1)], [Draw(0, 0.0, _GREEDY, None, seen)])
+    tokens[2] = 7
+    runner.end()
+    runner.begin([Span(0, [1], 1, 1)], [Draw(0, 0.0, _GREEDY, None, seen)])
+    tokens[1] = 7
+    with pytest.raises(RuntimeError, match="tokens of an open draw were changed"):
+        runner.end()
 
 
 def test_without_a_drawn_token_the_next_step_takes_token_0() -> None:
@@ -119,6 +155,10 @@ def _third(runner: FakeRunner) -> None:
         (lambda r: r.begin([Span(0, [1], 2, 1), Span(0, [1], 3, 1)], []), "two spans"),
         (lambda r: r.begin([Span(0, [1], 2, 1)], _draws(0.1, 0.2)), "a row that"),
         (lambda r: r.begin([Span(s, [1], 0, 1) for s in range(2, 7)], []), "5 rows of logits"),
+        (lambda r: r.begin([Span(0, [1], 2, 1)], _penalised(drawn=1)), "no draw 1"),
+        (lambda r: r.begin([Span(0, [1], 2, 1)], _penalised(end=3)), "of 2 tokens 0:0:3"),
+        (lambda r: r.begin([Span(0, [1], 2, 1)], _penalised(counted=-1)), "of 2 tokens 0:-1:2"),
+        (lambda r: r.begin([Span(0, [1], 2, 1)], _penalised(VOCAB_SIZE)), "that there is not"),
     ],
 )
 def test_what_an_open_step_forbids(broken: Callable[[FakeRunner], object], says: str) -> None:

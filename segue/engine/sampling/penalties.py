@@ -6,8 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.engine.seam import Logits
+from segue.engine.seam import Logits, Repeats
 from segue.types import Sampling
+
+_ROOM = 256  # tokens that a history can take at least before it is copied
 
 
 class Occurrences:
@@ -65,6 +67,27 @@ class Occurrences:
             self._ids[place], self._counts[place] = moved, self._counts[last]
 
 
+class History:
+    """Tokens in order. What was handed out is never written to again: the array is replaced when it is full."""
+
+    def __init__(self) -> None:
+        self.tokens: NDArray[np.int64] = np.empty(0, np.int64)
+        self.size = 0  # how many of them there are by now
+
+    def start(self, tokens: Sequence[int]) -> None:
+        """The first tokens, all at once."""
+        self.size = len(tokens)
+        self.tokens = np.empty(self.size + _ROOM, np.int64)
+        self.tokens[: self.size] = tokens
+
+    def push(self, token: int) -> None:
+        if self.size == self.tokens.size:
+            room = np.empty(max(self.size, _ROOM), np.int64)
+            self.tokens = np.concatenate([self.tokens, room])
+        self.tokens[self.size] = token
+        self.size += 1
+
+
 class Penalties:
     """The repetition penalty of Keskar et al., CTRL, and the presence and frequency penalties of OpenAI."""
 
@@ -72,19 +95,37 @@ class Penalties:
         self._repetition = np.float32(sampling.repetition_penalty)
         self._presence = np.float32(sampling.presence_penalty)
         self._frequency = np.float32(sampling.frequency_penalty)
-        self._all = Occurrences(sampling.penalty_window)
+        self._window = sampling.penalty_window
+        self._all = Occurrences(self._window)
         self._counts_prompt = sampling.penalize_prompt
-        self._output = self._all if self._counts_prompt else Occurrences(sampling.penalty_window)
+        self._output = self._all if self._counts_prompt else Occurrences(self._window)
+        self._history, self._num_prompt = History(), 0
+        self._num_counted = 0  # tokens of the history that have been counted
+        self._drawn_with = (  # of -0.0, which `apply` leaves out, 0.0 is made: it takes nothing off
+            float(self._repetition),
+            float(self._presence) + 0.0,
+            float(self._frequency) + 0.0,
+        )
 
     def start(self, prompt: Sequence[int]) -> None:
         self._all.start(prompt)
+        self._history.start(prompt if self._window < 0 else prompt[-self._window :])
+        self._num_prompt = self._num_counted = self._history.size
 
     def push(self, token: int) -> None:
-        self._all.push(token)
-        if not self._counts_prompt:
-            self._output.push(token)
+        self._history.push(token)
+
+    def repeats(self, drawn: int | None = None) -> Repeats:
+        """What `apply` looks at, told to a runner. `drawn`: its draw that gives one more token, which comes last."""
+        end = self._history.size
+        num_tokens = end if drawn is None else end + 1
+        first = 0 if self._window < 0 else max(0, num_tokens - self._window)
+        counted = first if self._counts_prompt else max(first, self._num_prompt)
+        first = counted if self._repetition == 1.0 else first
+        return Repeats(self._history.tokens, first, counted, end, *self._drawn_with, drawn)
 
     def apply(self, logits: Logits) -> None:
+        self._count()
         if self._repetition != 1.0:
             seen = self._all.ids
             before = logits[seen]
@@ -94,3 +135,12 @@ class Penalties:
         if self._presence or self._frequency:
             seen = self._output.ids
             logits[seen] -= self._output.counts * self._frequency + self._presence
+
+    def _count(self) -> None:
+        """Count the tokens since the last time: while a runner draws, nobody asks."""
+        history = self._history
+        for token in history.tokens[self._num_counted : history.size].tolist():
+            self._all.push(token)
+            if not self._counts_prompt:
+                self._output.push(token)
+        self._num_counted = history.size

@@ -141,8 +141,9 @@ class Sampler:
         is_plain = isinstance(self._chooser, ByWeight) and self._rules.allowed is None
         self._cuts = cuts(sampling, steps[num_before:]) if is_plain else None
         self._keeps_distribution = keeps_distribution
-        has_state = bool(self._adjusts or self._states or keeps_distribution)
-        self._is_fixed = self._cuts is not None and not has_state and self._forbidden.is_fixed
+        is_foreseen = steps[:num_before] in ((), ("penalties",))
+        is_drawn = self._cuts is not None and not keeps_distribution
+        self._goes_ahead = is_drawn and is_foreseen and self._forbidden.is_fixed
         self.distribution: Distribution | None = None  # of the last token, if it is kept
         self.branch: int | None = None  # see branches.py; None: no branching
         self.openings: Index | None = None  # tokens it may begin with; None: any
@@ -172,14 +173,18 @@ class Sampler:
         is_plain = self.branch is None and not self._keeps_distribution
         return self._cuts if is_plain else None
 
-    def draw_ahead(self, row: int, position: int) -> Draw | None:
-        """The draw from that row of logits, told before the tokens up to it are known. None: it depends on them."""
-        if not self._is_fixed or self.branch is not None:
+    def draw_ahead(self, row: int, position: int, drawn: int | None = None) -> Draw | None:
+        """The draw from that row of logits, told before the token before it is known. None: that cannot be.
+
+        `drawn`: the draw that gives that token, None if it was pushed already.
+        """
+        if not self._goes_ahead or self.branch is not None:
             return None
         if position == 0 and self.openings is not None:
             return None
         changes = self._forbidden.changes(position)
-        return Draw(row, self.point(position), self._cuts or (), changes)
+        repeats = None if self._penalties is None else self._penalties.repeats(drawn)
+        return Draw(row, self.point(position), self._cuts or (), changes, repeats)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(copy(self._chooser), self.branch)

@@ -1,8 +1,9 @@
 """Asynchronous scheduling: the next step is planned, and begun, before the tokens of the open one are known.
 
 The runner draws the tokens of a step itself and takes them in the next, so no processor waits for text and events. This
-holds for steps after which every running sequence decodes one row, if each draw depends on nothing but its row and its
-position. Whatever else is to be done (a prompt, a draft, a message) happens between steps, with none open.
+holds for steps after which every running sequence decodes one row, if each draw depends on nothing but its row, its
+position and which tokens occurred. Whatever else is to be done (a prompt, a draft, a message) happens between steps,
+with none open.
 
 Tokens do not change: a sequence that ends unexpectedly has a row too many in the open step, which nobody reads.
 """
@@ -68,7 +69,7 @@ class Ahead:
             position = sequence.num_output + 1
             if position >= sequence.max_tokens:
                 continue
-            draw = self._draw(sequence, len(made.spans), position)
+            draw = self._draw(sequence, len(made.spans), position, drawn[sequence])
             if draw is None:
                 return None
             self._append(made, sequence, span, -1 - drawn[sequence], draw)
@@ -88,12 +89,17 @@ class Ahead:
         batch.sequences.append(sequence)
         batch.draws[sequence] = draw
 
-    def _draw(self, sequence: Sequence, row: int, position: int) -> Draw | None:
-        """The draw from that row. None: it depends on the tokens before, or more than a token is made of the row."""
+    def _draw(
+        self, sequence: Sequence, row: int, position: int, drawn: int | None = None
+    ) -> Draw | None:
+        """The draw from that row. None: it cannot be told yet, or more than a token is made of the row.
+
+        `drawn`: the draw of the open step that gives the token before.
+        """
         if sequence.guide is not None or sequence.is_scoring or not sequence.max_tokens:
             return None
         if self._jobs[sequence.request_id].has_rounds:
             return None
         if sequence.num_undrawn * _SELDOM > position + _SELDOM:
             return None
-        return sequence.sampler.draw_ahead(row, position)
+        return sequence.sampler.draw_ahead(row, position, drawn)

@@ -45,7 +45,8 @@ class StepsAhead:
         """Begin a step with spans that were checked. Raises before anything is changed if a draw is out of bounds."""
         frame = self._frames[self._turn]
         self._team.await_left(frame.board)
-        frame.draws.write(draws, sum(span.num_logits for span in spans))
+        before = self._frames[1 - self._turn].draws if self._open else None
+        frame.draws.write(draws, sum(span.num_logits for span in spans), before)
         frame.fill(spans)
         frame.set_program(0, frame.num_phases + (len(draws) > 0))
         threads = self._threads.choose(max(1, frame.num_rows))

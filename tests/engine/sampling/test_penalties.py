@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.engine.sampling.penalties import Occurrences, Penalties
+from segue.engine.sampling.penalties import History, Occurrences, Penalties
+from segue.engine.seam import Draw
+from segue.runners.fake_draws import changed
 from segue.types import Sampling
 from tests.support.llama_samplers import Reference, Row
 
@@ -70,3 +72,64 @@ def test_presence_and_frequency_may_look_at_the_output_only() -> None:
     logits = np.array([4, 4, 4, -4], np.float32)
     penalties.apply(logits)
     assert logits.tolist() == [2, 2 - 0.5 - 0.5, 4, -4]
+
+
+# --- told to a runner ---
+
+
+@given(
+    prompt=tokens,
+    output=tokens,
+    window=st.integers(-1, 12).filter(bool),
+    factors=st.tuples(
+        st.sampled_from([1.0, 1.3]), st.sampled_from([0.0, -0.0, 0.7]), st.sampled_from([0.0, 0.2])
+    ),
+    counts_prompt=st.booleans(),
+)
+def test_what_is_told_ahead_is_what_is_applied(
+    prompt: list[int],
+    output: list[int],
+    window: int,
+    factors: tuple[float, float, float],
+    counts_prompt: bool,
+) -> None:
+    """With the last token known, and told before it was."""
+    repetition, presence, frequency = factors
+    penalties = Penalties(
+        Sampling(
+            repetition_penalty=repetition,
+            presence_penalty=presence,
+            frequency_penalty=frequency,
+            penalty_window=window,
+            penalize_prompt=counts_prompt,
+        )
+    )
+    row = np.random.default_rng(len(output)).normal(0, 3, 7).astype(np.float32)
+    penalties.start(prompt)
+    for token in output:
+        early = penalties.repeats(1)
+        penalties.push(token)
+        late = penalties.repeats()
+        wanted = row.copy()
+        penalties.apply(wanted)
+        for repeats in (early, late):
+            found = changed(row, Draw(0, 0.5, (), None, repeats), [6, token])
+            assert found.tobytes() == wanted.tobytes()
+
+
+def test_tokens_that_were_told_stay_as_they_are() -> None:
+    history = History()
+    history.start([1, 2, 3])
+    told = []
+    for token in range(1000):
+        told.append((history.tokens, history.size))
+        history.push(token)
+    for number, (tokens, size) in enumerate(told):
+        assert tokens[:size].tolist() == [1, 2, 3, *range(number)]
+    assert len({id(tokens) for tokens, _ in told}) < 5, "seldom copied"
+
+
+def test_a_history_need_not_be_started() -> None:
+    history = History()
+    history.push(5)
+    assert history.tokens[: history.size].tolist() == [5]

@@ -143,6 +143,24 @@ def test_steps_that_are_named_again_are_left_to_the_sampler() -> None:
     assert five.cuts is None
 
 
+def test_penalties_are_told_ahead_if_they_come_first_and_once() -> None:
+    sampling = Sampling(top_k=3, presence_penalty=0.5, temperature=0.8)
+    orders: dict[tuple[Step, ...], bool] = {
+        ("penalties", "top_k", "temperature"): True,
+        ("penalties",): True,
+        ("top_k", "penalties", "temperature"): False,
+        ("penalties", "top_k", "penalties"): False,
+        ("penalties", "penalties", "top_k"): False,
+    }
+    for order, is_told in orders.items():
+        draw = Sampler(replace(sampling, order=order), 0, 0, 50).draw_ahead(0, 1)
+        assert (draw is not None) == is_told
+        assert draw is None or draw.repeats is not None
+    without = Sampler(replace(sampling, order=("top_k",)), 0, 0, 50).draw_ahead(0, 1)
+    assert without is not None
+    assert without.repeats is None
+
+
 def test_mirostat_takes_the_place_of_the_cuts() -> None:
     assert plan(replace(ALL_ON, mirostat=2)) == ("penalties", "temperature")
 

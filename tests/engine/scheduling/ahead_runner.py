@@ -12,7 +12,8 @@ import numpy as np
 from segue.engine.sampling.candidates import Candidates
 from segue.engine.sampling.choosers import ByWeight
 from segue.engine.seam import Capabilities, Draw, Logits, Span
-from segue.runners.fake import FakeRunner, changed, default_capabilities
+from segue.runners.fake import FakeRunner, default_capabilities
+from segue.runners.fake_draws import changed
 from segue.types import (
     CompletionRequest,
     Delta,
@@ -43,7 +44,8 @@ class AheadRunner(FakeRunner):
         super().begin(spans, draws)
 
     def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-        return [self._from(changed(logits[draw.row], draw.changes), draw) for draw in draws]
+        before = self._last_drawn
+        return [self._from(changed(logits[draw.row], draw, before), draw) for draw in draws]
 
     def _from(self, row: Logits, draw: Draw) -> int | None:
         is_skipped = self._skips and next(self._count) % self._skips == 0

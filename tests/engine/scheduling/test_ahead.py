@@ -44,7 +44,17 @@ def test_sequences_that_end_together_leave_the_others_going() -> None:
 CANNOT: dict[str, dict[str, Any]] = {
     "scores of a distribution": {"logprobs": 1, "post_sampling_probs": True},
     "a constraint": {"constraint": WORD, "max_tokens": 9},
-    "penalties": {"sampling": Sampling(seed=1, frequency_penalty=0.5)},
+    "penalties after a cut": {
+        "sampling": Sampling(
+            seed=1, top_k=20, frequency_penalty=0.5, order=("top_k", "penalties", "temperature")
+        )
+    },
+    "penalties twice": {
+        "sampling": Sampling(seed=1, frequency_penalty=0.5, order=("penalties", "penalties"))
+    },
+    "penalties and dry": {
+        "sampling": Sampling(seed=1, presence_penalty=0.5, dry_multiplier=0.5),
+    },
     "dry": {"sampling": Sampling(seed=1, dry_multiplier=0.5)},
     "a banned phrase": {"sampling": Sampling(seed=1, bad_words=("ab",))},
     "mirostat": {"sampling": Sampling(seed=1, mirostat=2)},
@@ -70,6 +80,23 @@ CAN: dict[str, dict[str, Any]] = {
     "bias": {"sampling": Sampling(seed=1, logit_bias={101: 3.0, 102: -np.inf})},
     "bans": {"sampling": Sampling(seed=1, bad_words=("e", "t"))},
     "min_tokens": {"sampling": Sampling(seed=1, min_tokens=7)},
+    "a repetition penalty": {"sampling": Sampling(seed=1, repetition_penalty=1.3)},
+    "presence and frequency penalties": {
+        "sampling": Sampling(seed=1, presence_penalty=0.5, frequency_penalty=0.5, penalty_window=1)
+    },
+    "penalties, filters, bias and scores": {
+        "logprobs": 2,
+        "n": 2,
+        "sampling": Sampling(
+            seed=1,
+            top_k=20,
+            repetition_penalty=1.3,
+            frequency_penalty=0.5,
+            penalty_window=4,
+            penalize_prompt=True,
+            logit_bias={101: 9.0, 102: -np.inf},
+        ),
+    },
     "stops": {"stop": ("th", "xyz")},
     "several": {"n": 3},
     "logprobs": {"logprobs": 2},

@@ -1,6 +1,7 @@
 """Steps begun ahead: answers and events are those of single steps."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.runners.fake import EOS, FakeRunner
+from segue.engine.seam import Logits
+from segue.runners.fake import EOS, FakeRunner, default_capabilities
 from segue.types import (
     CompletionRequest,
     Constraint,
@@ -18,7 +20,7 @@ from segue.types import (
     Sampling,
 )
 from tests.engine.harness import Bench, ask
-from tests.engine.scheduling.ahead_runner import runner, same
+from tests.engine.scheduling.ahead_runner import AheadRunner, runner, same
 
 WORD = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
 SUFFIX = Infill(suffix=Prompt(("ba, and é",)), mode="ranked")
@@ -35,7 +37,11 @@ def samplings(draw: st.DrawFn) -> Sampling:
         min_p=draw(picked([0.0, 0.1])),
         order=draw(picked([Sampling().order] * 9 + [("top_k", "top_p") * 2 + ("temperature",)])),
         mirostat=draw(picked([*[0] * 9, 2])),
-        repetition_penalty=draw(picked([*[1.0] * 9, 1.2])),
+        repetition_penalty=draw(picked([1.0, 1.0, 1.2])),
+        presence_penalty=draw(picked([0.0, 0.0, 0.0, 1.5, -0.7])),
+        frequency_penalty=draw(picked([0.0, 0.0, 0.0, 0.4])),
+        penalty_window=draw(picked([-1, -1, 0, 1, 2, 9, 64])),
+        penalize_prompt=draw(st.booleans()),
         dry_multiplier=draw(picked([*[0.0] * 9, 0.8])),
         ignore_eos=draw(st.booleans()),
         min_tokens=draw(picked([0, 0, 5])),
@@ -151,4 +157,27 @@ def test_what_was_computed_can_be_shared_afterwards() -> None:
     )
 
 
-# --- what goes ahead, and what does not ---
+class Broken(AheadRunner):
+    """Now and then a row is not made of numbers."""
+
+    def _rows(self, ends: Any) -> Logits:
+        rows = super()._rows(ends)
+        for row, (slot, end) in zip(rows, ends, strict=True):
+            if slot.states[end] % 29 == 0:
+                row[slot.states[end] % 7] = np.nan
+        return rows
+
+
+@settings(max_examples=15, deadline=None)
+@given(samplings=st.lists(samplings(), min_size=1, max_size=5))
+def test_a_row_that_is_not_made_of_numbers_fails_the_same_request(
+    samplings: list[Sampling],
+) -> None:
+    asked = [ask(f"{n}abc", sampling=each, max_tokens=25) for n, each in enumerate(samplings)]
+    limits = replace(default_capabilities(rows_ahead=16), draws=True)
+    alone = [
+        Bench(Broken(replace(limits, rows_ahead=0), 0, 0.0, None)).run(request)[0]
+        for request in asked
+    ]
+    together = Bench(Broken(limits, 0, 0.0, None)).run(*asked)
+    assert [same(story) for story in together] == [same(story) for story in alone]

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.engine.seam import Changes, Cut, Draw, Mix, Span
+from segue.engine.sampling.penalties import Penalties
+from segue.engine.seam import Changes, Cut, Draw, Mix, Repeats, Span
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
+from segue.types import Sampling
 from tests.runners.cpu.conftest import NewThreads, empty, load
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.tiny_lora import write_tiny_lora
@@ -38,16 +40,31 @@ class Writing:
     prompt: list[int]
     cuts: tuple[Cut, ...]
     changes: Changes | None
+    penalised: Sampling | None
     mix: Mix
     length: int = 0
     token: int | None = 0  # the last one, which the next step computes
+    penalties: Penalties | None = None
 
-    def draw(self, row: int) -> Draw:
-        """Now and then every token is banned, so that the draw gives none."""
+    def start(self) -> None:
+        """All but the last token of the prompt were read; the first step computes that one."""
+        self.length, self.token = len(self.prompt) - 1, self.prompt[-1]
+        if self.penalised is not None:
+            self.penalties = Penalties(self.penalised)
+            self.penalties.start(self.prompt)
+
+    def draw(self, row: int, drawn: int | None = None) -> Draw:
+        """Now and then every token is banned, so that the draw gives none. `drawn`: the draw that gives its token."""
         point = random.Random(f"{self.seed} {self.length}").random()
         every = np.arange(self.vocab_size, dtype=np.int64)
         none = Changes(every, np.full(self.vocab_size, -np.inf, np.float32))
-        return Draw(row, point, self.cuts, none if point > 0.9 else self.changes)
+        repeats = None if self.penalties is None else self.penalties.repeats(drawn)
+        return Draw(row, point, self.cuts, none if point > 0.9 else self.changes, repeats)
+
+    def push(self, token: int | None) -> None:
+        self.token = token
+        if self.penalties is not None:
+            self.penalties.push(token or 0)
 
 
 def some_writing(runner: CpuRunner, slot: int, seed: int) -> Writing:
@@ -58,18 +75,26 @@ def some_writing(runner: CpuRunner, slot: int, seed: int) -> Writing:
     mixes: list[Mix] = [(), ((0, 1.0),)] if runner.capabilities.adapters else [()]
     changes = draw.choice([None, Changes(ids, added)])
     cuts, mix = draw.choice(CUTS), draw.choice(mixes)
-    return Writing(slot, size, seed, prompt, cuts, changes, mix)
+    penalised = Sampling(
+        repetition_penalty=draw.choice([1.0, 1.4]),
+        presence_penalty=draw.choice([0.0, 0.6, -0.3]),
+        frequency_penalty=draw.choice([0.0, 0.2]),
+        penalty_window=draw.choice([-1, 1, 2, 30]),
+        penalize_prompt=draw.choice([False, True]),
+    )
+    penalties = draw.choice([None, penalised])
+    return Writing(slot, size, seed, prompt, cuts, changes, penalties, mix)
 
 
 def read_prompts(runner: CpuRunner, writings: Sequence[Writing]) -> None:
     """All but the last token, which the first step computes."""
     for each in writings:
         runner.decode([Span(each.slot, each.prompt[:-1], 0, 0, each.mix)])
-        each.length, each.token = len(each.prompt) - 1, each.prompt[-1]
+        each.start()
 
 
 def one_by_one(runner: CpuRunner, writings: list[Writing], steps: list[list[int]]) -> list[Found]:
-    """Every step by `decode` and `draw`; changes are written to the logits, as the sampler does."""
+    """Every step by `decode` and `draw`; changes and penalties are written to the logits, as the sampler does."""
     found: list[Found] = []
     read_prompts(runner, writings)
     for rows in steps:
@@ -81,9 +106,13 @@ def one_by_one(runner: CpuRunner, writings: list[Writing], steps: list[list[int]
         for draw in draws:
             if draw.changes is not None:
                 logits[draw.row][draw.changes.ids] += draw.changes.added
-        tokens = [*runner.draw([draw._replace(changes=None) for draw in draws])]
+            penalties = those[draw.row].penalties
+            if penalties is not None:
+                penalties.apply(logits[draw.row])
+        bare = [draw._replace(changes=None, repeats=None) for draw in draws]
+        tokens = [*runner.draw(bare)]
         for each, token in zip(those[::-1], tokens, strict=True):
-            each.token = token
+            each.push(token)
             each.length += 1
         found.append((before, tokens))
     empty(runner)
@@ -102,17 +131,18 @@ def in_chains(
         step = runner.end()
         found.append((step.logits.tobytes(), [*step.tokens]))
         for each, token in zip(waiting.pop(0), step.tokens, strict=True):
-            each.token = token
+            each.push(token)
 
     for rows, most in zip(steps, most_open, strict=True):
         those = [writings[i] for i in rows]
         before = waiting[-1] if waiting else []
-        spans = []
-        for each in those:
+        spans, draws = [], []
+        for row, each in enumerate(those):
             drawn = next((i for i, other in enumerate(before) if other is each), None)
             token = each.token or 0 if drawn is None else -1 - drawn
             spans.append(Span(each.slot, [token], each.length, 1, each.mix))
-        runner.begin(spans, [each.draw(row) for row, each in enumerate(those)][::-1])
+            draws.append(each.draw(row, drawn))
+        runner.begin(spans, draws[::-1])
         for each in those:
             each.length += 1
         waiting.append(those[::-1])
@@ -243,6 +273,7 @@ def test_a_step_may_have_no_rows(runner: CpuRunner) -> None:
 def test_what_cannot_be_begun_is_refused_before_anything_changes(runner: CpuRunner) -> None:
     runner.decode([Span(0, [1, 2, 3], 0, 0)])
     ok, wide = Draw(0, 0.5, GREEDY), Changes(np.array([10**6]), np.zeros(1, np.float32))
+    seen = Repeats(np.array([4]), 0, 0, 1, 1.5, 0.0, 0.0, drawn=1)
     runner.begin([Span(0, [4], 3, 1)], [ok])
     free, size = runner.cells_free, runner.capabilities.vocab_size
     cases: list[tuple[Span, Draw, type[Exception], str]] = [
@@ -257,6 +288,7 @@ def test_what_cannot_be_begun_is_refused_before_anything_changes(runner: CpuRunn
         (Span(0, [-1], 4, 1), ok._replace(row=1), ValueError, "no row 1"),
         (Span(0, [-1], 4, 1), ok._replace(row=-1), ValueError, "no row -1"),
         (Span(0, [-1], 4, 1), ok._replace(changes=wide), ValueError, "does not have"),
+        (Span(0, [-1], 4, 1), ok._replace(repeats=seen), ValueError, "no draw 1"),
     ]
     for span, draw, error, said in cases:
         with pytest.raises(error, match=said):
@@ -281,8 +313,11 @@ def test_what_cannot_be_begun_is_refused_before_anything_changes(runner: CpuRunn
     runner.end()
     with pytest.raises(RuntimeError, match="no step is open"):
         runner.end()
+    # No step before it is open.
     with pytest.raises(ValueError, match="a token that the model does not have"):
-        runner.begin([Span(0, [-1], 5, 1)], [ok])  # no step before it is open
+        runner.begin([Span(0, [-1], 5, 1)], [ok])
+    with pytest.raises(ValueError, match="no draw 0"):
+        runner.begin([Span(0, [4], 5, 1)], [ok._replace(repeats=seen._replace(drawn=0))])
 
 
 def test_logits_of_begun_steps_are_limited(q8_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""One draw: changes of logits, cuts in the given order, then a token drawn by weight: exactly the sampler's result."""
+"""One draw: cuts in the given order, then a token drawn by weight: exactly the sampler's result."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from segue.runners.cpu.draws import records as of
+from segue.runners.cpu.draws.changed_rows import draw_changed
 from segue.runners.cpu.draws.cuts import LOWEST, Cuts
 from segue.runners.cpu.draws.heap import Heap
 from segue.runners.cpu.draws.passes import FEW, LAYERS, VOID, Passes
@@ -25,7 +26,7 @@ def module(target: Target) -> ir.Module:
     passes = Passes(made)
     cuts = Cuts(made, passes, Heap(made))
     draw = _draw(made, passes, cuts, _chosen(made, passes), _chosen_of_row(made, passes))
-    _draw_changed(made, draw)
+    draw_changed(made, NAME, draw)
     return made
 
 
@@ -149,22 +150,3 @@ def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_ro
     w.store(token.now, token_at)
     w.give()
     return w.function
-
-
-def _draw_changed(made: ir.Module, draw: Any) -> None:
-    """The same with the record's changes added to the row, which is restored after the draw."""
-    w = Writer(made, NAME, VOID, *(i64, i64, i64, i64, i64))
-    record, logits, width, scratch, part = w.args
-    row, saved = logits + width * w.load(i64, record, of.ROW) * 4, scratch + part * of.SAVED
-    ids, added = w.load(i64, record, of.CHANGED_IDS), w.load(i64, record, of.ADDED)
-    count = w.load(i64, record, of.NUM_CHANGES)
-    with w.each(count) as i:
-        token = w.load(i64, ids, i)
-        before = w.load(f32, row, token)
-        w.store(before, saved, i)
-        w.store(before + w.load(f32, added, i), row, token)
-    w.call(draw, *w.args)
-    with w.each(count) as i:
-        last = count - 1 - i  # backwards, so that an id that came twice is restored too
-        w.store(w.load(f32, saved, last), row, w.load(i64, ids, last))
-    w.give()

@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.engine.seam import MAX_CUTS, Changes, Cut, CutKind, Draw, Logits
+from segue.engine.seam import MAX_CUTS, Changes, Cut, CutKind, Draw, Logits, Repeats
 from segue.runners.cpu.draws import chain
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.memory import address, zeros
@@ -27,6 +28,8 @@ _KINDS: dict[CutKind, int] = {
 _RECORD_BYTES = 8 * of.RECORD_WORDS
 _HEAD = struct.Struct("=qd")
 _CUT = struct.Struct("=qdq")
+_REPEATS = struct.Struct("=qqqqfff")  # from of.SEEN on
+_NO_REPEATS = bytes(_REPEATS.size)
 _COUNT = 3  # index of the instruction's word with the number of draws
 _LARGEST = 1 << 31
 _row = itemgetter(0)  # of a draw
@@ -56,7 +59,10 @@ class Draws:
         self._records: NDArray[np.int64] = zeros((self._num_rows, of.RECORD_WORDS), np.int64)
         self._bytes = self._records.data.cast("B")
         self._tokens = self._records[:, of.TOKEN]
+        # Where the first drawn token is; the others follow a record apart.
+        self.tokens_address = address(self._tokens)
         self._changes: list[Changes | None] = [None] * self._num_rows
+        self._seen: list[_Seen | None] = [None] * self._num_rows
         self._count = 0
         self._instruction = instruction
         self._drawer = drawer  # has the memory that the instruction names
@@ -66,20 +72,18 @@ class Draws:
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def tokens_address(self) -> int:
-        """Where the first drawn token is; the others follow a record apart."""
-        return address(self._records) + 8 * of.TOKEN
+    def write(self, draws: Sequence[Draw], num_rows: int, before: "Draws | None" = None) -> None:
+        """Write the records of draws from the first `num_rows` rows. Raises if one is out of bounds.
 
-    def write(self, draws: Sequence[Draw], num_rows: int) -> None:
-        """Write the records of draws from the first `num_rows` rows. Raises if one is out of bounds."""
+        `before`: the draws of the step before, if it is open; repeats may name them.
+        """
         most = min(num_rows, self._num_rows)
         self._count = 0
         if len(draws) > self._num_rows:
             raise ValueError(f"{len(draws)} draws, but there are {self._num_rows} rows of logits")
         if len(set(map(_row, draws))) < len(draws):
             _check_shared(draws)
-        for number, (row, point, cuts, changes) in enumerate(draws):
+        for number, (row, point, cuts, changes, repeats) in enumerate(draws):
             if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES
@@ -89,6 +93,10 @@ class Draws:
             self._bytes[place : place + len(said)] = said
             if changes is not self._changes[number]:
                 self._change(number, changes)
+            if repeats is not None:
+                self._penalise(number, repeats, before)
+            elif self._seen[number] is not None:
+                self._penalise_nothing(number)
         self._count = self._instruction[_COUNT] = len(draws)
 
     def read(self) -> list[int | None]:
@@ -104,12 +112,52 @@ class Draws:
         self._records[number, of.CHANGED_IDS : of.NUM_CHANGES + 1] = words
         self._changes[number] = changes
 
+    def _penalise(self, number: int, repeats: Repeats, before: "Draws | None") -> None:
+        """Write which tokens a draw penalises, and keep their array: the record has an address in it."""
+        tokens, first, counted, end, *factors, drawn = repeats
+        seen = self._seen[number]
+        if seen is None or seen.tokens is not tokens:
+            seen = self._seen[number] = _seen(tokens)
+        if not 0 <= first <= counted <= end <= seen.size:
+            raise ValueError(f"of {seen.size} tokens that occurred, {first}:{counted}:{end}")
+        last = 0
+        if drawn is not None:
+            if before is None or not 0 <= drawn < len(before):
+                raise ValueError(f"the step before has no draw {drawn}")
+            last = before.tokens_address + _RECORD_BYTES * drawn
+        start = seen.address + 8 * first
+        place = number * _RECORD_BYTES + 8 * of.SEEN
+        uncounted = counted - first
+        _REPEATS.pack_into(self._bytes, place, start, end - first, uncounted, last, *factors)
+
+    def _penalise_nothing(self, number: int) -> None:
+        place = number * _RECORD_BYTES + 8 * of.SEEN
+        self._bytes[place : place + _REPEATS.size] = _NO_REPEATS
+        self._seen[number] = None
+
+
+class _Seen(NamedTuple):
+    """Tokens that were checked. What they are, the kernel checks: more may come."""
+
+    tokens: NDArray[np.int64]
+    address: int
+    size: int
+
+
+def _seen(tokens: NDArray[np.int64]) -> _Seen:
+    if tokens.dtype != np.int64 or tokens.ndim != 1:
+        raise ValueError("tokens that occurred are a row of int64")
+    if not (tokens.flags.c_contiguous and tokens.flags.aligned):
+        raise ValueError("tokens that occurred are an array without gaps")
+    return _Seen(tokens, address(tokens), tokens.size)
+
 
 def _check_shared(draws: Sequence[Draw]) -> None:
     """Raise for a row that a draw changes while another thread may draw from it."""
     rows = Counter(map(_row, draws))
     for draw in draws:
-        if draw.changes is not None and rows[draw.row] > 1:
+        is_changed = draw.changes is not None or draw.repeats is not None
+        if is_changed and rows[draw.row] > 1:
             raise ValueError(f"row {draw.row} is changed by one draw and has {rows[draw.row]}")
 
 

@@ -2,7 +2,7 @@
 
 # --- a record: words of 8 bytes ---
 
-RECORD_WORDS = 24
+RECORD_WORDS = 32
 (
     ROW,  # row of the logits
     POINT,  # a double in [0, 1)
@@ -13,6 +13,14 @@ CUT_WORDS = 3  # kind, a double, a count
 TOKEN = 15  # what was drawn, or one of the numbers below
 # What to add to the row before: addresses of token ids (i64) and of floats, and how many. The row is restored later.
 CHANGED_IDS, ADDED, NUM_CHANGES = range(16, 19)
+# Tokens that occurred, whose logits are penalised after that.
+(
+    SEEN,  # address of the first one (i64)
+    NUM_SEEN,
+    NUM_UNCOUNTED,  # so many of the first have the repetition penalty only
+    LAST,  # address of one more, where negative numbers mean token 0; 0: there is none
+    FACTORS,  # three floats: repetition, presence, frequency
+) = range(19, 24)
 
 NONE_LEFT, NO_NUMBERS, NOT_DONE = -1, -2, -3
 
@@ -23,7 +31,9 @@ SCALE, TOP_K, TOP_P, MIN_P = range(4)
 # --- the scratch memory of a thread: parts of one row of floats each, rounded up ---
 
 BLOCK = 64  # logits whose maximum is one entry of PEAKS
-SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS, SAVED, NUM_PARTS = range(11)
+SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS = range(9)
+SAVED, REPEATED, UNPENALISED, NUM_PARTS = range(9, 13)  # of the row before the draw
+COUNTS = WEIGHTS  # before the draw too
 
 
 def part_bytes(vocab_size: int) -> int:

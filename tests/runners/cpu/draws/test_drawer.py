@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from segue.engine.sampling.sampler import Sampler
-from segue.engine.seam import Changes, Cut, Draw, Logits, Span
+from segue.engine.seam import Changes, Cut, Draw, Logits, Repeats, Span
 from segue.errors import EngineFault, InvalidField
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.drawer import Drawer, Draws
@@ -33,8 +34,8 @@ class Alone:
         self._instruction = np.zeros(on.INSTRUCTION_WORDS, np.int64)
         self._draws = Draws(self._drawer, self.logits, self._instruction)
 
-    def draw(self, draws: list[Draw]) -> list[int | None]:
-        self._draws.write(draws, 2)
+    def draw(self, draws: list[Draw], before: "Alone | None" = None) -> list[int | None]:
+        self._draws.write(draws, 2, None if before is None else before._draws)
         _, code, records, count, *where = self._instruction[:8].tolist()
         for number in range(count):
             _FUNCTION(code)(records + 8 * of.RECORD_WORDS * number, *where)
@@ -210,6 +211,108 @@ def test_a_record_without_changes_has_none_of_the_draw_before() -> None:
     ban = Changes(np.array([5]), np.array([-np.inf], np.float32))
     found = [compiled.draw([Draw(0, 0.5, greedy, changes)]) for changes in (ban, None, ban)]
     assert found == [[0], [5], [0]]
+
+
+# --- tokens that occurred ---
+
+
+@pytest.mark.parametrize("flavour", [each.name for each in possible()])
+@given(
+    size=st.sampled_from([2, 64, 300, 5003]),
+    sampling=samplings(),
+    seed=st.integers(0, 2**32),
+    window=st.sampled_from([-1, 1, 2, 20]),
+    penalize_prompt=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_each_of_two_takes_the_others_tokens_as_repeated(
+    flavour: str, size: int, sampling: Sampling, seed: int, window: int, penalize_prompt: bool
+) -> None:
+    """As steps take turns: when a draw is told, the token before it is not known, and is pushed while it is open."""
+    sampling = replace(
+        sampling,
+        repetition_penalty=1.3,
+        presence_penalty=0.4,
+        frequency_penalty=0.3,
+        penalty_window=window,
+        penalize_prompt=penalize_prompt,
+    )
+    rng = np.random.default_rng(seed)
+    rows = np.round(rng.normal(0.0, 3.0, (3, size))).astype(np.float32)
+    alone, told = (Sampler(sampling, seed, 0, size) for _ in range(2))
+    prompt = rng.integers(0, size, 30).tolist()
+    for sampler in (alone, told):
+        sampler.start(prompt)
+    two = [Alone(flavour, size), Alone(flavour, size)]
+    number, drawn = 0, 0  # of the draw in its step, and its token
+    for position in range(12):
+        wanted = alone.sample(rows[position % 3].copy(), position)
+        alone.push(wanted)
+        turn, before = two[position % 2], two[1 - position % 2] if position else None
+        draw = told.draw_ahead(position % 2, position, number if position else None)
+        assert draw is not None
+        if position:
+            told.push(drawn)
+        turn.logits[position % 2] = rows[position % 3]
+        number = position % 3 % 2
+        draws = [Draw(1 - position % 2, 0.5, ()), draw] if number else [draw]
+        found = turn.draw(draws, before)[number]
+        if found is None:
+            return  # left to the sampler: what follows would be void
+        assert found == wanted
+        drawn = found
+
+
+def _repeats(*tokens: int, **fields: Any) -> Repeats:
+    seen = np.array(tokens, np.int64)
+    return Repeats(seen, 0, 0, seen.size, 2.0, 0.5, 0.25)._replace(**fields)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "said"),
+    [
+        (_repeats(1, 2, end=3), "of 2 tokens"),
+        (_repeats(1, 2, first=-1), "of 2 tokens"),
+        (_repeats(1, 2, first=1), "of 2 tokens"),
+        (_repeats(1, 2, counted=2, end=1), "of 2 tokens"),
+        (_repeats(1, 2, drawn=0), "no draw 0"),
+        (_repeats(tokens=np.array([3], np.int32)), "int64"),
+        (_repeats(tokens=np.zeros((2, 2), np.int64)), "a row of"),
+        (_repeats(tokens=np.arange(8)[::2]), "without gaps"),
+    ],
+)
+def test_repeats_are_checked_before_kernels_see_them(repeats: Repeats, said: str) -> None:
+    compiled, logits = drawer(possible()[0].name, 64)
+    logits[:] = 0.0
+    with pytest.raises(ValueError, match=said):
+        compiled.draw([Draw(0, 0.5, (), None, repeats)])
+    assert compiled.draw([Draw(0, 0.5, ())]) != [None]
+
+
+def test_repeats_may_name_the_draws_of_the_step_before_only() -> None:
+    first, second = Alone(possible()[0].name, 64), Alone(possible()[0].name, 64)
+    greedy = Draw(0, 0.5, (Cut("top_k", 0.0, 1),))
+    first.logits[0, 9] = second.logits[0, 9] = 1.0
+    assert first.draw([greedy]) == [9]
+    assert second.draw([greedy._replace(repeats=_repeats(drawn=0))], first) == [0]
+    for number in (-1, 1, 2):
+        with pytest.raises(ValueError, match=f"no draw {number}"):
+            second.draw([greedy._replace(repeats=_repeats(drawn=number))], first)
+
+
+def test_a_row_that_a_draw_penalises_has_no_other_draw() -> None:
+    compiled, _ = drawer(possible()[0].name, 64)
+    plain = Draw(0, 0.5, ())
+    with pytest.raises(ValueError, match="row 0 is changed by one draw and has 2"):
+        compiled.draw([plain, plain._replace(repeats=_repeats(1))])
+
+
+def test_a_record_without_repeats_has_none_of_the_draw_before() -> None:
+    compiled, logits = drawer(possible()[0].name, 64)
+    logits[0], logits[0, 5] = 0.0, 1.0
+    greedy = Draw(0, 0.5, (Cut("top_k", 0.0, 1),))
+    seen = greedy._replace(repeats=_repeats(5, 5))
+    assert [compiled.draw([each]) for each in (seen, greedy, seen)] == [[0], [5], [0]]
 
 
 def test_a_team_draws_all_rows_of_a_step(runner: CpuRunner) -> None:

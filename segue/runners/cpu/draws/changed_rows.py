@@ -1,0 +1,119 @@
+"""A draw from a row that is changed for it: biases and bans, then penalties on tokens that occurred.
+
+The results are those of the sampler, to the bit: each operation is rounded once, in 32 bits. After the draw the row is
+as it was.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from segue.runners.cpu.draws import records as of
+from segue.runners.cpu.draws.passes import VOID
+from segue.runners.cpu.draws.writing import Num, Var, Writer
+from segue.runners.cpu.emit import f32, i32, i64
+
+
+def draw_changed(made: ir.Module, name: str, draw: Any) -> None:
+    """(record, logits, tokens per row, scratch, bytes per part of the scratch), as `draw` takes them"""
+    w = Writer(made, name, VOID, *(i64, i64, i64, i64, i64))
+    record, logits, width, *_ = w.args
+    row = logits + width * w.load(i64, record, of.ROW) * 4
+    changes, penalties = _Changes(w, row), _Penalties(w, row)
+    changes.add()
+    penalties.gather()
+    penalties.apply()
+    w.call(draw, *w.args)
+    penalties.undo()
+    changes.undo()
+    w.give()
+
+
+class _Changes:
+    """Biases, and bans, which are biases of -inf."""
+
+    def __init__(self, w: Writer, row: Num) -> None:
+        record, _, _, scratch, part = w.args
+        self._w, self._row, self._saved = w, row, scratch + part * of.SAVED
+        self._ids, self._added = w.load(i64, record, of.CHANGED_IDS), w.load(i64, record, of.ADDED)
+        self._count = w.load(i64, record, of.NUM_CHANGES)
+
+    def add(self) -> None:
+        w = self._w
+        with w.each(self._count) as i:
+            token = w.load(i64, self._ids, i)
+            before = w.load(f32, self._row, token)
+            w.store(before, self._saved, i)
+            w.store(before + w.load(f32, self._added, i), self._row, token)
+
+    def undo(self) -> None:
+        w = self._w
+        with w.each(self._count) as i:
+            last = self._count - 1 - i  # backwards, so that an id that came twice is restored too
+            w.store(w.load(f32, self._saved, last), self._row, w.load(i64, self._ids, last))
+
+
+class _Penalties:
+    """Tokens that occurred are gathered, each once. Counts lie where their tokens do in a row."""
+
+    def __init__(self, w: Writer, row: Num) -> None:
+        record, _, width, scratch, part = w.args
+        self._w, self._row, self._width = w, row, width
+        self._counts, self._nowhere = scratch + part * of.COUNTS, scratch + part * of.VALUES
+        self._ids, self._saved = scratch + part * of.REPEATED, scratch + part * of.UNPENALISED
+        self._seen, self._last = w.load(i64, record, of.SEEN), w.load(i64, record, of.LAST)
+        self._num_seen = w.load(i64, record, of.NUM_SEEN)
+        self._num_uncounted = w.load(i64, record, of.NUM_UNCOUNTED)
+        self._num_all = self._num_seen + self._last.differs(0).pick(w.whole(1), 0)
+        self._factors = [w.load(f32, record + 8 * of.FACTORS, i) for i in range(3)]
+        self._size = Var(w.whole(0))  # how many ids there are
+
+    def gather(self) -> None:
+        """A token that is not to be counted gets the count -1 if it has none."""
+        w = self._w
+        with self._each_seen(w.whole(0), self._num_all) as token:
+            w.store(w.real(0.0), self._counts, token)
+        with self._each_seen(self._num_uncounted, self._num_all) as token:
+            before = w.load(f32, self._counts, token)
+            self._take(token, before.equals(0.0))
+            w.store(before + 1.0, self._counts, token)
+        with self._each_seen(w.whole(0), self._num_uncounted) as token:
+            before = w.load(f32, self._counts, token)
+            self._take(token, before.equals(0.0))
+            w.store(before.equals(0.0).pick(w.real(-1.0), before), self._counts, token)
+
+    def apply(self) -> None:
+        w = self._w
+        repetition, presence, frequency = self._factors
+        with w.each(self._size.now) as i:
+            token = w.load(i32, self._ids, i)
+            logit, count = w.load(f32, self._row, token), w.load(f32, self._counts, token)
+            w.store(logit, self._saved, i)
+            repeated = (logit > 0.0).pick(logit / repetition, logit * repetition)
+            less = repeated - (count * frequency + presence)
+            w.store((count > 0.0).pick(less, repeated), self._row, token)
+
+    def undo(self) -> None:
+        w = self._w
+        with w.each(self._size.now) as i:
+            w.store(w.load(f32, self._saved, i), self._row, w.load(i32, self._ids, i))
+
+    def _take(self, token: Num, is_new: Num) -> None:
+        """Append a token that is new. Without a branch: which one is cannot be foreseen."""
+        place = is_new.pick(self._ids + self._size.now * 4, self._nowhere)
+        self._w.store(token, place, 0, i32)
+        self._size.set(self._size.now + is_new.pick(self._w.whole(1), 0))
+
+    @contextmanager
+    def _each_seen(self, first: Num, end: Num) -> Iterator[Num]:
+        """Tokens that occurred, in order. What is no token of the model is left out: it has no logit."""
+        w = self._w
+        with w.each(end - first) as i:
+            place = first + i
+            is_known = place < self._num_seen
+            found = w.load(i64, is_known.pick(self._seen + place * 8, self._last))
+            token = (is_known | (found >= 0)).pick(found, 0)
+            with w.when((token >= 0) & (token < self._width)):
+                yield token

@@ -1,0 +1,94 @@
+"""What the fake runner draws: the sampler's tokens, computed as the contract of draws says it."""
+
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from segue import exact_math
+from segue.engine.seam import MAX_CUTS, Cut, Draw, Logits, Repeats
+
+_LIKELIEST = (Cut("top_k", 0.0, 1),)
+
+
+def changed(row: Logits, draw: Draw, before: Sequence[int | None] = ()) -> Logits:
+    """A copy of the row with changes and penalties of the draw. `before`: what the step before drew."""
+    row = row.copy()
+    if draw.changes is not None:
+        row[draw.changes.ids] += draw.changes.added
+    if draw.repeats is not None:
+        _penalise(row, draw.repeats, before)
+    return row
+
+
+def _penalise(row: Logits, repeats: Repeats, before: Sequence[int | None]) -> None:
+    tokens: list[int] = repeats.tokens[: repeats.end].tolist()
+    if repeats.drawn is not None:
+        tokens.append(before[repeats.drawn] or 0)
+    factors = (repeats.repetition, repeats.presence, repeats.frequency)
+    repetition, presence, frequency = map(np.float32, factors)
+    for token in set(tokens[repeats.first :]):
+        row[token] = row[token] / repetition if row[token] > 0 else row[token] * repetition
+    for token, count in Counter(tokens[repeats.counted :]).items():
+        row[token] -= np.float32(count) * frequency + presence
+
+
+def seen_by(draws: Sequence[Draw]) -> list[bytes]:
+    """The tokens that penalties of these draws look at."""
+    all_repeats = [draw.repeats for draw in draws if draw.repeats is not None]
+    return [repeats.tokens[: repeats.end].tobytes() for repeats in all_repeats]
+
+
+def check_repeats(repeats: Repeats | None, num_before: int, vocab_size: int) -> None:
+    if repeats is None:
+        return
+    tokens, first, counted, end, *_, drawn = repeats
+    if not 0 <= first <= counted <= end <= len(tokens):
+        raise RuntimeError(f"fake runner: of {len(tokens)} tokens {first}:{counted}:{end}")
+    if end and not 0 <= tokens[:end].min() <= tokens[:end].max() < vocab_size:
+        raise RuntimeError("fake runner: a token occurred that there is not")
+    if drawn is not None and not 0 <= drawn < num_before:
+        raise RuntimeError(f"fake runner: the step before has no draw {drawn}")
+
+
+def draw_by_weight(
+    logits: Logits, draws: Sequence[Draw], before: Sequence[int | None] = ()
+) -> Sequence[int | None]:
+    """What the sampler would draw. Only of the likeliest, or with no cut but a temperature."""
+    return [_draw(logits[draw.row], draw, before) for draw in draws]
+
+
+def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
+    if len(draw.cuts) > MAX_CUTS:
+        raise ValueError(f"fake runner: a draw takes {MAX_CUTS} cuts, not {len(draw.cuts)}")
+    if draw.cuts == _LIKELIEST:
+        row = changed(row, draw, before)
+        return int(row.argmax()) if abs(row.max()) < np.inf else None
+    if not _is_plain(draw):
+        return None
+    changes = draw.changes
+    if draw.repeats is not None:
+        row, changes = changed(row, draw, before), None
+    key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
+    sums = _running_sums(row.tobytes(), *key, draw.cuts[0].value if draw.cuts else 1.0)
+    token = bisect_right(sums, draw.point * sums[-1]) if sums else 0
+    return token if token < len(sums) else None
+
+
+@lru_cache(maxsize=2048)  # most rows come again: a token takes a search, and no sum
+def _running_sums(row: bytes, ids: bytes, added: bytes, temperature: float) -> Sequence[float]:
+    """Of the weights of a row with these changes; none if it has none: then the sampler says what is wrong."""
+    changed_row = np.frombuffer(row, np.float32).copy()
+    changed_row[np.frombuffer(ids, np.int64)] += np.frombuffer(added, np.float32)
+    scaled = changed_row / np.float32(temperature)
+    best = scaled.max()
+    if not abs(best) < np.inf:
+        return ()
+    return array("d", exact_math.running_sums(exact_math.weights(scaled - best, 0.0)))
+
+
+def _is_plain(draw: Draw) -> bool:
+    return not draw.cuts or (len(draw.cuts) == 1 and draw.cuts[0].kind == "scale")

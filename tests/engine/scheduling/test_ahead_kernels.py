@@ -1,0 +1,103 @@
+"""Steps begun ahead on the real kernels: answers with penalties are those of single steps."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.engine.seam import Draw, Loaded, Span
+from segue.runners.cpu.runner import CpuRunner
+from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Sampling
+from tests.engine.harness import Bench, ask
+from tests.engine.scheduling.ahead_runner import same
+from tests.engine.test_same_bytes import empty, load
+
+WORDS = (" the", " and", "rain", " an", "other", ", ", "é", "then ")
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    loaded = load(tmp_path_factory.mktemp("ahead"), 24, context_length=256)
+    yield loaded
+    loaded.runner.close()
+
+
+def penalised(draw: random.Random) -> CompletionRequest:
+    sampling = Sampling(
+        order=draw.choice([SCALE_FIRST, CUT_FIRST]),
+        temperature=draw.choice([0.0, 0.7, 1.0]),
+        top_k=draw.choice([0, 5, 40]),
+        top_p=draw.choice([0.5, 0.9, 1.0]),
+        seed=draw.randint(0, 1000),
+        repetition_penalty=draw.choice([1.0, 1.1, 1.5, 0.8]),
+        presence_penalty=draw.choice([0.0, 0.5, -0.5]),
+        frequency_penalty=draw.choice([0.0, 0.25, 1.5]),
+        penalty_window=draw.choice([-1, 0, 1, 2, 7, 64, 5000]),
+        penalize_prompt=draw.choice([False, True]),
+        logit_bias=draw.choice([{}, {}, {97: 5.0, 101: -np.inf}]),
+        min_tokens=draw.choice([0, 6]),
+    )
+    return ask(
+        "".join(draw.choices(WORDS, k=draw.randint(1, 20))),
+        sampling=sampling,
+        max_tokens=draw.randint(1, 40),
+        stop=draw.choice([(), (), ("an", "q")]),
+        logprobs=draw.choice([None, 0, 3]),
+        n=draw.choice([1, 1, 3]),
+        use_cache=draw.choice([True, False]),
+    )
+
+
+def single_steps(runner: CpuRunner, loaded: Loaded) -> Bench:
+    """A bench that begins no step ahead, and none with draws."""
+    limits = runner._capabilities
+    runner._capabilities = replace(limits, rows_ahead=0)
+    bench = Bench(runner, loaded.vocab)
+    runner._capabilities = limits
+    return bench
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 8))
+def test_penalised_answers_are_those_of_single_steps(loaded: Loaded, seed: int, count: int) -> None:
+    """Together they need more memory than there is: some are preempted."""
+    runner = loaded.runner
+    assert isinstance(runner, CpuRunner)
+    draw = random.Random(seed)
+    asked = [penalised(draw) for _ in range(count)]
+    alone = []
+    for request in asked:
+        alone += single_steps(runner, loaded).run(request)
+        empty(loaded)
+    crowd = Bench(runner, loaded.vocab)
+    crowd.may_go_on = lambda: draw.random() < 0.9
+    for request in asked:
+        crowd.submit(request)
+        for _ in range(draw.randint(0, 3)):
+            crowd.step()
+    crowd.run()
+    empty(loaded)
+    together = [crowd.stories[request.request_id] for request in asked]
+    assert [same(story) for story in together] == [same(story) for story in alone]
+
+
+def test_a_penalised_request_goes_ahead(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = loaded.runner
+    begin = runner.begin
+    told: list[Draw] = []
+
+    def watched(spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+        told.extend(draws)
+        begin(spans, draws)
+
+    monkeypatch.setattr(runner, "begin", watched)
+    sampling = Sampling(seed=1, frequency_penalty=0.5, repetition_penalty=1.2, ignore_eos=True)
+    [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=sampling, max_tokens=30))
+    empty(loaded)
+    assert len(story.tokens[0]) == 30
+    repeats = [draw.repeats for draw in told if draw.repeats is not None]
+    assert len([each for each in repeats if each.drawn is not None]) > 15

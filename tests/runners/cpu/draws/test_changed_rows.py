@@ -1,0 +1,195 @@
+"""What a draw sees of its row: biases, bans and penalties as the sampler writes them, to the bit."""
+
+import ctypes
+import struct
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from segue.engine.sampling.penalties import Penalties
+from segue.engine.seam import Changes, Logits, Repeats
+from segue.runners.cpu.draws import records as of
+from segue.runners.cpu.draws.changed_rows import draw_changed
+from segue.runners.cpu.draws.passes import VOID
+from segue.runners.cpu.draws.writing import Writer
+from segue.runners.cpu.emit import f32, i64
+from segue.runners.cpu.memory import address
+from segue.runners.cpu.products import machine_code
+from segue.runners.cpu.products.processor import Target, possible, target_of
+from segue.types import Sampling
+
+SIZE = 80
+FLAVOURS = [each.name for each in possible()]
+ROW = 1
+
+
+def _copying(target: Target) -> ir.Module:
+    """A module whose draw copies the row that it is given to the first part of the scratch memory."""
+    made = ir.Module("copying")
+    made.triple = target.triple
+    w = Writer(made, "copy_row", VOID, *(i64, i64, i64, i64, i64))
+    record, logits, width, scratch, _ = w.args
+    row = logits + width * w.load(i64, record, of.ROW) * 4
+    with w.each(width) as i:
+        w.store(w.load(f32, row, i), scratch, i)
+    w.give()
+    draw_changed(made, "changed_row", w.function)
+    return made
+
+
+@cache
+def _function(flavour: str) -> Callable[..., None]:
+    target = target_of(next(each for each in possible() if each.name == flavour))
+    code = machine_code.load("test", lambda: _copying(target), ["changed_row"], target)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(code["changed_row"])
+
+
+def seen_by_the_draw(
+    flavour: str, row: Logits, changes: Changes, repeats: Repeats, last: int | None
+) -> Logits:
+    """The row as the draw sees it. `last`: a token that comes after the others."""
+    logits = np.stack([np.zeros(SIZE, np.float32), row, np.ones(SIZE, np.float32)])
+    before = logits.tobytes()
+    part = of.part_bytes(SIZE)
+    scratch = np.full(part * of.NUM_PARTS, 0xA5, np.uint8)  # whatever was there before
+    record = np.zeros(of.RECORD_WORDS, np.int64)
+    record[of.ROW] = ROW
+    about = [address(changes.ids), address(changes.added), changes.ids.size]
+    record[of.CHANGED_IDS : of.NUM_CHANGES + 1] = about
+    tokens, first, counted, end, *factors, _ = repeats
+    kept = np.array([0 if last is None else last], np.int64)
+    place = 0 if last is None else address(kept)
+    about = [address(tokens) + 8 * first, end - first, counted - first, place]
+    record[of.SEEN : of.LAST + 1] = about
+    struct.pack_into("=fff", record.data.cast("B"), 8 * of.FACTORS, *factors)
+    where = (address(record), address(logits), SIZE, address(scratch), part)
+    _function(flavour)(*where)
+    assert logits.tobytes() == before, "the row is as it was, and so are its neighbours"
+    return scratch[: 4 * SIZE].view(np.float32).copy()
+
+
+def _row(seed: int, style: str) -> Logits:
+    rng = np.random.default_rng(seed)
+    row = rng.normal(0.0, 3.0, SIZE).astype(np.float32)
+    some = rng.random(SIZE) < 0.3
+    match style:
+        case "banned":
+            row[some] = -np.inf
+        case "zeros":
+            row = np.where(some, np.float32(-0.0), np.float32(0.0))
+        case "huge":
+            row *= np.float32(1e38)
+        case "tiny":
+            row *= np.float32(1e-41)
+        case "not numbers":
+            row[some] = np.nan
+        case "infinite":
+            row[some] = np.inf
+    return row
+
+
+def _changes(seed: int, share: float) -> Changes:
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(SIZE)[: int(share * SIZE)].astype(np.int64)
+    added = rng.normal(0.0, 5.0, ids.size).astype(np.float32)
+    added[rng.random(ids.size) < 0.3] = -np.inf
+    return Changes(ids, added)
+
+
+tokens = st.lists(st.integers(0, SIZE - 1) | st.integers(0, 5), max_size=60)
+factors = st.floats(-3.0, 3.0) | st.sampled_from([0.0, -0.0, 1e-45, 1e38, 1e300, -1e300])
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@given(
+    seed=st.integers(0, 2**32),
+    style=st.sampled_from(
+        ["usual", "usual", "banned", "zeros", "huge", "tiny", "not numbers", "infinite"]
+    ),
+    share=st.sampled_from([0.0, 0.0, 0.2, 1.0]),
+    prompt=tokens,
+    output=tokens,
+    last=st.none() | st.integers(0, SIZE - 1) | st.integers(0, 5),
+    window=st.sampled_from([-1, -1, 1, 2, 3, 17, 64, 1000]),
+    repetition=st.floats(0.1, 10.0) | st.sampled_from([1.0, 1.0, 1e-45, 1e39, 100.0]),
+    presence=factors,
+    frequency=factors,
+    penalize_prompt=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_penalties_are_the_samplers_to_the_bit(
+    flavour: str,
+    seed: int,
+    style: str,
+    share: float,
+    prompt: list[int],
+    output: list[int],
+    last: int | None,
+    window: int,
+    repetition: float,
+    presence: float,
+    frequency: float,
+    penalize_prompt: bool,
+) -> None:
+    with np.errstate(all="ignore"):
+        penalties = Penalties(
+            Sampling(
+                repetition_penalty=repetition,
+                presence_penalty=presence,
+                frequency_penalty=frequency,
+                penalty_window=window,
+                penalize_prompt=penalize_prompt,
+            )
+        )
+        penalties.start(prompt)
+        for token in output:
+            penalties.push(token)
+        repeats = penalties.repeats(None if last is None else 0)
+        row, changes = _row(seed, style), _changes(seed, share)
+        found = seen_by_the_draw(flavour, row, changes, repeats, last)
+        if last is not None:
+            penalties.push(last)
+        wanted = row.copy()
+        wanted[changes.ids] += changes.added
+        penalties.apply(wanted)
+    is_number = ~np.isnan(wanted)
+    assert (np.isnan(found) == ~is_number).all()
+    assert found[is_number].tobytes() == wanted[is_number].tobytes()
+
+
+NOTHING = Changes(np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+def _repeats(seen: NDArray[np.int64], repetition: float = 2.0) -> Repeats:
+    return Repeats(seen, 0, 0, seen.size, repetition, 0.5, 0.25)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_what_is_no_token_of_the_model_has_no_logit(flavour: str) -> None:
+    row = np.full(SIZE, 4.0, np.float32)
+    seen = np.array([-1, 3, SIZE, 2**40, -(2**40), 3], np.int64)
+    found = seen_by_the_draw(flavour, row, NOTHING, _repeats(seen), 2**50)
+    row[3] = 2.0 - (2 * 0.25 + 0.5)
+    assert found.tolist() == row.tolist()
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_where_the_draw_before_gave_no_token_it_is_token_0(flavour: str) -> None:
+    row = np.full(SIZE, 4.0, np.float32)
+    found = seen_by_the_draw(flavour, row, NOTHING, _repeats(np.empty(0, np.int64)), of.NOT_DONE)
+    row[0] = 2.0 - (0.25 + 0.5)
+    assert found.tolist() == row.tolist()
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_an_id_that_is_changed_twice_is_restored(flavour: str) -> None:
+    row = np.zeros(SIZE, np.float32)
+    twice = Changes(np.array([5, 5], np.int64), np.array([1.0, 2.0], np.float32))
+    found = seen_by_the_draw(flavour, row, twice, _repeats(np.array([5, 5], np.int64), 1.0), None)
+    assert found[5] == 3.0 - (2 * 0.25 + 0.5)
