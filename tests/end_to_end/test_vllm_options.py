@@ -25,6 +25,7 @@ from tests.support.vllm_server import (
     post,
 )
 from tests.support.vllm_server import PRECISION as FULL_PRECISION
+from tests.support.waiting import wait_until
 
 pytestmark = NEEDS_VLLM
 # On GPUs vLLM's LoRA kernels take half precision only: weights and sums are then rounded to 11 bits.
@@ -141,9 +142,10 @@ def test_lower_priorities_are_served_first(served: Served, client: httpx2.Client
 
 def _wait_for_waiting(client: httpx2.Client, number: int) -> None:
     """Until vLLM's queue holds so many. It tells its figures with every step, of which the long text makes many."""
-    for _ in range(2000):
+
+    def is_filled() -> bool:
         text = client.get("/metrics").text
         lines = [line for line in text.splitlines() if line.startswith("segue_waiting{")]
-        if float(lines[0].rsplit(" ", 1)[1]) >= number:
-            return
-    raise AssertionError("vLLM's queue did not fill")
+        return float(lines[0].rsplit(" ", 1)[1]) >= number
+
+    wait_until(is_filled)

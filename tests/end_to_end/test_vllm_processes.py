@@ -16,6 +16,7 @@ from tests.end_to_end.test_server_processes import (
     figures,
     server_pids,
     until,
+    until_both_are_ready,
     until_figure,
 )
 from tests.support.serving import Served, serving
@@ -104,9 +105,7 @@ def test_vllms_end_is_told_to_every_stream_of_every_process(served: Served) -> N
             async with asyncio.timeout(300):
                 while (await client.get("/readyz")).status_code == 200:
                     await asyncio.sleep(0.02)
-                for _ in range(2):  # of each process
-                    while (await client.get("/readyz")).status_code != 200:
-                        await asyncio.sleep(0.1)
+            await until_both_are_ready(client)
             for _ in range(2):
                 answer = await client.post(PATH, json={"prompt": "a", "max_tokens": 2})
                 assert answer.status_code == 200

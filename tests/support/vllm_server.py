@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests.support.tiny_reference import TinyReference
+from tests.support.waiting import wait_until
 
 NEEDS_VLLM = [
     pytest.mark.vllm,
-    pytest.mark.timeout(600),
     pytest.mark.skipif(
         importlib.util.find_spec("vllm") is None,
         reason="vllm is not installed: `make vllm-test` installs it and runs this",
@@ -65,9 +64,9 @@ def running(client: httpx2.Client) -> float:
 
 def wait_until_idle(client: httpx2.Client) -> None:
     """vLLM tells its figures with the next step, so one is made."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+
+    def is_idle() -> bool:
         complete(client, "x", max_tokens=1)
-        if running(client) == 0:
-            return
-    raise AssertionError("a request goes on though nobody reads it")
+        return running(client) == 0
+
+    wait_until(is_idle)
