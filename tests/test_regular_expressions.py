@@ -5,7 +5,8 @@ Every pattern in the package is parsed and held to three rules. Of what an unbou
 1. nothing inside a repetition that can give characters back (backtrack) is itself unbounded;
 2. two repetitions that could share characters do not follow each other, unless the first never gives back (`*+`);
 3. where a search can begin anywhere, a failed try does not begin again inside what it consumed: what follows the
-   repetition cannot fail, or the repetition consumes nothing that a match begins with.
+   repetition cannot fail, or the repetition consumes nothing that a match begins with, or nothing that a match may
+   follow (`(?<!x)` before it).
 """
 
 import ast
@@ -170,6 +171,14 @@ def _first(nodes: Nodes) -> frozenset[str]:
     return found
 
 
+def _never_after(nodes: Nodes) -> frozenset[str]:
+    """Characters right after which no match begins."""
+    match nodes[:1]:
+        case [(op.ASSERT_NOT, (-1, inside))] if len(inside) == 1:
+            return _single(inside[0]) or frozenset()
+    return frozenset()
+
+
 def _repeats(nodes: Nodes) -> Iterator[tuple[Any, Nodes, Nodes]]:
     """Every unbounded repetition: its kind, its body, and all that must match after it."""
     for at, node in enumerate(nodes):
@@ -201,7 +210,8 @@ def problems(text: str, flags: int, is_anchored: bool) -> list[str]:
             continue
         if by_line and "\n" in _consumed(body):
             found.append("a line's match that reads on into the next")
-        if not is_anchored and _consumed(body) & _first(nodes):
+        restarts = _consumed(body) & _first(nodes) and not _consumed(body) <= _never_after(nodes)
+        if not is_anchored and restarts:
             found.append("a failed try begins again inside what it consumed")
     return found
 
@@ -227,6 +237,7 @@ def test_every_regular_expression_is_linear(pattern: Pattern) -> None:
         r'"(?:\\.|[^"\\])*"',
         r"\b[A-Z][A-Z-]*(?!\w)",
         r"(?:a|b)*(?:b|c)*d",
+        r"(?<!a)[ab]++c",
     ],
 )
 def test_the_rules_see_what_is_quadratic(text: str) -> None:
@@ -234,7 +245,8 @@ def test_the_rules_see_what_is_quadratic(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [r"\{(\w+)(:\w+)?\}", r"\W+", r"~(?!\s*\d)", r'"(?:\\.|[^"])*+"?+']
+    "text",
+    [r"\{(\w+)(:\w+)?\}", r"\W+", r"~(?!\s*\d)", r'"(?:\\.|[^"])*+"?+', r"(?<![ab])[ab]++c"],
 )
 def test_the_rules_let_linear_ones_pass(text: str) -> None:
     assert not problems(text, 0, is_anchored=False)

@@ -33,7 +33,7 @@ BURST = 150
 BACK_OFF_S = 0.2  # for refused clients: far less than Retry-After, so that requests collide
 REFUSALS = {400: "bad", 413: "bad", 415: "bad", 429: "refused", 503: "unavailable"}
 
-_TEXT = re.compile(rb'"text":"((?:[^"\\]|\\.)*)"')
+_TEXT = re.compile(rb'"text":"((?:[^"\\]|\\.)*+)')
 STREAM = {"max_tokens": 200, "stream": True, "ignore_eos": True, "logprobs": 1}
 BAD: tuple[bytes, ...] = (
     b"",

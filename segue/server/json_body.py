@@ -46,7 +46,7 @@ def decode(body: bytes) -> Any:
         raise MalformedBody(f"The body is not valid JSON: {_reason(error, body)}.") from None
 
 
-_WHERE = re.compile(r"^JSON is malformed: (?P<what>.*) \(byte (?P<at>\d+)\)$")
+_WHERE = re.compile(r"^JSON is malformed: (?P<what>[^(]*+)\(byte (?P<at>\d+)\)$")
 # Each run of digits is looked at once, from its start: a body of nothing but digits takes no longer than another.
 _LARGE_NUMBER = re.compile(rb"(?<![0-9.])(?:[0-9]{300}|[0-9.]++[eE]\+?[0-9]{3})")
 BYTES_BEFORE, BYTES_AFTER = 28, 10
@@ -63,7 +63,7 @@ def _reason(error: ValueError, body: bytes) -> str:
         number = _LARGE_NUMBER.search(body)
         return f"a number is out of range{_near(body, number.start()) if number else ''}"
     if found := _WHERE.match(text):
-        return f"{found['what']} (byte {found['at']}){_near(body, int(found['at']))}"
+        return f"{found['what']}(byte {found['at']}){_near(body, int(found['at']))}"
     return text
 
 
