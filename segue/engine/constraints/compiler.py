@@ -28,12 +28,11 @@ log = logging.getLogger("segue.constraint")
 MAX_CACHED = 64  # compiled grammars
 MAX_CACHED_CHARS = 1_048_576  # of their texts, together
 
-_LIMITS = llguidance.LLParserLimits(
-    initial_lexer_fuel=300_000,
-    step_lexer_fuel=50_000,
-    max_lexer_states=50_000,
-    verbose_errors=False,
+STEP_FUEL = 50_000  # expressions that a lexer makes for one mask: some 10 ms
+FRESH_FUEL = (
+    4_000_000  # the same for one that starts anew: 80 for each of its states, less than a second
 )
+MAX_STATES = 50_000  # of a lexer, over all that it has read
 _MAX_FORCED = 64  # tokens known ahead
 _STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
 _stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
@@ -67,7 +66,8 @@ class Grammar:
         self.vocabulary = vocabulary
         self.is_private = is_private  # to one guide
         self.is_spoilt = False  # its lexer ran into a limit: good for no new guide
-        self.matcher = _matcher(vocabulary.tokenizer, written.text)
+        limits = _limits(FRESH_FUEL if is_private else STEP_FUEL)
+        self.matcher = _matcher(vocabulary.tokenizer, written.text, limits)
         self.first = None if self.matcher.is_error() else self.mask(self.matcher)
         trial = self.matcher.deep_copy()
         if self.first is not None and self.first.forced:
@@ -85,7 +85,15 @@ class Grammar:
         return self._written.ignored
 
     def alone(self) -> "Grammar":
+        """The same with a lexer that has read nothing, and may take longer. Raises GrammarError."""
         return Grammar(self._written, self.vocabulary, is_private=True)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its lexer has run into no limit; after one it fails whoever uses it."""
+        probe = self.matcher.deep_copy()
+        probe.compute_bitmask()
+        return not probe.is_error()
 
     def mask(self, matcher: llguidance.LLMatcher) -> Mask | None:
         """None if nothing may follow what the matcher has read."""
@@ -99,14 +107,23 @@ class Grammar:
         return Mask(allowed)
 
 
-def _matcher(tokenizer: llguidance.LLTokenizer, text: str) -> llguidance.LLMatcher:
+def _limits(step_fuel: int) -> llguidance.LLParserLimits:
+    return llguidance.LLParserLimits(
+        initial_lexer_fuel=300_000,
+        step_lexer_fuel=step_fuel,
+        max_lexer_states=MAX_STATES,
+        verbose_errors=False,
+    )
+
+
+def _matcher(
+    tokenizer: llguidance.LLTokenizer, text: str, limits: llguidance.LLParserLimits
+) -> llguidance.LLMatcher:
     """Run on a thread with a stack that is deep enough for every accepted text."""
     with _stack_size:
         usual = threading.stack_size(_STACK_BYTES)
         try:
-            made = _MAKERS.submit(
-                llguidance.LLMatcher, tokenizer, text, log_level=0, limits=_LIMITS
-            )
+            made = _MAKERS.submit(llguidance.LLMatcher, tokenizer, text, log_level=0, limits=limits)
         finally:
             threading.stack_size(usual)
     try:

@@ -2,6 +2,10 @@
 
 Each mask is found on threads of its own, because no limit keeps a hostile grammar from being slow at some point of
 the text.
+
+Sequences share a lexer, and how far that is from its limits depends on all that it has read. The answer to a request
+may not: where a lexer has run into a limit, one that has read this text only decides. It has the same room for states,
+and enough fuel for all of them, so that it follows wherever the other one could.
 """
 
 import logging
@@ -9,15 +13,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import llguidance
 import numpy as np
 
-from segue.engine.constraints.compiler import Grammar, Mask, reason
+from segue.engine.constraints.compiler import Grammar, Mask, reason, step_back
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.seam import Logits
 
 log = logging.getLogger("segue.constraint")
 
 _MASKERS = ThreadPoolExecutor(4, "mask")
+_PATIENT = ThreadPoolExecutor(2, "mask-alone", initializer=step_back)  # for lexers with much fuel
 _SCOUT_S = 0.005  # the longest wait for a mask that only a draft needs
 
 
@@ -48,7 +54,7 @@ class Scout:
             self.found.append((token, self._mask))
             return True
         try:
-            self._mask = _MASKERS.submit(self._grammar.mask, self._matcher).result(_SCOUT_S)
+            self._mask = _MASKERS.submit(_sure_mask, self._grammar, self._matcher).result(_SCOUT_S)
         except TimeoutError:
             self._guide.is_slow = True
             return False
@@ -68,6 +74,7 @@ class Guide:
         self.is_slow = False  # drafts must do without masks
         self._scouted: list[tuple[int, Mask]] = []  # what the last scout found, from here on
         self._mask: Mask | None = grammar.first  # None at a dead end
+        self._has_failed = False  # at the last token, as the lexer had run into a limit
         self._is_due = False  # the mask after the last token: nobody has asked for it yet
         self._coming: Future[Mask | None] | None = None
 
@@ -112,12 +119,12 @@ class Guide:
         forced = self.forced
         self._tokens.append(token)
         self.matcher.consume_token(token)
-        has_failed = self.matcher.is_error()
+        has_failed = self._has_failed = self.matcher.is_error()
         if self.matcher.is_stopped() and not has_failed:
             return True
         scouted = self._scouted.pop(0) if self._scouted else None
-        if len(forced) > 1 and forced[0] == token and not has_failed:
-            self._mask = Mask(None, forced[1:])
+        if len(forced) > 1 and forced[0] == token:
+            self._mask = Mask(None, forced[1:])  # whatever has become of the lexer
         elif scouted is not None and scouted[0] == token and not has_failed:
             self._mask = scouted[1]
         else:
@@ -126,19 +133,22 @@ class Guide:
             self._scouted = []
         return False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing may follow, where `accept` could not tell as the lexer had run into a limit. May be slow."""
+        return self._has_failed and not self.forced and self._mask is None and self.is_whole
+
     def _begin(self) -> None:
         """Start the mask only when it is needed: until then the step thread needs the processor for others."""
         if self._is_due:
-            self._is_due, self._coming = False, _MASKERS.submit(self._next_mask)
+            threads = _PATIENT if self._grammar.is_private else _MASKERS
+            self._is_due, self._coming = False, threads.submit(self._next_mask)
 
     def may_end(self) -> list[bool]:
         """Entry i: whether the first i tokens are a complete text of the grammar."""
-        matcher = self._grammar.matcher.deep_copy()
-        matcher.reset()
-        ends = [bool(matcher.is_accepting())]
-        for token in self._tokens:
-            matcher.consume_token(token)
-            ends.append(bool(matcher.is_accepting()))
+        ends = _ends(self._grammar, self._tokens)
+        if not self._grammar.is_sound and (grammar := self._unread()) is not None:
+            ends = _ends(grammar, self._tokens)
         return ends
 
     @property
@@ -147,20 +157,47 @@ class Guide:
         return self.may_end()[-1]
 
     def _next_mask(self) -> Mask | None:
-        mask = self._grammar.mask(self.matcher)
-        if mask is None and not self._grammar.is_private:
-            # Sequences share a lexer, and one that ran into its limits has spoilt it for all of them.
-            self._grammar.is_spoilt = True
-            try:
-                self._grammar = self._grammar.alone()
-            except GrammarError:
-                return None
-            self.matcher = self._grammar.matcher
-            self.matcher.consume_tokens(self._tokens)
-            mask = self._grammar.mask(self.matcher)
+        mask = _sure_mask(self._grammar, self.matcher)
+        if mask is None and not self._grammar.is_sound:
+            if self._grammar.is_private:
+                mask = self._mask_alone()
+            else:
+                self._grammar.is_spoilt = True
+                mask = _PATIENT.submit(self._mask_alone).result()
         if mask is None:
             log.info("a constraint came to a dead end: %s", reason(self.matcher.get_error()))
         return mask
+
+    def _mask_alone(self) -> Mask | None:
+        """What a lexer says that has read this text only: it says that always, even where it runs into a limit."""
+        grammar = self._unread()
+        if grammar is None:
+            return None
+        self._grammar, self.matcher = grammar, grammar.matcher.deep_copy()
+        self.matcher.consume_tokens(self._tokens)
+        return None if self.matcher.is_stopped() else grammar.mask(self.matcher)
+
+    def _unread(self) -> Grammar | None:
+        """The grammar with a lexer that has read nothing."""
+        try:
+            return self._grammar.alone()
+        except GrammarError:
+            return None
+
+
+def _sure_mask(grammar: Grammar, matcher: llguidance.LLMatcher) -> Mask | None:
+    """None at a dead end, or where the lexer has run into a limit: forced tokens end there without an error."""
+    mask = grammar.mask(matcher)
+    return None if mask is not None and mask.forced and not grammar.is_sound else mask
+
+
+def _ends(grammar: Grammar, tokens: list[int]) -> list[bool]:
+    matcher = grammar.matcher.deep_copy()
+    ends = [bool(matcher.is_accepting())]
+    for token in tokens:
+        matcher.consume_token(token)
+        ends.append(bool(matcher.is_accepting()))
+    return ends
 
 
 def _restrict(row: Logits, grammar: Grammar, mask: Mask) -> bool:

@@ -185,7 +185,8 @@ class Sequence:
         elif self.guide is not None and self.guide.accept(token):
             self.cause = "constraint"
         elif len(self.tokens) - self.num_prompt >= self.max_tokens:
-            self.cause = "max_tokens"
+            is_over = self.guide is not None and self.guide.is_over
+            self.cause = "constraint" if is_over else "max_tokens"
         elif self.time_limit_s is not None and self._is_past(self.time_limit_s, piece):
             self.cause = "time"
 

@@ -1,3 +1,4 @@
+import random
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -268,6 +269,65 @@ def test_a_spoilt_lexer_hurts_nobody_else() -> None:
     assert good.accept(ord("!"))
     assert compiler.known(constraint) is None
     assert compiler.compile(constraint) is not grammar
+
+
+TANGLED = regex("[ab]*a[ab]{12}c!{5}")  # a state for nearly every text of a and b
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lexer is full after some 150 tokens of a text that another lexer can follow to its end."""
+    monkeypatch.setattr("segue.engine.constraints.compiler.MAX_STATES", 400)
+
+
+def letters(seed: int, count: int) -> list[int]:
+    return random.Random(seed).choices(b"ab", k=count)
+
+
+def masks(grammar: Grammar, tokens: Sequence[int], meanwhile: Guide | None = None) -> list[object]:
+    """What may follow each token, up to a dead end; another guide of the grammar reads other texts meanwhile."""
+    guide, found = Guide(grammar), list[object]()
+    for token in tokens:
+        if meanwhile is not None:
+            meanwhile.accept(random.Random(len(found)).choice(b"ab"))
+            meanwhile.wait()
+        guide.accept(token)
+        row = np.zeros(VOCAB_SIZE, np.float32)
+        found.append(guide.apply(row) and row.tobytes())
+        if not found[-1]:
+            break
+    return [*found, guide.may_end()]
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("others", [1, 2, 3, 9])
+def test_what_others_have_read_does_not_show(others: int) -> None:
+    """A lexer's room was shared: who came later came to a dead end earlier."""
+    compiler, text = Compiler(FakeVocab(), VOCAB_SIZE), letters(0, 300)
+    alone = masks(Compiler(FakeVocab(), VOCAB_SIZE).compile(TANGLED), text)
+    shared = compiler.compile(TANGLED)
+    for other in range(others):
+        masks(shared, letters(1 + other, 60))
+    assert masks(shared, text) == alone
+    assert masks(compiler.compile(TANGLED), text, Guide(shared)) == alone
+    assert shared.is_spoilt
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_text_that_is_over_is_over_in_a_full_lexer_too() -> None:
+    shared = Compiler(FakeVocab(), VOCAB_SIZE).compile(TANGLED)
+    guide = Guide(shared)
+    for token in b"aaaaaaaaaaaaac!":
+        assert not guide.accept(token)
+        guide.wait()
+    masks(shared, letters(1, 300))
+    assert not shared.is_sound
+    for left in (4, 3, 2, 1):
+        assert guide.forced == (ord("!"),) * left
+        assert not guide.accept(ord("!"))
+    assert guide.is_over
+    assert guide.is_whole
+    assert not guide.apply(np.zeros(VOCAB_SIZE, np.float32))
 
 
 def test_a_slow_mask_holds_only_its_own_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
