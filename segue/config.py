@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from segue.errors import SetupError
-from segue.setting import as_toml, table_of
+from segue.setting import Setting, as_toml, table_of
 
 FILE_VARIABLE = "SEGUE_CONFIG"
 
@@ -291,12 +291,17 @@ def _from_file(file: Path) -> dict[str, Any]:
         raise SetupError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:  # of UTF-8 and of TOML
         raise SetupError(f"{file} is not TOML: {error}") from None
-    for key in content:
-        if key not in _BY_NAME:
-            near = get_close_matches(key, _BY_NAME, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(_BY_NAME)}"
-            raise SetupError(f"{file}: there is no setting {key!r}; {hint}")
-    return {key: _BY_NAME[key].parse(value, f"{file}: {key}") for key, value in content.items()}
+    return {
+        key: _row(key, f"{file}: ").parse(value, f"{file}: {key}") for key, value in content.items()
+    }
+
+
+def _row(key: str, where: str = "") -> Setting:
+    if key not in _BY_NAME:
+        near = get_close_matches(key, _BY_NAME, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(_BY_NAME)}"
+        raise SetupError(f"{where}there is no setting {key!r}; {hint}")
+    return _BY_NAME[key]
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -311,8 +316,6 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 def _from_flags(flags: Mapping[str, object]) -> dict[str, Any]:
     given = {name: value for name, value in flags.items() if value is not None and value != ()}
     return {
-        name: _BY_NAME[name].parse(
-            value, _BY_NAME[name].flag or name, from_text=isinstance(value, str)
-        )
+        name: _row(name).parse(value, _row(name).flag or name, from_text=isinstance(value, str))
         for name, value in given.items()
     }

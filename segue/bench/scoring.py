@@ -16,8 +16,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from segue import exact_math
 from segue.bench.harness.served import Served, served
 from segue.engine.sampling.scores import score
+from segue.runners.cpu.products.processor import this_target
+from segue.runners.cpu.step.softmax import Softmax
 
 LONG_RUN = 1000
 BATCH = 64
@@ -38,6 +41,7 @@ def main() -> None:
     parser.add_argument("--header", type=int, default=250, help="of them, common to all prompts")
     parser.add_argument("--logprobs", type=int, default=1)
     options = parser.parse_args()
+    exact_math.use(Softmax(this_target()))  # as the CPU runner does
     rows = {num_top: seconds_a_row(num_top) for num_top in NUM_TOPS}
     arguments = [options.model] if options.model else []
     with served(*arguments, "--runner", options.runner) as server:

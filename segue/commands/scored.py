@@ -99,11 +99,14 @@ def perplexity(logprob: float, num_tokens: int) -> float | None:
 
 def read_subjects(lines: Iterable[str], layout: Layout = "auto") -> list[Subject]:
     """One subject for each line that is not empty. Raises InvalidField, which names the line."""
-    numbered = [
-        (number, text)
-        for number, line in enumerate(lines, start=1)
-        if (text := line.rstrip("\r\n")).strip()
-    ]
+    try:
+        numbered = [
+            (number, text)
+            for number, line in enumerate(lines, start=1)
+            if (text := line.rstrip("\r\n")).strip()
+        ]
+    except UnicodeDecodeError as error:
+        raise InvalidField(f"the text is not UTF-8: {error}") from None
     if layout == "jsonl" or (layout == "auto" and numbered and _is_object(numbered[0][1])):
         return [_from_json(number, text) for number, text in numbered]
     return [Subject(number, Prompt((text,))) for number, text in numbered]

@@ -15,7 +15,7 @@ import itertools
 import queue
 import secrets
 import weakref
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Self, Unpack
 
@@ -29,7 +29,7 @@ from segue.dialects.rendering.tally import Tally
 from segue.library.answers import Choice, Completion, Piece, Score
 from segue.library.engine_thread import EngineThread
 from segue.library.options import Options
-from segue.types import CompletionRequest, Delta, Done, ModelInfo, Prompt, Prompted
+from segue.types import CompletionRequest, Delta, Done, ModelInfo, Prompted
 
 Text = str | Sequence[int]
 """A prompt: text, or token ids that are taken as they are."""
@@ -101,9 +101,13 @@ class LLM:
         return self._thread.run(scored()).result()
 
     def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
+        if not isinstance(text, str):
+            raise TypeError(f"tokenize takes a text, not {text!r:.80}")
         return self._thread.run(self._thread.engine.tokenize(text, add_special, True)).result()
 
     def detokenize(self, tokens: Sequence[int]) -> str:
+        if not all(isinstance(token, int) for token in tokens):
+            raise TypeError("detokenize takes token ids: a sequence of integers")
         pieces = self._thread.run(self._thread.engine.pieces(tokens)).result()
         return b"".join(pieces).decode(errors="replace")
 
@@ -178,7 +182,7 @@ class LLM:
         request = CompletionRequest(
             request_id=f"llm-{next(_numbers)}",
             model="",
-            prompts=(Prompt((text if isinstance(text, str) else tuple(text),)),),
+            prompts=_request(text, {}).prompts,
             max_tokens=0,
             prompt_logprobs=num_top,
         )
@@ -205,7 +209,7 @@ class _Relay:
 
 
 def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
-    wire = prompt if isinstance(prompt, str) else list(prompt)
+    wire = list(prompt) if isinstance(prompt, Iterable) and not isinstance(prompt, str) else prompt
     body = msgspec.to_builtins({"prompt": wire, **options, **more})
     number = f"llm-{next(_numbers)}"
     seed = secrets.randbelow(DRAWN_SEEDS)

@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +100,10 @@ def test_figures() -> None:
 def test_perplexity_of_nothing_and_of_the_impossible() -> None:
     assert perplexity(0.0, 0) is None
     assert perplexity(-9999.0, 1) == math.inf
+
+
+def test_a_file_that_is_not_utf8_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"\xff\xfe")
+    wrong = pytest.raises(InvalidField, match="the text is not UTF-8")
+    with (tmp_path / "text").open(encoding="utf-8") as file, wrong:
+        read_subjects(file)

@@ -37,6 +37,12 @@ def test_defaults_are_ollamas() -> None:
     assert (sampling.temperature, sampling.top_p, sampling.top_k) == (1.0, 1.0, 40)
 
 
+@pytest.mark.parametrize(("max_tokens", "read"), [(7, 7), (0, None), (-1, None), (-2, None)])
+def test_no_bound_is_written_as_in_options(max_tokens: int, read: int | None) -> None:
+    call = TEXT.parse({"model": "m", "prompt": "a", "max_tokens": max_tokens}, STAMP)
+    assert call.request.max_tokens == read
+
+
 def test_options() -> None:
     options = {"num_predict": -2, "top_p": 7, "top_k": -5, "repeat_last_n": -9, "num_ctx": 9}
     call = generate(options=options)

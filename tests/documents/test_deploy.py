@@ -98,9 +98,6 @@ def test_kubernetes() -> None:
     assert claim in json.dumps(pod["volumes"])
     labels = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert objects["Service"]["spec"]["selector"] == labels
-    # A pod gets variables named after each service, <NAME>_PORT among them, unless it says that it wants none.
-    links = {f"{objects['Service']['metadata']['name'].upper()}_PORT"}
-    assert links.isdisjoint(VARIABLES) or pod["enableServiceLinks"] is False
 
 
 def test_compose() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from segue import LLM
 from segue.dialects.openai import OPENAI
-from segue.errors import EngineFault, InvalidField
+from segue.errors import EngineFault, InvalidField, SetupError
 from segue.library.llm import Text
 from segue.library.options import Options
 from segue.runners.fake import FakeLoader
@@ -170,3 +170,23 @@ def test_importing_the_package_imports_little() -> None:
     code = "import sys, segue; print(len([m for m in sys.modules if m.startswith('segue')]), 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.split() == ["1", "False"]
+
+
+def test_a_text_that_is_none_is_refused_before_the_worker_sees_it(llm: LLM) -> None:
+    wrong: typing.Any
+    for wrong in (3, None, [1.5]):
+        with pytest.raises(InvalidField, match="prompt"):
+            llm.complete(wrong)
+        with pytest.raises(InvalidField, match="prompt"):
+            llm.score(wrong)
+    for wrong in (3, None, b"x"):
+        with pytest.raises(TypeError, match="tokenize takes a text"):
+            llm.tokenize(wrong)
+    with pytest.raises(TypeError, match="detokenize takes token ids"):
+        llm.detokenize(["a"])  # type: ignore[list-item]
+    assert llm.tokenize("abc")
+
+
+def test_an_unknown_setting_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(SetupError, match=r"there is no setting 'thread'; did you mean threads\?"):
+        LLM(runner="fake", thread=3)

@@ -230,8 +230,8 @@ TEXT = Table(
         PROMPT,
         Field(
             "max_tokens",
-            Integer(0, MAX_INT32, meaning={0: None}),
-            "Tokens to generate; 0 until the context is full.",
+            Integer(-1, MAX_INT32, meaning={-1: None, 0: None}, clamp=True),
+            "Tokens to generate; 0 and below until the context is full.",
             "max_tokens",
             default=None,
         ),

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from segue.engine.process import messages
 from segue.engine.process.pulse import Pulse
 from segue.types import LAST, Event, Stats
@@ -150,9 +152,14 @@ class Connections:
         sock.close()
 
     def _listen(self, sock: socket.socket, outbox: Outbox) -> None:
-        with contextlib.suppress(OSError):  # of sending a Pong after the other side closed
+        """Until the connection closes, or brings what is no message: whoever sent that would wait for ever."""
+        try:
             while (message := messages.receive(sock, messages.worker_messages)) is not None:
                 self.take(message, outbox)
+        except OSError:
+            pass  # of sending a Pong after the other side closed
+        except msgspec.MsgspecError:
+            log.exception("a message could not be read")
 
     def take(self, message: messages.WorkerMessage, outbox: Outbox) -> None:
         """One message of one connection."""

@@ -1,16 +1,21 @@
 """CORS: which pages of other origins may use this server, by the Origin header that browsers send."""
 
+import re
 from collections.abc import Iterable
 
 from starlette.types import Scope
 
-from segue.errors import Forbidden
+from segue.errors import Forbidden, SetupError
 from segue.server.admission.hosts import is_loopback, without_port
 from segue.server.admission.request_record import header_values
 from segue.server.framing import Header
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WEB_SCHEMES = ("http", "https")
+FORM = (
+    "*, localhost, a scheme with its colon, or an origin without a path such as https://example.org"
+)
+_FORM = re.compile(r"\*|localhost|null|[a-z][a-z0-9+.-]*:(//[^/\s]+)?")
 
 
 class Origins:
@@ -21,6 +26,11 @@ class Origins:
     """
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
+        """Raises SetupError for what is no origin: no browser would ever send it."""
+        allowed = list(allowed)
+        for origin in allowed:
+            if not _FORM.fullmatch(origin):
+                raise SetupError(f"--cors-origin must be {FORM}, not {origin!r}")
         self._allowed = frozenset(origin.encode() for origin in allowed)
 
     def check(self, scope: Scope) -> list[Header]:

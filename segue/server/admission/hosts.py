@@ -5,12 +5,15 @@ Host header still contains the page's domain, so such requests are refused.
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable
 
 from starlette.types import Scope
 
-from segue.errors import Forbidden, MalformedHttp
+from segue.errors import Forbidden, MalformedHttp, SetupError
 from segue.server.admission.request_record import header_values
+
+_NAME = re.compile(r"[^/:*\s]+|\[[0-9a-fA-F:.]+\]")
 
 
 def is_loopback(host: str) -> bool:
@@ -27,6 +30,12 @@ class Hosts:
     """The Host names that this server accepts. On loopback, only names of loopback and those allowed."""
 
     def __init__(self, bound_to: str, allowed: Iterable[str] = ()) -> None:
+        """Raises SetupError for what is no name: no Host would ever be equal to it."""
+        allowed = list(allowed)
+        for name in allowed:
+            if not _NAME.fullmatch(name):
+                wanted = "a name without scheme and port, such as example.org"
+                raise SetupError(f"--allowed-host must be {wanted}, not {name!r}")
         self._allowed = {name.lower() for name in allowed}
         self._on_loopback = is_loopback(bound_to)
 

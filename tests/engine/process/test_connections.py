@@ -250,3 +250,10 @@ def test_every_message_arrives_whole_and_in_order(sizes: list[int], reads: list[
     assert not sending.is_alive()
     ours.close()
     theirs.close()
+
+
+def test_what_is_no_message_ends_its_connection(inside: Inside) -> None:
+    """Whoever sent it would wait for ever: nobody reads the connection any more."""
+    ours = inside.attach()
+    ours.sendall(messages.frame(messages.Tokenize(1, 3, True, True)))  # type: ignore[arg-type]
+    assert heard(ours) is None

@@ -1,7 +1,7 @@
 import pytest
 from starlette.types import Scope
 
-from segue.errors import Forbidden
+from segue.errors import Forbidden, SetupError
 from segue.server.admission.cors import Origins
 from tests.server.conftest import Launch, Live
 
@@ -108,3 +108,11 @@ def test_an_origin_stated_twice_is_nobodys() -> None:
     twice = scope((b"origin", b"https://app.example"), (b"origin", b"x"), method="POST")
     with pytest.raises(Forbidden):
         Origins(["https://app.example", "*"]).check(twice)
+
+
+@pytest.mark.parametrize(
+    "origin", ["foo", "https://x/", "https://x/page", "", "x.org:80", "https:// x"]
+)
+def test_what_no_browser_sends_is_refused(origin: str) -> None:
+    with pytest.raises(SetupError, match="--cors-origin must be"):
+        Origins([origin])

@@ -1,7 +1,7 @@
 import pytest
 from starlette.types import Scope
 
-from segue.errors import Forbidden, MalformedHttp
+from segue.errors import Forbidden, MalformedHttp, SetupError
 from segue.server.admission.hosts import Hosts, is_loopback
 from tests.server.admission.test_cors import scope
 
@@ -54,3 +54,13 @@ def test_one_host_exactly() -> None:
         with pytest.raises(MalformedHttp):
             Hosts("127.0.0.1").check(wrong)
     Hosts("127.0.0.1").check(scope(version="1.0"))
+
+
+@pytest.mark.parametrize("name", ["http://x", "x:8080", "x/", "", "*", "a b"])
+def test_what_no_host_can_be_equal_to_is_refused(name: str) -> None:
+    with pytest.raises(SetupError, match="--allowed-host must be a name without scheme and port"):
+        Hosts("127.0.0.1", [name])
+
+
+def test_names_and_addresses_may_be_allowed() -> None:
+    Hosts("127.0.0.1", ["example.org", "10.0.0.1", "[::1]", "my_host"])
