@@ -1,13 +1,16 @@
+import asyncio
 import math
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from segue.dialects.base import Call, Stamp
+from segue.dialects.base import Call, Card, Stamp
 from segue.dialects.ollama import OLLAMA, text
-from segue.dialects.ollama.pages import _short
+from segue.dialects.ollama.pages import _short, list_running
 from segue.errors import BY_CODE, Overloaded, UnknownModel
 from segue.types import CUT_FIRST, Prompt, Sampling, Truncation
+from tests.support.one_card import CHATTY, OneCard
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
 GENERATE, TEXT = OLLAMA.operations
@@ -96,3 +99,16 @@ def test_errors() -> None:
 def test_sizes_are_short() -> None:
     sizes = (134_515_008, 7_615_616_512, 1_000, 0)
     assert [_short(size) for size in sizes] == ["134.5M", "7.616B", "1K", "0"]
+
+
+@pytest.mark.parametrize("left_s", [None, 60.0, 1e18])
+def test_the_end_of_a_model_is_a_date_whatever_it_is(left_s: float | None) -> None:
+    class Kept(OneCard):
+        def cards(self) -> list[Card]:
+            return [Card("tiny", 77, "ok", CHATTY, left_s)]
+
+    async def listed() -> Any:
+        return (await list_running(Kept(), {})).body["models"]
+
+    (model,) = asyncio.run(listed())
+    assert datetime.fromisoformat(model["expires_at"]).year >= 1970

@@ -10,20 +10,22 @@ from segue.dialects.fields.kinds import Mismatch
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ns|us|µs|ms|s|m|h)")
 _MAX_CHARS = 64
+CENTURY_S = 100 * 365 * 86_400.0
 
 
 @dataclass(frozen=True)
 class Duration:
-    """Seconds. A negative duration means forever."""
+    """Seconds. A negative duration means forever, and so does one of a century: clocks and dates end somewhere."""
 
     def read(self, value: Any) -> float:
         if type(value) in (int, float):
-            return math.inf if value < 0 else float(value)
+            return float(value) if 0 <= value <= CENTURY_S else math.inf
         if type(value) is not str or len(value) > _MAX_CHARS:
             raise Mismatch(self._expected, value)
         text = value.removeprefix("-")
         seconds = float(text) if text.isdecimal() else self._sum(text, value)
-        return math.inf if value.startswith("-") and seconds else seconds
+        is_forever = (value.startswith("-") and seconds) or seconds > CENTURY_S
+        return math.inf if is_forever else seconds
 
     def _sum(self, text: str, value: str) -> float:
         parts = list(_PART.finditer(text))

@@ -85,7 +85,7 @@ async def list_running(service: Service, _: Mapping[str, Any]) -> Reply:
 
 
 def _expiry(service: Service, card: Card) -> str:
-    left_s = FOREVER_S if card.expires_s is None else card.expires_s
+    left_s = FOREVER_S if card.expires_s is None else min(card.expires_s, FOREVER_S)
     return timestamp(service.now() + left_s)
 
 

@@ -22,6 +22,9 @@ from segue.dialects.fields.kinds import Mismatch
         ("-1m", math.inf),
         ("-1", math.inf),
         ("-0s", 0.0),
+        (1e15, math.inf),
+        (10**400, math.inf),
+        ("9" * 60, math.inf),
     ],
 )
 def test_seconds(value: Any, seconds: float) -> None:
