@@ -68,6 +68,7 @@ class Drawn(NamedTuple):
     num_bytes: int | None = None  # of its text, where a stop string ended it
     min_tokens: int = 1
     may_end: Sequence[bool] | None = None  # entry i: after i tokens; None: after any number
+    stops: tuple[bytes, ...] = ()  # stop strings, which no space may complete
     bounds: Sequence[float] = ()  # the highest value of a watched token that `chances` lacks
 
 
@@ -102,6 +103,8 @@ def find_cuts(candidate: int, drawn: Drawn, suffix: Suffix) -> list[Cut]:
         known = drawn.chances[at] if at < len(drawn.chances) else {}
         ends = {b"": suffix.tokens, **(suffix.spaced if is_free and text else {})}
         for space, tail in ends.items():
+            if space and (text + space).endswith(drawn.stops):
+                continue
             first = [known[tail[0]]] if tail and tail[0] in known else []
             bound = drawn.bounds[at] if tail and at < len(drawn.bounds) else 0.0
             cuts.append(Cut(candidate, before, text + space, tail, logprob, first, bound=bound))

@@ -157,6 +157,7 @@ class RankedJob(Job):
             may_end=(
                 None if sequence.guide is None else self._constrained_ends(sequence, len(tokens))
             ),
+            stops=tuple(stop.encode(errors="replace") for stop in self.request.stop),
             bounds=sequence.bounds,
         )
 

@@ -34,6 +34,14 @@ def test_a_space_may_be_left_to_the_suffix_that_lacks_one() -> None:
     assert found == {" soft", " soft ", " soft\n"}
 
 
+@pytest.mark.parametrize(
+    ("stop", "left"), [(b"\n", " "), (b" ", "\n"), (b"ft ", "\n"), (b"s", " \n")]
+)
+def test_a_space_that_would_complete_a_stop_string_is_not_added(stop: bytes, left: str) -> None:
+    found = texts(drawn(b" soft")._replace(stops=(stop,)), "mat.")
+    assert found == {" soft", *(" soft" + space for space in left)}
+
+
 def test_a_token_that_runs_into_the_suffix_is_cut_inside() -> None:
     """ " walking" before "ing the dog" gives " walk", though no token ends there."""
     assert " walk" in texts(drawn(b" walking", b" home"), "ing the dog")

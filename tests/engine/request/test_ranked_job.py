@@ -151,6 +151,15 @@ def test_stop_strings_end_candidates_and_are_reported_with_them() -> None:
     assert (cut.finished[0].cause, cut.finished[0].stop) == ("eos", None)
 
 
+def test_no_stop_string_is_made_by_the_space_before_the_suffix() -> None:
+    """Editors that want one line send a line break as the stop, and got middles that ended with one."""
+    lines = bench("the sky is\ngrey")
+    assert lines.run(fill("the sky ", "grey", max_tokens=9))[0].texts[0] == "is\n"
+    stopped = lines.run(fill("the sky ", "grey", max_tokens=9, stop=("\n",)))[0]
+    assert stopped.texts[0]
+    assert "\n" not in stopped.texts[0]
+
+
 def test_a_middle_as_long_as_allowed_says_so() -> None:
     [story] = bench().run(fill("the sky is", "ue and the grass is green.", max_tokens=3))
     assert (story.texts[0], story.finished[0].reason) == (" bl", "length")
