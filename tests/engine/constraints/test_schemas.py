@@ -160,7 +160,13 @@ def test_texts_that_fit_are_accepted_and_no_others(case: Case) -> None:
             "at #/$comment: the keyword 'maxLen'",
         ),
         ('{"minimum": 1e999}', "out of range"),
-        ('{"multipleOf": 0.123456789}', "multiples of 0.123457 cannot be enforced"),
+        ('{"multipleOf": 0.123456789}', "multiples of 0.123456789 cannot be enforced"),
+        (f'{{"multipleOf": 1{"0" * 400}}}', "multiples of 10000000000000000000… cannot"),
+        ('{"contains": {}, "minContains": 1e300}', "contains counts too many items"),
+        (
+            '{"contains": {"type": "integer"}, "maxContains": 5000}',
+            "contains counts too many items",
+        ),
         ('{"pattern": "a(?<=b)"}', "column 2: this kind of group is not supported"),
     ],
 )

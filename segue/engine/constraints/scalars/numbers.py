@@ -292,6 +292,13 @@ def _to(bound: Bound) -> str:
 # --- multiples ------------------------------------------------------------------------------------
 
 
+def _shown(number: Fraction) -> str:
+    """In a message; it may have more digits than a float can."""
+    whole, digits = split(number)
+    text = f"{whole}.{digits}" if digits else f"{whole}"
+    return text if len(text) <= 20 else f"{text[:20]}…"
+
+
 def _multiple_regex(step: Fraction) -> str:
     """Decimals of either sign that are multiples of it, where their last digits show that."""
     digits = len(split(step)[1])
@@ -303,7 +310,7 @@ def _multiple_regex(step: Fraction) -> str:
         return rf"-?{_INTEGER}(?:\.(?:0+|{'|'.join(end + '0*' for end in ends)}))?"
     places = next((n for n in range(4) if 10**n % step == 0), None)
     if step.denominator != 1 or places is None or 10**places // int(step) > _MAX_ENDS:
-        raise GrammarError(f"multiples of {float(step):g} cannot be enforced, or not beside this")
+        raise GrammarError(f"multiples of {_shown(step)} cannot be enforced, or not beside this")
     few = range(0, 10**places, int(step))
     ends = [f"{i:0{places}}" for i in few] if places else [""]
     return rf"-?(?:{'|'.join(map(str, few))}|[1-9][0-9]*(?:{'|'.join(ends)}))(?:\.0+)?"

@@ -1,7 +1,8 @@
 """Arrays as rules: items by position, and counted where `contains` or `uniqueItems` needs it."""
 
+from collections.abc import Generator
 from itertools import product
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
 from segue.engine.constraints.schemas.assertions import Unenforceable
@@ -12,6 +13,10 @@ from segue.engine.constraints.schemas.shapes import Arrays
 MAX_STATES = 2000
 MAX_ITEMS = 2**31 - 2  # of a repetition; no text is that long
 _OPEN, _CLOSE = Terminal('"["'), Terminal('"]"')
+
+T = TypeVar("T")
+Asking = Generator[tuple[int, tuple[int, ...]], Node, T]
+"""Yields states whose nodes it needs, and is sent them."""
 
 
 class Writer(Protocol):
@@ -81,9 +86,24 @@ class Tuples:
         num = len(self._arrays.contains)
         if num > 3:
             raise Unenforceable("more than three kinds of items are counted at once")
-        return self._state(0, (0,) * num)
+        # States lead to states, as far as is counted: too far for calls within calls.
+        open_states = [self._state(0, (0,) * num)]
+        answer: Node | None = None
+        while True:
+            top = open_states[-1]
+            try:
+                index, hits = next(top) if answer is None else top.send(answer)
+            except StopIteration as done:
+                open_states.pop()
+                node: Node = done.value
+                if not open_states:
+                    return node
+                answer = node
+            else:
+                open_states.append(self._state(index, hits))
+                answer = None
 
-    def _state(self, index: int, hits: tuple[int, ...]) -> Node:
+    def _state(self, index: int, hits: tuple[int, ...]) -> Asking[Node]:
         """What may follow after so many items, of which so many were counted."""
         arrays = self._arrays
         starts = [c.start for c in arrays.contains]
@@ -102,11 +122,11 @@ class Tuples:
         ):
             options.append(EMPTY)
         if arrays.most is None or index < arrays.most:
-            options += self._steps(index, hits)
+            options += yield from self._steps(index, hits)
         self._writer.define(place, Either(tuple(options)))
         return place
 
-    def _steps(self, index: int, hits: tuple[int, ...]) -> list[Node]:
+    def _steps(self, index: int, hits: tuple[int, ...]) -> Asking[list[Node]]:
         """One more item, for each way in which it may be counted."""
         arrays = self._arrays
         found: list[Node] = []
@@ -130,5 +150,6 @@ class Tuples:
             else:
                 comma = () if index == 0 else (self._writer.options.comma,)
                 item = self._writer.value(tuple(goals))
-                found.append(seq(*comma, item, self._state(index + 1, tuple(after))))
+                following = yield index + 1, tuple(after)
+                found.append(seq(*comma, item, following))
         return found
