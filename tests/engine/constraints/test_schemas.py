@@ -162,6 +162,7 @@ def test_texts_that_fit_are_accepted_and_no_others(case: Case) -> None:
         ('{"minimum": 1e999}', "out of range"),
         ('{"multipleOf": 0.123456789}', "multiples of 0.123456789 cannot be enforced"),
         (f'{{"multipleOf": 1{"0" * 400}}}', "multiples of 10000000000000000000… cannot"),
+        ('{"const": 1, "type": true}', "type must be a name or a list of names"),
         ('{"contains": {}, "minContains": 1e300}', "contains counts too many items"),
         (
             '{"contains": {"type": "integer"}, "maxContains": 5000}',

@@ -81,7 +81,7 @@ def say_enum(part: Part, value: Json, is_wanted: bool) -> Branches:
     distinct = tuple({key_of(v): v for v in value}.values())
     if is_wanted:
         types = part.value.get("type", ()) if isinstance(part.value, dict) else ()
-        is_number_meant = "number" in ([types] if isinstance(types, str) else types)
+        is_number_meant = types == "number" or (isinstance(types, list) and "number" in types)
         only = Only(distinct, is_number_meant)
         return [Branch(frozenset(map(type_of, distinct)), (only,))]
     return just(Except(distinct))
