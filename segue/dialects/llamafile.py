@@ -163,6 +163,10 @@ DIFFERENCES = (
         "The system takes them in silence and has neither.",
     ),
     Difference(
+        "`/tokenize` reads a query or JSON; a body of text or of a form is refused with 501.",
+        "Bodies that a web page may send to any server are not read here.",
+    ),
+    Difference(
         "JSON is written in one line, and text of errors is not in the status line.",
         "No client depends on either, and HTTP/2 has no status text.",
     ),
