@@ -13,6 +13,9 @@ VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2 ray
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Else each server that is started, and tests start hundreds, would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help serve test build clients soak lm-eval vllm-test clean
 
@@ -65,7 +68,8 @@ $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 # After .runtime, never beside it: two pips must not work on one environment.
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "Installing the development tools into $(VENV) ..."
-	@$(INSTALL) --editable '.[dev]'
+	@# Compiled when they are imported: most of what the clients bring along never is.
+	@$(INSTALL) --no-compile --editable '.[dev]'
 	@touch $@
 
 $(EVAL_VENV)/.ready: pyproject.toml
