@@ -49,9 +49,9 @@ MAX_NUMBER = (
     1e6  # for numbers without a range of their own: far beyond any use, and it cannot overflow
 )
 MIN_DIVISOR = 1e-6  # for numbers that logits are divided by, for the same reason
-DRAWN_SEEDS = (
-    2**32 - 1
-)  # a seed that was drawn can be sent back in every dialect; llama.cpp's takes fewest
+# Seeds are drawn below this, so that each can be sent back in every dialect. llama.cpp's has 32 bits, and means "draw
+# one" by the highest.
+DRAWN_SEEDS = 2**32 - 1
 MAX_N = 4096  # choices; a server allows fewer (--max-n)
 MAX_CANDIDATES = 2**20  # of one request, over all its prompts
 MAX_LOGPROBS = 1000  # alternatives of a token; a server allows fewer (--max-logprobs)

@@ -18,9 +18,10 @@ def usable_cpus(root: Path = Path("/")) -> int:
 def wait_for_a_free_one() -> None:
     """Let the calling thread never interrupt another when it wakes: it runs on a processor that is free or given up.
 
-    A step's threads meet after each phase, so whoever interrupts one of them for a moment delays them all; between
-    steps they give up their processors. The system still bounds the wait to a few milliseconds. Threads and processes
-    that are started from here do the same, until they say otherwise. Nothing happens on systems without such a policy.
+    A phase of a step ends with its last piece, so whoever interrupts the thread that has it delays them all; threads
+    that must wait at the end of a phase give up their processors. The system still bounds the wait to a few
+    milliseconds. Threads and processes that are started from here do the same, until they say otherwise. Nothing
+    happens on systems without such a policy.
     """
     with contextlib.suppress(AttributeError, OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

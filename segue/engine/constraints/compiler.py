@@ -29,9 +29,8 @@ MAX_CACHED = 64  # compiled grammars
 MAX_CACHED_CHARS = 1_048_576  # of their texts, together
 
 STEP_FUEL = 50_000  # expressions that a lexer makes for one mask: some 10 ms
-FRESH_FUEL = (
-    4_000_000  # the same for one that starts anew: 80 for each of its states, less than a second
-)
+# The same for one that starts anew: 80 for each of its states, less than a second.
+FRESH_FUEL = 4_000_000
 MAX_STATES = 50_000  # of a lexer, over all that it has read
 _MAX_FORCED = 64  # tokens known ahead
 _STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another

@@ -107,9 +107,8 @@ class KeptCode:
     def _forget_old(self) -> None:
         before = time.time() - _KEPT_S
         for path in self._folder.iterdir():
-            with contextlib.suppress(
-                FileNotFoundError
-            ):  # another process has renamed or deleted it
+            # Another process may have renamed or deleted it.
+            with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < before:
                     path.unlink()
 
