@@ -18,18 +18,9 @@ class Prompt(Struct, frozen=True, array_like=True):
 
 
 Step = Literal[
-    "penalties",
-    "dry",
-    "top_n_sigma",
-    "top_k",
-    "typical_p",
-    "top_p",
-    "min_p",
-    "xtc",
-    "temperature",
-    "infill",
-    "adaptive_p",
-]
+    "penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature",
+    "infill", "adaptive_p",
+]  # fmt: skip
 # The usual orders. If temperature comes last, the filters see the model's own probabilities; if it comes
 # first, they see the probabilities after temperature.
 CUT_FIRST: tuple[Step, ...] = (
@@ -158,9 +149,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_tokens: int | None = 16  # None: until the context is full; 0: score the prompt only
     n: int = 1
     best_of: int | None = None  # candidates drawn for each prompt; n of them are returned
-    beam_search: bool = (
-        False  # search the likeliest texts instead of drawing; as many beams as candidates
-    )
+    beam_search: bool = False  # search for the likeliest texts; as many beams as candidates
     length_penalty: float = 1.0  # of beam search: above 0 prefers longer texts
     stop: tuple[str, ...] = ()
     include_stop: bool = False  # whether the stop string or token is part of the text
@@ -176,9 +165,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     time_limit_s: float | None = None  # a choice ends at the first line break after this time
     report_progress: bool = False  # send Progress events while a prompt is read
     constraint: Constraint | None = None
-    adapters: tuple[Adapter, ...] | None = (
-        None  # settled by the server; None: those it applies, or none
-    )
+    adapters: tuple[Adapter, ...] | None = None  # settled by the server; None: those it applies
     use_cache: bool = True
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
     tenant: str = ""  # the owner of the API key; the engine serves tenants in turn
@@ -327,6 +314,19 @@ Event = Progress | Prompted | Searching | Delta | Finished | Done | Failed
 LAST = (Done, Failed)  # the kinds that end a request
 
 
+class Origin(Struct, frozen=True, kw_only=True):
+    """What a model was loaded from: a GGUF file, or a folder of safetensors.
+
+    `metadata`: what it says of itself under GGUF's names, without its arrays: None stands for one.
+    """
+
+    format: Literal["gguf", "safetensors"] = "gguf"
+    num_bytes: int = 0
+    digest: str = ""  # its SHA-256; empty where nobody computed it
+    modified: float = 0.0  # seconds since 1970; 0: unknown
+    metadata: dict[str, str | int | float | bool | None] = {}
+
+
 class ModelInfo(Struct, frozen=True, kw_only=True):
     """Facts about a loaded model. `deterministic`: the same request gives the same bytes, whatever runs beside it.
 
@@ -352,6 +352,8 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     eos_token: str = ""
     end_tokens: tuple[int, ...] = ()  # tokens that end an answer
     file: str = ""  # the name of the model's file, without its path: clients must not learn paths of this machine
+    origin: Origin = Origin()
+    on_gpu: bool = False  # whether its weights are in the memory of a GPU
     adapter_digests: dict[str, str] = {}  # SHA-256 of its LoRA adapters, by name
 
 

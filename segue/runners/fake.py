@@ -22,7 +22,7 @@ from segue.engine.seam import (
 )
 from segue.fingerprint import unpromised
 from segue.runners.fake_draws import check_repeats, draw_by_weight, seen_by
-from segue.types import ModelInfo
+from segue.types import ModelInfo, Origin
 
 EOS = 256
 BOS = 257
@@ -40,6 +40,13 @@ _NAMES = {
 _IDS = {name.decode(): token for token, name in _NAMES.items()}
 _SPECIAL = re.compile("|".join(map(re.escape, _IDS)))
 _NUM_ROWS = 251  # distinct distributions
+METADATA: dict[str, str | int | float | bool | None] = {
+    "general.architecture": "fake",
+    "general.license": "none",
+    "fake.embedding_length": 8,
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.tokens": None,
+}
 
 
 class FakeVocab:
@@ -326,5 +333,6 @@ class FakeLoader:
             eos_token=_NAMES[EOS].decode(),
             end_tokens=(EOS,),
             file=f"{self.name}.gguf",
+            origin=Origin(metadata=METADATA),
         )
         return Loaded(runner, FakeVocab(), info)

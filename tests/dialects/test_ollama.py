@@ -7,7 +7,7 @@ import pytest
 
 from segue.dialects.base import Call, Card, Stamp
 from segue.dialects.ollama import OLLAMA, text
-from segue.dialects.ollama.pages import _short, list_running
+from segue.dialects.ollama.pages import list_running
 from segue.errors import BY_CODE, Overloaded, UnknownModel
 from segue.types import CUT_FIRST, Prompt, Sampling, Truncation
 from tests.support.one_card import CHATTY, OneCard
@@ -94,11 +94,6 @@ def test_errors() -> None:
     for leaf in BY_CODE.values():
         reply = OLLAMA.error(leaf("why"))
         assert isinstance(reply.body, str) or reply.body["error"].endswith("why")
-
-
-def test_sizes_are_short() -> None:
-    sizes = (134_515_008, 7_615_616_512, 1_000, 0)
-    assert [_short(size) for size in sizes] == ["134.5M", "7.616B", "1K", "0"]
 
 
 @pytest.mark.parametrize("left_s", [None, 60.0, 1e18])

@@ -75,8 +75,20 @@ DIFFERENCES = (
         "Ollama sends an empty chunk and nothing more.",
     ),
     Difference(
-        "digest tells models apart and is not the hash of a file; load_duration includes waiting in the queue.",
-        "Models here are files, not layers, and stay loaded.",
+        "digest is the SHA-256 of the model's file where it was computed; elsewhere it only tells models apart.",
+        "Models here are files, not manifests of layers.",
+    ),
+    Difference(
+        "load_duration includes waiting in the queue.",
+        "Models stay loaded.",
+    ),
+    Difference(
+        "In /api/show, context_length is the context that is served, and parameters has it as num_ctx.",
+        "The file may say more, and a request cannot ask for more.",
+    ),
+    Difference(
+        "In /api/show, the template of a model with FIM tokens begins with a comment about .Suffix.",
+        "Editors look for that word, and the model's own template has no place for a suffix.",
     ),
     Difference(
         "num_ctx, num_batch, num_gpu and the other options of loading are named in x-segue-ignored.",

@@ -7,54 +7,39 @@ from typing import Any
 from segue.dialects.base import Card, Companion, Reply, Service
 from segue.dialects.fields.kinds import Boolean, Text
 from segue.dialects.fields.table import Field, Table
+from segue.dialects.ollama import show as about
 from segue.dialects.ollama import text
 from segue.dialects.ollama.fields import plain_name
 from segue.dialects.ollama.generate import timestamp
-from segue.types import ModelInfo
+from segue.dialects.rendering.model_facts import capabilities, details
 
 CONTRACT_VERSION = "0.33.0"  # the Ollama whose contract this is
 FOREVER_S = 100 * 365 * 86_400.0
 
 
 def _digest(card: Card) -> str:
-    """A text that differs from model to model. Clients compare it; it is not a hash of the file."""
+    """The SHA-256 of the file; where nobody computed it, a text that differs from model to model."""
     info = card.info
-    known = (card.name, info.size_bytes, info.quantization) if info else (card.name,)
+    if info is None:
+        known: tuple[Any, ...] = (card.name,)
+    elif info.origin.digest:
+        return info.origin.digest
+    else:
+        known = (info.name, info.size_bytes, info.quantization)
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
-def _details(info: ModelInfo | None) -> dict[str, Any]:
-    if info is None:
-        return {"parent_model": "", "format": "gguf", "family": "", "families": None}
-    return {
-        "parent_model": "",
-        "format": "gguf",
-        "family": info.architecture,
-        "families": [info.architecture],
-        "parameter_size": _short(info.num_params),
-        "quantization_level": info.quantization,
-        "context_length": info.context_length,
-    }
-
-
-def _short(count: int) -> str:
-    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
-        if count >= size:
-            return f"{count / size:.4g}{unit}"
-    return f"{count}"
-
-
-def _capabilities(info: ModelInfo | None) -> list[str]:
-    return ["completion", "insert"] if info and info.has_fim else ["completion"]
+def _modified(card: Card) -> float:
+    return (card.info.origin.modified if card.info else 0.0) or card.created
 
 
 def _entry(card: Card) -> dict[str, Any]:
     return {
         "name": card.name,
         "model": card.name,
-        "size": card.info.size_bytes if card.info else 0,
+        "size": card.info.origin.num_bytes or card.info.size_bytes if card.info else 0,
         "digest": _digest(card),
-        "details": _details(card.info),
+        "details": details(card.info, card.parent),
     }
 
 
@@ -62,8 +47,8 @@ async def list_tags(service: Service, _: Mapping[str, Any]) -> Reply:
     models = [
         {
             **_entry(card),
-            "modified_at": timestamp(card.created),
-            "capabilities": _capabilities(card.info),
+            "modified_at": timestamp(_modified(card)),
+            "capabilities": capabilities(card.info),
         }
         for card in service.cards()
     ]
@@ -71,15 +56,17 @@ async def list_tags(service: Service, _: Mapping[str, Any]) -> Reply:
 
 
 async def list_running(service: Service, _: Mapping[str, Any]) -> Reply:
+    """Each model once: its aliases and adapters are no further memory."""
     models = [
         {
             **_entry(card),
+            "size": card.info.size_bytes,
             "expires_at": _expiry(service, card),
-            "size_vram": 0,
+            "size_vram": card.info.size_bytes if card.info.on_gpu else 0,
             "context_length": card.info.context_length,
         }
         for card in service.cards()
-        if card.info is not None
+        if card.info is not None and not card.is_alias and not card.parent
     ]
     return Reply({"models": models})
 
@@ -99,26 +86,19 @@ SHOW_FIELDS = Table(
 
 async def show(service: Service, values: Mapping[str, Any]) -> Reply:
     card = service.card(plain_name(values["model"]))
-    return Reply(
-        {
-            "modelfile": f"FROM {card.name}\n",
-            "parameters": "",
-            "template": (card.info.chat_template if card.info else None) or "{{ .Prompt }}",
-            "details": _details(card.info),
-            "model_info": _model_info(card.info) if card.info else {},
-            "capabilities": _capabilities(card.info),
-            "modified_at": timestamp(card.created),
-        }
-    )
-
-
-def _model_info(info: ModelInfo) -> dict[str, Any]:
-    return {
-        "general.architecture": info.architecture,
-        "general.parameter_count": info.num_params,
-        f"{info.architecture}.context_length": info.train_context or info.context_length,
-        f"{info.architecture}.vocab_size": info.vocab_size,
+    info = card.info
+    template, licence = about.template(info), about.licence(info)
+    parameters = about.parameters(info, service.defaults)
+    known = {
+        "modelfile": about.modelfile(card.name, template, parameters, licence),
+        "parameters": about.columns(parameters),
+        "template": template,
+        "details": details(info, card.parent),
+        "model_info": about.model_info(info) if info else {},
+        "capabilities": capabilities(info),
+        "modified_at": timestamp(_modified(card)),
     }
+    return Reply({"license": licence, **known} if licence else known)
 
 
 async def version(service: Service, _: Mapping[str, Any]) -> Reply:
@@ -133,7 +113,8 @@ async def running(service: Service, _: Mapping[str, Any]) -> Reply:
 
 
 def _card(card: Card) -> dict[str, Any]:
-    return {"id": card.name, "object": "model", "created": card.created, "owned_by": "library"}
+    created = int(_modified(card))
+    return {"id": card.name, "object": "model", "created": created, "owned_by": "library"}
 
 
 async def list_models(service: Service, _: Mapping[str, Any]) -> Reply:

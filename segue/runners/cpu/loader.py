@@ -15,6 +15,7 @@ from segue.engine.seam import Loaded
 from segue.models import adapter_files, gguf
 from segue.models.digests import FileDigest
 from segue.models.gguf import GgufHeader
+from segue.models.origin import gguf_origin
 from segue.models.progress import Report
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.support import supports
@@ -118,9 +119,9 @@ class CpuLoader:
         digest = FileDigest(self.path, self.cache_dir)
         digests = {name: FileDigest(file, self.cache_dir) for name, file in self.adapters}
         with ThreadPoolExecutor(1) as beside:  # the vocabulary is read while the weights are packed
-            reading = beside.submit(LlamaVocab, self.path)
+            reading = beside.submit(lambda: (LlamaVocab(self.path), gguf_origin(self.path)))
             runner = self.runner(await_quiet=reading.result)
-        vocab, limits = reading.result(), runner.capabilities
+        (vocab, origin), limits = reading.result(), runner.capabilities
         log.info(
             "%s: %s, KV memory for %d tokens",
             self.name,
@@ -129,10 +130,12 @@ class CpuLoader:
         )
         shown = None
         if limits.deterministic:
-            shown = fingerprint.promised(fingerprint.sources("runners/cpu"), digest.wait())
+            sha256 = digest.wait()
+            shown = fingerprint.promised(fingerprint.sources("runners/cpu"), sha256)
+            origin = msgspec.structs.replace(origin, digest=sha256)
         else:
             log.warning("a library lets this process flush denormal numbers: answers may vary")
-        info = model_info(self.name, "cpu", vocab, limits, shown)
+        info = model_info(self.name, "cpu", vocab, limits, shown, origin=origin)
         if shown is not None:
             found = {name: each.wait() for name, each in digests.items()}
             info = msgspec.structs.replace(info, adapter_digests=found)

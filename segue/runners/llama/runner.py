@@ -10,6 +10,7 @@ import numpy as np
 from segue.engine.seam import Capabilities, Draw, Loaded, Logits, Mix, Span, Step
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
+from segue.models.origin import gguf_origin
 from segue.runners.llama import c_api
 from segue.runners.llama.cell_ledger import CellLedger
 from segue.runners.llama.vocab import LlamaVocab, model_info
@@ -311,4 +312,6 @@ class LlamaLoader:
             kv_precision=self.kv_precision,
             adapters=dict(self.adapters),
         )
-        return Loaded(runner, vocab, model_info(self.name, "llama", vocab, runner.capabilities))
+        origin = gguf_origin(self.path, read=base)
+        info = model_info(self.name, "llama", vocab, runner.capabilities, origin=origin)
+        return Loaded(runner, vocab, info)

@@ -12,7 +12,7 @@ from segue.fingerprint import unpromised
 from segue.models.gguf_types import FILE_TYPES
 from segue.runners.llama import c_api
 from segue.runners.llama.special_blocks import SpecialBlocks
-from segue.types import ModelInfo
+from segue.types import ModelInfo, Origin
 
 # role → (llama.cpp's function, spellings that it does not know)
 FIM_ROLES: dict[str, tuple[str, tuple[bytes, ...]]] = {
@@ -162,6 +162,8 @@ def model_info(
     vocab: LlamaVocab,
     capabilities: Capabilities,
     fingerprint: str | None = None,
+    *,
+    origin: Origin | None = None,
 ) -> ModelInfo:
     """What is served, for any runner that takes its vocabulary from llama.cpp. Without a fingerprint answers vary."""
     return ModelInfo(
@@ -183,6 +185,7 @@ def model_info(
         eos_token="" if vocab.eos is None else vocab.piece(vocab.eos).decode(errors="replace"),
         end_tokens=tuple(sorted(vocab.end_tokens)),
         file=vocab.file,
+        origin=origin or Origin(),
     )
 
 

@@ -3,6 +3,17 @@
 from tests.contract import ANY, MODEL, NUMBER, Case, Like
 from tests.contract.ollama.completions import TIME
 
+DETAILS = {
+    "parent_model": "",
+    "format": "gguf",
+    "family": "fake",
+    "families": ["fake"],
+    "parameter_size": "",
+    "quantization_level": "none",
+    "context_length": 4096,
+    "embedding_length": 8,
+}
+
 PAGES = [
     Case(
         "usage",
@@ -25,15 +36,20 @@ PAGES = [
         "/api/show",
         {"model": MODEL},
         answer={
-            "modelfile": ANY,
-            "parameters": "",
-            "template": "{{ .Prompt }}",
-            "details": ANY,
+            "license": "none",
+            "modelfile": Like("FROM fake\nTEMPLATE .+\nPARAMETER num_ctx 4096\nLICENSE .+"),
+            "parameters": "num_ctx                        4096",
+            "template": Like(r".*\.Suffix.*\{\{ \.Prompt \}\}"),
+            "details": DETAILS,
             "model_info": {
                 "general.architecture": "fake",
+                "general.license": "none",
                 "general.parameter_count": 0,
                 "fake.context_length": 4096,
+                "fake.embedding_length": 8,
                 "fake.vocab_size": 264,
+                "tokenizer.ggml.model": "gpt2",
+                "tokenizer.ggml.tokens": None,
             },
             "capabilities": ["completion", "insert"],
             "modified_at": TIME,
@@ -53,16 +69,29 @@ PAGES = [
                     "modified_at": TIME,
                     "size": 0,
                     "digest": Like("[0-9a-f]{64}"),
-                    "details": {
-                        "parent_model": "",
-                        "format": "gguf",
-                        "family": "fake",
-                        "families": ["fake"],
-                        "parameter_size": "0",
-                        "quantization_level": "none",
-                        "context_length": 4096,
-                    },
+                    "details": DETAILS,
                     "capabilities": ["completion", "insert"],
+                }
+            ]
+        },
+        source="B.3 companions",
+    ),
+    Case(
+        "usage",
+        "/api/ps",
+        None,
+        method="GET",
+        answer={
+            "models": [
+                {
+                    "name": MODEL,
+                    "model": MODEL,
+                    "size": 0,
+                    "digest": Like("[0-9a-f]{64}"),
+                    "details": DETAILS,
+                    "expires_at": TIME,
+                    "size_vram": 0,
+                    "context_length": 4096,
                 }
             ]
         },

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
+from segue.models.origin import gguf_origin
 from segue.runners.llama import runner as module
 from segue.runners.llama.runner import LlamaLoader, LlamaRunner
 from tests.support.tiny_gguf import write_tiny_gguf
@@ -254,5 +255,6 @@ def test_loader_survives_pickling_and_fills_in_defaults(tiny_gguf: Path) -> None
     assert runner.capabilities.num_slots == 256
     assert info.vocab_size == vocab.size == runner.capabilities.vocab_size
     assert (info.name, info.runner, info.deterministic) == ("tiny", "llama", False)
+    assert info.origin == gguf_origin(tiny_gguf)
     runner.close()
     vocab.close()
