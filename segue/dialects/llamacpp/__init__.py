@@ -16,6 +16,7 @@ from segue.dialects.llamacpp.fields import (
     complain_as_schema,
 )
 from segue.dialects.llamacpp.infill import INFILL_FIELDS, lay_out_gap
+from segue.dialects.llamacpp.model_pages import models
 from segue.dialects.llamacpp.native import Native
 from segue.dialects.llamacpp.text import Completion
 from segue.dialects.openai import check_candidates
@@ -99,8 +100,8 @@ LLAMACPP = Dialect(
             is_public=True,
         ),
         Companion("GET", "/v1/health", "The same.", pages.health, is_public=True),
-        Companion("GET", "/v1/models", "The served models.", pages.models),
-        Companion("GET", "/models", "The same.", pages.models),
+        Companion("GET", "/v1/models", "The served models.", models),
+        Companion("GET", "/models", "The same.", models),
         Companion("GET", "/metrics", "Figures for Prometheus.", pages.metrics),
         Companion(
             "GET",

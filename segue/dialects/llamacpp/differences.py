@@ -117,6 +117,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server takes it there without a scheme as well, which the header's own rules do not.",
     ),
     Difference(
+        "The `models` of `/v1/models` have their size, digest, date and details.",
+        "The server leaves these texts empty. They stay texts here, the size too.",
+    ),
+    Difference(
         "`model_path` is the file's name alone.",
         "Clients must not learn paths of the server.",
     ),

@@ -1,11 +1,11 @@
-"""Endpoints of llama.cpp's server besides completions: tokens, models, properties, slots, health."""
+"""Endpoints of llama.cpp's server besides completions: tokens, properties, slots, health."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
-from segue.dialects.base import Card, Operation, Reply, Service, Stamp
+from segue.dialects.base import Operation, Reply, Service, Stamp
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, Text, TokenIds
 from segue.dialects.fields.prompt_kinds import MixedText
@@ -134,16 +134,21 @@ class Props:
                 "model_alias": info.name,
                 "model_ftype": info.quantization,
                 "model_path": info.file,
-                "modalities": {"vision": False, "audio": False},
+                "modalities": {"vision": False, "video": False, "audio": False},
+                "media_marker": "",
                 "endpoint_slots": True,
                 "endpoint_props": False,
                 "endpoint_metrics": True,
+                "ui": False,
+                "ui_settings": {},
                 # A front end that finds null here breaks.
                 "chat_template": info.chat_template or "",
+                "chat_template_caps": {},
                 "bos_token": info.bos_token,
                 "eos_token": info.eos_token,
                 "build_info": f"segue-{service.version}",
                 "is_sleeping": False,
+                "cors_proxy_enabled": False,
                 # What llama.cpp has no word for: whether the same request gives the same bytes.
                 "deterministic": info.deterministic,
                 "system_fingerprint": info.fingerprint,
@@ -222,49 +227,3 @@ async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
         ("process-start-time-unix", f"{service.card('').created}"),
     )
     return Reply(exposition(METRICS, {"": stats}), headers=headers)
-
-
-async def models(service: Service, _: Mapping[str, Any]) -> Reply:
-    cards = [card for card in service.cards() if not card.is_alias]
-    return Reply(
-        {
-            "models": [_listed(card) for card in cards],
-            "object": "list",
-            "data": [_described(card) for card in cards],
-        }
-    )
-
-
-def _described(card: Card) -> dict[str, Any]:
-    return {
-        "id": card.name,
-        "aliases": card.aliases,
-        "tags": [],
-        "object": "model",
-        "created": card.created,
-        "owned_by": "llamacpp",
-        "meta": None if card.info is None else _meta(card.info),
-    }
-
-
-def _meta(info: ModelInfo) -> dict[str, Any]:
-    return {
-        "n_vocab": info.vocab_size,
-        "n_ctx": info.context_length,
-        "n_ctx_train": info.train_context,
-        "n_params": info.num_params,
-        "size": info.size_bytes,
-        "ftype": info.quantization,
-    }
-
-
-def _listed(card: Card) -> dict[str, Any]:
-    """The model in Ollama's layout, which the answer has beside OpenAI's."""
-    info = card.info
-    details = {
-        "format": "gguf",
-        "family": info.architecture if info else "",
-        "quantization_level": info.quantization if info else "",
-    }
-    capabilities = ["completion"]
-    return {"name": card.name, "model": card.name, "capabilities": capabilities, "details": details}

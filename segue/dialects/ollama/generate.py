@@ -1,12 +1,12 @@
 """`/api/generate`: the prompt in the model's chat template, and the answer as lines of JSON with durations."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
 
 from segue.dialects.base import Call
 from segue.dialects.rendering.chat_logprobs import entry
+from segue.dialects.rendering.dates import timestamp
 from segue.dialects.rendering.tally import Choice, Tally
 from segue.dialects.templates import chat_template, go_template
 from segue.types import CompletionRequest, Delta, Done, Event, ModelInfo, Prompt, TokenScore
@@ -43,10 +43,6 @@ def _worded(call: Call, info: ModelInfo, prompt: str) -> str:
 
 
 # --- the answer ----------------------------------------------------------------------------------
-
-
-def timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _nanoseconds(seconds: float) -> int:

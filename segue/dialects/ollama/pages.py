@@ -1,6 +1,5 @@
 """Ollama's pages about itself: its version, the served models and the loaded ones."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,35 +9,19 @@ from segue.dialects.fields.table import Field, Table
 from segue.dialects.ollama import show as about
 from segue.dialects.ollama import text
 from segue.dialects.ollama.fields import plain_name
-from segue.dialects.ollama.generate import timestamp
-from segue.dialects.rendering.model_facts import capabilities, details
+from segue.dialects.rendering.dates import timestamp
+from segue.dialects.rendering.model_facts import capabilities, details, digest, file_size, modified
 
 CONTRACT_VERSION = "0.33.0"  # the Ollama whose contract this is
 FOREVER_S = 100 * 365 * 86_400.0
-
-
-def _digest(card: Card) -> str:
-    """The SHA-256 of the file; where nobody computed it, a text that differs from model to model."""
-    info = card.info
-    if info is None:
-        known: tuple[Any, ...] = (card.name,)
-    elif info.origin.digest:
-        return info.origin.digest
-    else:
-        known = (info.name, info.size_bytes, info.quantization)
-    return hashlib.sha256(repr(known).encode()).hexdigest()
-
-
-def _modified(card: Card) -> float:
-    return (card.info.origin.modified if card.info else 0.0) or card.created
 
 
 def _entry(card: Card) -> dict[str, Any]:
     return {
         "name": card.name,
         "model": card.name,
-        "size": card.info.origin.num_bytes or card.info.size_bytes if card.info else 0,
-        "digest": _digest(card),
+        "size": file_size(card),
+        "digest": digest(card),
         "details": details(card.info, card.parent),
     }
 
@@ -47,7 +30,7 @@ async def list_tags(service: Service, _: Mapping[str, Any]) -> Reply:
     models = [
         {
             **_entry(card),
-            "modified_at": timestamp(_modified(card)),
+            "modified_at": timestamp(modified(card)),
             "capabilities": capabilities(card.info),
         }
         for card in service.cards()
@@ -96,7 +79,7 @@ async def show(service: Service, values: Mapping[str, Any]) -> Reply:
         "details": details(info, card.parent),
         "model_info": about.model_info(info) if info else {},
         "capabilities": capabilities(info),
-        "modified_at": timestamp(_modified(card)),
+        "modified_at": timestamp(modified(card)),
     }
     return Reply({"license": licence, **known} if licence else known)
 
@@ -113,7 +96,7 @@ async def running(service: Service, _: Mapping[str, Any]) -> Reply:
 
 
 def _card(card: Card) -> dict[str, Any]:
-    created = int(_modified(card))
+    created = int(modified(card))
     return {"id": card.name, "object": "model", "created": created, "owned_by": "library"}
 
 

@@ -1,7 +1,9 @@
 """A model's facts in Ollama's layout, which llama.cpp's list of models has too."""
 
+import hashlib
 from typing import Any
 
+from segue.dialects.base import Card
 from segue.types import ModelInfo
 
 
@@ -45,3 +47,26 @@ def embedding_length(info: ModelInfo) -> int:
 
 def capabilities(info: ModelInfo | None) -> list[str]:
     return ["completion", "insert"] if info and info.has_fim else ["completion"]
+
+
+def digest(card: Card) -> str:
+    """The SHA-256 of the file; where nobody computed it, a text that differs from model to model."""
+    info = card.info
+    if info is None:
+        known: tuple[Any, ...] = (card.name,)
+    elif info.origin.digest:
+        return info.origin.digest
+    else:
+        known = (info.name, info.size_bytes, info.quantization)
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+def modified(card: Card) -> float:
+    """The time of the file, in seconds since 1970; without one, that of the server's start."""
+    return (card.info.origin.modified if card.info else 0.0) or card.created
+
+
+def file_size(card: Card) -> int:
+    """In bytes; that of the weights where there is no one file, and 0 if it is not known."""
+    info = card.info
+    return info.origin.num_bytes or info.size_bytes if info else 0

@@ -1,0 +1,76 @@
+"""`/v1/models`: the served models in OpenAI's layout, with llama.cpp's own figures, and beside it in Ollama's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from segue.dialects.base import Card, Reply, Service
+from segue.dialects.rendering import model_facts
+from segue.dialects.rendering.dates import timestamp
+from segue.types import ModelInfo
+
+# The numbers of its kinds of vocabulary, by the tokenizer's name in a GGUF.
+VOCAB_TYPES = {
+    "llama": 1,
+    "gpt2": 2,
+    "hybriddna": 2,
+    "whitespace": 2,
+    "gemma4": 2,
+    "bert": 3,
+    "t5": 4,
+    "rwkv": 5,
+    "plamo2": 6,
+}
+
+
+async def models(service: Service, _: Mapping[str, Any]) -> Reply:
+    cards = [card for card in service.cards() if not card.is_alias]
+    return Reply(
+        {
+            "models": [_listed(card) for card in cards],
+            "object": "list",
+            "data": [_described(card) for card in cards],
+        }
+    )
+
+
+def _described(card: Card) -> dict[str, Any]:
+    return {
+        "id": card.name,
+        "aliases": card.aliases,
+        "tags": [],
+        "object": "model",
+        "created": card.created,
+        "owned_by": "llamacpp",
+        "meta": None if card.info is None else _meta(card.info),
+    }
+
+
+def _meta(info: ModelInfo) -> dict[str, Any]:
+    tokenizer = info.origin.metadata.get("tokenizer.ggml.model")
+    return {
+        "vocab_type": VOCAB_TYPES.get(f"{tokenizer}", 0),
+        "n_vocab": info.vocab_size,
+        "n_ctx": info.context_length,
+        "n_ctx_train": info.train_context,
+        "n_embd": model_facts.embedding_length(info),
+        "n_params": info.num_params,
+        "size": info.size_bytes,
+        "ftype": info.quantization,
+    }
+
+
+def _listed(card: Card) -> dict[str, Any]:
+    """llama.cpp leaves these texts empty. All of them are texts there, so clients read texts."""
+    return {
+        "name": card.name,
+        "model": card.name,
+        "modified_at": timestamp(model_facts.modified(card)),
+        "size": f"{model_facts.file_size(card)}",
+        "digest": model_facts.digest(card),
+        "type": "model",
+        "description": "",
+        "tags": [],
+        "capabilities": ["completion"],
+        "parameters": "",
+        "details": model_facts.details(card.info, card.parent),
+    }
