@@ -15,7 +15,7 @@ from segue.dialects.fields.table import Field
 from segue.dialects.rendering.chat_logprobs import ChatLogprobs
 from segue.dialects.rendering.context_overflow import as_openai
 from segue.dialects.rendering.text_completion import LogprobsWriter, TextCompletion
-from segue.errors import SegueError
+from segue.errors import InvalidField, SegueError, Unavailable
 from segue.types import Finished, Prompted
 
 # --- fields --------------------------------------------------------------------------------------
@@ -116,12 +116,17 @@ def stream_error(error: SegueError) -> Reply:
 # --- companions ----------------------------------------------------------------------------------
 
 
+PROVIDER = "segue"  # the one provider: this server's own engine
+PROVIDER_TYPE = "inline::segue"
+
+
 def render_card(card: Card) -> dict[str, Any]:
     """In today's layout and, for older clients, in that of 2025."""
-    origin = {"model_type": "llm", "provider_id": "segue", "provider_resource_id": card.name}
+    metadata = {"context_length": card.info.context_length} if card.info else {}
+    origin = {"model_type": "llm", "provider_id": PROVIDER, "provider_resource_id": card.name}
     today = {"id": card.name, "object": "model", "created": card.created, "owned_by": "llama_stack"}
-    former = {"identifier": card.name, "type": "model", "metadata": {}, **origin}
-    return {**today, "custom_metadata": origin, **former}
+    former = {"identifier": card.name, "type": "model", "metadata": metadata, **origin}
+    return {**today, "custom_metadata": {**origin, **metadata}, **former}
 
 
 async def list_models(service: Service, _: Mapping[str, Any]) -> Reply:
@@ -138,6 +143,46 @@ async def health(service: Service, _: Mapping[str, Any]) -> Reply:
 
 async def version(service: Service, _: Mapping[str, Any]) -> Reply:
     return Reply({"version": service.version})
+
+
+async def _provider(service: Service) -> dict[str, Any]:
+    """It is well unless its model is being started again: an idle one is loaded when it is asked for."""
+    health = {"status": "OK"}
+    try:
+        if service.card("").info is not None:
+            await service.stats("")
+    except Unavailable as error:
+        health = {"status": "Error", "message": error.message}
+    return {
+        "api": "inference",
+        "provider_id": PROVIDER,
+        "provider_type": PROVIDER_TYPE,
+        "config": {},
+        "health": health,
+    }
+
+
+async def list_providers(service: Service, _: Mapping[str, Any]) -> Reply:
+    return Reply({"data": [await _provider(service)]})
+
+
+async def show_provider(service: Service, values: Mapping[str, Any]) -> Reply:
+    if values["provider"] != PROVIDER:
+        raise InvalidField(f"Provider {values['provider']} not found", "provider_id")
+    return Reply(await _provider(service))
+
+
+async def list_routes(service: Service, _: Mapping[str, Any]) -> Reply:
+    completions = [("POST", each.path) for each in LLAMASTACK.operations]
+    pages = [(each.method, each.path) for each in LLAMASTACK.companions]
+    return Reply(
+        {
+            "data": [
+                {"route": path, "method": method, "provider_types": [PROVIDER_TYPE]}
+                for method, path in [*completions, *pages]
+            ]
+        }
+    )
 
 
 def _completions(path: str, is_native: bool) -> Operation:
@@ -193,7 +238,10 @@ LLAMASTACK = Dialect(
         Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
         Companion("GET", "/v1/openai/v1/models", "The served models.", list_models, is_native=True),
         Companion("GET", "/v1/health", "That the server runs.", health, is_public=True),
-        Companion("GET", "/v1/version", "The version of this server.", version),
+        Companion("GET", "/v1/version", "The version of this server.", version, is_public=True),
+        Companion("GET", "/v1/providers", "What computes answers.", list_providers),
+        Companion("GET", "/v1/providers/{provider}", "The same, by its id.", show_provider),
+        Companion("GET", "/v1/inspect/routes", "The paths that are served.", list_routes),
     ),
     error=error_reply,
     differences=DIFFERENCES,

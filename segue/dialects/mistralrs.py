@@ -12,12 +12,12 @@ from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
 from segue.dialects.fields.prompt_kinds import OnePrompt
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS
-from segue.dialects.fields.table import Draft, Field
+from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.dialects.rendering.logprobs import finite, token_text
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.template import Template, hole
-from segue.errors import InvalidField, PromptTooLong, SegueError
+from segue.errors import InvalidField, PromptTooLong, SegueError, UnknownModel
 from segue.types import CompletionRequest, Delta, Event, Finished, Prompted, TokenScore, Truncation
 
 # --- fields --------------------------------------------------------------------------------------
@@ -261,14 +261,33 @@ def stream_error(error: SegueError) -> Reply:
 STATUSES = {"ok": "loaded", "loading": "reloading", "idle": "unloaded"}
 
 
-async def models(service: Service, _: Mapping[str, Any]) -> Reply:
+def _card(name: str, created: int) -> dict[str, Any]:
     about = {"object": "model", "owned_by": "local"}
-    cards = service.cards()
-    entries = [
-        {"id": card.name, **about, "created": card.created, "status": STATUSES[card.status]}
-        for card in cards
-    ]
-    return Reply({"object": "list", "data": [{**entries[0], "id": "default"}, *entries]})
+    return {"id": name, **about, "created": created, "root": name}
+
+
+async def models(service: Service, _: Mapping[str, Any]) -> Reply:
+    """`default` first, which has no status of its own. An adapter names its model."""
+    entries = [_card("default", service.card("").created)]
+    for card in service.cards():
+        parent = {"parent": card.parent} if card.parent else {}
+        status = {"status": STATUSES[card.status]}
+        entries.append({**_card(card.name, card.created), **parent, **status})
+    return Reply({"object": "list", "data": entries})
+
+
+STATUS_FIELDS = Table(
+    (Field("model_id", Text(256), "The name of a model.", "model", required=True),)
+)
+
+
+async def status(service: Service, values: Mapping[str, Any]) -> Reply:
+    name = values["model"]
+    try:
+        found = STATUSES[service.card(name).status]
+    except UnknownModel:
+        found = "not_found"
+    return Reply({"model_id": name, "status": found})
 
 
 async def health(service: Service, _: Mapping[str, Any]) -> Reply:
@@ -351,6 +370,7 @@ MISTRALRS = Dialect(
     ),
     companions=(
         Companion("GET", "/v1/models", "The served models.", models),
+        Companion("POST", "/v1/models/status", "Whether one is loaded.", status, STATUS_FIELDS),
         Companion("GET", "/health", "Whether the server runs.", health, is_public=True),
     ),
     error=error_reply,

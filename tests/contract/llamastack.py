@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.contract import ANY, CERTAIN, DONE, END_TOKEN, MODEL, NUMBER, Case, Like
+from tests.contract import ANY, CERTAIN, DONE, END_TOKEN, MODEL, NUMBER, Aspect, Case, Like
 
 PATH = "/llamastack/v1/completions"
 SEED_PATH = "/v1/openai/v1/completions"  # at the root, as in the seed
@@ -61,6 +61,43 @@ def refused(body: dict[str, Any], detail: str, source: str) -> Case:
 def ask(**body: Any) -> dict[str, Any]:
     return {"model": MODEL, "prompt": "x", **body}
 
+
+_ORIGIN = {"model_type": "llm", "provider_id": "segue", "provider_resource_id": MODEL}
+_CARD = {
+    "id": MODEL,
+    "object": "model",
+    "created": NUMBER,
+    "owned_by": "llama_stack",
+    "custom_metadata": {**_ORIGIN, "context_length": 4096},
+    "identifier": MODEL,
+    "type": "model",
+    "metadata": {"context_length": 4096},
+    **_ORIGIN,
+}
+_PROVIDER = {
+    "api": "inference",
+    "provider_id": "segue",
+    "provider_type": "inline::segue",
+    "config": {},
+    "health": {"status": "OK"},
+}
+
+
+def _page(path: str, answer: Any, status: int = 200) -> Case:
+    aspect: Aspect = "usage" if status == 200 else "error"
+    path = f"/llamastack/v1/{path}"
+    return Case(aspect, path, None, answer, status=status, method="GET", source="B.5 models")
+
+
+PAGES = [
+    _page("models", {"object": "list", "data": [_CARD]}),
+    _page(f"models/{MODEL}", _CARD),
+    _page("health", {"status": "OK"}),
+    _page("version", {"version": ANY}),
+    _page("providers", {"data": [_PROVIDER]}),
+    _page("providers/segue", _PROVIDER),
+    _page("providers/other", {"status": 400, "title": "Bad Request", "detail": ANY}, 400),
+]
 
 CASES = [
     Case(
@@ -213,6 +250,7 @@ CASES = [
         answer={"status": 400, "title": "Bad Request", "detail": ANY},
         source="seed 003: 400",
     ),
+    *PAGES,
 ]
 
 # Nothing in a stream of Llama Stack's may be [DONE]: its client reads every event as JSON.

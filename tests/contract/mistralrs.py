@@ -199,12 +199,23 @@ CASES = [
                     "object": "model",
                     "created": NUMBER,
                     "owned_by": "local",
-                    "status": "loaded",
+                    "root": name,
+                    **status,
                 }
-                for name in ("default", MODEL)
+                for name, status in (("default", {}), (MODEL, {"status": "loaded"}))
             ],
         },
         source="B.6 /v1/models",
+    ),
+    *(
+        Case(
+            "usage",
+            "/mistralrs/v1/models/status",
+            {"model_id": name},
+            answer={"model_id": name, "status": status},
+            source="B.6 /v1/models: status",
+        )
+        for name, status in ((MODEL, "loaded"), ("gpt-5", "not_found"))
     ),
     Case("usage", "/mistralrs/health", None, method="GET", answer="OK", source="B.6 /health"),
     Case(

@@ -11,6 +11,7 @@ from segue.dialects.base import Companion, Reply, Service
 from segue.dialects.fields.kinds import Text
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.openai import OPENAI
+from segue.dialects.vllm import VLLM
 from segue.errors import SegueError
 from segue.server.app import create_app
 from tests.server.conftest import TWO_WORDS, Launch, Live
@@ -204,3 +205,18 @@ def test_metrics_of_requests_and_engines(launch: Launch) -> None:
     assert 'segue_running{model="tiny"} 0.0' in live.client.get("/metrics").text
     live.engine.is_restarting = True
     assert "segue_running{" not in live.client.get("/metrics").text
+
+
+def test_a_model_that_restarts_is_left_out_of_vllms_figures(launch: Launch) -> None:
+    """A scrape that fails would look like a server that is down."""
+    live = launch(dialects=[OPENAI, VLLM])
+    assert 'vllm:num_requests_running{engine="0",model_name="tiny"}' in metrics_of(live)
+    live.engine.is_restarting = True
+    assert "model_name" not in metrics_of(live)
+    assert live.client.get("/vllm/load").json() == {"server_load": 0}
+
+
+def metrics_of(live: Live) -> str:
+    answer = live.client.get("/vllm/metrics")
+    assert answer.status_code == 200
+    return str(answer.text)

@@ -1,5 +1,6 @@
 """What vLLM's server tells about itself: tokens, models, health, load."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,7 +56,7 @@ def render_card(card: Card) -> dict[str, Any]:
         "object": "model",
         "created": card.created,
         "owned_by": "vllm",
-        "root": card.name,
+        "root": card.info.name if card.is_alias and card.info else card.name,
         "parent": card.parent or None,
         "max_model_len": card.info.context_length if card.info else None,
         "permission": [permission],
@@ -77,9 +78,13 @@ async def health(service: Service, _: Mapping[str, Any]) -> Reply:
 
 
 async def _loaded(service: Service) -> dict[str, Stats]:
-    """By name, of the models that are up. Aliases and adapters are other names of one."""
-    cards = [card for card in service.cards() if not card.is_alias and not card.parent]
-    return {card.name: await service.stats(card.name) for card in cards if card.info is not None}
+    """By name, of the models that are up: one that is restarting is left out. Aliases and adapters are other names."""
+    loaded: dict[str, Stats] = {}
+    for card in service.cards():
+        if card.info is not None and not card.is_alias and not card.parent:
+            with contextlib.suppress(Unavailable):
+                loaded[card.name] = await service.stats(card.name)
+    return loaded
 
 
 async def load(service: Service, _: Mapping[str, Any]) -> Reply:

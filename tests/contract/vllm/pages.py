@@ -1,6 +1,6 @@
 """Tokens, health and the like."""
 
-from tests.contract import ANY, MODEL, Case, Like
+from tests.contract import ANY, MODEL, NUMBER, Case, Like
 from tests.contract.vllm.shapes import error
 
 PAGES = [
@@ -57,6 +57,43 @@ PAGES = [
         answer={"server_load": 0},
         method="GET",
         source="B.2 others: /load",
+    ),
+    Case(
+        "usage",
+        "/vllm/v1/models",
+        None,
+        method="GET",
+        answer={
+            "object": "list",
+            "data": [
+                {
+                    "id": MODEL,
+                    "object": "model",
+                    "created": NUMBER,
+                    "owned_by": "vllm",
+                    "root": MODEL,
+                    "parent": None,
+                    "max_model_len": 4096,
+                    "permission": [
+                        {
+                            "id": Like("modelperm-.+"),
+                            "object": "model_permission",
+                            "created": NUMBER,
+                            "allow_create_engine": False,
+                            "allow_sampling": True,
+                            "allow_logprobs": True,
+                            "allow_search_indices": False,
+                            "allow_view": True,
+                            "allow_fine_tuning": False,
+                            "organization": "*",
+                            "group": None,
+                            "is_blocking": False,
+                        }
+                    ],
+                }
+            ],
+        },
+        source="B.2 others: /v1/models cards",
     ),
     Case(
         "usage",
