@@ -50,7 +50,8 @@ def build_tile(module: Any, kind: Kind, form: FloatFormat, rows: int) -> Any:
             for v, weight in enumerate(column_weights):
                 b.store(fma(b, weight, one, b.load(acc[m][v])), acc[m][v])
     for m in range(rows):
-        write(b, kind, acc[m], b.add(out, b.mul(ldo, number(m))), valid)
+        sums = [b.load(place) for place in acc[m]]
+        write(b, kind, sums, b.add(out, b.mul(ldo, number(m))), valid)
     b.ret_void()
     return function
 

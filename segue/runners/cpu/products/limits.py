@@ -70,25 +70,23 @@ def _build_peak(module: ir.Module, kind: Kind, name: str) -> None:
     scratch, repeats, _ = function.args
     vectors = range(kind.flavour.vectors)
     codes = [load(b, ahead(b, scratch, 64 * v), kind.bytes, 1) for v in vectors]
-    acc = [[cell(b, kind.all(kind.ints, 0)) for _ in vectors] for _ in range(_ROWS)]
+    acc = [cell(b, kind.all(kind.ints, 0)) for _ in range(_ROWS * len(vectors))]
     with loop(b, repeats):
         rows = [ahead(b, scratch, 2048 + 64 * m) for m in range(_ROWS)]
         part = Part(
             kind,
-            Codes(lambda _: codes, 15, False, 0),
+            Codes(lambda _: codes, 15, False, 0, is_paired=kind.flavour.dot == "smmla"),
             range(_STEPS),
             rows,
             [ir.Constant(i32, 0)] * _ROWS,
         )
         found = sums(b, part)
-        for m in range(_ROWS):
-            for v in vectors:
-                b.store(b.add(b.load(acc[m][v]), found[m][v]), acc[m][v])
+        for place, value in zip(acc, (x for own in found for x in own), strict=True):
+            b.store(b.add(b.load(place), value), place)
         # The loop must change its input, or LLVM would compute the dot products only once.
-        store(b, b.load(acc[0][0]), rows[0], 1)
-    for m in range(_ROWS):
-        for v in vectors:
-            store(b, b.load(acc[m][v]), ahead(b, scratch, 64 * (m * len(vectors) + v)), 1)
+        store(b, b.load(acc[0]), rows[0], 1)
+    for i, place in enumerate(acc):
+        store(b, b.load(place), ahead(b, scratch, 64 * i), 1)
     b.ret_void()
 
 

@@ -18,7 +18,9 @@ from segue.runners.cpu.emit import (
     number,
     store,
 )
-from segue.runners.cpu.products.formats import Format, Small
+from segue.runners.cpu.products.dots import pairs
+from segue.runners.cpu.products.dots.pairs import is_paired
+from segue.runners.cpu.products.formats import STEP, Format, Small
 from segue.runners.cpu.products.processor import Flavour
 
 NAME = "pack"
@@ -41,7 +43,7 @@ def build(module: Any, flavour: Flavour, form: Format) -> Any:
         with loop(b, blocks) as block, loop(b, valid) as lane:
             start = b.add(rows, b.mul(lane.index, row_bytes))
             _block(
-                b, form, width, lane.index,
+                b, form, flavour, lane.index,
                 at(b, start, block.index, form.block_bytes),
                 at(b, kept, block.index, form.kept_bytes * width),
             )  # fmt: skip
@@ -49,8 +51,11 @@ def build(module: Any, flavour: Flavour, form: Format) -> Any:
     return function
 
 
-def _block(b: Builder, form: Format, width: int, lane: Value, source: Value, target: Value) -> None:
+def _block(
+    b: Builder, form: Format, flavour: Flavour, lane: Value, source: Value, target: Value
+) -> None:
     """One output's block: its scales, then its groups."""
+    width = flavour.width
     scale = i8 if form.is_exponent else i16
     size = scale.width // 8
     store(b, load(b, ahead(b, source, form.scale_at), scale, 1), at(b, target, lane, size), 1)
@@ -60,7 +65,7 @@ def _block(b: Builder, form: Format, width: int, lane: Value, source: Value, tar
     for group in range(form.groups):
         place = ahead(b, target, (form.head_bytes + group * form.group_bytes) * width)
         codes = [_step(b, form, source, group * _STEPS + step) for step in range(_STEPS)]
-        _planes(b, form, width, codes, at(b, place, lane, 4))
+        _planes(b, form, flavour, codes, place, lane)
         smalls = [
             small
             for table in (form.scales, form.mins)
@@ -95,18 +100,24 @@ def _masked(b: Builder, word: Value, shift: int, bits: int) -> Value:
     )
 
 
-def _planes(b: Builder, form: Format, width: int, codes: list[Value], target: Value) -> None:
+def _planes(
+    b: Builder, form: Format, flavour: Flavour, codes: list[Value], group: Value, lane: Value
+) -> None:
     below = offset = 0
     for bits in form.planes:
-        each = 8 // bits
-        for chunk in range(_STEPS // each):
+        each, step_bytes = 8 // bits, flavour.width * bits // 2
+        for first in range(0, _STEPS, each):
             word = ir.Constant(i32, 0)
             for place in range(each):
-                part = _masked(b, codes[chunk * each + place], below, bits)
+                part = _masked(b, codes[first + place], below, bits)
                 word = b.or_(word, b.shl(part, ir.Constant(i32, place * bits)))
-            store(b, word, ahead(b, target, offset + chunk * width * 4), 1)
+            if is_paired(flavour, form):
+                target = pairs.place(b, group, lane, first, step_bytes)
+            else:
+                target = at(b, ahead(b, group, offset + first * step_bytes), lane, STEP)
+            store(b, word, target, 1)
         below += bits
-        offset += _STEPS // each * width * 4
+        offset += _STEPS * step_bytes
 
 
 def _small(b: Builder, small: Small, source: Value, zero: int) -> Value:

@@ -64,7 +64,7 @@ _X86, _ARM = "x86_64", "aarch64"
 _AVX2 = "avx2 fma f16c"
 _AVX512 = f"{_AVX2} avx512f avx512bw avx512vl avx512dq"
 
-# Best first.
+# Best first. Tiles of ARM have few outputs and many rows: expanding a code is then shared by more of them.
 FLAVOURS: tuple[Flavour, ...] = (
     _flavour(
         "avx512vnni",
@@ -83,12 +83,18 @@ FLAVOURS: tuple[Flavour, ...] = (
     ),
     _flavour("avx2", _X86, _AVX2, "maddubs", tile=(8, 2), rows=(4, 2, 1), cpu="haswell"),
     _flavour(
-        "i8mm", _ARM, "neon dotprod i8mm", "smmla", tile=(4, 4), rows=(4, 2, 1), cpu="neoverse-v1"
+        "i8mm",
+        _ARM,
+        "neon dotprod i8mm",
+        "smmla",
+        tile=(4, 2),
+        rows=(8, 4, 2, 1),
+        cpu="neoverse-v1",
     ),
     _flavour(
-        "dotprod", _ARM, "neon dotprod", "sdot", tile=(4, 4), rows=(4, 2, 1), cpu="neoverse-n1"
+        "dotprod", _ARM, "neon dotprod", "sdot", tile=(4, 2), rows=(8, 4, 2, 1), cpu="neoverse-n1"
     ),
-    _flavour("neon", _ARM, "neon", "smull", tile=(4, 4), rows=(2, 1), cpu="cortex-a72"),
+    _flavour("neon", _ARM, "neon", "smull", tile=(4, 2), rows=(4, 2, 1), cpu="cortex-a72"),
     _flavour("generic", "", "", "generic", tile=(8, 2), rows=(1,), cpu=""),
 )
 BY_NAME: Mapping[str, Flavour] = {flavour.name: flavour for flavour in FLAVOURS}

@@ -24,6 +24,8 @@ from segue.runners.cpu.emit import (
     splat,
     store,
 )
+from segue.runners.cpu.products.dots import pairs
+from segue.runners.cpu.products.dots.pairs import is_paired
 from segue.runners.cpu.products.dots.vectors import Kind
 from segue.runners.cpu.products.formats import GROUP, STEP, Format
 from segue.runners.cpu.products.weights import Reader
@@ -56,7 +58,10 @@ def build(module: Any, kind: Kind, form: Format) -> Any:
             scales = _scales(b, reader, start, group, own, inside)
             column = b.add(b.mul(block.index, number(form.groups)), each.index)
             for step in range(_STEPS):
-                place = at(b, ahead(b, scratch, step * width * STEP), lane, STEP)
+                if is_paired(kind.flavour, form):
+                    place = pairs.place(b, scratch, lane, step, width * STEP)
+                else:
+                    place = at(b, ahead(b, scratch, step * width * STEP), lane, STEP)
                 values = _values(b, form, place, scales[step * form.parts // _STEPS])
                 store(b, values, ahead(b, at(b, out, column, GROUP * 4), step * STEP * 4))
     b.ret_void()

@@ -31,7 +31,8 @@ from segue.runners.cpu.emit import (
     splat,
     store,
 )
-from segue.runners.cpu.products.dots.table import sums
+from segue.runners.cpu.products.dots import table
+from segue.runners.cpu.products.dots.pairs import is_paired, joined, separated, spread
 from segue.runners.cpu.products.dots.vectors import Kind, Part
 from segue.runners.cpu.products.formats import GROUP, SCALES, STEP, Format
 from segue.runners.cpu.products.processor import Flavour
@@ -61,15 +62,29 @@ class Row:
     """The activations of one row in one group."""
 
     address: Value
-    scale: Value  # splat
+    scale: Value
     sums: tuple[Value, ...]  # i32: the sum of each part
-    added: Value  # splat: the scale times the sum of all parts
+    added: Value  # the scale times the sum of all parts
+
+
+@dataclass(frozen=True)
+class Line:
+    """The numbers of one row, or of a pair of rows, as vectors."""
+
+    scale: Value
+    added: Value
+    sums: tuple[Value, ...]  # as floats, where halves have a minimum each
 
 
 def row_counts(flavour: Flavour, form: Format) -> tuple[int, ...]:
     """How many rows a tile may take: limited by the number of registers."""
     takes_two = flavour.dot == "maddubs" and flavour.lanes == 16 and form.is_signed  # sums for each
     return tuple(rows for rows in flavour.rows if rows <= 4 or not takes_two)
+
+
+def _has_pairs(kind: Kind, form: Format, rows: int) -> bool:
+    """Whether the tile's sums are in the order of pairs.py."""
+    return is_paired(kind.flavour, form) and rows % 2 == 0
 
 
 def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
@@ -81,9 +96,10 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
     weights, blocks, a, lda, scales, out, ldo, valid = function.args
     inputs = ((a, lda), (scales, b.lshr(lda, number(1))))
     reader, width = Reader(kind, form), kind.flavour.width
+    each_line = 2 if _has_pairs(kind, form, rows) else 1  # rows of a line
     acc = [
-        [cell(b, kind.all(kind.floats, 0.0)) for _ in range(kind.flavour.vectors)]
-        for _ in range(rows)
+        [cell(b, kind.all(kind.floats, 0.0)) for _ in range(each_line * kind.flavour.vectors)]
+        for _ in range(rows // each_line)
     ]
     with loop(b, blocks) as block:
         start = at(b, weights, block.index, form.kept_bytes * width)
@@ -93,7 +109,7 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
         def group(inside: Value, place: Value) -> None:
             index = b.add(b.mul(block.index, number(form.groups)), inside)
             prefetch(b, kind, place, form.group_bytes * width)
-            shared = [_row(b, kind, form, inputs, m, index) for m in range(rows)]
+            shared = [_row(b, form, inputs, m, index) for m in range(rows)]
             _group(b, reader, place, head, shared, acc)
 
         if form.groups == 1:
@@ -101,8 +117,11 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
         else:
             with loop(b, number(form.groups)) as each:
                 group(each.index, at(b, groups, each.index, form.group_bytes * width))
-    for m in range(rows):
-        write(b, kind, acc[m], b.add(out, b.mul(ldo, number(m))), valid)
+    done = [[b.load(place) for place in line] for line in acc]
+    if _has_pairs(kind, form, rows):
+        done = [row for line in done for row in separated(b, line)]
+    for m, row in enumerate(done):
+        write(b, kind, row, b.add(out, b.mul(ldo, number(m))), valid)
     b.ret_void()
     return function
 
@@ -116,18 +135,15 @@ def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Valu
     return scale, b.fneg(minimum) if reader.form.scales else minimum
 
 
-def _row(b: Builder, kind: Kind, form: Format, inputs: Any, m: int, index: Value) -> Row:
+def _row(b: Builder, form: Format, inputs: Any, m: int, index: Value) -> Row:
     a, scales = (b.add(base, b.mul(stride, number(m))) for base, stride in inputs)
-    return row_at(b, kind, form, at(b, a, index, GROUP), at(b, scales, index, SCALES * SMALL))
+    return row_at(b, form, at(b, a, index, GROUP), at(b, scales, index, SCALES * SMALL))
 
 
-def row_at(b: Builder, kind: Kind, form: Format, a: Value, scales: Value) -> Row:
+def row_at(b: Builder, form: Format, a: Value, scales: Value) -> Row:
     """Load the activations of a row from these addresses of a group."""
     halves = [load(b, ahead(b, scales, SMALL * (SUMS + part)), i32) for part in range(PARTS)]
-    scale, added = (
-        splat(b, load(b, ahead(b, scales, SMALL * word), f32), kind.floats)
-        for word in (SCALE, ADDED)
-    )
+    scale, added = (load(b, ahead(b, scales, SMALL * word), f32) for word in (SCALE, ADDED))
     return Row(a, scale, tuple(halves) if form.parts == PARTS else (b.add(*halves),), added)
 
 
@@ -141,13 +157,40 @@ def _group(
     for part in range(form.parts):
         steps = range(part * each, (part + 1) * each)
         totals = [row.sums[part] for row in shared]
-        dots.append(sums(b, Part(kind, codes, steps, [row.address for row in shared], totals)))
+        dots.append(
+            table.sums(b, Part(kind, codes, steps, [row.address for row in shared], totals))
+        )
     scales = [_scales(b, reader, group, head[v], v) for v in range(kind.flavour.vectors)]
-    for m, row in enumerate(shared):
+    if _has_pairs(kind, form, len(shared)):
+        scales = [half for scale in scales for half in _spread(b, scale)]
+    for m, line in enumerate(_lines(b, kind, form, shared)):
         for v, scale in enumerate(scales):
             parts = [b.sitofp(dot[m][v], kind.floats) for dot in dots]
-            y = _add_products(b, scale, row, parts, b.load(acc[m][v]))
-            b.store(_add_minima(b, kind, scale, row, y), acc[m][v])
+            y = _add_products(b, scale, line, parts, b.load(acc[m][v]))
+            b.store(_add_minima(b, scale, line, y), acc[m][v])
+
+
+def _lines(b: Builder, kind: Kind, form: Format, shared: list[Row]) -> list[Line]:
+    found = []
+    for row in shared:
+        halves = [b.sitofp(total, f32) for total in row.sums if form.are_nibbles]
+        found.append([splat(b, x, kind.floats) for x in (row.scale, row.added, *halves)])
+    if _has_pairs(kind, form, len(shared)):
+        pairs = zip(found[::2], found[1::2], strict=True)
+        found = [[joined(b, *both) for both in zip(*pair, strict=True)] for pair in pairs]
+    return [Line(scale, added, tuple(sums)) for scale, added, *sums in found]
+
+
+def _spread(b: Builder, scales: Scales) -> list[Scales]:
+    """The scales of four outputs, for the two vectors that they have in the order of pairs.py."""
+    of_scale = spread(b, scales.scale)
+    of_minimum = [None, None] if scales.minimum is None else spread(b, scales.minimum)
+    of_parts, of_minima = (
+        [tuple(side) for side in zip(*(spread(b, x) for x in own), strict=True)] or [(), ()]
+        for own in (scales.parts, scales.minima)
+    )
+    sides = zip(of_scale, of_parts, of_minimum, of_minima, strict=True)
+    return [Scales(*side) for side in sides]
 
 
 def _scales(b: Builder, reader: Reader, group: Value, head: Any, v: int) -> Scales:
@@ -167,35 +210,34 @@ def _scales(b: Builder, reader: Reader, group: Value, head: Any, v: int) -> Scal
     return Scales(b.fmul(scale, parts[0]), (), minimum, ())
 
 
-def _add_products(b: Builder, scale: Scales, row: Row, parts: list[Value], acc: Value) -> Value:
+def _add_products(b: Builder, scale: Scales, line: Line, parts: list[Value], acc: Value) -> Value:
     whole = parts[0]
     if scale.parts:
         whole = fma(b, scale.parts[0], parts[0], b.fmul(scale.parts[1], parts[1]))
-    return fma(b, b.fmul(scale.scale, row.scale), whole, acc)
+    return fma(b, b.fmul(scale.scale, line.scale), whole, acc)
 
 
-def _add_minima(b: Builder, kind: Kind, scale: Scales, row: Row, acc: Value) -> Value:
+def _add_minima(b: Builder, scale: Scales, line: Line, acc: Value) -> Value:
     if scale.minimum is None:
         return acc
     if scale.minima:
-        totals = [splat(b, b.sitofp(total, f32), kind.floats) for total in row.sums]
-        whole = fma(b, scale.minima[0], totals[0], b.fmul(scale.minima[1], totals[1]))
-        return fma(b, b.fmul(scale.minimum, row.scale), whole, acc)
-    return fma(b, scale.minimum, row.added, acc)
+        whole = fma(b, scale.minima[0], line.sums[0], b.fmul(scale.minima[1], line.sums[1]))
+        return fma(b, b.fmul(scale.minimum, line.scale), whole, acc)
+    return fma(b, scale.minimum, line.added, acc)
 
 
-def write(b: Builder, kind: Kind, acc: list[Value], out: Value, valid: Value) -> None:
+def write(b: Builder, kind: Kind, sums: list[Value], out: Value, valid: Value) -> None:
     """Store outputs: whole vectors if all their lanes are outputs of the matrix, else the `valid` ones one by one."""
     full = b.icmp_signed("==", valid, number(kind.flavour.width))
     size = kind.flavour.lanes * 4
     with b.if_else(full) as (whole, some):
         with whole:
-            for v, place in enumerate(acc):
-                store(b, b.load(place), ahead(b, out, v * size))
+            for v, value in enumerate(sums):
+                store(b, value, ahead(b, out, v * size))
         with some:
-            scratch = cell(b, ir.Constant(ir.ArrayType(kind.floats, len(acc)), None))
-            for v, place in enumerate(acc):
-                store(b, b.load(place), ahead(b, b.ptrtoint(scratch, i64), v * size))
+            scratch = cell(b, ir.Constant(ir.ArrayType(kind.floats, len(sums)), None))
+            for v, value in enumerate(sums):
+                store(b, value, ahead(b, b.ptrtoint(scratch, i64), v * size))
             with loop(b, valid) as each:
                 one = load(b, at(b, b.ptrtoint(scratch, i64), each.index, 4), f32)
                 store(b, one, at(b, out, each.index, 4))

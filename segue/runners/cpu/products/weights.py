@@ -10,6 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, ahead, call, f16, i8, i16, i32, load
+from segue.runners.cpu.products.dots.pairs import is_paired
 from segue.runners.cpu.products.dots.vectors import Codes, Kind
 from segue.runners.cpu.products.formats import STEP, Format
 
@@ -35,6 +36,7 @@ class Reader:
             self.form.top,
             self.form.is_signed,
             self.form.zero,
+            is_paired(self.kind.flavour, self.form),
         )
 
     # --- codes ---

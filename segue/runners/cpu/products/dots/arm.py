@@ -1,12 +1,15 @@
 """ARM: dot products, matrix products of two rows by two outputs, and NEON without either."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import ir
 
-from segue.runners.cpu.emit import Builder, Value, ahead, call, i8, i16, i32, load
-from segue.runners.cpu.products.dots.vectors import ACTIVATION, Kind, Part, four
-from segue.runners.cpu.products.formats import STEP
+from segue.runners.cpu.emit import Builder, Value, ahead, call, i8, i16, load
+from segue.runners.cpu.products.dots.pairs import joined
+from segue.runners.cpu.products.dots.vectors import ACTIVATION, Kind, Part, chosen, four
+
+_SDOT = "llvm.aarch64.neon.sdot.v4i32.v16i8"
 
 
 def sdot(b: Builder, part: Part) -> list[list[Value]]:
@@ -22,50 +25,70 @@ def sdot(b: Builder, part: Part) -> list[list[Value]]:
         for m in range(len(rows)):
             each = _lane(b, kind, loaded[m, step // 4], step % 4)
             for v, vector in enumerate(vectors):
-                acc[m][v] = call(
-                    b, "llvm.aarch64.neon.sdot.v4i32.v16i8", kind.ints, acc[m][v], vector, each
-                )
+                acc[m][v] = call(b, _SDOT, kind.ints, acc[m][v], vector, each)
     return acc
 
 
 def _lane(b: Builder, kind: Kind, vector: Value, lane: int) -> Value:
-    return b.bitcast(_chosen(b, vector, vector, [lane] * 4), kind.bytes)
-
-
-def _chosen(b: Builder, x: Value, y: Value, places: list[int]) -> Value:
-    """A shuffle: the lanes at these indices, where those of y are counted after those of x."""
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(i32, len(places)), places))
+    return b.bitcast(chosen(b, vector, vector, [lane] * 4), kind.bytes)
 
 
 def smmla(b: Builder, part: Part) -> list[list[Value]]:
-    """Two rows by two outputs by eight columns at once; a single row takes dot products."""
-    kind, codes, rows = part.kind, part.codes, part.rows
-    if len(rows) % 2:
+    """Sums in the order of pairs.py; those of a single row, or of codes in the usual order, by dot products."""
+    if not part.codes.is_paired:
         return sdot(b, part)
-    name, vectors = "llvm.aarch64.neon.smmla.v4i32.v16i8", range(kind.flavour.vectors)
-    zero = kind.all(kind.ints, 0)
-    acc = [[[zero, zero] for _ in vectors] for _ in range(len(rows) // 2)]
-    for step in part.steps[::2]:
-        first, second = ([b.bitcast(v, kind.ints) for v in codes.step(s)] for s in (step, step + 1))
-        for pair in range(len(rows) // 2):
-            eights = [
-                load(b, ahead(b, row, STEP * step), ir.VectorType(i32, 2), 1)
-                for row in rows[2 * pair : 2 * pair + 2]
-            ]
-            inputs = b.bitcast(_chosen(b, eights[0], eights[1], [0, 1, 2, 3]), kind.bytes)
-            for v in vectors:
-                for side, places in enumerate(([0, 4, 1, 5], [2, 6, 3, 7])):
-                    outputs = b.bitcast(_chosen(b, first[v], second[v], places), kind.bytes)
-                    acc[pair][v][side] = call(
-                        b, name, kind.ints, acc[pair][v][side], inputs, outputs
-                    )
-    found = part.starts(b)
-    for m, own in enumerate(found):
-        places = [0, 1, 4, 5] if m % 2 == 0 else [2, 3, 6, 7]
-        for v in vectors:
-            low, high = acc[m // 2][v]
-            own[v] = b.add(_chosen(b, low, high, places), own[v])
-    return found
+    return _pair_products(b, part) if len(part.rows) % 2 == 0 else _pair_dots(b, part)
+
+
+def _pair_products(b: Builder, part: Part) -> list[list[Value]]:
+    starts, firsts = part.starts(b), range(0, len(part.rows), 2)
+    acc = [
+        [joined(b, x, y) for x, y in zip(starts[m], starts[m + 1], strict=True) for _ in range(2)]
+        for m in firsts
+    ]
+    name = "llvm.aarch64.neon.smmla.v4i32.v16i8"
+    for quarter, step, places in _pairs(part):
+        codes = _halves(part, step)
+        loaded = [load(b, ahead(b, row, 16 * quarter), part.kind.ints, 1) for row in part.rows]
+        for own, m in zip(acc, firsts, strict=True):
+            both = b.bitcast(chosen(b, loaded[m], loaded[m + 1], places), part.kind.bytes)
+            for i, code in enumerate(codes):
+                own[i] = call(b, name, part.kind.ints, own[i], both, code)
+    return acc
+
+
+def _pair_dots(b: Builder, part: Part) -> list[list[Value]]:
+    """Each step's sums apart from those of the other step of its pair; both are added at the end."""
+    kind, starts = part.kind, part.starts(b)
+    acc = [[kind.all(kind.ints, 0)] * (2 * kind.flavour.vectors) for _ in part.rows]
+    for quarter, step, places in _pairs(part):
+        codes = _halves(part, step)
+        for own, row in zip(acc, part.rows, strict=True):
+            four = load(b, ahead(b, row, 16 * quarter), kind.ints, 1)
+            both = b.bitcast(chosen(b, four, four, places), kind.bytes)
+            for i, code in enumerate(codes):
+                own[i] = call(b, _SDOT, kind.ints, own[i], code, both)
+    added = "llvm.aarch64.neon.addp.v4i32"
+    return [
+        [
+            b.add(start, call(b, added, kind.ints, low, high))
+            for start, low, high in zip(first, own[::2], own[1::2], strict=True)
+        ]
+        for first, own in zip(starts, acc, strict=True)
+    ]
+
+
+def _pairs(part: Part) -> Iterator[tuple[int, int, list[int]]]:
+    """For each pair of steps: its quarter (16 columns), its first step, its words of two loaded quarters."""
+    for quarter in sorted({step // 4 for step in part.steps}):
+        yield quarter, 4 * quarter, [0, 2, 4, 6]
+        yield quarter, 4 * quarter + 1, [1, 3, 5, 7]
+
+
+def _halves(part: Part, step: int) -> list[Value]:
+    """The codes of the steps `step` and `step + 2`: two outputs in each vector."""
+    low, high = part.codes.step(step), part.codes.step(step + 2)
+    return [half for both in zip(low, high, strict=True) for half in both]
 
 
 def smull(b: Builder, part: Part) -> list[list[Value]]:
@@ -104,4 +127,4 @@ def smull(b: Builder, part: Part) -> list[list[Value]]:
 
 
 def _half(b: Builder, vector: Value, kind: Any, start: int) -> Value:
-    return _chosen(b, vector, vector, list(range(start, start + kind.count)))
+    return chosen(b, vector, vector, list(range(start, start + kind.count)))

@@ -17,5 +17,8 @@ _DOTS: dict[str, Callable[[Builder, Part], list[list[Value]]]] = {
 
 
 def sums(b: Builder, part: Part) -> list[list[Value]]:
-    """For each row and each vector of outputs: the dot product of the activations with (code - zero)."""
+    """For each row and each vector of outputs: the dot product of the activations with (code - zero).
+
+    For each pair of rows, and twice as many vectors, where the sums are in the order of pairs.py.
+    """
     return _DOTS[part.kind.flavour.dot](b, part)

@@ -47,6 +47,7 @@ class Codes:
     top: int  # the greatest magnitude of a code
     is_signed: bool  # signed numbers of 8 bits; else unsigned numbers of fewer bits
     zero: int  # the code that means 0
+    is_paired: bool = False  # steps are in the order of pairs.py
 
 
 @dataclass(frozen=True)
@@ -75,3 +76,8 @@ def four(b: Builder, kind: Kind, row: Value, step: int) -> Value:
     """The four activations of a step, repeated in every lane."""
     word = load(b, ahead(b, row, STEP * step), i32, 1)
     return b.bitcast(splat(b, word, kind.ints), kind.bytes)
+
+
+def chosen(b: Builder, x: Value, y: Value, places: list[int]) -> Value:
+    """A shuffle: the lanes at these indices, where those of y are counted after those of x."""
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(i32, len(places)), places))
