@@ -118,6 +118,8 @@ def arch() -> str:
 
 # Linux' AT_HWCAP and AT_HWCAP2 on aarch64: which vector, and which bit of it.
 _ARM_BITS = {"dotprod": (16, 20), "i8mm": (26, 13)}
+# The same as macOS names it.
+_APPLE_NAMES = {"dotprod": b"FEAT_DotProd", "i8mm": b"FEAT_I8MM"}
 
 
 @cache
@@ -132,7 +134,7 @@ def instructions() -> frozenset[str]:
 def _arm_instructions() -> Iterable[str]:
     """Dot and matrix product instructions, which LLVM does not report on ARM."""
     if platform.system() == "Darwin":
-        return ["dotprod"]  # every Apple processor that runs macOS has them
+        return [name for name, feature in _APPLE_NAMES.items() if _has_apple(feature)]
     return [name for name, (vector, bit) in _ARM_BITS.items() if _auxiliary(vector) >> bit & 1]
 
 
@@ -144,6 +146,19 @@ def _auxiliary(vector: int) -> int:
         return 0
     ask.restype, ask.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
     return int(ask(vector))
+
+
+def _has_apple(feature: bytes) -> bool:
+    """Whether macOS says that the processor has it; not, if it cannot be asked."""
+    value = ctypes.c_int(0)
+    size = ctypes.c_size_t(ctypes.sizeof(value))
+    try:
+        ask = ctypes.CDLL(None).sysctlbyname
+    except (AttributeError, OSError, TypeError):
+        return False
+    name = b"hw.optional.arm." + feature
+    told = ask(name, ctypes.byref(value), ctypes.byref(size), None, ctypes.c_size_t(0))
+    return told == 0 and value.value == 1
 
 
 def possible() -> tuple[Flavour, ...]:

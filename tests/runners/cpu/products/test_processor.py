@@ -1,6 +1,9 @@
+import ctypes
 import mmap
 import platform
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -52,6 +55,37 @@ def test_what_linux_tells_of_an_arm_processor(
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(processor, "_auxiliary", told.__getitem__)
     assert processor._arm_instructions() == found
+
+
+@pytest.mark.parametrize("has", [[], ["dotprod"], ["dotprod", "i8mm"]])
+def test_what_macos_tells_of_an_arm_processor(
+    monkeypatch: pytest.MonkeyPatch, has: list[str]
+) -> None:
+    words = {b"FEAT_DotProd": "dotprod", b"FEAT_I8MM": "i8mm"}
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(processor, "_has_apple", lambda feature: words[feature] in has)
+    assert processor._arm_instructions() == has
+
+
+@pytest.mark.parametrize(("code", "value", "has"), [(0, 1, True), (0, 0, False), (-1, 1, False)])
+def test_macos_is_asked_by_the_name_of_the_feature(
+    monkeypatch: pytest.MonkeyPatch, code: int, value: int, has: bool
+) -> None:
+    def sysctlbyname(name: bytes, place: Any, size: Any, *_: object) -> int:
+        assert name == b"hw.optional.arm.FEAT_I8MM"
+        assert size._obj.value == 4
+        place._obj.value = value
+        return code
+
+    library = SimpleNamespace(sysctlbyname=sysctlbyname)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    assert processor._has_apple(b"FEAT_I8MM") is has
+
+
+def test_a_system_that_cannot_be_asked_has_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
+    assert not processor._has_apple(b"FEAT_I8MM")
+    assert processor._auxiliary(16) == 0
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="Linux has it")
