@@ -209,7 +209,8 @@ def check_lengths(draft: Draft) -> None:
     max_tokens = draft.values.get("max_tokens", 16)
     if max_tokens == 0 and not draft.values.get("echo"):
         raise draft.refuse("max_tokens", "must be at least 1 unless echo is true")
-    if draft.values.get("sampling.min_tokens", 0) > max_tokens:
+    is_bounded = max_tokens is not None  # --default may leave answers without a bound
+    if is_bounded and draft.values.get("sampling.min_tokens", 0) > max_tokens:
         raise draft.refuse(
             "sampling.min_tokens", f"must be at most max_tokens, which is {max_tokens}"
         )

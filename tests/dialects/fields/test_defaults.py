@@ -33,6 +33,11 @@ def test_a_default_holds_in_every_dialect(which: str) -> None:
 
 
 @pytest.mark.parametrize("which", OPERATIONS)
+def test_answers_may_have_no_bound_by_default(which: str) -> None:
+    assert parse(which, "n_predict=-1").request.max_tokens is None
+
+
+@pytest.mark.parametrize("which", OPERATIONS)
 def test_the_request_has_the_last_word(which: str) -> None:
     said = {"temperature": 0.5, "options": {"temperature": 0.5}}
     row = next(r for r in OPERATIONS[which].table.rows if r.target == "sampling.temperature")
