@@ -20,14 +20,16 @@ from segue.engine.process.spawning import beside
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
 from segue.errors import Incompatible, SetupError
-from segue.models import adapter_files, gguf, names, sources, vocabularies
+from segue.models import adapter_files, gguf, model_defaults, names, sources, vocabularies
 from segue.models.adapter_files import AdapterRef
+from segue.models.model_defaults import Choice
 from segue.models.progress import Report, silent
 from segue.processes.doors import Doors
 from segue.processes.messages import Answer, Message
 from segue.processes.shared_fleet import SharedFleet
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
+from segue.runners.defaulted import DefaultedLoader
 from segue.runners.drafted import DraftedLoader
 from segue.runners.fake import FakeLoader
 from segue.runners.llama import c_api
@@ -205,25 +207,37 @@ def build_members(settings: Settings, report: Report, doors: Doors | None = None
         members = of_vllm.build_members(settings, None if doors is None else doors.open)
     elif settings.runner == "fake":
         context_length = settings.context_length or FakeLoader.context_length
-        loader = FakeLoader(
+        fake = FakeLoader(
             num_slots=settings.num_slots,
             num_cells=max(FakeLoader.num_cells, 16 * context_length),
             max_rows=_max_rows(settings),
             context_length=context_length,
         )
+        choice = model_defaults.choices(settings.generation_config, ["fake"])["fake"]
+        loader = _with_defaults(fake, choice, None, "fake")
         door = None if doors is None else doors.open("fake")
         members = [Member("fake", (), _starter(settings, lambda: loader, door))]
     else:
         refs = names.parse_all(settings.models, settings.aliases)
         taken = [name for ref in refs for name in ref.names]
         adapters = adapter_files.parse_all(settings.lora, taken)
+        chosen = model_defaults.choices(
+            settings.generation_config, [ref.served_name for ref in refs]
+        )
         members = [
             Member(
                 ref.served_name,
                 ref.aliases,
                 _starter(
                     settings,
-                    _fetcher(settings, ref, () if i else adapters, not i, report),
+                    _fetcher(
+                        settings,
+                        ref,
+                        () if i else adapters,
+                        report,
+                        choice=chosen[ref.served_name],
+                        draft=None if i else settings.draft,
+                    ),
                     None if doors is None else doors.open(ref.served_name),
                 ),
                 AdapterList() if i else _served(adapters),
@@ -265,20 +279,32 @@ def _fetcher(
     settings: Settings,
     ref: names.ModelRef,
     adapters: Sequence[AdapterRef],
-    is_first: bool,
     report: Report,
+    *,
+    choice: Choice,
+    draft: str | None,
 ) -> Callable[[], Loader]:
-    """Adapters and the draft model belong to the first model."""
+    """Adapters and the draft model belong to the first model. `choice`: of --generation-config."""
     files = tuple((each.name, each.path) for each in adapters)
 
     def fetch() -> Loader:
         path = sources.fetch(ref, settings.cache_dir, report)
         loader = choose_loader(settings, path, ref.served_name, report, files)
-        if settings.draft is None or not is_first:
+        loader = _with_defaults(loader, choice, path, ref.served_name)
+        if draft is None:
             return loader
-        return DraftedLoader(loader, _draft(settings, settings.draft, path, report))
+        return DraftedLoader(loader, _draft(settings, draft, path, report))
 
     return fetch
+
+
+def _with_defaults(loader: Loader, choice: Choice, path: Path | None, name: str) -> Loader:
+    """The model with its own sampling defaults, if it has any."""
+    defaults = model_defaults.of_choice(choice, path)
+    if defaults is None:
+        return loader
+    model_defaults.announce(name, defaults)
+    return DefaultedLoader(loader, defaults)
 
 
 def draft_obstacle(path: Path, target: Path) -> str | None:

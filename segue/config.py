@@ -186,6 +186,13 @@ class Settings:
             flag="--default",
         ),
     )
+    generation_config: tuple[str, ...] = field(
+        default=(),
+        metadata=_said(
+            "where llama.cpp's, vLLM's and mistral.rs' dialects take a model's own sampling defaults from: auto (the "
+            "model), off or vllm (nowhere), or a generation_config.json or its folder; NAME= in front: of that model"
+        ),
+    )
     log_prompts: bool = field(default=False, metadata=_said("write prompts into the log"))
     engine: Literal["segue", "vllm"] = field(
         default="segue",

@@ -315,23 +315,26 @@ LAST = (Done, Failed)  # the kinds that end a request
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """What a model was loaded from: a GGUF file, or a folder of safetensors.
-
-    `metadata`: what it says of itself under GGUF's names, without its arrays: None stands for one.
-    """
+    """What a model was loaded from: a GGUF file, or a folder of safetensors."""
 
     format: Literal["gguf", "safetensors"] = "gguf"
     num_bytes: int = 0
     digest: str = ""  # its SHA-256; empty where nobody computed it
     modified: float = 0.0  # seconds since 1970; 0: unknown
-    metadata: dict[str, str | int | float | bool | None] = {}
+    metadata: dict[str, str | int | float | bool | None] = {}  # by GGUF's names; None: an array
+
+
+class ModelDefaults(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a model's own files want it sampled. Dialects of systems that read such files keep to it."""
+
+    source: str  # the name of the file, without its path
+    sampling: dict[str, int | float | tuple[Step, ...]] = {}  # by field of Sampling
+    is_greedy: bool = False  # its generation_config.json has do_sample false
+    max_tokens: int | None = None  # no answer is longer
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
-    """Facts about a loaded model. `deterministic`: the same request gives the same bytes, whatever runs beside it.
-
-    `fingerprint`: of all that answers depend on. Servers that share it give the same bytes, unless it says otherwise.
-    """
+    """Facts about a loaded model. Servers that share a fingerprint give the same bytes, unless it says otherwise."""
 
     name: str
     architecture: str
@@ -342,8 +345,8 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     size_bytes: int
     quantization: str
     has_fim: bool
-    deterministic: bool
-    fingerprint: str
+    deterministic: bool  # the same request gives the same bytes, whatever runs beside it
+    fingerprint: str  # of all that answers depend on
     kv_tokens: int
     seeds_requests: bool = True  # a request without a seed gets one, which its answer names
     train_context: int = 0
@@ -355,6 +358,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     origin: Origin = Origin()
     on_gpu: bool = False  # whether its weights are in the memory of a GPU
     adapter_digests: dict[str, str] = {}  # SHA-256 of its LoRA adapters, by name
+    defaults: ModelDefaults | None = None  # None: it brings none, or they are off
 
 
 class ServedAdapter(Struct, frozen=True):

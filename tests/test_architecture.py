@@ -83,6 +83,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.engine.request",
         "segue.engine.process.mailbox",
         "segue.engine.process.supervisor",
+        "segue.models.model_defaults",
         "segue.distributed",
     ),
     # Its part of the assembly, read only where vLLM serves.

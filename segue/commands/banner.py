@@ -2,7 +2,7 @@
 
 from segue.config import Settings
 from segue.cpus import usable_cpus
-from segue.models import adapter_files, names
+from segue.models import adapter_files, model_defaults, names
 from segue.types import ModelInfo
 
 
@@ -21,6 +21,7 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         "model": f"{info.name} ({info.architecture}, {info.quantization}, {_size(info.size_bytes)})",
         "runner": f"{info.runner}, {threads} thread{'s' if threads > 1 else ''}",
         **_companions(settings),
+        **_defaults(info),
         "memory": f"{info.kv_tokens:,} tokens of KV, contexts up to {info.context_length:,}",
         "same bytes": promise,
         "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
@@ -40,6 +41,15 @@ def _companions(settings: Settings) -> dict[str, str]:
     if settings.draft is not None:
         rows["draft model"] = names.parse(settings.draft).served_name
     return rows
+
+
+def _defaults(info: ModelInfo) -> dict[str, str]:
+    """The model's own sampling defaults, if it has any. The root does not keep to them."""
+    own = info.defaults
+    if own is None:
+        return {}
+    words = f"{model_defaults.in_words(own)} ({own.source}), for the dialects that read them"
+    return {"sampling": words}
 
 
 def _size(num_bytes: int) -> str:

@@ -1,6 +1,7 @@
 """`segue doctor`: whether this machine can serve, what would be slow, and why."""
 
 import importlib.util
+import os.path
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from segue.commands.options import with_settings
 from segue.config import Settings
 from segue.cpus import usable_cpus
 from segue.errors import SegueError
-from segue.models import adapter_files, gguf, names
+from segue.models import adapter_files, gguf, model_defaults, names
 from segue.models.embedded import SMOLLM2
 
 LEAST_MEMORY = 1 << 30
@@ -56,6 +57,7 @@ def examine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
     yield _huge_pages(root)
     yield from _cache(settings)
     yield from _companions(settings)
+    yield from _generation_config(settings)
     yield _port(settings)
     yield _keys(settings)
 
@@ -144,6 +146,23 @@ def _companion(
     except SegueError as error:
         wrong = error.message
     return Finding(what, "fails" if wrong else "ok", f"{text}: {wrong}" if wrong else text)
+
+
+def _generation_config(settings: Settings) -> Iterator[Finding]:
+    """Whether the files that it names can be used."""
+    if not settings.generation_config:
+        return
+    text = ", ".join(settings.generation_config)
+    try:
+        model_defaults.choices(settings.generation_config, _served(settings))
+        yield Finding("sampling", "ok", f"--generation-config {text}")
+    except SegueError as error:
+        yield Finding("sampling", "fails", error.message)
+
+
+def _served(settings: Settings) -> list[str]:
+    exists = os.path.exists if settings.engine == "vllm" else os.path.isfile
+    return [ref.served_name for ref in names.parse_all(settings.models, settings.aliases, exists)]
 
 
 def _adapter_problem(settings: Settings, base: Path, text: str) -> str | None:

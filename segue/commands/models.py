@@ -10,8 +10,9 @@ from rich.table import Table
 from segue import assembly, config
 from segue.commands.options import with_engine
 from segue.errors import ModelUnavailable, SetupError
-from segue.models import names, sources
+from segue.models import gguf, model_defaults, names, sources
 from segue.models.inventory import LocalModel, local_models, model_facts, remove
+from segue.models.model_defaults import in_words
 from segue.models.progress_bars import shown
 
 RUNNERS = ("cpu", "llama")
@@ -71,6 +72,7 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
         "vocabulary": f"{about.vocab_size} tokens",
         "gaps": "by tokens of its own" if about.has_fim else "by ranking",
         "chat template": "yes" if about.has_template else "none",
+        "sampling": _own_sampling(path),
     }
     for runner in RUNNERS:
         obstacle = assembly.runner_obstacle(runner, path)
@@ -104,6 +106,13 @@ def _local_model(model: str, cache_dir: Path) -> LocalModel:
             return kept
     known = ", ".join(kept.name for kept in here) or "none"
     raise ModelUnavailable(f"there is no model {model} on this machine; there are: {known}")
+
+
+def _own_sampling(path: Path) -> str:
+    """What the file says of sampling, and what is wrong with it."""
+    found = model_defaults.of_gguf(gguf.header(path), path.name)
+    words = "no defaults of its own" if found.defaults is None else in_words(found.defaults)
+    return "; ".join([words, *(f"left out: {problem}" for problem in found.problems)])
 
 
 def _present(model: str, cache_dir: Path) -> Path:

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.dialects.fields.defaults import Defaults, fill_in, keep
 from segue.dialects.fields.foreign_constraints import refuse_foreign
+from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.table import Complaint, Draft, Table, complain
 from segue.dialects.rendering.tally import Tally
 from segue.errors import SegueError
@@ -146,6 +147,7 @@ class Operation:
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
     stream_error: ErrorShape | None = None  # the event of a broken stream, where that differs too
     adapt: Adapt | None = None
+    of_model: OfModel | None = None  # what it takes of a model's own sampling defaults
     exact_model: bool = False  # 404 for a name that is not served, even if there is one model only
     plain_name: Callable[[str], str] = str  # the served name that a model's name in a request means
     is_native: bool = False  # a path no other system has: served without the prefix as well
@@ -166,6 +168,15 @@ class Operation:
             rule(draft)
         keep(draft, defaults)
         return build(draft, stamp)
+
+    def fill(self, call: Call, info: ModelInfo, defaults: Defaults = NO_DEFAULTS) -> Call:
+        """The call with the model's own defaults, where neither the request nor the server has set a value."""
+        if self.of_model is None or info.defaults is None:
+            return call
+        settled = call.given.keys() | defaults.keys()
+        return structs.replace(
+            call, request=self.of_model.fill(call.request, info.defaults, settled)
+        )
 
 
 # --- what else clients ask a server --------------------------------------------------------------

@@ -10,6 +10,7 @@ from segue.dialects.base import Call, Companion, Dialect, Difference, Operation,
 from segue.dialects.fields.adapter_fields import ADAPTER
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
+from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import OnePrompt
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS
 from segue.dialects.fields.table import Draft, Field, Table
@@ -98,6 +99,11 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         "dry_sequence_breakers",
     ).rows,
     replace(SAMPLERS.pick("ignore_eos").rows[0], nullable=False),
+)
+
+# A generation_config.json, as mistral.rs reads it.
+OF_MODEL = OfModel(
+    ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"), is_greedy_kept=True
 )
 
 
@@ -350,6 +356,11 @@ DIFFERENCES = (
         "The system passes them by; a constraint that is passed by is worse than none.",
     ),
     Difference(
+        "A model's own sampling defaults are those of `general.sampling.*` in its GGUF file, or of the file that "
+        "`--generation-config` names; `suppress_tokens` has no effect.",
+        "The system looks for `generation_config.json` beside the file, which has what the original model had.",
+    ),
+    Difference(
         "Ids are unique; `system_fingerprint` is `local` all the same.",
         "The system counts its answers from 0 with every start.",
     ),
@@ -365,6 +376,7 @@ MISTRALRS = Dialect(
             FIELDS,
             Completion,
             RULES,
+            of_model=OF_MODEL,
             stream_error=stream_error,
         ),
     ),

@@ -15,8 +15,8 @@ from segue.engine.process.fleet import Member
 from segue.engine.process.hosted import Hosted
 from segue.engine.process.spawning import beside
 from segue.engine.seam import Engine
-from segue.errors import ModelUnavailable
-from segue.models import names
+from segue.errors import ModelUnavailable, SetupError
+from segue.models import model_defaults, names
 from segue.types import ServedAdapter
 
 OpenDoor = Callable[[str], socket.socket]
@@ -59,7 +59,21 @@ def _launch(settings: Settings, ref: names.ModelRef) -> Launch:
         drain_s=settings.drain_timeout_s,
         options=options,
         adapters=adapters,
+        generation_config=_generation_config(settings, ref.served_name),
     )
+
+
+def _generation_config(settings: Settings, name: str) -> str:
+    """In vLLM's words: auto, vllm for none, or a folder."""
+    served = [ref.served_name for ref in _refs(settings)]
+    choice = model_defaults.choices(settings.generation_config, served)[name]
+    if not isinstance(choice, Path):
+        return "vllm" if choice == "off" else choice
+    if choice.name != model_defaults.FILE_NAME:
+        raise SetupError(
+            f"--generation-config {choice}: vLLM looks for {model_defaults.FILE_NAME} in a folder; rename the file"
+        )
+    return str(choice.parent)
 
 
 def _starter(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.distributed.actor_watch import watch_actors
-from segue.distributed.checkpoint import Weights, read_weights
+from segue.distributed.checkpoint import Weights, own_defaults, read_weights
 from segue.distributed.follow import Llm
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.parent_watch import tie
@@ -43,6 +43,7 @@ class Launch:
     drain_s: float = 0.0
     options: tuple[str, ...] = ()  # NAME=VALUE, vLLM's own engine arguments
     adapters: tuple[tuple[str, str], ...] = ()  # names and folders of LoRA adapters
+    generation_config: str = "auto"  # as vLLM's: the model's, vllm for none, or a folder
 
     def __call__(self) -> "Launched":
         self.prepare()
@@ -118,6 +119,8 @@ def engine_config(launch: Launch, headless: bool = False) -> Any:
         arguments["max_model_len"] = launch.context_length
     if launch.kv_bytes is not None:
         arguments["kv_cache_memory_bytes"] = launch.kv_bytes
+    if launch.generation_config != "auto":
+        arguments["generation_config"] = launch.generation_config
     if launch.adapters:
         arguments |= {"enable_lora": True, "max_loras": min(len(launch.adapters), _MAX_LORAS)}
     known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
@@ -261,6 +264,7 @@ def _info(
         eos_token=_spelled(vocab, vocab.eos),
         end_tokens=tuple(sorted(vocab.end_tokens)),
         file=str(model_config.model).rstrip("/").rpartition("/")[2],
+        defaults=own_defaults(name, model_config),
     )
 
 

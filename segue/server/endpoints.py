@@ -157,6 +157,8 @@ class Completions:
             return _nothing(request)
         engine = await open_engine(self.models, request.model)
         info = engine.info
+        call = self.operation.fill(call, info, self.policy.defaults)
+        request = call.request
         self.policy.caps.check_length(call, info.context_length, info.has_fim)
         if record.permit is not None:
             record.permit.widen(candidates(request, info.has_fim))
@@ -231,6 +233,7 @@ class Completions:
             return self.operation.renderer(call)
         shown = fingerprint_of(engine.info, call.request)
         stamp = msgspec.structs.replace(call.stamp, fingerprint=shown)
+        call = self.operation.fill(call, engine.info, self.policy.defaults)
         return self.operation.renderer(msgspec.structs.replace(call, stamp=stamp, info=engine.info))
 
     def _foreseen(self, call: Call) -> list[Header]:

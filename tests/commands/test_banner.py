@@ -1,7 +1,10 @@
 """What a server says of itself at its start."""
 
+from msgspec.structs import replace
+
 from segue.commands.banner import banner
 from segue.config import Settings
+from segue.types import ModelDefaults
 from tests.support.fakes import INFO
 
 
@@ -11,6 +14,7 @@ def test_it_says_what_a_person_wants_to_know() -> None:
         assert wanted in words
     assert "adapters" not in words
     assert "draft" not in words
+    assert "sampling" not in words
     assert "asked for" in banner(INFO, Settings(api_keys=("a:b",)), "http://x")
 
 
@@ -21,3 +25,9 @@ def test_it_names_adapters_and_the_draft_model() -> None:
     words = banner(INFO, settings, "http://x")
     assert "sql (a.gguf, scale 0.5), b (b.gguf, scale 1, for every request)" in words
     assert "draft model  small" in words
+
+
+def test_it_tells_the_models_own_sampling_defaults() -> None:
+    own = ModelDefaults(source="tiny.gguf", sampling={"temperature": 0.6, "top_k": 20})
+    words = banner(replace(INFO, defaults=own), Settings(), "http://x")
+    assert "temperature 0.6, top_k 20 (tiny.gguf), for the dialects that read them" in words

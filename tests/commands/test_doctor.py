@@ -100,6 +100,18 @@ def test_adapters_and_the_draft_model_must_go_with_the_model(tmp_path: Path) -> 
     )
 
 
+def test_files_of_sampling_defaults_must_be_right(tmp_path: Path) -> None:
+    assert "sampling" not in states(tmp_path, GOOD)
+    file = tmp_path / "generation_config.json"
+    file.write_text('{"top_p": 0.9}')
+    said = {"generation_config": (str(file), "b=off"), "models": ("a=x.gguf", "b=y.gguf")}
+    assert states(tmp_path, GOOD, **said)["sampling"][0] == "ok"
+    file.write_text('{"top_p": 9}')
+    state, words = states(tmp_path, GOOD, **said)["sampling"]
+    assert state == "fails"
+    assert f"{file}: top_p must be a number from 0 to 1, not 9" in words
+
+
 def test_the_command_fails_where_serving_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever memory and disk other programs have left."""
     monkeypatch.setattr(machine, "memory", lambda _: machine.Memory(16 << 30, 9 << 30))

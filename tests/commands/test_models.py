@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from segue.cli import cli
 from segue.errors import ModelUnavailable
 from segue.models.embedded import SMOLLM2
+from tests.support.tiny_gguf import write_tiny_gguf
 
 
 @pytest.fixture
@@ -39,6 +40,13 @@ def test_a_model_and_its_runners_are_shown(cache: Path, tiny_gguf: Path) -> None
         assert "architecture" in result.output
         assert "by tokens of its own" in result.output
         assert "llama, as asked for" in result.output
+
+
+def test_the_sampling_defaults_of_a_file_are_shown(cache: Path) -> None:
+    assert "no defaults of its own" in models("show", "default").output
+    file = write_tiny_gguf(cache / "own.gguf", sampling={"temp": 0.6, "top_k": "many"})
+    shown = models("show", str(file)).output
+    assert "temperature 0.6; left out: general.sampling.top_k must be a whole number" in shown
 
 
 def test_showing_fetches_nothing(cache: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from segue import assembly, config
 from segue.config import Settings
 from segue.distributed import assembly as of_vllm
-from segue.errors import ModelUnavailable
+from segue.errors import ModelUnavailable, SetupError
 from segue.models.progress import silent
 from segue.processes.doors import Doors
 
@@ -48,6 +48,26 @@ def test_a_further_node_has_no_server(folder: Path, monkeypatch: pytest.MonkeyPa
     assert (launch.model, launch.options, launch.kv_bytes) == (str(folder), options, 64 << 20)
     first = settings(folder, vllm_options=("nnodes=2", "node_rank=0"))
     assert assembly.further_node(first) is None
+
+
+def test_sampling_defaults_are_said_in_vllms_words(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[Any] = []
+    monkeypatch.setattr(of_vllm, "compute", computed.append)
+    (folder / "generation_config.json").write_text("{}")
+    other = folder / "other.json"
+    other.write_text("{}")
+    said = ("auto", "off", "vllm", str(folder), str(folder / "generation_config.json"))
+    for word in said:
+        node = settings(folder, vllm_options=("node_rank=1",), generation_config=(word,))
+        run = assembly.further_node(node)
+        assert run is not None
+        run()
+    found = [launch.generation_config for launch in computed]
+    assert found == ["auto", "vllm", "vllm", str(folder), str(folder)]
+    with pytest.raises(SetupError, match="rename the file"):
+        assembly.build_fleet(settings(folder, generation_config=(str(other),)), silent)
 
 
 @pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="connections cannot be passed on here")

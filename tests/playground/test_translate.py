@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from segue.dialects import DIALECTS
 from segue.dialects.base import Dialect, Stamp
 from segue.server.playground.translate import translate
+from segue.types import ModelDefaults
+from tests.support.fakes import INFO
 from tests.support.live import Live
 
 STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
@@ -103,6 +106,17 @@ def test_defaults_that_differ_are_written_out() -> None:
     assert said.body["n_predict"] == 6
     assert said.body["top_k"] == 0
     assert said.body["min_p"] == 0
+
+
+def test_where_the_models_own_defaults_count_a_field_is_written_out() -> None:
+    own = ModelDefaults(source="f", sampling={"temperature": 0.6}, max_tokens=5)
+    info = replace(INFO, defaults=own)
+    assert "temperature" not in translate(PLAIN, SOURCE, BY_NAME["vllm"]).body
+    said = translate(PLAIN, SOURCE, BY_NAME["vllm"], info)
+    assert said.body["temperature"] == 1.0
+    assert said.lost == ("max_tokens",)
+    assert translate(PLAIN, SOURCE, BY_NAME["mistralrs"], info).body["temperature"] == 1.0
+    assert "temperature" not in translate(PLAIN, SOURCE, BY_NAME["llamastack"], info).body
 
 
 def test_a_gap_goes_to_the_path_for_gaps() -> None:

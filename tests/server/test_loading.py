@@ -3,10 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
+from segue.dialects import DIALECTS
 from segue.dialects.llamastack import LLAMASTACK
 from segue.dialects.ollama import OLLAMA
 from segue.dialects.openai import OPENAI
-from segue.types import CompletionRequest, Delta, Event, Failed, Prompt, Prompted
+from segue.types import (
+    CompletionRequest,
+    Delta,
+    Event,
+    Failed,
+    ModelDefaults,
+    Prompt,
+    Prompted,
+)
 from tests.server.conftest import Launch, Live
 from tests.support.fakes import INFO, Pause, speak
 from tests.support.waiting import PATIENCE_S
@@ -124,3 +133,46 @@ def test_a_server_may_fill_by_the_models_own_tokens_only(launch: Launch, fim_onl
     infill = live.engine.requests[-1].infill
     assert infill is not None
     assert infill.mode == ("fim" if fim_only else "auto")
+
+
+# --- the model's own sampling defaults -----------------------------------------------------------
+
+OWN = ModelDefaults(source="tiny.gguf", sampling={"temperature": 0.25, "top_k": 7}, max_tokens=30)
+
+
+def test_a_model_brings_its_own_sampling_defaults(launch: Launch) -> None:
+    live = launch(speak("one"), dialects=DIALECTS, defaults={"sampling.top_k": 3})
+    live.engine.info = replace(INFO, defaults=OWN)
+    asked = {"model": "tiny", "prompt": "ab", "max_tokens": 40, "raw": True, "stream": False}
+
+    def drawn(path: str, **more: object) -> tuple[float, int, int | None]:
+        assert live.client.post(path, json=asked | more).status_code == 200
+        request = live.engine.requests[-1]
+        return request.sampling.temperature, request.sampling.top_k, request.max_tokens
+
+    assert drawn("/vllm/v1/completions") == (0.25, 3, 30)
+    assert drawn("/vllm/v1/completions", temperature=0.5, top_k=5) == (0.5, 5, 30)
+    assert drawn("/mistralrs/v1/completions") == (0.25, 3, 40)
+    assert drawn("/llamacpp/completion", n_predict=40) == (0.25, 3, 40)
+    assert drawn("/llamacpp/v1/completions", stream=True) == (0.25, 3, 40)
+    assert drawn("/v1/completions") == (1.0, 3, 40)
+    assert drawn("/ollama/v1/completions") == (1.0, 3, 40)
+    assert drawn("/llamafile/v1/completions")[0] == 1.0
+    answer = live.client.post("/llamacpp/completion", json=asked).json()
+    assert answer["generation_settings"]["temperature"] == 0.25
+    shown = live.client.get("/props").json()["default_generation_settings"]["params"]
+    assert (shown["temperature"], shown["top_k"]) == (0.25, 3)
+
+
+def test_a_model_that_is_loaded_for_the_request_does_too(launch: Launch) -> None:
+    live = launch(speak("one"), dialects=DIALECTS)
+    live.engine.info = replace(INFO, defaults=OWN)
+    live.models.is_up = False
+
+    async def load() -> None:
+        live.models.is_up = True
+
+    live.models.gate = load
+    answer = live.client.post("/llamacpp/completion", json={"prompt": "ab"}).json()
+    assert live.engine.requests[-1].sampling.temperature == 0.25
+    assert answer["generation_settings"]["temperature"] == 0.25

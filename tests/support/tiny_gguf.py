@@ -1,7 +1,9 @@
 """A tiny GGUF with random weights and a byte-level vocabulary: quick to load, speaks nonsense."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -77,8 +79,12 @@ def write_tiny_gguf(
     tied: bool = False,
     control_tokens: tuple[str, ...] = (),
     chat_template: str | None = None,
+    sampling: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Architectures: llama, qwen2, qwen3, mamba (recurrent, F32). `control_tokens` come last."""
+    """Architectures: llama, qwen2, qwen3, mamba (recurrent, F32). `control_tokens` come last.
+
+    `sampling`: values of `general.sampling.*`.
+    """
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_name(name)
     writer.add_file_type(FILE_TYPES[tensor_type])
@@ -87,6 +93,8 @@ def write_tiny_gguf(
         _add_ssm(writer)
     if chat_template is not None:
         writer.add_chat_template(chat_template)
+    for key, value in (sampling or {}).items():
+        writer.add_key_value(f"general.sampling.{key}", value, gguf.GGUFValueType.get_type(value))
     controls = [END, *(FIM.values() if fim else ()), *control_tokens]
     writer.add_vocab_size(len(pieces()) + len(controls))
     writer.add_tokenizer_model(tokenizer)

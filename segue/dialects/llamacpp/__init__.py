@@ -11,6 +11,7 @@ from segue.dialects.llamacpp.differences import DIFFERENCES
 from segue.dialects.llamacpp.fields import (
     NATIVE_FIELDS,
     NATIVE_RULES,
+    OF_MODEL,
     OPENAI_FIELDS,
     OPENAI_RULES,
     complain_as_schema,
@@ -56,6 +57,7 @@ def _native(path: str, *, is_native: bool) -> Operation:
         NATIVE_RULES,
         framing="sse_open",
         is_native=is_native,
+        of_model=OF_MODEL,
         complaint=complain_as_schema,
     )
 
@@ -80,6 +82,7 @@ LLAMACPP = Dialect(
             OPENAI_FIELDS,
             Completion,
             OPENAI_RULES,
+            of_model=OF_MODEL,
             complaint=complain_as_schema,
         ),
         COMPLETION,

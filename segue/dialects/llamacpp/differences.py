@@ -109,6 +109,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server gives choice j the seed plus j, so that choices of neighbouring seeds repeat.",
     ),
     Difference(
+        "`general.sampling.*` of a file that is no number or out of range is left out with a warning; "
+        "`--generation-config` turns them off or names another file.",
+        "The server reads what it can of the text of a value, and does not look at its range.",
+    ),
+    Difference(
         "Slots cannot be saved, restored or erased: 501.",
         "Cached prefixes belong to all slots here, and the server keeps and drops them itself.",
     ),

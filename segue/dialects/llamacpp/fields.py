@@ -10,6 +10,7 @@ from segue.dialects import openai
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
+from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import Prompts
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS, Biases, split_biases
 from segue.dialects.fields.table import Draft, Field, complain, show
@@ -171,6 +172,24 @@ def complain_as_schema(path: str, wrong: Mismatch) -> str:
     got = show(wrong.value)
     return f"Field '{path}': Value must be between {low} <= value <= {high}, but got {got}"
 
+
+# `general.sampling.*` of a GGUF file, as its server reads them.
+OF_MODEL = OfModel(
+    (
+        "order",
+        "top_k",
+        "top_p",
+        "min_p",
+        "xtc_probability",
+        "xtc_threshold",
+        "temperature",
+        "penalty_window",
+        "repetition_penalty",
+        "mirostat",
+        "mirostat_tau",
+        "mirostat_eta",
+    )
+)
 
 # --- rules ---------------------------------------------------------------------------------------
 

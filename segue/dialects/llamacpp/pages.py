@@ -124,6 +124,7 @@ class Props:
         info = _ready(service)
         stats = await service.stats(info.name)
         call = self.operation.parse({"prompt": [0]}, _PROBE, service.defaults)
+        call = self.operation.fill(call, info, service.defaults)
         return Reply(
             {
                 "default_generation_settings": {

@@ -41,7 +41,8 @@ tokens back from the end of what they look at; -1 is all of it, 0 turns them off
 ## Parameters
 
 For each dialect: the field's name there and its default. A default without a name is fixed; nothing means that
-the dialect has no such field and the step does not act.
+the dialect has no such field and the step does not act. A model may bring other defaults along, for llama.cpp's, vLLM's
+and mistral.rs' dialects: [defaults.md](defaults.md).
 
 """
 

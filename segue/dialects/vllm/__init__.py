@@ -2,7 +2,7 @@
 
 from segue.dialects.base import Dialect, Difference, Operation
 from segue.dialects.vllm.answer import Completion, error_reply
-from segue.dialects.vllm.fields import FIELDS, RULES
+from segue.dialects.vllm.fields import FIELDS, OF_MODEL, RULES
 from segue.dialects.vllm.pages import PAGES
 
 DIFFERENCES = (
@@ -51,6 +51,11 @@ DIFFERENCES = (
         "Our own engine serves first come, first served, and prompts are text or token ids.",
     ),
     Difference(
+        "A model's own sampling defaults are also read from general.sampling.* of a GGUF file. A value out of range is "
+        "left out with a warning, or refused at the start if --generation-config names its file.",
+        "vLLM then refuses every request that does not set the field itself.",
+    ),
+    Difference(
         "use_beam_search refuses stop, bans, biases, min_tokens and constraints.",
         "vLLM ignores them then, and answers as if they had not been given.",
     ),
@@ -74,7 +79,13 @@ VLLM = Dialect(
     system="vLLM",
     operations=(
         Operation(
-            "/v1/completions", "Complete prompts.", FIELDS, Completion, RULES, exact_model=True
+            "/v1/completions",
+            "Complete prompts.",
+            FIELDS,
+            Completion,
+            RULES,
+            of_model=OF_MODEL,
+            exact_model=True,
         ),
     ),
     companions=PAGES,

@@ -21,6 +21,7 @@ from segue.dialects.fields.kinds import (
     Texts,
     TokenIds,
 )
+from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.token_fields import mark_special, truncate
@@ -200,6 +201,20 @@ FIELDS = openai.FIELDS.pick(
     "return_token_ids",
     "return_tokens_as_token_ids",
 ).extend(*LENGTH, *SAMPLING, *ANSWER, *SEARCH, *REFUSED)
+
+# A generation_config.json, as vLLM reads it.
+OF_MODEL = OfModel(
+    (
+        "repetition_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+    ),
+    is_bounded=True,
+)
 
 
 # --- what one field asks of another --------------------------------------------------------------

@@ -13,13 +13,14 @@ from starlette.routing import Route
 from segue import __version__
 from segue.dialects.base import Dialect, Operation
 from segue.engine.seam import Models
-from segue.errors import InvalidField, MalformedBody, SegueError
+from segue.errors import InvalidField, MalformedBody, SegueError, UnknownModel
 from segue.server.framing import TEXT, encode
 from segue.server.playground.guide import guide
 from segue.server.playground.paths import NAMES, STATIC
 from segue.server.playground.snippets import LANGUAGES, snippet
 from segue.server.playground.translate import translate
 from segue.server.service import loaded_stats
+from segue.types import ModelInfo
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -47,7 +48,7 @@ def routes(models: Models, dialects: Sequence[Dialect], root: str, needs_key: bo
     source = home.operations[0]
     known = encode(guide(source, dialects, __version__))
     state = _State(models, needs_key)
-    words = _Words(source, dialects, needs_key)
+    words = _Words(models, source, dialects, needs_key)
 
     async def guide_json(request: Request) -> Response:
         return Response(known, headers=_FRESH, media_type="application/json")
@@ -130,7 +131,10 @@ class _State:
 class _Words:
     """A request of the page in every dialect, and as code."""
 
-    def __init__(self, source: Operation, dialects: Sequence[Dialect], needs_key: bool) -> None:
+    def __init__(
+        self, models: Models, source: Operation, dialects: Sequence[Dialect], needs_key: bool
+    ) -> None:
+        self._models = models
         self._source = source
         self._dialects = {dialect.name: dialect for dialect in dialects}
         self._error = dialects[0].error
@@ -152,9 +156,17 @@ class _Words:
             raise InvalidField(f"dialect must be one of {', '.join(self._dialects)}", "dialect")
         if type(body) is not dict:
             raise InvalidField("request must be a JSON object", "request")
-        said = translate(body, self._source, dialect)
+        said = translate(body, self._source, dialect, self._info(body.get("model")))
         code = {each: snippet(said, each, url, self._needs_key) for each in LANGUAGES}
         return {"path": said.path, "body": said.body, "lost": said.lost, "code": code}
+
+    def _info(self, model: Any) -> ModelInfo | None:
+        """Of the model that the request names, if it is served and loaded."""
+        try:
+            engine = self._models.loaded(model if type(model) is str else "")
+        except UnknownModel:
+            return None
+        return None if engine is None else engine.info
 
 
 def _decoded(content: bytes) -> dict[str, Any]:

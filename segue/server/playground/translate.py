@@ -14,7 +14,7 @@ from segue.dialects.base import Dialect, Operation, Stamp
 from segue.dialects.fields.kinds import Mismatch
 from segue.dialects.fields.table import Field
 from segue.errors import RequestError
-from segue.types import CompletionRequest, Constraint, Sampling
+from segue.types import CompletionRequest, Constraint, ModelInfo, Sampling
 
 _STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
 # Identity and bookkeeping: not compared.
@@ -29,15 +29,20 @@ class Translation(NamedTuple):
     lost: tuple[str, ...]  # fields of the request that the dialect cannot express
 
 
-def translate(body: dict[str, Any], source: Operation, dialect: Dialect) -> Translation:
-    """The body in another dialect. Raises RequestError if the body itself is invalid."""
+def translate(
+    body: dict[str, Any], source: Operation, dialect: Dialect, info: ModelInfo | None = None
+) -> Translation:
+    """The body in another dialect. Raises RequestError if the body itself is invalid.
+
+    `info`: of the model, if it is loaded. Where its own defaults count, a field must be given to be as wanted.
+    """
     wanted = source.parse(body, _STAMP).request
     if source in dialect.operations:
         return Translation(dialect.name, f"/{dialect.name}{source.path}", body, ())
     operation = _operation(dialect, wanted)
     said = _beginning(body, operation, dialect.name)
     wires = _wires(body, source)
-    for target in _differing(said, operation, wanted):
+    for target in _differing(said, operation, wanted, info):
         for row in operation.table.rows:
             if row.target == target and (found := _wire(row, wires, wanted)) is not None:
                 _put(said, row.name, found)
@@ -50,7 +55,7 @@ def translate(body: dict[str, Any], source: Operation, dialect: Dialect) -> Tran
         }  # Ollama has two fields for this
     if "stream" in known:
         said["stream"] = bool(body.get("stream", False))
-    left = _differing(said, operation, wanted)
+    left = _differing(said, operation, wanted, info)
     names = {row.target: row.name for row in reversed(source.table.rows)}
     names |= source.table.read(body).given
     lost = dict.fromkeys(names.get(target, target.rpartition(".")[2]) for target in left)
@@ -99,13 +104,17 @@ def _put(said: dict[str, Any], name: str, value: Any) -> None:
 # --- whether two requests ask for the same -------------------------------------------------------
 
 
-def _differing(said: dict[str, Any], operation: Operation, wanted: CompletionRequest) -> list[str]:
+def _differing(
+    said: dict[str, Any], operation: Operation, wanted: CompletionRequest, info: ModelInfo | None
+) -> list[str]:
     """The targets that this body does not set as wanted, and that matter."""
     try:
         call = operation.parse(said, _STAMP)
     except RequestError as error:
         rows = [row for row in operation.table.rows if error.param in row.spellings]
         return [row.target for row in rows] or ["prompts"]
+    if info is not None:
+        call = operation.fill(call, info)
     has, wants = _values(call.request), _values(wanted)
     return [t for t in wants if not _is_same(t, has[t], wants[t]) and _matters(t, wanted)]
 
