@@ -6,6 +6,7 @@ Everything else meets these through the seams.
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from segue.config import Settings
@@ -22,6 +23,8 @@ from segue.engine.seam import Engine, Loader
 from segue.errors import Incompatible, SetupError
 from segue.models import adapter_files, gguf, model_defaults, names, sources, vocabularies
 from segue.models.adapter_files import AdapterRef
+from segue.models.digests import known_digest
+from segue.models.inventory import preview
 from segue.models.model_defaults import Choice
 from segue.models.progress import Report, silent
 from segue.processes.doors import Doors
@@ -33,14 +36,14 @@ from segue.runners.defaulted import DefaultedLoader
 from segue.runners.drafted import DraftedLoader
 from segue.runners.fake import FakeLoader
 from segue.runners.llama import c_api
-from segue.runners.llama.runner import LlamaLoader
+from segue.runners.llama.runner import DEFAULT_CONTEXT, LlamaLoader
 from segue.server.admission.cors import Origins
 from segue.server.admission.hosts import Hosts, is_loopback
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import Caps
-from segue.types import ServedAdapter
+from segue.types import ModelInfo, ServedAdapter
 
 log = logging.getLogger("segue")
 
@@ -241,6 +244,7 @@ def build_members(settings: Settings, report: Report, doors: Doors | None = None
                     None if doors is None else doors.open(ref.served_name),
                 ),
                 AdapterList() if i else _served(adapters),
+                look=partial(_look, settings, ref),
             )
             for i, ref in enumerate(refs)
         ]
@@ -273,6 +277,20 @@ def _served(adapters: Sequence[AdapterRef]) -> AdapterList:
         for ref in adapters
     ]
     return AdapterList(served, has_choice=any(ref.is_named for ref in adapters))
+
+
+def _look(settings: Settings, ref: names.ModelRef) -> ModelInfo | None:
+    """What can be told of a model that is not loaded: nothing if its file is not here."""
+    path = sources.present(ref, settings.cache_dir)
+    if path is None:
+        return None
+    return preview(
+        path,
+        ref.served_name,
+        context_length=settings.context_length,
+        longest=DEFAULT_CONTEXT,
+        digest=known_digest(path, settings.cache_dir),
+    )
 
 
 def _fetcher(

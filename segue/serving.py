@@ -139,6 +139,7 @@ async def _load(
     if settings.preload:
         for name in others:
             await fleet.open(name)
+    await fleet.look()
     gc.collect()
     gc.freeze()  # these objects stay: garbage collection must not delay streams by visiting them
     info = engine.info
@@ -256,6 +257,7 @@ async def _serve_share(
     asking = asyncio.create_task(channel.serve())
     asking.add_done_callback(_end_without_parent)
     serving = asyncio.create_task(server.serve([]))
+    await fleet.look()
     handover.receive(source, server.take)
     gc.collect()
     gc.freeze()

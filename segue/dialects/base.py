@@ -193,6 +193,12 @@ class Card(Struct, frozen=True):
     aliases: tuple[str, ...] = ()  # the model's other names
     is_alias: bool = False  # the model has a card under its own name too
     parent: str = ""  # of a LoRA adapter: the model that it adapts
+    remembered: ModelInfo | None = None  # while it is not up: what its file says, or what it was
+
+    @property
+    def known(self) -> ModelInfo | None:
+        """Its facts, whether it is up or not; None: it is not known yet."""
+        return self.info or self.remembered
 
 
 class Service(Protocol):

@@ -122,7 +122,7 @@ PROVIDER_TYPE = "inline::segue"
 
 def render_card(card: Card) -> dict[str, Any]:
     """In today's layout and, for older clients, in that of 2025."""
-    metadata = {"context_length": card.info.context_length} if card.info else {}
+    metadata = {"context_length": card.known.context_length} if card.known else {}
     origin = {"model_type": "llm", "provider_id": PROVIDER, "provider_resource_id": card.name}
     today = {"id": card.name, "object": "model", "created": card.created, "owned_by": "llama_stack"}
     former = {"identifier": card.name, "type": "model", "metadata": metadata, **origin}

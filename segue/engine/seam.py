@@ -71,6 +71,9 @@ class Models(Protocol):
     def loaded(self, name: str) -> Engine | None:
         """The same without starting anything: None while it is not up."""
 
+    def known(self, name: str) -> ModelInfo | None:
+        """What can be told of it, while it is not up too. None: nothing."""
+
     def is_loading(self, name: str) -> bool:
         """Whether it is being started now. Neither loaded nor loading: it waits to be used."""
 

@@ -11,13 +11,19 @@ from concurrent.futures import Future
 from pathlib import Path
 
 
+def known_digest(path: Path | str, cache_dir: Path | str) -> str:
+    """The digest, if it was computed before and the file has not changed since; else an empty text."""
+    kept = _Kept(path, cache_dir)
+    with contextlib.suppress(OSError):
+        return kept.read(kept.state()) or ""
+    return ""
+
+
 class FileDigest:
     """Starts hashing at once, in its own thread; hashing releases the interpreter lock."""
 
     def __init__(self, path: Path | str, cache_dir: Path | str):
-        self._path = Path(path).resolve()
-        name = hashlib.sha256(os.fsencode(self._path)).hexdigest()
-        self._kept = Path(cache_dir) / "digests" / name[:32]
+        self._kept = _Kept(path, cache_dir)
         self._found: Future[str] = Future()
         threading.Thread(target=self._find, name="digest", daemon=True).start()
 
@@ -27,34 +33,43 @@ class FileDigest:
 
     def _find(self) -> None:
         try:
-            before = self._state()
-            found = self._read(before) or self._hash()
-            if self._state() == before:
-                self._keep(before, found)
+            before = self._kept.state()
+            found = self._kept.read(before) or self._hash()
+            if self._kept.state() == before:
+                self._kept.keep(before, found)
             self._found.set_result(found)
         except BaseException as error:
             self._found.set_exception(error)
 
-    def _state(self) -> str:
-        status = self._path.stat()
-        return f"{status.st_size} {status.st_mtime_ns}"
-
     def _hash(self) -> str:
-        with self._path.open("rb") as file:
+        with self._kept.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
-    def _read(self, state: str) -> str | None:
+
+class _Kept:
+    """The place in the cache for the digest of one file."""
+
+    def __init__(self, path: Path | str, cache_dir: Path | str):
+        self.path = Path(path).resolve()
+        name = hashlib.sha256(os.fsencode(self.path)).hexdigest()
+        self._place = Path(cache_dir) / "digests" / name[:32]
+
+    def state(self) -> str:
+        status = self.path.stat()
+        return f"{status.st_size} {status.st_mtime_ns}"
+
+    def read(self, state: str) -> str | None:
         with contextlib.suppress(OSError, ValueError):
-            known, digest = self._kept.read_text().rsplit(" ", 1)
+            known, digest = self._place.read_text().rsplit(" ", 1)
             if known == state and len(bytes.fromhex(digest)) == 32:
                 return digest
         return None
 
-    def _keep(self, state: str, digest: str) -> None:
+    def keep(self, state: str, digest: str) -> None:
         with contextlib.suppress(
             OSError
         ):  # full or read-only folder: it is computed again next time
-            self._kept.parent.mkdir(parents=True, exist_ok=True)
-            making = self._kept.with_name(f"{self._kept.name}.{os.getpid()}")
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            making = self._place.with_name(f"{self._place.name}.{os.getpid()}")
             making.write_text(f"{state} {digest}")
-            making.replace(self._kept)
+            making.replace(self._place)

@@ -91,6 +91,15 @@ def fetch(ref: ModelRef, hub: Hub) -> Path:
         raise ModelUnavailable(f"cannot fetch {_shown(ref)}: {_explain(error)}") from error
 
 
+def present(ref: ModelRef, hub: Hub) -> Path | None:
+    """The file that would be served without the network, if there is one."""
+    cached = hub.cached(ref.repo)
+    for preferred in ((ref.quant or PREFERRED[0],), (ref.quant,) if ref.quant else PREFERRED):
+        if local := choose(cached, ref.file, preferred):
+            return cached[local[0]]
+    return None
+
+
 def _wanted(ref: ModelRef, hub: Hub, cached: Mapping[str, Path]) -> list[str]:
     preferred = (ref.quant,) if ref.quant else PREFERRED
     try:

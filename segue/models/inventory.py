@@ -8,6 +8,8 @@ from segue.errors import ModelUnavailable
 from segue.models.embedded import SMOLLM2
 from segue.models.gguf import GgufHeader, header
 from segue.models.hub import has_hub_cache, hub_cache
+from segue.models.origin import gguf_origin
+from segue.types import ModelInfo
 
 _TEMPLATE = "tokenizer.chat_template"
 # Keys of files that name their FIM prefix token, now and formerly; else it is known by its spelling.
@@ -75,6 +77,35 @@ def model_facts(path: Path) -> ModelFacts:
         vocab_size=read.n_vocab,
         has_fim=_has_fim(path, read),
         has_template=_TEMPLATE in read.metadata,
+    )
+
+
+def preview(
+    path: Path, name: str, *, context_length: int | None, longest: int, digest: str = ""
+) -> ModelInfo:
+    """What the file says of a model that is not loaded. Raises ModelUnavailable if it is damaged.
+
+    `longest`: the most it gets of its own context, unless `context_length` is given.
+    """
+    read = header(path)
+    template = read.metadata.get(_TEMPLATE)
+    return ModelInfo(
+        name=name,
+        architecture=read.architecture,
+        runner="",
+        context_length=context_length or min(read.train_context or longest, longest),
+        vocab_size=read.n_vocab,
+        num_params=read.num_params,
+        size_bytes=sum(tensor.num_bytes for tensor in read.tensors),
+        quantization=read.quantization,
+        has_fim=_has_fim(path, read),
+        deterministic=False,
+        fingerprint="",
+        kv_tokens=0,
+        train_context=read.train_context,
+        chat_template=template if isinstance(template, str) else None,
+        file=path.name,
+        origin=gguf_origin(path, digest, read),
     )
 
 

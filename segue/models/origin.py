@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from segue.models.gguf import GgufHeader, Value, header
 from segue.types import Origin
 
@@ -13,7 +15,9 @@ def gguf_origin(path: str | Path, digest: str = "", read: GgufHeader | None = No
     """Of this file. `read`: its header, if it was read already. Raises ModelUnavailable."""
     about = header(path) if read is None else read
     metadata: dict[str, Value | None] = {
-        key: value for key, value in about.metadata.items() if _is_told(key, value)
+        key: _short(value) if isinstance(value, float) else value
+        for key, value in about.metadata.items()
+        if _is_told(key, value)
     }
     return Origin(
         num_bytes=about.num_bytes,
@@ -21,6 +25,13 @@ def gguf_origin(path: str | Path, digest: str = "", read: GgufHeader | None = No
         modified=Path(path).stat().st_mtime,
         metadata=metadata | dict.fromkeys(about.array_lengths),
     )
+
+
+def _short(value: float) -> float:
+    """0.00001 instead of 9.999999747378752e-06, which is the same number in 32 bits."""
+    shortest = (float(f"{value:.{digits}g}") for digits in range(6, 10))
+    with np.errstate(over="ignore"):  # one of 64 bits may be too large for 32
+        return next((each for each in shortest if np.float32(each) == value), value)
 
 
 def _is_told(key: str, value: Value) -> bool:

@@ -22,6 +22,18 @@ def fetch(ref: ModelRef, cache_dir: Path, report: Report = silent) -> Path:
     return path
 
 
+def present(ref: ModelRef, cache_dir: Path) -> Path | None:
+    """The same file, if it is here: nothing is downloaded."""
+    match ref.source:
+        case "path":
+            path: Path | None = Path(ref.path).expanduser()
+        case "embedded":
+            path = cache_dir / "models" / embedded.SMOLLM2.file_name
+        case "hub":
+            path = hub.present(ref, hub.HuggingFace())
+    return path if path is not None and path.is_file() else None
+
+
 def _existing(path: Path) -> Path:
     if path.is_dir():
         inside = sorted(file.name for file in path.glob("*.gguf"))[:5]

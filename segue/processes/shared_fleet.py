@@ -101,7 +101,8 @@ class SharedFleet(Fleet):
         if _idle_s(member) < idle_s:
             return BUSY
         # No await since the check above, so no request can have arrived in between.
-        engine, member.engine, member.keep_s = member.engine, None, None
+        engine = member.engine
+        member.leave()
         if engine is not None:
             await engine.close()
         return 0.0

@@ -117,6 +117,7 @@ class ModelService:
             aliases=tuple(aliases),
             is_alias=name != own and not is_adapter,
             parent=own if is_adapter else "",
+            remembered=self._models.known(name),
         )
 
     async def tokenize(

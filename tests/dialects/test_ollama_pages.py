@@ -153,3 +153,18 @@ def test_a_loaded_model_is_listed_once(on_gpu: bool) -> None:
     assert (model["name"], model["size"], model["size_vram"]) == ("tiny", 90, 90 * on_gpu)
     tags = ask(list_tags, Many())["models"]
     assert [tag["details"]["parent_model"] for tag in tags] == ["", "", "tiny", ""]
+
+
+def test_a_model_that_is_not_up_is_known_by_its_file() -> None:
+    class Idle(OneCard):
+        def cards(self) -> list[Card]:
+            return [Card("tiny", 77, "idle", None, remembered=CODER)]
+
+        def card(self, model: str) -> Card:
+            return self.cards()[0]
+
+    (tag,) = ask(list_tags, Idle())["models"]
+    assert (tag["size"], tag["details"]["parameter_size"]) == (100, "134.52M")
+    assert tag["capabilities"] == ["completion", "insert"]
+    assert ask(show, Idle(), model="tiny") == shown()
+    assert ask(list_running, Idle())["models"] == []

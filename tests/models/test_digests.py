@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.models.digests import FileDigest
+from segue.models.digests import FileDigest, known_digest
 
 
 def sha256(content: bytes) -> str:
@@ -56,3 +56,12 @@ def test_where_nothing_can_be_kept_it_is_found_all_the_same(model: Path) -> None
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FileDigest(tmp_path / "missing.gguf", tmp_path).wait()
+
+
+def test_one_that_was_computed_is_known_without_reading(model: Path, tmp_path: Path) -> None:
+    assert known_digest(model, tmp_path) == ""
+    FileDigest(model, tmp_path).wait()
+    assert known_digest(model, tmp_path) == sha256(b"weights")
+    model.write_bytes(b"others")
+    assert known_digest(model, tmp_path) == ""
+    assert known_digest(tmp_path / "missing.gguf", tmp_path) == ""

@@ -1,4 +1,5 @@
 import hashlib
+import math
 from pathlib import Path
 
 import gguf as library
@@ -24,6 +25,7 @@ def test_a_file_in_a_few_words(file: Path) -> None:
     assert origin.metadata["general.architecture"] == "llama"
     assert origin.metadata["tokenizer.ggml.model"] == "gpt2"
     assert origin.metadata["llama.context_length"] == 512
+    assert origin.metadata["llama.attention.layer_norm_rms_epsilon"] == 1e-5
     assert origin == gguf_origin(file, digest, header(file))
 
 
@@ -39,10 +41,12 @@ def test_it_travels_between_processes(file: Path) -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(origin), type=Origin) == origin
 
 
-def test_a_text_without_end_is_left_out(tmp_path: Path) -> None:
+def test_a_text_without_end_is_left_out_and_large_numbers_are_not(tmp_path: Path) -> None:
     writer = library.GGUFWriter(tmp_path / "long.gguf", "llama")
     writer.add_license("x" * 100_000)
     writer.add_description("short")
+    writer.add_float64("llama.large", 1e300)
+    writer.add_float32("llama.endless", math.inf)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -50,3 +54,4 @@ def test_a_text_without_end_is_left_out(tmp_path: Path) -> None:
     metadata = gguf_origin(tmp_path / "long.gguf").metadata
     assert "general.license" not in metadata
     assert metadata["general.description"] == "short"
+    assert (metadata["llama.large"], metadata["llama.endless"]) == (1e300, math.inf)

@@ -4,9 +4,10 @@ import pytest
 
 from segue.errors import ModelUnavailable
 from segue.models import hub
+from segue.models.embedded import SMOLLM2
 from segue.models.gguf import header
 from segue.models.names import parse
-from segue.models.sources import fetch
+from segue.models.sources import fetch, present
 
 
 def test_a_path_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,3 +41,21 @@ def test_the_embedded_model_is_the_one_promised(embedded_gguf: Path) -> None:
     head = header(embedded_gguf)
     assert (head.architecture, head.n_vocab, head.train_context) == ("llama", 49152, 8192)
     assert head.quantization == "Q4_1"
+
+
+def test_what_is_here_is_found_and_nothing_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    file = tmp_path / "m.gguf"
+    file.write_bytes(b"GGUF")
+    monkeypatch.setattr(hub.HuggingFace, "cached", lambda self, repo: {"m-Q4_K_M.gguf": file})
+    assert present(parse(str(file)), cache) == file
+    assert present(parse("o/r"), cache) == file
+    assert present(parse("o/r:Q8_0"), cache) is None
+    assert present(parse(f"name={tmp_path}/absent.gguf"), cache) is None
+    assert present(parse("default"), cache) is None
+    embedded = cache / "models" / SMOLLM2.file_name
+    embedded.parent.mkdir(parents=True)
+    embedded.write_bytes(b"GGUF")
+    assert present(parse("default"), cache) == embedded

@@ -31,6 +31,7 @@ def test_status(models: OneModel, service: ModelService) -> None:
     assert (service.card("").status, service.card("").info) == ("ok", INFO)
     models.is_up = False
     assert (service.card("").status, service.card("").info) == ("idle", None)
+    assert service.card("").known == INFO
     models.is_starting = True
     assert service.card("").status == "loading"
 

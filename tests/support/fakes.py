@@ -161,6 +161,9 @@ class OneModel:
     def loaded(self, name: str) -> ScriptedEngine | None:
         return self.engine if self.is_up else None
 
+    def known(self, name: str) -> ModelInfo | None:
+        return self.engine.info
+
     def is_loading(self, name: str) -> bool:
         return self.is_starting
 

@@ -41,7 +41,7 @@ def _described(card: Card) -> dict[str, Any]:
         "object": "model",
         "created": card.created,
         "owned_by": "llamacpp",
-        "meta": None if card.info is None else _meta(card.info),
+        "meta": None if card.known is None else _meta(card.known),
     }
 
 
@@ -72,5 +72,5 @@ def _listed(card: Card) -> dict[str, Any]:
         "tags": [],
         "capabilities": ["completion"],
         "parameters": "",
-        "details": model_facts.details(card.info, card.parent),
+        "details": model_facts.details(card.known, card.parent),
     }

@@ -22,7 +22,7 @@ def _entry(card: Card) -> dict[str, Any]:
         "model": card.name,
         "size": file_size(card),
         "digest": digest(card),
-        "details": details(card.info, card.parent),
+        "details": details(card.known, card.parent),
     }
 
 
@@ -31,7 +31,7 @@ async def list_tags(service: Service, _: Mapping[str, Any]) -> Reply:
         {
             **_entry(card),
             "modified_at": timestamp(modified(card)),
-            "capabilities": capabilities(card.info),
+            "capabilities": capabilities(card.known),
         }
         for card in service.cards()
     ]
@@ -69,7 +69,7 @@ SHOW_FIELDS = Table(
 
 async def show(service: Service, values: Mapping[str, Any]) -> Reply:
     card = service.card(plain_name(values["model"]))
-    info = card.info
+    info = card.known
     template, licence = about.template(info), about.licence(info)
     parameters = about.parameters(info, service.defaults)
     known = {

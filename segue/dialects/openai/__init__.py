@@ -333,7 +333,7 @@ LOADING_RETRY_S = 5
 
 def render_card(card: Card) -> dict[str, Any]:
     entry = {"id": card.name, "object": "model", "created": card.created, "owned_by": "segue"}
-    return entry if card.info is None else {**entry, "max_model_len": card.info.context_length}
+    return entry if card.known is None else {**entry, "max_model_len": card.known.context_length}
 
 
 async def list_models(service: Service, _: Mapping[str, Any]) -> Reply:

@@ -51,7 +51,7 @@ def capabilities(info: ModelInfo | None) -> list[str]:
 
 def digest(card: Card) -> str:
     """The SHA-256 of the file; where nobody computed it, a text that differs from model to model."""
-    info = card.info
+    info = card.known
     if info is None:
         known: tuple[Any, ...] = (card.name,)
     elif info.origin.digest:
@@ -63,10 +63,10 @@ def digest(card: Card) -> str:
 
 def modified(card: Card) -> float:
     """The time of the file, in seconds since 1970; without one, that of the server's start."""
-    return (card.info.origin.modified if card.info else 0.0) or card.created
+    return (card.known.origin.modified if card.known else 0.0) or card.created
 
 
 def file_size(card: Card) -> int:
     """In bytes; that of the weights where there is no one file, and 0 if it is not known."""
-    info = card.info
+    info = card.known
     return info.origin.num_bytes or info.size_bytes if info else 0

@@ -56,9 +56,9 @@ def render_card(card: Card) -> dict[str, Any]:
         "object": "model",
         "created": card.created,
         "owned_by": "vllm",
-        "root": card.info.name if card.is_alias and card.info else card.name,
+        "root": card.known.name if card.is_alias and card.known else card.name,
         "parent": card.parent or None,
-        "max_model_len": card.info.context_length if card.info else None,
+        "max_model_len": card.known.context_length if card.known else None,
         "permission": [permission],
     }
 

@@ -15,9 +15,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
 from segue.engine.process.adapter_list import AdapterList
+from segue.engine.process.spawning import beside
 from segue.engine.seam import Engine
 from segue.errors import SetupError, UnknownModel
-from segue.types import Adapter, ServedAdapter
+from segue.types import Adapter, ModelInfo, ServedAdapter
 
 log = logging.getLogger("segue.fleet")
 
@@ -35,6 +36,8 @@ class Member:
     start: Callable[[], Awaitable[Engine]]
     adapters: AdapterList = field(default_factory=AdapterList)
     _: KW_ONLY
+    look: Callable[[], ModelInfo | None] | None = None  # what its file says, without loading it
+    known: ModelInfo | None = None  # while it is not up: from its file, or from when it was
     engine: Engine | None = None
     loading: asyncio.Task[None] | None = None
     used_at: float = 0.0
@@ -42,6 +45,12 @@ class Member:
     retry_at: float = 0.0
     pause_s: float = 0.0
     keep_s: float | None = None  # keep-alive asked for by a client, until the next unload
+
+    def leave(self) -> None:
+        """It is no longer up; what it was is still known."""
+        if self.engine is not None:
+            self.known = self.engine.info
+        self.engine, self.keep_s = None, None
 
 
 class Others(Protocol):
@@ -117,6 +126,17 @@ class Fleet:
 
     def loaded(self, name: str) -> Engine | None:
         return self._find(name).engine
+
+    async def look(self) -> None:
+        """Read what can be told of models that are not up. A file that is damaged is told when it is loaded."""
+        for member in self._members:
+            if member.look is not None and member.engine is None and member.known is None:
+                with contextlib.suppress(SetupError):
+                    member.known = await beside(member.look)
+
+    def known(self, name: str) -> ModelInfo | None:
+        member = self._find(name)
+        return member.known if member.engine is None else member.engine.info
 
     def is_loading(self, name: str) -> bool:
         member = self._find(name)
@@ -208,7 +228,7 @@ class Fleet:
         ):
             return
         # No await since the last check, so no request can have arrived in between.
-        member.engine, member.keep_s = None, None
+        member.leave()
         log.info("unloading %s: unused for %.0f s", member.name, keep_s)
         await engine.close()
 

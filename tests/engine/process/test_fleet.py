@@ -9,8 +9,8 @@ from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine
 from segue.errors import ModelUnavailable, UnknownModel
 from segue.runners.fake import FakeLoader
-from segue.types import CompletionRequest, Failed, Prompt
-from tests.support.fakes import ScriptedEngine
+from segue.types import CompletionRequest, Failed, ModelInfo, Prompt
+from tests.support.fakes import INFO, ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 
@@ -194,3 +194,41 @@ def test_an_error_of_loading_does_not_grow_with_those_who_ask(
         assert max(lengths) < 10
 
     asyncio.run(main())
+
+
+def test_a_model_is_known_before_it_is_loaded_and_after() -> None:
+    async def main() -> None:
+        one, started = member("one")
+        looked: list[str] = []
+
+        def look() -> ModelInfo:
+            looked.append("one")
+            return INFO
+
+        one.look = look
+        two, _ = member("two")
+        fleet = Fleet([one, two], keep_alive_s=0.05)
+        assert fleet.known("one") is None
+        for _ in range(2):
+            await fleet.look()
+        assert (fleet.known("one"), fleet.known("two")) == (INFO, None)
+        assert (looked, started) == (["one"], [])
+        info = (await fleet.open("one")).info
+        assert info != INFO
+        assert fleet.known("one") == info
+        await until_unloaded(fleet, "one")
+        assert fleet.known("one") == info
+        await fleet.close()
+
+    asyncio.run(main())
+
+
+def test_a_file_that_cannot_be_read_tells_nothing() -> None:
+    def look() -> ModelInfo:
+        raise ModelUnavailable("damaged")
+
+    one, _ = member("one")
+    one.look = look
+    fleet = Fleet([one])
+    asyncio.run(fleet.look())
+    assert fleet.known("one") is None
