@@ -29,6 +29,14 @@ def no_signs_of_life() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def terminals_can_draw() -> Iterator[None]:
+    """Whatever TERM says where the tests run: rich draws no bars where it is "dumb", as in many a CI."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TERM", "xterm")
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random llama model with FIM tokens, in F32."""
