@@ -10,11 +10,26 @@ from typing import Any
 import httpx2
 import pytest
 
+from segue.bench.peers import peer
 from tests.support.serving import Served, serving
 from tests.support.tiny_gguf import write_tiny_gguf
 
 COLD = {"temp": 0.3, "top_k": 5, "penalty_repeat": 1.2}
 SENT = {"temperature": 0.3, "top_k": 5, "repetition_penalty": 1.2}
+EVERY_KEY = {
+    "sequence": "top-k;magic;typ_p;Nucleus;temp",
+    "top_k": 20,
+    "top_p": 0.9,
+    "min_p": 0.25,
+    "xtc_probability": 0.1,
+    "xtc_threshold": 0.2,
+    "temp": 0.6,
+    "penalty_last_n": 9,
+    "penalty_repeat": 1.5,
+    "mirostat": 2,
+    "mirostat_tau": 4.5,
+    "mirostat_eta": 0.2,
+}
 ASKED: dict[str, Any] = {"prompt": "The sea", "max_tokens": 24, "seed": 5}
 
 
@@ -61,6 +76,24 @@ def test_they_are_shown_and_what_is_wrong_is_logged(served: Served) -> None:
     log = "".join(served.log)
     assert "cold.gguf is left out: general.sampling.top_p must be a number" in log
     assert "cold: sampling defaults by cold.gguf: top_k 5, temperature 0.3" in log
+
+
+def test_props_are_those_of_llama_cpps_own_server(tmp_path: Path) -> None:
+    """Of the file with every key, among them a step that is not known. It has floats of 32 bits."""
+    file = write_tiny_gguf(tmp_path / "own.gguf", sampling=EVERY_KEY)
+    with peer(str(file), 1, n_ctx=256) as theirs, serving(str(file), "--threads", "1") as server:
+        told = [
+            httpx2.get(f"{url}/props", timeout=120).json()["default_generation_settings"]["params"]
+            for url in (theirs, server.url)
+        ]
+    names = [name for name in told[0] if name in told[1] and name not in ("seed", "top_n_sigma")]
+    assert {"samplers", "temperature", "mirostat_eta", "repeat_last_n"} < set(names)
+    their, our = ({name: _short(params[name]) for name in names} for params in told)
+    assert our == their
+
+
+def _short(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def test_several_server_processes_know_them(tmp_path: Path) -> None:

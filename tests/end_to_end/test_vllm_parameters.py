@@ -1,5 +1,6 @@
 """A request to vLLM's dialect becomes the SamplingParams that `vllm serve` makes of it, but for what is listed here."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from segue.dialects.base import Stamp
+from segue.dialects.base import Call, Stamp
 from segue.dialects.vllm import VLLM
-from segue.distributed.launch import Launch
+from segue.distributed.launch import Launch, engine_config
 from segue.distributed.vllm_requests import VllmRequests
 from segue.types import CompletionRequest
 from tests.support.tiny_hf import write_tiny_hf
@@ -57,6 +58,23 @@ BODIES: list[dict[str, Any]] = [
 ]
 
 
+OWN_FILE = "generation_config.json"
+OWN = {
+    "temperature": 0.6,
+    "top_k": 50,  # what Hugging Face's own default was for years
+    "top_p": 0.95,
+    "min_p": 0.05,
+    "repetition_penalty": 1.05,
+    "max_new_tokens": 7,
+    "do_sample": True,
+}
+
+
+@pytest.fixture
+def folder(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_hf(tmp_path_factory.mktemp("hf") / "tiny", tiny_gguf)
+
+
 @pytest.fixture(scope="module")
 def requests(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmRequests]:
     """Requests to an engine that is configured, and not started."""
@@ -76,9 +94,13 @@ def ours(requests: VllmRequests, request: CompletionRequest) -> Any:
     return requests.ask(prepared, prepared.job.sequences[0]).parameters
 
 
-def parsed(body: dict[str, Any], seed: int | None = None) -> CompletionRequest:
+def called(body: dict[str, Any], seed: int | None = None) -> Call:
     stamp = Stamp(request_id="r", public_id="r", created=0, seed=seed, fingerprint="f")
-    return VLLM.operations[0].parse(body, stamp).request
+    return VLLM.operations[0].parse(body, stamp)
+
+
+def parsed(body: dict[str, Any], seed: int | None = None) -> CompletionRequest:
+    return called(body, seed).request
 
 
 @pytest.mark.parametrize("body", BODIES, ids=str)
@@ -87,17 +109,54 @@ def test_a_request_is_asked_as_by_vllm_serve(requests: VllmRequests, body: dict[
 
     sent = PLAIN | body
     theirs = Theirs(model="tiny", **sent).to_sampling_params(sent["max_tokens"], {})
-    made = ours(requests, parsed(sent))
+    assert not differing(requests, theirs, ours(requests, parsed(sent)))
+
+
+def differing(requests: VllmRequests, theirs: Any, made: Any) -> dict[str, Any]:
     ends = list(requests.launched.vocab.end_tokens)
     for params in (theirs, made):  # as vLLM does with what it is given
         params.update_from_generation_config({"eos_token_id": ends}, ends[0])
         params.stop_token_ids = sorted(set(params.stop_token_ids) - set(ends))
-    differing = {
+    return {
         name: (getattr(theirs, name), getattr(made, name))
         for name in made.__struct_fields__
         if getattr(theirs, name) != getattr(made, name) and name not in MEANT
     }
-    assert not differing
+
+
+@pytest.mark.parametrize("choice", ["auto", "vllm", "folder"])
+def test_a_models_own_defaults_are_asked_as_by_vllm_serve(
+    folder: Path, tmp_path: Path, choice: str
+) -> None:
+    """Its generation_config.json, none, or that of another folder, which bounds answers too."""
+    from vllm import envs
+    from vllm.entrypoints.openai.completion.protocol import CompletionRequest as Theirs
+    from vllm.entrypoints.serve.utils.api_utils import get_max_tokens
+
+    (folder / OWN_FILE).write_text(json.dumps(OWN))
+    (tmp_path / OWN_FILE).write_text(json.dumps({"top_p": 0.5, "max_new_tokens": 5}))
+    launch = Launch(
+        model=str(folder),
+        name="tiny",
+        generation_config=str(tmp_path) if choice == "folder" else choice,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        do_not_start(patch, str(folder))
+        launched = launch()
+    made_by = VllmRequests(
+        replace(launched, capabilities=replace(launched.capabilities, num_cells=4096))
+    )
+    said = engine_config(launch).model_config.get_diff_sampling_param()
+    bound = said.get("max_tokens") if choice == "folder" else None
+    for body in ({}, {"temperature": 0.3}, {"top_p": 0.7, "max_tokens": 3}, {"top_k": 0}):
+        sent = PLAIN | body
+        most = get_max_tokens(launched.info.context_length, sent["max_tokens"], 3, said, bound)
+        theirs = Theirs(model="tiny", **sent).to_sampling_params(most, said)
+        call = VLLM.operations[0].fill(called(sent), launched.info)
+        made = ours(made_by, call.request)
+        assert made.max_tokens == most
+        assert not differing(made_by, theirs, made)
+    envs.disable_envs_cache()
 
 
 def test_a_seed_that_was_drawn_is_used(requests: VllmRequests) -> None:

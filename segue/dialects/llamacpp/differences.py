@@ -111,7 +111,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "`general.sampling.*` of a file that is no number or out of range is left out with a warning; "
         "`--generation-config` turns them off or names another file.",
-        "The server reads what it can of the text of a value, and does not look at its range.",
+        "The server takes what it can read of a value; one out of range has its effect, or ends the server.",
     ),
     Difference(
         "Slots cannot be saved, restored or erased: 501.",
