@@ -1,4 +1,4 @@
-"""What a model's folder says about its weights, without reading them, and about sampling."""
+"""What a model's folder says about itself: its weights, without reading them, its configuration and sampling."""
 
 import json
 import logging
@@ -8,11 +8,34 @@ from typing import Any, NamedTuple
 
 from segue.errors import SetupError
 from segue.models import model_defaults
-from segue.types import ModelDefaults
+from segue.types import ModelDefaults, Origin
 
 log = logging.getLogger("segue")
 
 _MAX_HEADER = 100 * 1024 * 1024  # bytes, the limit of the format itself
+
+# What config.json has, by GGUF's names below the architecture's.
+_GGUF_NAMES = {
+    "context_length": ("max_position_embeddings",),
+    "embedding_length": ("hidden_size",),
+    "block_count": ("num_hidden_layers",),
+    "feed_forward_length": ("intermediate_size",),
+    "vocab_size": ("vocab_size",),
+    "attention.head_count": ("num_attention_heads",),
+    "attention.head_count_kv": ("num_key_value_heads",),
+    "attention.key_length": ("head_dim",),
+    "attention.layer_norm_rms_epsilon": ("rms_norm_eps",),
+    "attention.layer_norm_epsilon": ("layer_norm_eps", "layer_norm_epsilon"),
+    "attention.sliding_window": ("sliding_window",),
+    "rope.freq_base": ("rope_theta",),
+    "expert_count": ("num_local_experts", "num_experts", "n_routed_experts"),
+    "expert_used_count": ("num_experts_per_tok",),
+}
+_TOKENS = {
+    "tokenizer.ggml.bos_token_id": "bos_token_id",
+    "tokenizer.ggml.eos_token_id": "eos_token_id",
+    "tokenizer.ggml.padding_token_id": "pad_token_id",
+}
 
 
 class Weights(NamedTuple):
@@ -22,8 +45,39 @@ class Weights(NamedTuple):
 
 def read_weights(model: str) -> Weights:
     """Number and size of the weights; zeros if `model` is not a local folder of safetensors: nothing is downloaded."""
-    files = sorted(Path(model).glob("*.safetensors")) if Path(model).is_dir() else []
+    files = _files(model)
     return Weights(sum(map(_num_params, files)), sum(file.stat().st_size for file in files))
+
+
+def read_origin(model: str, config: Any) -> Origin:
+    """The folder, and what its config.json knows under GGUF's names. `config`: as Transformers reads it."""
+    files = [file.stat() for file in _files(model)]
+    return Origin(
+        format="safetensors",
+        num_bytes=sum(each.st_size for each in files),
+        modified=max((each.st_mtime for each in files), default=0.0),
+        metadata=_metadata(config),
+    )
+
+
+def _metadata(config: Any) -> dict[str, str | int | float | bool | None]:
+    architecture = config.model_type
+    found: dict[str, Any] = {"general.architecture": architecture}
+    for name, spellings in _GGUF_NAMES.items():
+        found[f"{architecture}.{name}"] = _first(config, spellings)
+    for name, spelling in _TOKENS.items():
+        found[name] = _first(config, (spelling,))
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _first(config: Any, spellings: tuple[str, ...]) -> Any:
+    """The first that is a number or a text; None if there is none. Some models have a list for a number."""
+    values = (getattr(config, spelling, None) for spelling in spellings)
+    return next((value for value in values if isinstance(value, str | int | float)), None)
+
+
+def _files(model: str) -> list[Path]:
+    return sorted(Path(model).glob("*.safetensors")) if Path(model).is_dir() else []
 
 
 def _num_params(file: Path) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.distributed.actor_watch import watch_actors
-from segue.distributed.checkpoint import Weights, own_defaults, read_weights
+from segue.distributed.checkpoint import Weights, own_defaults, read_origin, read_weights
 from segue.distributed.follow import Llm
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.parent_watch import tie
@@ -241,6 +241,8 @@ def _capabilities(config: Any, adapters: tuple[str, ...]) -> Capabilities:
 def _info(
     name: str, model_config: Any, limits: Capabilities, vocab: Vocab, tokenizer: Any
 ) -> ModelInfo:
+    from vllm.platforms import current_platform
+
     weights: Weights = read_weights(model_config.model)
     hf = model_config.hf_text_config
     template = getattr(tokenizer, "chat_template", None)
@@ -265,6 +267,8 @@ def _info(
         end_tokens=tuple(sorted(vocab.end_tokens)),
         file=str(model_config.model).rstrip("/").rpartition("/")[2],
         defaults=own_defaults(name, model_config),
+        origin=read_origin(model_config.model, hf),
+        on_gpu=not current_platform.is_cpu(),
     )
 
 

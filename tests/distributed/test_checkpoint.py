@@ -1,11 +1,12 @@
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from segue.distributed.checkpoint import own_defaults, read_weights
+from segue.distributed.checkpoint import own_defaults, read_origin, read_weights
 from segue.types import ModelDefaults
 from tests.support.tiny_hf import write_safetensors
 
@@ -92,3 +93,48 @@ def test_a_file_that_vllm_passes_by_is_told(
     with caplog.at_level(logging.WARNING):
         assert own_defaults("tiny", Config(str(tmp_path))) is None
     assert f"{tmp_path / FILE} is not JSON" in caplog.text
+
+
+# --- what pages tell -----------------------------------------------------------------------------
+
+CONFIG = SimpleNamespace(
+    model_type="qwen3_moe",
+    max_position_embeddings=40960,
+    hidden_size=2048,
+    num_hidden_layers=48,
+    num_attention_heads=32,
+    num_key_value_heads=4,
+    rms_norm_eps=1e-6,
+    rope_theta=1e6,
+    num_experts=128,
+    intermediate_size=[1, 2],
+    sliding_window=None,
+    bos_token_id=151643,
+    eos_token_id=[1, 2],
+)
+
+
+def test_the_configuration_is_told_under_ggufs_names(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "one.safetensors", {"a": np.zeros(3, np.float32)})
+    origin = read_origin(str(tmp_path), CONFIG)
+    (file,) = tmp_path.iterdir()
+    assert (origin.format, origin.digest) == ("safetensors", "")
+    assert (origin.num_bytes, origin.modified) == (file.stat().st_size, file.stat().st_mtime)
+    assert origin.metadata == {
+        "general.architecture": "qwen3_moe",
+        "qwen3_moe.context_length": 40960,
+        "qwen3_moe.embedding_length": 2048,
+        "qwen3_moe.block_count": 48,
+        "qwen3_moe.attention.head_count": 32,
+        "qwen3_moe.attention.head_count_kv": 4,
+        "qwen3_moe.attention.layer_norm_rms_epsilon": 1e-6,
+        "qwen3_moe.rope.freq_base": 1e6,
+        "qwen3_moe.expert_count": 128,
+        "tokenizer.ggml.bos_token_id": 151643,
+    }
+
+
+def test_a_name_of_the_hub_has_its_configuration_alone() -> None:
+    origin = read_origin("owner/name", CONFIG)
+    assert (origin.num_bytes, origin.modified) == (0, 0.0)
+    assert origin.metadata["qwen3_moe.embedding_length"] == 2048

@@ -1,6 +1,7 @@
 """vLLM's engine is configured as `vllm serve` configures it: what differs is listed here, and is meant."""
 
 import dataclasses
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,3 +91,22 @@ def test_variables_are_not_read_for_every_token(
         assert getattr(envs, name), "as it is when another one starts"
     finally:
         envs.disable_envs_cache()
+
+
+def test_pages_are_told_what_the_folder_knows(
+    tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vllm import envs
+    from vllm.platforms import current_platform
+
+    folder = write_tiny_hf(tmp_path / "tiny", tiny_gguf)
+    do_not_start(monkeypatch, str(folder))
+    try:
+        info = Launch(model=str(folder), name="tiny")().info
+    finally:
+        envs.disable_envs_cache()
+    config = json.loads((folder / "config.json").read_text())
+    assert info.origin.format == "safetensors"
+    assert info.origin.num_bytes == info.size_bytes > 0
+    assert info.origin.metadata[f"{info.architecture}.embedding_length"] == config["hidden_size"]
+    assert info.on_gpu == (not current_platform.is_cpu())
