@@ -70,7 +70,7 @@ def passage() -> str:
 
 
 def measure(loader: Loader, tokens: list[int], truth: Array) -> Result:
-    runner, vocab, _, _ = loader()
+    runner, vocab, _, *_ = loader()
     begun = time.perf_counter()
     logits = _all_logits(runner, tokens)
     seconds = time.perf_counter() - begun

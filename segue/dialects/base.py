@@ -226,6 +226,9 @@ class Service(Protocol):
 
     async def pieces(self, model: str, tokens: list[int]) -> list[bytes]: ...
 
+    async def lists(self, model: str) -> dict[str, bytes]:
+        """What the file of a model that is up lists, as JSON by key; nothing of others: that does not load them."""
+
     async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> Any:
         """The items rendered, as a list; many of them beside the event loop, as the JSON of one."""
 

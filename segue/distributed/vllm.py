@@ -107,6 +107,9 @@ class VllmEngine:
         check_ids(tokens, vocab.size, "tokens")
         return [vocab.piece(token) for token in tokens]
 
+    async def lists(self) -> dict[str, bytes]:
+        return {}
+
     async def stats(self) -> Stats:
         launched = self._ready().launched
         now, totals, limits = launched.gauges, self._totals, launched.capabilities

@@ -45,6 +45,9 @@ class Engine(Protocol):
     async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
         """The bytes of each token; joined, they are the text. Unknown ids raise InvalidField."""
 
+    async def lists(self) -> dict[str, bytes]:
+        """What the model's file lists, as JSON by key: its vocabulary, its `tensors`. Empty if it is no such file."""
+
     async def stats(self) -> Stats:
         """The last known figures, with their age. Never waits. Raises Unavailable while it is not up."""
 
@@ -298,6 +301,7 @@ class Loaded(NamedTuple):
     vocab: Vocab
     info: ModelInfo
     draft: Runner | None = None  # of a small model with the same vocabulary, for drafts
+    lists: Callable[[], dict[str, bytes]] = dict  # reads Engine.lists
 
     @property
     def model(self) -> Model:

@@ -49,6 +49,7 @@ class GgufHeader:
     tensors: tuple[Tensor, ...]
     num_bytes: int  # of the whole file
     array_places: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # first byte, end
+    array_types: Mapping[str, str] = field(default_factory=dict)  # struct's codes; "" for strings
 
     @property
     def n_vocab(self) -> int:
@@ -128,6 +129,7 @@ class _Reader:
         self.limit = len(view)
         self.at = len(MAGIC)
         self.array_places: dict[str, tuple[int, int]] = {}
+        self.array_types: dict[str, str] = {}
 
     def header(self) -> GgufHeader:
         version = int.from_bytes(self.take(4), "little")
@@ -149,8 +151,15 @@ class _Reader:
         architecture = metadata.get("general.architecture")
         if not isinstance(architecture, str) or not architecture:
             raise _Damaged("it names no architecture (general.architecture)")
-        places = self.array_places
-        return GgufHeader(architecture, metadata, lengths, tuple(tensors), self.file_size, places)
+        return GgufHeader(
+            architecture=architecture,
+            metadata=metadata,
+            array_lengths=lengths,
+            tensors=tuple(tensors),
+            num_bytes=self.file_size,
+            array_places=self.array_places,
+            array_types=self.array_types,
+        )
 
     # --- primitives: each checks before it moves ---
 
@@ -216,13 +225,15 @@ class _Reader:
             length = self.counted(f"strings in {key}", 8)
             start = self.at
             self.skip_strings(length)
-            self.array_places[key] = (start, self.at)
+            self.array_places[key], self.array_types[key] = (start, self.at), ""
             return length
         form = _SCALARS.get(kind)
         if form is None:
             raise _Damaged(f"{key} is an array of the unknown type {kind}")
         length = self.counted(f"values in {key}", form.size)
+        start = self.at
         self.at += length * form.size
+        self.array_places[key], self.array_types[key] = (start, self.at), form.format[1:]
         return length
 
     def skip_strings(self, count: int) -> None:

@@ -47,6 +47,7 @@ METADATA: dict[str, str | int | float | bool | None] = {
     "tokenizer.ggml.model": "gpt2",
     "tokenizer.ggml.tokens": None,
 }
+LISTS = {"tokenizer.ggml.tokens": b'["a","b"]', "tensors": b"[]"}
 
 
 class FakeVocab:
@@ -335,4 +336,4 @@ class FakeLoader:
             file=f"{self.name}.gguf",
             origin=Origin(metadata=METADATA),
         )
-        return Loaded(runner, FakeVocab(), info)
+        return Loaded(runner, FakeVocab(), info, lists=LISTS.copy)

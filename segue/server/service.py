@@ -130,6 +130,10 @@ class ModelService:
         engine = await open_engine(self._models, model)
         return await engine.pieces(tokens)
 
+    async def lists(self, model: str) -> dict[str, bytes]:
+        engine = self._models.loaded(model)
+        return {} if engine is None else await engine.lists()
+
     async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> Any:
         if len(items) <= LARGE_ANSWER_ITEMS:
             return [render(item) for item in items]

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from segue.dialects.base import Answer, Card
 from segue.dialects.ollama.pages import list_models, list_running, list_tags, show
 from segue.dialects.templates import go_template
+from segue.server.framing import encode
 from segue.types import Origin
 from tests.support.one_card import CHATTY, OneCard
 
@@ -47,7 +49,7 @@ def ask(page: Answer, service: OneCard, **values: Any) -> Any:
 
 
 def shown(info: Any = CODER, **more: Any) -> Any:
-    return ask(show, OneCard(info), model="tiny", **more)
+    return ask(show, OneCard(info), **{"model": "tiny", "verbose": False, **more})
 
 
 def test_the_files_metadata_is_shown() -> None:
@@ -71,7 +73,7 @@ def test_a_model_that_is_not_up_has_every_key() -> None:
         def card(self, model: str) -> Card:
             return Card("tiny", 77, "idle", None)
 
-    answer = ask(show, Idle(), model="tiny")
+    answer = ask(show, Idle(), model="tiny", verbose=False)
     assert answer["model_info"] == {}
     assert answer["details"]["parameter_size"] == ""
     assert all(isinstance(answer[name], str) for name in ("modelfile", "parameters", "template"))
@@ -90,7 +92,7 @@ def test_parameters_are_lines_that_editors_read() -> None:
             "sampling.dry_base": 2.0,  # no option of Ollama's
         }
 
-    lines = ask(show, Set(), model="tiny")["parameters"].split("\n")
+    lines = ask(show, Set(), model="tiny", verbose=False)["parameters"].split("\n")
     read = [found.groups() for line in lines if (found := LINE.match(line))]
     assert read == [
         ("num_ctx", "2048"),
@@ -166,5 +168,17 @@ def test_a_model_that_is_not_up_is_known_by_its_file() -> None:
     (tag,) = ask(list_tags, Idle())["models"]
     assert (tag["size"], tag["details"]["parameter_size"]) == (100, "134.52M")
     assert tag["capabilities"] == ["completion", "insert"]
-    assert ask(show, Idle(), model="tiny") == shown()
+    assert ask(show, Idle(), model="tiny", verbose=False) == shown()
     assert ask(list_running, Idle())["models"] == []
+
+
+def test_everything_is_told_if_it_is_asked_for() -> None:
+    brief, verbose = shown(), shown(verbose=True)
+    assert "tensors" not in brief
+    info = verbose.pop("model_info")
+    assert json.loads(encode(verbose.pop("tensors"))) == [{"name": "x"}]
+    assert json.loads(encode(info)) == {
+        **brief["model_info"],
+        "tokenizer.ggml.tokens": ["a", "b"],
+    }
+    assert verbose == {key: value for key, value in brief.items() if key != "model_info"}

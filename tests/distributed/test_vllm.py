@@ -349,6 +349,7 @@ def test_tokens_and_pieces() -> None:
         async with started(StandIn()) as engine:
             tokens = await engine.tokenize("ab", True, True)
             assert await engine.pieces(tokens) == [b"a", b"b"]
+            assert await engine.lists() == {}
             with pytest.raises(InvalidField):
                 await engine.pieces([99999])
 

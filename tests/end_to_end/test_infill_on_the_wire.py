@@ -227,7 +227,7 @@ class PlainVocab(FakeVocab):
 
 class PlainLoader(BrakedLoader):
     def __call__(self) -> Loaded:
-        runner, _, info, _ = super().__call__()
+        runner, _, info, *_ = super().__call__()
         return Loaded(runner, PlainVocab(), info)
 
 

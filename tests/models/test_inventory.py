@@ -30,7 +30,7 @@ def test_a_file_tells_of_its_model_before_it_is_loaded(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "x.gguf", context_length=512, chat_template="{{ messages }}")
     info = preview(path, "tiny", context_length=None, longest=8192, digest="ab")
     loader = LlamaLoader(str(path), "tiny", threads=1)
-    runner, vocab, loaded, _ = loader()
+    runner, vocab, loaded, *_ = loader()
     runner.close()
     vocab.close()
     of_the_runner = ("runner", "fingerprint", "kv_tokens", "bos_token", "eos_token", "end_tokens")

@@ -122,6 +122,9 @@ class ScriptedEngine:
     async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
         return [bytes([token]) for token in tokens]
 
+    async def lists(self) -> dict[str, bytes]:
+        return {}
+
     async def stats(self) -> Stats:
         if self.is_restarting:
             raise Unavailable("restarting", retry_after_s=2.0)

@@ -15,7 +15,7 @@ CHUNK = 256
 
 class Stepper:
     def __init__(self, loader: Loader) -> None:
-        self.runner, self.vocab, self.info, _ = loader()
+        self.runner, self.vocab, self.info, *_ = loader()
         self.scheduler = Scheduler(self.runner, self.vocab, CHUNK, time.perf_counter)
         self.num_steps = 0
         self.num_rows = 0

@@ -87,6 +87,10 @@ DIFFERENCES = (
         "The file may say more, and a request cannot ask for more.",
     ),
     Difference(
+        "/api/show lists tensors with verbose only, and the vocabulary and tensors of loaded models only.",
+        "They are read by the model's own process, and few clients want them.",
+    ),
+    Difference(
         "In /api/show, the template of a model with FIM tokens begins with a comment about .Suffix.",
         "Editors look for that word, and the model's own template has no place for a suffix.",
     ),

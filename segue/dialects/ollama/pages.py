@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Raw
+
 from segue.dialects.base import Card, Companion, Reply, Service
 from segue.dialects.fields.kinds import Boolean, Text
 from segue.dialects.fields.table import Field, Table
@@ -62,7 +64,13 @@ def _expiry(service: Service, card: Card) -> str:
 SHOW_FIELDS = Table(
     (
         Field("model", Text(256), "The name.", "model", aliases=("name",), required=True),
-        Field("verbose", Boolean(), "Accepted; there is no more to tell."),
+        Field(
+            "verbose",
+            Boolean(),
+            "Tell the vocabulary and the tensors too, if the model is loaded.",
+            "verbose",
+            default=False,
+        ),
     )
 )
 
@@ -70,18 +78,25 @@ SHOW_FIELDS = Table(
 async def show(service: Service, values: Mapping[str, Any]) -> Reply:
     card = service.card(plain_name(values["model"]))
     info = card.known
+    found = await service.lists(card.name) if values["verbose"] else {}
+    lists = {key: Raw(each) for key, each in found.items()}
+    tensors = lists.pop("tensors", None)
     template, licence = about.template(info), about.licence(info)
     parameters = about.parameters(info, service.defaults)
-    known = {
+    known: dict[str, Any] = {
         "modelfile": about.modelfile(card.name, template, parameters, licence),
         "parameters": about.columns(parameters),
         "template": template,
         "details": details(info, card.parent),
-        "model_info": about.model_info(info) if info else {},
+        "model_info": about.model_info(info, lists) if info else {},
         "capabilities": capabilities(info),
         "modified_at": timestamp(modified(card)),
     }
-    return Reply({"license": licence, **known} if licence else known)
+    if licence:
+        known["license"] = licence
+    if tensors is not None:
+        known["tensors"] = tensors
+    return Reply(known)
 
 
 async def version(service: Service, _: Mapping[str, Any]) -> Reply:

@@ -1,7 +1,7 @@
 """What `/api/show` tells of one model: its file's metadata, and what would stand in a Modelfile of it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from segue.dialects.fields.defaults import Defaults
@@ -14,11 +14,15 @@ _GAPS = "With .Suffix, what stands before and after the gap is laid out by the m
 _HIDDEN = ("general.name",)
 
 
-def model_info(info: ModelInfo) -> dict[str, Any]:
-    """The metadata, with the context that is served: clients send as many tokens as this says."""
+def model_info(info: ModelInfo, lists: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata, with the context that is served: clients send as many tokens as this says.
+
+    `lists`: what stands for the arrays, which are null without them.
+    """
     architecture = info.architecture
     known = {
         **info.origin.metadata,
+        **lists,
         "general.architecture": architecture,
         "general.parameter_count": info.num_params,
         f"{architecture}.context_length": info.context_length,

@@ -98,6 +98,10 @@ class Client:
         answer = await self._call(lambda call: messages.GetPieces(call, list(tokens)))
         return answer.pieces or []
 
+    async def lists(self) -> dict[str, bytes]:
+        answer = await self._call(messages.GetLists)
+        return answer.lists or {}
+
     async def stats(self) -> Stats:
         """The last statistics reported, with their age: a long step does not delay this call."""
         self._check_ready()

@@ -103,7 +103,7 @@ class Asked(NamedTuple):
     """A call, and where its answer goes."""
 
     outbox: Outbox
-    message: messages.Tokenize | messages.GetPieces
+    message: messages.Call
 
 
 Arrived = messages.Submit | messages.Cancel | Asked

@@ -64,6 +64,9 @@ class Hosted:
     async def pieces(self, tokens: Sequence[int]) -> list[bytes]:
         return await self._engine.pieces(tokens)
 
+    async def lists(self) -> dict[str, bytes]:
+        return await self._engine.lists()
+
     async def stats(self) -> Stats:
         return await self._engine.stats()
 
@@ -178,19 +181,22 @@ class _Guest:
         events, self._events = self._events, {}
         self.send(messages.StepEvents(events))
 
-    async def _answer(self, message: messages.Tokenize | messages.GetPieces) -> None:
+    async def _answer(self, message: messages.Call) -> None:
         try:
-            if isinstance(message, messages.Tokenize):
-                tokens = await self._engine.tokenize(
-                    message.text, message.add_special, message.parse_special
-                )
-                answer = messages.Answer(message.call, tokens=tokens)
-            else:
-                pieces = await self._engine.pieces(message.tokens)
-                answer = messages.Answer(message.call, pieces=pieces)
+            answer = await self._answered(message)
         except Exception as error:
             answer = messages.failed_call(message.call, error)
         self.send(answer)
+
+    async def _answered(self, message: messages.Call) -> messages.Answer:
+        match message:
+            case messages.Tokenize(call, text, add_special, parse_special):
+                tokens = await self._engine.tokenize(text, add_special, parse_special)
+                return messages.Answer(call, tokens=tokens)
+            case messages.GetPieces(call, tokens):
+                return messages.Answer(call, pieces=await self._engine.pieces(tokens))
+            case messages.GetLists(call):
+                return messages.Answer(call, lists=await self._engine.lists())
 
     def send(self, report: messages.Report) -> None:
         if self._writer.is_closing():

@@ -35,11 +35,16 @@ class GetPieces(Struct, frozen=True, tag=True, array_like=True):
     tokens: list[int]
 
 
+class GetLists(Struct, frozen=True, tag=True, array_like=True):
+    call: int
+
+
 class Ping(Struct, frozen=True, tag=True, array_like=True):
     """Answered with a Pong at once, even while a step runs."""
 
 
-WorkerMessage = Submit | Cancel | Tokenize | GetPieces | Ping
+Call = Tokenize | GetPieces | GetLists
+WorkerMessage = Submit | Cancel | Call | Ping
 
 # --- worker → server process ----------------------------------------------------------------------
 
@@ -67,6 +72,7 @@ class Answer(Struct, frozen=True, tag=True, array_like=True):
     call: int
     tokens: list[int] | None = None
     pieces: list[bytes] | None = None
+    lists: dict[str, bytes] | None = None
     error: tuple[str, str, str | None] | None = None  # code, message, param
 
 

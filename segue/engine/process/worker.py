@@ -16,9 +16,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from queue import Empty, Queue, SimpleQueue
 
+from segue.bounds import SMALL_PREPARATION
 from segue.engine.constraints.compiler import Compiler, Grammar, step_back
 from segue.engine.process import messages
 from segue.engine.process.connections import Arrived, Asked, Connections, Outbox, Pulses
@@ -132,6 +133,7 @@ class Worker:
         self._compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
         self._to_compile: SimpleQueue[messages.Submit] = SimpleQueue()
         self._lanes = Lanes()
+        self._lists = cache(loaded.lists)
         self._preparing: set[str] = set()  # requests not yet handed to the step thread
         # So that a cancel finds the request either in _preparing or in the scheduler.
         self._handover = threading.Lock()
@@ -232,15 +234,17 @@ class Worker:
             answer = messages.failed_call(message.call, error)
         asked.outbox.send(answer)
 
-    def _answer(self, message: messages.Tokenize | messages.GetPieces) -> messages.Answer:
+    def _answer(self, message: messages.Call) -> messages.Answer:
         vocab = self._loaded.vocab
-        if isinstance(message, messages.Tokenize):
-            tokens = vocab.tokenize(message.text, message.add_special, message.parse_special)
-            return messages.Answer(message.call, tokens=tokens)
-        check_ids(message.tokens, vocab.size, "tokens")
-        return messages.Answer(
-            message.call, pieces=[vocab.piece(token) for token in message.tokens]
-        )
+        match message:
+            case messages.Tokenize(call, text, add_special, parse_special):
+                tokens = vocab.tokenize(text, add_special, parse_special)
+                return messages.Answer(call, tokens=tokens)
+            case messages.GetPieces(call, tokens):
+                check_ids(tokens, vocab.size, "tokens")
+                return messages.Answer(call, pieces=[vocab.piece(token) for token in tokens])
+            case messages.GetLists(call):
+                return messages.Answer(call, lists=self._lists())
 
     # --- outbox thread: encodes and sends large messages while the next step runs ------------------
 
@@ -328,8 +332,14 @@ def _are_small(events: list[Event]) -> bool:
     return True
 
 
-def _call_size(message: messages.Tokenize | messages.GetPieces) -> int:
-    return len(message.text if isinstance(message, messages.Tokenize) else message.tokens)
+def _call_size(message: messages.Call) -> int:
+    match message:
+        case messages.Tokenize(text=text):
+            return len(text)
+        case messages.GetPieces(tokens=tokens):
+            return len(tokens)
+        case _:
+            return SMALL_PREPARATION + 1  # the whole vocabulary is read
 
 
 def _size(request: CompletionRequest) -> int:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from segue.engine.seam import Capabilities, Draw, Loaded, Logits, Mix, Span, Step
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
+from segue.models.gguf_lists import gguf_lists
 from segue.models.origin import gguf_origin
 from segue.runners.llama import c_api
 from segue.runners.llama.cell_ledger import CellLedger
@@ -314,4 +316,4 @@ class LlamaLoader:
         )
         origin = gguf_origin(self.path, read=base)
         info = model_info(self.name, "llama", vocab, runner.capabilities, origin=origin)
-        return Loaded(runner, vocab, info)
+        return Loaded(runner, vocab, info, lists=partial(gguf_lists, self.path))

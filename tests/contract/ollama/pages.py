@@ -1,5 +1,7 @@
 """What Ollama tells about itself and its models."""
 
+from typing import Any
+
 from tests.contract import ANY, MODEL, NUMBER, Case, Like
 from tests.contract.ollama.completions import TIME
 
@@ -13,6 +15,12 @@ DETAILS = {
     "context_length": 4096,
     "embedding_length": 8,
 }
+
+# What is asked, and what stands for the tokens and beside the rest of the answer.
+VERBOSITIES: tuple[tuple[dict[str, Any], Any, dict[str, Any]], ...] = (
+    ({}, None, {}),
+    ({"verbose": True}, ["a", "b"], {"tensors": []}),
+)
 
 PAGES = [
     Case(
@@ -31,30 +39,34 @@ PAGES = [
         answer={"version": "0.33.0", "segue": ANY},
         source="B.3 companions",
     ),
-    Case(
-        "usage",
-        "/api/show",
-        {"model": MODEL},
-        answer={
-            "license": "none",
-            "modelfile": Like("FROM fake\nTEMPLATE .+\nPARAMETER num_ctx 4096\nLICENSE .+"),
-            "parameters": "num_ctx                        4096",
-            "template": Like(r".*\.Suffix.*\{\{ \.Prompt \}\}"),
-            "details": DETAILS,
-            "model_info": {
-                "general.architecture": "fake",
-                "general.license": "none",
-                "general.parameter_count": 0,
-                "fake.context_length": 4096,
-                "fake.embedding_length": 8,
-                "fake.vocab_size": 264,
-                "tokenizer.ggml.model": "gpt2",
-                "tokenizer.ggml.tokens": None,
+    *(
+        Case(
+            "usage",
+            "/api/show",
+            {"model": MODEL, **asked},
+            answer={
+                "license": "none",
+                "modelfile": Like("FROM fake\nTEMPLATE .+\nPARAMETER num_ctx 4096\nLICENSE .+"),
+                "parameters": "num_ctx                        4096",
+                "template": Like(r".*\.Suffix.*\{\{ \.Prompt \}\}"),
+                "details": DETAILS,
+                "model_info": {
+                    "general.architecture": "fake",
+                    "general.license": "none",
+                    "general.parameter_count": 0,
+                    "fake.context_length": 4096,
+                    "fake.embedding_length": 8,
+                    "fake.vocab_size": 264,
+                    "tokenizer.ggml.model": "gpt2",
+                    "tokenizer.ggml.tokens": tokens,
+                },
+                "capabilities": ["completion", "insert"],
+                "modified_at": TIME,
+                **more,
             },
-            "capabilities": ["completion", "insert"],
-            "modified_at": TIME,
-        },
-        source="B.3 companions: capabilities",
+            source="B.3 companions: capabilities",
+        )
+        for asked, tokens, more in VERBOSITIES
     ),
     Case(
         "usage",

@@ -15,7 +15,7 @@ from segue.engine.process.attached import Attached
 from segue.engine.process.hosted import Hosted
 from segue.engine.process.supervisor import Supervisor
 from segue.errors import InvalidField, Unavailable
-from segue.runners.fake import FakeLoader
+from segue.runners.fake import LISTS, FakeLoader
 from segue.types import Delta
 from tests.engine.harness import Bench, ask
 from tests.engine.process.test_attached import fold, next_failed, until_all_are_over
@@ -57,6 +57,7 @@ def test_every_process_gets_the_engines_own_answers(tmp_path: Path) -> None:
             )
             assert await attached[1].tokenize("ab", True, True) == [97, 98]
             assert await attached[0].pieces([97, 256]) == [b"a", b"<|endoftext|>"]
+            assert await attached[1].lists() == LISTS
             with pytest.raises(InvalidField):
                 await attached[0].pieces([264])
             refused = await fold(attached[0], ask([9999]))

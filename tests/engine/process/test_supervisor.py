@@ -12,7 +12,7 @@ import pytest
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Loaded
 from segue.errors import Incompatible, InvalidField, Unavailable
-from segue.runners.fake import FakeLoader
+from segue.runners.fake import LISTS, FakeLoader
 from segue.types import CompletionRequest, Delta, Event, Failed
 from tests.engine.harness import Bench, RequestEvents, ask
 from tests.support.waiting import PATIENCE_S
@@ -64,6 +64,7 @@ def test_bad_requests_fail_alone() -> None:
             assert (story.failed.code, story.failed.param) == ("invalid_value", "prompt")
             assert await supervisor.tokenize("ab", True, True) == [97, 98]
             assert await supervisor.pieces([97, 256]) == [b"a", b"<|endoftext|>"]
+            assert await supervisor.lists() == LISTS
             with pytest.raises(InvalidField):
                 await supervisor.pieces([264])
 

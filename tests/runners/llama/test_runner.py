@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
+from segue.models.gguf_lists import gguf_lists
 from segue.models.origin import gguf_origin
 from segue.runners.llama import runner as module
 from segue.runners.llama.runner import LlamaLoader, LlamaRunner
@@ -248,7 +249,7 @@ def test_recurrent_model_forks_whole_sequences_only(tmp_path: Path) -> None:
 
 def test_loader_survives_pickling_and_fills_in_defaults(tiny_gguf: Path) -> None:
     loader = LlamaLoader(str(tiny_gguf), "tiny", num_slots=1000, threads=1)
-    runner, vocab, info, draft = pickle.loads(pickle.dumps(loader))()
+    runner, vocab, info, draft, lists = pickle.loads(pickle.dumps(loader))()
     assert draft is None
     assert info.context_length == runner.capabilities.context_length == 512
     assert info.kv_tokens == runner.capabilities.num_cells == 2048
@@ -256,5 +257,6 @@ def test_loader_survives_pickling_and_fills_in_defaults(tiny_gguf: Path) -> None
     assert info.vocab_size == vocab.size == runner.capabilities.vocab_size
     assert (info.name, info.runner, info.deterministic) == ("tiny", "llama", False)
     assert info.origin == gguf_origin(tiny_gguf)
+    assert lists() == gguf_lists(tiny_gguf)
     runner.close()
     vocab.close()

@@ -1,0 +1,43 @@
+"""The lists in a GGUF file as JSON: arrays of its metadata, and its tensors, for pages that tell everything."""
+
+import mmap
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from segue.models.gguf import GgufHeader, header
+
+TENSORS = "tensors"  # no key of metadata: those have a dot
+
+_U64 = struct.Struct("<Q")
+
+
+def gguf_lists(path: str | Path) -> dict[str, bytes]:
+    """By key, and the tensors. Raises ModelUnavailable."""
+    read = header(path)
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        lists = {key: _encoded(list(_values(view, read, key))) for key in read.array_lengths}
+    tensors = [
+        {"name": tensor.name, "type": tensor.type, "shape": tensor.shape} for tensor in read.tensors
+    ]
+    return {**lists, TENSORS: _encoded(tensors)}
+
+
+def _encoded(values: list[Any]) -> bytes:
+    return msgspec.json.encode(values)
+
+
+def _values(view: mmap.mmap, read: GgufHeader, key: str) -> Iterator[Any]:
+    """Of an array whose place was checked when the header was read."""
+    length, code = read.array_lengths[key], read.array_types[key]
+    at, end = read.array_places[key]
+    if code:
+        yield from struct.unpack(f"<{length}{code}", view[at:end])
+        return
+    for _ in range(length):
+        (size,) = _U64.unpack_from(view, at)
+        at += _U64.size + size
+        yield view[at - size : at].decode(errors="replace")

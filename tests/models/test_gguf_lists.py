@@ -1,0 +1,61 @@
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+
+from segue.errors import ModelUnavailable
+from segue.models.gguf import header
+from segue.models.gguf_lists import TENSORS, gguf_lists
+from tests.support.tiny_gguf import write_tiny_gguf
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_tiny_gguf(tmp_path / "tiny.gguf")
+
+
+def read(path: Path) -> dict[str, Any]:
+    return {key: json.loads(text) for key, text in gguf_lists(path).items()}
+
+
+def test_arrays_are_those_that_the_gguf_package_reads(file: Path) -> None:
+    fields = gguf.GGUFReader(file).fields
+    lists = read(file)
+    assert set(lists) == {*header(file).array_lengths, TENSORS}
+    for key in header(file).array_lengths:
+        assert lists[key] == fields[key].contents()
+
+
+def test_every_tensor_is_listed(file: Path) -> None:
+    assert read(file)[TENSORS] == [
+        {"name": tensor.name, "type": tensor.type, "shape": list(tensor.shape)}
+        for tensor in header(file).tensors
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([True, False], [True, False]),
+        ([1, -2, 3], [1, -2, 3]),
+        ([0.5, math.inf], [0.5, None]),  # JSON has no infinity
+        (["a", "é", ""], ["a", "é", ""]),
+    ],
+)
+def test_arrays_of_every_kind(tmp_path: Path, values: list[Any], told: list[Any]) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_array("llama.values", values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert read(tmp_path / "x.gguf") == {"llama.values": told, TENSORS: []}
+
+
+def test_a_damaged_file_is_refused(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:400])
+    with pytest.raises(ModelUnavailable):
+        gguf_lists(file)
