@@ -384,6 +384,7 @@ MISTRALRS = Dialect(
         Companion("GET", "/v1/models", "The served models.", models),
         Companion("POST", "/v1/models/status", "Whether one is loaded.", status, STATUS_FIELDS),
         Companion("GET", "/health", "Whether the server runs.", health, is_public=True),
+        Companion("GET", "/", "The same.", health, is_public=True),
     ),
     error=error_reply,
     differences=DIFFERENCES,

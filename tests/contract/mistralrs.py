@@ -217,7 +217,10 @@ CASES = [
         )
         for name, status in ((MODEL, "loaded"), ("gpt-5", "not_found"))
     ),
-    Case("usage", "/mistralrs/health", None, method="GET", answer="OK", source="B.6 /health"),
+    *(
+        Case("usage", f"/mistralrs/{path}", None, method="GET", answer="OK", source="B.6 /health")
+        for path in ("health", "")
+    ),
     Case(
         "token prompt",
         PATH,

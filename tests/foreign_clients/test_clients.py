@@ -145,7 +145,11 @@ def test_ollama_shows_its_models(ollama: Any) -> None:
     ollama.generate(model=MODEL)  # what it can do is known once it is loaded
     (card,) = ollama.list().models
     assert card.model == MODEL
-    assert ollama.show(MODEL).capabilities == ["completion", "insert"]
+    shown = ollama.show(MODEL)
+    assert shown.capabilities == ["completion", "insert"]
+    assert shown.modelinfo["general.architecture"] == shown.details.family == card.details.family
+    assert shown.modelinfo[f"{card.details.family}.context_length"] == 4096
+    assert shown.parameters.split() == ["num_ctx", "4096"]
 
 
 def test_ollama_loads_and_unloads(ollama: Any) -> None:
@@ -311,6 +315,18 @@ def test_llama_stack_knows_registered_models_only(llama_stack: Any) -> None:
         llama_stack.completions.create(model="meta/other", prompt=PROMPT)
     assert type(error.value).__name__ == "NotFoundError"
     assert error.value.body["status"] == 404  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["llama_stack_client.LlamaStackClient", "ogx_client.OgxClient"])
+def test_llama_stack_lists_providers_and_routes(server: Served, name: str) -> None:
+    module, _, kind = name.partition(".")
+    library = pytest.importorskip(module)
+    with getattr(library, kind)(base_url=f"{server.url}/llamastack") as client:
+        (provider,) = client.providers.list()
+        assert client.providers.retrieve(provider.provider_id) == provider
+        assert client.models.retrieve(MODEL).provider_id == provider.provider_id
+        assert "/v1/completions" in [each.route for each in client.routes.list()]
+        assert client.inspect.health().status == "OK"
 
 
 def test_llama_stack_lists_models(server: Served) -> None:
