@@ -134,12 +134,13 @@ async def _load(
 ) -> None:
     first, *others = fleet.members
     report(f"Loading {first}", 0, 0)
+    looking = asyncio.create_task(_look(fleet, parent))
     engine = await fleet.open(first)
     report(f"Loading {first}", 1, 1)
     if settings.preload:
         for name in others:
             await fleet.open(name)
-    await fleet.look()
+    await looking
     gc.collect()
     gc.freeze()  # these objects stay: garbage collection must not delay streams by visiting them
     info = engine.info
@@ -149,6 +150,12 @@ async def _load(
         ready += f"  server processes {', '.join(map(str, parent.pids.values()))}"
     click.echo(ready, err=True)
     click.echo(banner(info, settings, address), err=True)
+
+
+async def _look(fleet: Fleet, parent: Parent | None) -> None:
+    """So that pages tell of models that are not up, while they load too. A parent answers no page."""
+    if parent is None:
+        await fleet.look()
 
 
 # --- several processes: the parent, which has the models and the socket ----------------------------

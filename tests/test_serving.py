@@ -8,9 +8,12 @@ from rich.console import Console
 from segue import config
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.seam import Engine
+from segue.models.progress import silent
 from segue.models.progress_bars import shown
 from segue.serving import _load
-from tests.support.fakes import ScriptedEngine, speak
+from segue.types import ModelInfo
+from tests.support.fakes import INFO, ScriptedEngine, speak
+from tests.support.waiting import PATIENCE_S
 
 
 def test_a_bar_is_shown_while_a_model_loads_and_no_longer() -> None:
@@ -28,3 +31,21 @@ def test_a_bar_is_shown_while_a_model_loads_and_no_longer() -> None:
         assert "Loading tiny" in meanwhile
         drawn = out.getvalue()
     assert out.getvalue() == drawn  # nothing was left to take away
+
+
+def test_models_are_known_while_the_first_one_loads() -> None:
+    async def main() -> None:
+        known: list[ModelInfo | None] = []
+
+        async def start() -> Engine:
+            async with asyncio.timeout(PATIENCE_S):
+                while None in (found := [fleet.known(name) for name in fleet.names]):
+                    await asyncio.sleep(0)
+            known.extend(found)
+            return ScriptedEngine(speak("one"))
+
+        fleet = Fleet([Member(name, (), start, look=lambda: INFO) for name in ("one", "two")])
+        await _load(fleet, config.load({}), "http://127.0.0.1:1", silent)
+        assert known == [INFO, INFO]
+
+    asyncio.run(main())
