@@ -1,4 +1,4 @@
-"""What constraints cost: a mask, and throughput at 8 clients over HTTP with and without a JSON schema, in turns.
+"""What constraints cost: a mask, and 8 clients over HTTP of which none, one or all have a JSON schema, in turns.
 
 python -m segue.bench.constraint [MODEL.gguf | fake] [--rounds 6]
 """
@@ -8,7 +8,7 @@ import json
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from segue.types import Constraint
 NUM_CLIENTS = 8
 MAX_TOKENS = 96
 MASK_ROUNDS = 3
+GUIDED = {"none": 0, "one": 1, "all": NUM_CLIENTS}  # how many of the clients have a constraint
 SCHEMA = """{"type": "object", "properties": {
   "title": {"type": "string", "minLength": 10, "maxLength": 60},
   "year": {"type": "integer", "minimum": 1900, "maximum": 2100},
@@ -69,24 +70,42 @@ def microseconds_a_mask(compiler: Compiler, loaded: Loaded) -> dict[str, list[fl
     return figures
 
 
-def tokens_a_second(server: Served, fields: dict[str, Any], turn: int) -> float:
-    """Tokens per second over all clients, each with one request."""
+class Turn(NamedTuple):
+    """What one turn gave: the mean speed of a client, and what a token took of the processors."""
 
-    def ask(client: int) -> int:
+    free: float  # tokens per second of a client without a constraint; 0: there was none
+    guided: float  # of one with a constraint
+    worker_us: float  # processor time of the worker, a token
+
+
+def take_turn(server: Served, num_guided: int, constrained: dict[str, Any], number: int) -> Turn:
+    """One request of every client, the first `num_guided` with the constraint."""
+
+    def ask(client: int) -> tuple[int, float]:
         body = {
-            "prompt": f"Turn {turn}, client {client}: a list of films as JSON: ",
+            "prompt": f"Turn {number}, client {client}: a list of films as JSON: ",
             "max_tokens": MAX_TOKENS,
             "temperature": 0.8,
             "seed": client,
             "ignore_eos": True,
-            **fields,
+            **(constrained if client < num_guided else {}),
         }
-        return int(server.post("/v1/completions", body)["usage"]["completion_tokens"])
+        begun = time.perf_counter()
+        tokens = int(server.post("/v1/completions", body)["usage"]["completion_tokens"])
+        return tokens, tokens / (time.perf_counter() - begun)
 
-    begun = time.perf_counter()
+    before = server.cpu_seconds()["worker"]
     with ThreadPoolExecutor(NUM_CLIENTS) as clients:
-        num_tokens = sum(clients.map(ask, range(NUM_CLIENTS)))
-    return num_tokens / (time.perf_counter() - begun)
+        answers = list(clients.map(ask, range(NUM_CLIENTS)))
+    took = server.cpu_seconds()["worker"] - before
+    speeds = [speed for _, speed in answers]
+    guided, free = speeds[:num_guided], speeds[num_guided:]
+    num_tokens = sum(tokens for tokens, _ in answers)
+    return Turn(_mean(free), _mean(guided), took / num_tokens * 1e6)
+
+
+def _mean(speeds: list[float]) -> float:
+    return statistics.fmean(speeds) if speeds else 0.0
 
 
 def main() -> None:
@@ -104,24 +123,30 @@ def main() -> None:
     print(f"{'microseconds':24}{'median':>10}{'99 %':>10}")
     for name, (median, most) in masks.items():
         print(f"{name:24}{median:10}{most:10}")
-    # A list too long to finish, so that both generate the same number of tokens.
+    # A list too long to finish, so that all generate the same number of tokens.
     schema = {"type": "array", "items": json.loads(SCHEMA), "minItems": 50}
     constrained = {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
-    speeds: list[tuple[float, float]] = []
+    turns: dict[str, list[Turn]] = {name: [] for name in GUIDED}
     with served(*(["--runner", "fake"] if is_fake else [path])) as server:
-        for turn in range(options.rounds + 1):  # the first warms up
-            speeds.append(
-                (
-                    tokens_a_second(server, {}, turn),
-                    tokens_a_second(server, constrained, turn),
-                )
-            )
-    free, guided = (statistics.median(column) for column in zip(*speeds[1:], strict=True))
-    ratio = statistics.median(guided / free for free, guided in speeds[1:])
-    print(f"tokens per second at {NUM_CLIENTS} clients: {free:.0f} free, {guided:.0f} by a schema")
-    print(f"median ratio of a turn: {ratio:.2f}")
-    figures = {"free": round(free), "json_schema": round(guided), "ratio": round(ratio, 3)}
-    print(json.dumps({"microseconds_a_mask": masks, "tokens_a_second": figures}))
+        for number in range(options.rounds + 1):  # the first warms up
+            for name, num_guided in GUIDED.items():
+                turns[name].append(take_turn(server, num_guided, constrained, number))
+    figures = {name: report(name, taken[1:]) for name, taken in turns.items()}
+    print(json.dumps({"microseconds_a_mask": masks, "clients": figures}))
+
+
+def report(name: str, turns: list[Turn]) -> dict[str, list[float]]:
+    """Print and return median and best over the turns."""
+    columns = list(zip(*turns, strict=True))
+    figures = {
+        "free": [statistics.median(columns[0]), max(columns[0])],
+        "guided": [statistics.median(columns[1]), max(columns[1])],
+        "worker_us": [statistics.median(columns[2]), min(columns[2])],
+    }
+    rounded = {kind: [round(value, 1) for value in pair] for kind, pair in figures.items()}
+    said = ", ".join(f"{kind} {median} (best {best})" for kind, (median, best) in rounded.items())
+    print(f"{name}: {said}")
+    return rounded
 
 
 if __name__ == "__main__":

@@ -161,6 +161,16 @@ class Repeats(NamedTuple):
     drawn: int | None = None  # draw of the step before, whose token comes after `end`
 
 
+class LateMask:
+    """Which tokens a draw may give, told while its step is open: by `Runner.tell`, once, on any thread."""
+
+    __slots__ = ("allowed", "word")
+
+    def __init__(self) -> None:
+        self.allowed: NDArray[np.uint8] | None = None  # a bit a token, the lowest first
+        self.word: NDArray[np.int64] = np.zeros(1, np.int64)  # the runner's; 0 until it is told
+
+
 MAX_CUTS = 4  # of a draw: each kind once
 
 
@@ -173,6 +183,7 @@ class Draw(NamedTuple):
     # To the row, for this draw, its only one. Only given to `begin`.
     changes: Changes | None = None
     repeats: Repeats | None = None
+    mask: LateMask | None = None  # what is not allowed is banned before all that
 
 
 class Step(NamedTuple):
@@ -226,7 +237,15 @@ class Runner(Protocol):
 
         One more step may be begun before the first has ended: it runs after it, and a span of one token may take a
         draw of that step as its token, and a draw count it among its repeats. Where the draw gives none, token 0 is
-        taken; the caller trims the slot. While a step is open, only `begin`, `end` and `cells_free` are called.
+        taken; the caller trims the slot. While a step is open, only `begin`, `end`, `tell` and `cells_free` are called.
+
+        A draw whose mask is not told in time gives no token: a step waits for all its masks some milliseconds at most.
+        """
+
+    def tell(self, mask: LateMask, allowed: NDArray[np.uint8] | None) -> None:
+        """Tell the mask of a draw, at any time and from any thread: a bit a token. None: nothing is to be drawn.
+
+        Tokens beyond its end are not allowed. It is not changed from then on.
         """
 
     def end(self) -> Step:

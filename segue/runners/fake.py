@@ -4,16 +4,19 @@ For tests of the engine in milliseconds, and for `--runner fake`, which measures
 """
 
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from segue.engine.seam import (
     Capabilities,
     Draw,
     FimTokens,
+    LateMask,
     Loaded,
     Logits,
     Mix,
@@ -97,6 +100,8 @@ class _Begun(NamedTuple):
 class FakeRunner:
     """With a `script`, the likeliest continuation at output position i is its i-th byte, over and over."""
 
+    patience_s = 0.002  # how long a step waits for masks
+
     def __init__(
         self,
         capabilities: Capabilities | None = None,
@@ -112,6 +117,7 @@ class FakeRunner:
         self._logits: Logits = np.empty((0, VOCAB_SIZE), np.float32)  # of the last step
         self._open: list[_Begun] = []  # begun and not ended, the oldest first
         self._last_drawn: Sequence[int | None] = ()  # by the step that was ended last
+        self._told = threading.Condition()  # a mask
         self._script = script
         rng = np.random.default_rng(seed)
         table = rng.normal(0.0, 2.0, (_NUM_ROWS, VOCAB_SIZE)).astype(np.float32)
@@ -156,9 +162,23 @@ class FakeRunner:
         if seen != seen_by(draws):
             raise RuntimeError("fake runner: tokens of an open draw were changed")
         self._logits = self._computed(spans)
+        self._await_masks(draws)
         self._last_drawn = self.drawn(self._logits, draws)
         del self._open[0]
         return Step(self._logits, self._last_drawn)
+
+    def tell(self, mask: LateMask, allowed: NDArray[np.uint8] | None) -> None:
+        with self._told:
+            if mask.word[0]:
+                raise RuntimeError("fake runner: a mask was told twice")
+            mask.allowed, mask.word[0] = allowed, 1
+            self._told.notify_all()
+
+    def _await_masks(self, draws: Sequence[Draw]) -> None:
+        masks = [draw.mask for draw in draws if draw.mask is not None]
+        if masks:
+            with self._told:
+                self._told.wait_for(lambda: all(mask.word[0] for mask in masks), self.patience_s)
 
     def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
         """The tokens that a step draws by itself: for tests to override."""

@@ -9,19 +9,35 @@ from functools import lru_cache
 import numpy as np
 
 from segue import exact_math
-from segue.engine.seam import MAX_CUTS, Cut, Draw, Logits, Repeats
+from segue.engine.seam import MAX_CUTS, Cut, Draw, LateMask, Logits, Repeats
 
 _LIKELIEST = (Cut("top_k", 0.0, 1),)
 
 
 def changed(row: Logits, draw: Draw, before: Sequence[int | None] = ()) -> Logits:
-    """A copy of the row with changes and penalties of the draw. `before`: what the step before drew."""
+    """A copy of the row with mask, changes and penalties of the draw. `before`: what the step before drew."""
     row = row.copy()
+    if draw.mask is not None:
+        _mask(row, draw.mask)
     if draw.changes is not None:
         row[draw.changes.ids] += draw.changes.added
     if draw.repeats is not None:
         _penalise(row, draw.repeats, before)
     return row
+
+
+def is_late(draw: Draw) -> bool:
+    """Whether it has a mask that allows nothing, or was not told."""
+    return draw.mask is not None and draw.mask.allowed is None
+
+
+def _mask(row: Logits, mask: LateMask) -> None:
+    if mask.allowed is None:
+        raise RuntimeError("fake runner: a draw whose mask is not known")
+    bits = np.unpackbits(mask.allowed, bitorder="little")[: row.size]
+    penalties = np.full(row.size, -np.inf, np.float32)
+    penalties[: bits.size][bits > 0] = 0.0
+    row += penalties
 
 
 def _penalise(row: Logits, repeats: Repeats, before: Sequence[int | None]) -> None:
@@ -58,7 +74,7 @@ def draw_by_weight(
     logits: Logits, draws: Sequence[Draw], before: Sequence[int | None] = ()
 ) -> Sequence[int | None]:
     """What the sampler would draw. Only of the likeliest, or with no cut but a temperature."""
-    return [_draw(logits[draw.row], draw, before) for draw in draws]
+    return [None if is_late(draw) else _draw(logits[draw.row], draw, before) for draw in draws]
 
 
 def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
@@ -70,7 +86,7 @@ def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
     if not _is_plain(draw):
         return None
     changes = draw.changes
-    if draw.repeats is not None:
+    if draw.repeats is not None or draw.mask is not None:
         row, changes = changed(row, draw, before), None
     key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
     sums = _running_sums(row.tobytes(), *key, draw.cuts[0].value if draw.cuts else 1.0)

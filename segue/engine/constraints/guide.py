@@ -15,9 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import llguidance
 import numpy as np
+from numpy.typing import NDArray
 
 from segue.engine.constraints.compiler import Grammar, Mask, reason, step_back
 from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Logits
 
 log = logging.getLogger("segue.constraint")
@@ -25,6 +27,9 @@ log = logging.getLogger("segue.constraint")
 _MASKERS = ThreadPoolExecutor(4, "mask")
 _PATIENT = ThreadPoolExecutor(2, "mask-alone", initializer=step_back)  # for lexers with much fuel
 _SCOUT_S = 0.005  # the longest wait for a mask that only a draft needs
+
+Coming = Future[Mask | None]
+Told = Callable[[NDArray[np.uint8] | None], None]
 
 
 class Scout:
@@ -76,7 +81,9 @@ class Guide:
         self._mask: Mask | None = grammar.first  # None at a dead end
         self._has_failed = False  # at the last token, as the lexer had run into a limit
         self._is_due = False  # the mask after the last token: nobody has asked for it yet
-        self._coming: Future[Mask | None] | None = None
+        self._coming: Coming | None = None
+        # A mask that was asked for before its tokens were accepted, and after how many of them it is.
+        self._early: tuple[int, Coming] | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -86,13 +93,45 @@ class Guide:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait at most so long for the mask; returns whether it is ready."""
         self._begin()
-        if self._coming is not None:
+        while self._coming is not None:
             try:
-                self._mask = self._coming.result(timeout_s)
+                mask = self._coming.result(timeout_s)
             except TimeoutError:
                 return False
-            self._coming = None
+            was_early, self._coming, self._early = self._early is not None, None, None
+            if mask is None and was_early:
+                self._is_due = True
+                self._begin()
+            else:
+                self._mask = mask
         return True
+
+    def tell(self, told: Told, num_forced: int = 0) -> None:
+        """Have the mask found now, and `told` what it allows: on any thread; None at a dead end, or if that fails.
+
+        `num_forced`: it is the mask after so many of the forced tokens, which are sure to be accepted.
+        """
+        vocabulary = self._grammar.vocabulary
+        coming = self._after(num_forced) if num_forced else self._begun()
+        if isinstance(coming, Future):
+            coming.add_done_callback(lambda done: told(_bits(_found(done), vocabulary)))
+        else:
+            told(_bits(coming, vocabulary))
+
+    def _begun(self) -> Coming | Mask | None:
+        self._begin()
+        return self._mask if self._coming is None else self._coming
+
+    def _after(self, num_forced: int) -> Coming | Mask | None:
+        forced = self.forced
+        if num_forced < len(forced):
+            return Mask(None, forced[num_forced:])
+        if num_forced > len(forced):
+            raise RuntimeError("a guide does not know what follows tokens that are not forced")
+        matcher = self.matcher.deep_copy()
+        coming = self._threads.submit(_mask_after, self._grammar, matcher, forced)
+        self._early = (len(self._tokens) + num_forced, coming)
+        return coming
 
     @property
     def forced(self) -> tuple[int, ...]:
@@ -127,8 +166,10 @@ class Guide:
             self._mask = Mask(None, forced[1:])  # whatever has become of the lexer
         elif scouted is not None and scouted[0] == token and not has_failed:
             self._mask = scouted[1]
+        elif self._early is not None and self._early[0] == len(self._tokens) and not has_failed:
+            self._coming = self._early[1]
         else:
-            self._is_due = True
+            self._is_due, self._early = True, None
         if scouted is not None and scouted[0] != token:
             self._scouted = []
         return False
@@ -140,9 +181,15 @@ class Guide:
 
     def _begin(self) -> None:
         """Start the mask only when it is needed: until then the step thread needs the processor for others."""
+        early = self._coming if self._early is not None else None
+        if early is not None and early.done() and not early.exception() and early.result() is None:
+            self._is_due, self._early = True, None  # a fresh lexer may know more
         if self._is_due:
-            threads = _PATIENT if self._grammar.is_private else _MASKERS
-            self._is_due, self._coming = False, threads.submit(self._next_mask)
+            self._is_due, self._coming = False, self._threads.submit(self._next_mask)
+
+    @property
+    def _threads(self) -> ThreadPoolExecutor:
+        return _PATIENT if self._grammar.is_private else _MASKERS
 
     def may_end(self) -> list[bool]:
         """Entry i: whether the first i tokens are a complete text of the grammar."""
@@ -189,6 +236,27 @@ def _sure_mask(grammar: Grammar, matcher: llguidance.LLMatcher) -> Mask | None:
     """None at a dead end, or where the lexer has run into a limit: forced tokens end there without an error."""
     mask = grammar.mask(matcher)
     return None if mask is not None and mask.forced and not grammar.is_sound else mask
+
+
+def _mask_after(
+    grammar: Grammar, matcher: llguidance.LLMatcher, tokens: tuple[int, ...]
+) -> Mask | None:
+    """None too if nothing may follow these tokens."""
+    matcher.consume_tokens(list(tokens))
+    is_over = matcher.is_error() or matcher.is_stopped()
+    return None if is_over else _sure_mask(grammar, matcher)
+
+
+def _found(done: Coming) -> Mask | None:
+    """None if it could not be found: whoever waits for the mask is told why."""
+    is_there = not done.cancelled() and done.exception() is None
+    return done.result() if is_there else None
+
+
+def _bits(mask: Mask | None, vocabulary: Vocabulary) -> NDArray[np.uint8] | None:
+    if mask is None or mask.allowed is not None:
+        return None if mask is None else mask.allowed
+    return vocabulary.only(mask.forced[0])
 
 
 def _ends(grammar: Grammar, tokens: list[int]) -> list[bool]:

@@ -28,6 +28,12 @@ class Vocabulary:
         )
         spelling.greedy = self.tokenizer.greedy_tokenize
 
+    def only(self, token: int) -> NDArray[np.uint8]:
+        """A mask that allows one token."""
+        allowed = np.zeros(len(self._penalties), np.uint8)
+        allowed[token // 8] = 1 << token % 8
+        return allowed
+
     def restrict(self, row: Logits, allowed: NDArray[np.uint8]) -> None:
         """Forbid all but those; ids beyond the vocabulary too. For one thread: room for it is kept."""
         known = allowed[: len(self._penalties)]  # it comes in whole words

@@ -159,6 +159,11 @@ class Sampler:
             and self.openings is None
         )
 
+    @property
+    def is_penalising(self) -> bool:
+        """Whether a draw depends on which tokens came before."""
+        return self._penalties is not None
+
     def start(self, prompt: Sequence[int]) -> None:
         for state in self._states:
             state.start(prompt)

@@ -2,16 +2,22 @@
 
 The runner draws the tokens of a step itself and takes them in the next, so no processor waits for text and events. This
 holds for steps after which every running sequence decodes one row, if each draw depends on nothing but its row, its
-position and which tokens occurred. Whatever else is to be done (a prompt, a draft, a message) happens between steps,
-with none open.
+position, which tokens occurred and which its constraint allows. Whatever else is to be done (a prompt, a draft, a
+message) happens between steps, with none open.
+
+What a constraint allows is known once the token before is, so it is told to the runner while the step computes its
+row (`tell_masks`). Tokens that the constraint forces are known sooner: several of them are a span of one step.
 
 Tokens do not change: a sequence that ends unexpectedly has a row too many in the open step, which nobody reads.
 """
 
+from functools import partial
+
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.forced import Forced
 from segue.engine.scheduling.state import State
-from segue.engine.seam import Draw, Span
+from segue.engine.seam import Draw, LateMask, Runner, Span
 
 _SELDOM = 8  # one draw in so many may be left to the sampler: its next row is computed in vain
 
@@ -27,6 +33,7 @@ class Ahead:
         self._waiting = state.waiting
         self._running = state.running
         self._memory = state.memory
+        self._forced = Forced(state)
 
     def tell(self, batch: Batch) -> None:
         """Give the batch its draws, if the runner can make all of them."""
@@ -37,12 +44,14 @@ class Ahead:
             if not span.num_logits:
                 continue  # its prompt goes on
             draw = None
-            if span.num_logits == 1 and span.past + len(span.tokens) == len(sequence.tokens):
-                draw = self._draw(sequence, len(draws), sequence.num_output)
-            if draw is None:
+            num_draft = span.past + len(span.tokens) - len(sequence.tokens)
+            if span.num_logits == 1 and num_draft >= 0 and not sequence.awaits_mask:
+                draw = self._draw(sequence, len(draws), sequence.num_output + num_draft)
+            if draw is None or (num_draft and sequence.sampler.is_penalising):
                 return
             draws[sequence] = draw
         batch.draws = draws
+        tell_masks(batch, self._runner)
 
     def following(self, batch: Batch) -> Batch | None:
         """The batch after this one, which is open and whose tokens are not known. None: it must be ended first.
@@ -66,26 +75,33 @@ class Ahead:
             num_left -= 1
             if sequence not in drawn:
                 return None  # its prompt goes on
-            position = sequence.num_output + 1
+            num_draft = span.past + len(span.tokens) - len(sequence.tokens)
+            position = sequence.num_output + num_draft + 1
             if position >= sequence.max_tokens:
                 continue
-            draw = self._draw(sequence, len(made.spans), position, drawn[sequence])
+            tokens = self._forced.known(sequence, num_draft)
+            if len(tokens) > 1:
+                draw = self._draw(sequence, len(made.spans), position + len(tokens) - 1)
+            else:
+                tokens = (-1 - drawn[sequence],)
+                draw = self._draw(sequence, len(made.spans), position, drawn[sequence])
             if draw is None:
                 return None
-            self._append(made, sequence, span, -1 - drawn[sequence], draw)
+            self._append(made, sequence, span, tokens, draw)
         # Others may wait for a mask or for room in a step. Nothing is evicted while a step is open.
         is_all = num_going_on == len(self._running)
-        has_cells = made.num_cells <= self._runner.cells_free
-        return made if made.spans and is_all and has_cells else None
+        has_room = (
+            made.num_cells <= self._runner.cells_free and made.num_rows <= self._limits.max_rows
+        )
+        return made if made.spans and is_all and has_room else None
 
     def _append(
-        self, batch: Batch, sequence: Sequence, before: Span, token: int, draw: Draw
+        self, batch: Batch, sequence: Sequence, before: Span, tokens: tuple[int, ...], draw: Draw
     ) -> None:
-        past = before.past + len(before.tokens)
-        if past % self._limits.cells_per_block == 0:
-            batch.num_cells += self._limits.cells_per_block
-        batch.num_rows += 1
-        batch.spans.append(Span(before.slot, (token,), past, 1, before.adapters))
+        past, block = before.past + len(before.tokens), self._limits.cells_per_block
+        batch.num_cells += (-(-(past + len(tokens)) // block) - -(-past // block)) * block
+        batch.num_rows += len(tokens)
+        batch.spans.append(Span(before.slot, tokens, past, 1, before.adapters))
         batch.sequences.append(sequence)
         batch.draws[sequence] = draw
 
@@ -96,10 +112,26 @@ class Ahead:
 
         `drawn`: the draw of the open step that gives the token before.
         """
-        if sequence.guide is not None or sequence.is_scoring or not sequence.max_tokens:
+        if sequence.is_scoring or not sequence.max_tokens:
             return None
         if self._jobs[sequence.request_id].has_rounds:
             return None
         if sequence.num_undrawn * _SELDOM > position + _SELDOM:
             return None
-        return sequence.sampler.draw_ahead(row, position, drawn)
+        draw = sequence.sampler.draw_ahead(row, position, drawn)
+        if draw is None or sequence.guide is None:
+            return draw
+        return draw._replace(mask=LateMask())
+
+
+def tell_masks(batch: Batch, runner: Runner) -> None:
+    """Tell the runner the masks of a batch as soon as they are found: all tokens before its spans are known now."""
+    for sequence, span in zip(batch.sequences, batch.spans, strict=True):
+        mask = batch.draws[sequence].mask if sequence in batch.draws else None
+        if mask is None or sequence.guide is None:
+            continue
+        if sequence in batch.void:
+            runner.tell(mask, None)  # nobody reads that row
+        else:
+            num_forced = span.past + len(span.tokens) - len(sequence.tokens)
+            sequence.guide.tell(partial(runner.tell, mask), num_forced)

@@ -7,6 +7,7 @@ import numpy as np
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.scores import Scores, score, score_drawn
+from segue.engine.scheduling.ahead import tell_masks
 from segue.engine.scheduling.batch import Batch, DrawnTokens
 from segue.engine.scheduling.drawing import Drawing
 from segue.engine.scheduling.state import State
@@ -40,10 +41,11 @@ class Committer:
         self._logits = logits
         self._counts.steps += 1
         self._counts.prefilled_tokens += batch.num_prompt_rows
-        self._counts.stepped += len(batch.sequences) - len(batch.void)
-        self._drawing.begin(batch, logits, drawn)
         # What goes wrong in the runner is not one request's failure, so it is not called while requests advance.
         self._memory.defer()
+        self._leave_late(batch, drawn)
+        self._counts.stepped += len(batch.sequences) - len(batch.void)
+        self._drawing.begin(batch, logits, drawn)
         row = 0
         before = self._counts.completion_tokens
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
@@ -58,6 +60,7 @@ class Committer:
                 events[sequence.request_id] = told
         if self._state.ahead is not None:
             self._mark_void(self._state.ahead, batch, drawn)
+            tell_masks(self._state.ahead, self._state.runner)
         else:
             self._memory.settle()
         longest = max([len(sequence.tokens) for sequence in batch.sequences], default=0)
@@ -67,10 +70,21 @@ class Committer:
             self._state.draft.end_step(num_tokens, is_pure=not batch.num_prompt_rows)
         return events
 
+    def _leave_late(self, batch: Batch, drawn: DrawnTokens) -> None:
+        """Rows whose masks are not found yet are computed again when they are: nobody waits for a slow constraint."""
+        for sequence, token in zip(batch.draws, drawn, strict=bool(drawn)):
+            if token is None and sequence.awaits_mask and sequence not in batch.void:
+                batch.void.add(sequence)
+                self._memory.trim(sequence)
+
     def _mark_void(self, ahead: Batch, batch: Batch, drawn: DrawnTokens) -> None:
         """Mark rows of the open step that took what is not the sequence's next token."""
         lost = {s for s, token in zip(batch.draws, drawn, strict=True) if token is None}
-        ahead.void.update(s for s in ahead.sequences if s.slot is None or s in lost)
+        for sequence, span in zip(ahead.sequences, ahead.spans, strict=True):
+            is_next = sequence.slot is not None and span.past == sequence.computed
+            is_foreseen = span.tokens[0] < 0 or span.tokens[0] == sequence.tokens[-1]
+            if sequence in lost or not (is_next and is_foreseen):
+                ahead.void.add(sequence)
 
     def _advance_safely(
         self, job: Job, sequence: Sequence, span: Span, row: int, now: float

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.forced import MAX_FORCED, Forced
 from segue.engine.scheduling.prefix_cache import Match, common_length
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Span
@@ -20,7 +21,6 @@ from segue.errors import EngineFault
 
 _MIN_SHARED = 32  # shared tokens that are worth waiting for
 _MAX_LOOKAHEAD = 256  # waiting sequences examined per step
-_MAX_FORCED = 32  # tokens per sequence and step that the constraint alone determines
 
 
 class Planner:
@@ -30,7 +30,7 @@ class Planner:
         self._chunk_rows = state.chunk_rows
         self._clock = state.clock
         self._memory = state.memory
-        self._jobs = state.jobs
+        self._forced = Forced(state)
         self._waiting = state.waiting
         self._running = state.running
         self._counts = state.counts
@@ -72,7 +72,7 @@ class Planner:
         while sequence.slot is not None:  # it may be the youngest itself
             if not num_cells or self._memory.make_room(batch.num_cells + num_cells):
                 draft = self._draft(batch, sequence, num_left)
-                num_logits = 1 if self._is_certain(sequence, draft) else 1 + len(draft)
+                num_logits = 1 if self._forced.is_certain(sequence, draft) else 1 + len(draft)
                 self._append(batch, sequence, 1, num_logits, draft)
                 return
             self._preempt_youngest(batch)
@@ -97,7 +97,7 @@ class Planner:
         forced = () if sequence.guide is None else sequence.guide.forced
         proposed = self._proposed.get(sequence, [])
         free = (limits.free_rows - batch.num_rows) // num_left - 1
-        most = _MAX_FORCED if forced else max(free, len(proposed))
+        most = MAX_FORCED if forced else max(free, len(proposed))
         if most <= 0 or not limits.can_trim:
             return []
         limit = min(
@@ -112,14 +112,6 @@ class Planner:
             return list(forced[:limit])
         found = sequence.drafter.draft(sequence.tokens, min(limit, free))
         return found or proposed[:limit]
-
-    def _is_certain(self, sequence: Sequence, draft: list[int]) -> bool:
-        """Whether the draft needs no logits: it is forced, not scored, and the sampler cannot change it."""
-        if not draft or sequence.guide is None or not sequence.guide.forced:
-            return False
-        job = self._jobs[sequence.request_id]
-        ends_here = any(token in job.rules.causes for token in draft)
-        return sequence.sampler.is_indifferent and not job.needs_scores and not ends_here
 
     def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
         budget = min(

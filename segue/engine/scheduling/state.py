@@ -43,6 +43,7 @@ class State:
         """A step of this batch is begun: until `settle`, nothing changes what the runner's slots hold."""
         self.ahead = batch
         self.memory.defer()
+        self.mask_wait.begin_step()
 
     def settle(self) -> None:
         """The last step that was begun has ended: take back the rows that nobody reads, and do what was deferred."""

@@ -22,7 +22,7 @@ from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 
 # name → how many integers it takes
-ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 4, "await_left": 1}
+ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 4, "await_left": 1, "tell_word": 2}
 _MODULE = "segue.runners.cpu.compile"
 _APART = {"attend_phase": 4, "heads_phase": 3}  # compiled by the second process
 

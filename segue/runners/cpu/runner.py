@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from segue import exact_math
 from segue.cpus import usable_cpus
-from segue.engine.seam import Capabilities, Draw, Logits, Span, Step
+from segue.engine.seam import Capabilities, Draw, LateMask, Logits, Span, Step
 from segue.runners.cpu.compile import ENTRIES, step_code
-from segue.runners.cpu.draws.drawer import Drawer
+from segue.runners.cpu.draws.drawer import Drawer, told
 from segue.runners.cpu.frame import Frame
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.kv import BLOCK, Kv
@@ -44,6 +44,7 @@ _MEASURED_STEPS, _MEASURED_S = 4, 0.05  # limits per measurement at the start
 _MOST_SEQUENCES = 32
 _MOST_AHEAD = 256  # rows of logits of a step that is begun
 _ROWS_A_THREAD = 4  # of draws: for fewer, waking another thread costs more than it saves
+_SHORT = ("post_step", "tell_word")  # kernels
 _slot = itemgetter(0)  # of a span
 
 
@@ -157,6 +158,9 @@ class CpuRunner:
         """
         return self._steps_ahead.end()
 
+    def tell(self, mask: LateMask, allowed: NDArray[np.uint8] | None) -> None:
+        self._team.tell(*told(mask, allowed, self._capabilities.vocab_size))
+
     def fork(self, src: int, dst: int, length: int) -> None:
         self._check_idle()
         held = self._held(src)
@@ -200,7 +204,7 @@ class CpuRunner:
     def _new_team(self, threads: int, target: Target, kept: KeptCode) -> Team:
         code = link(step_code(target, kept), [*ENTRIES], target)
         made = {
-            name: kernel(code[name], count, keeps_gil=name == "post_step")
+            name: kernel(code[name], count, keeps_gil=name in _SHORT)
             for name, count in ENTRIES.items()
         }
         return Team(threads, Kernels(**made))

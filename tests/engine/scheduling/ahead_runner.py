@@ -13,7 +13,7 @@ from segue.engine.sampling.candidates import Candidates
 from segue.engine.sampling.choosers import ByWeight
 from segue.engine.seam import Capabilities, Draw, Logits, Span
 from segue.runners.fake import FakeRunner, default_capabilities
-from segue.runners.fake_draws import changed
+from segue.runners.fake_draws import changed, is_late
 from segue.types import (
     CompletionRequest,
     Delta,
@@ -31,6 +31,8 @@ from tests.engine.scheduling.test_drawing import cut
 class AheadRunner(FakeRunner):
     """Draws by cuts, all but every `skips`-th draw, and counts steps begun while another is open."""
 
+    patience_s = 60.0
+
     def __init__(
         self, limits: Capabilities, skips: int, end_bias: float, script: bytes | None
     ) -> None:
@@ -44,10 +46,10 @@ class AheadRunner(FakeRunner):
         super().begin(spans, draws)
 
     def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-        before = self._last_drawn
-        return [self._from(changed(logits[draw.row], draw, before), draw) for draw in draws]
+        return [None if is_late(draw) else self._from(logits[draw.row], draw) for draw in draws]
 
     def _from(self, row: Logits, draw: Draw) -> int | None:
+        row = changed(row, draw, self._last_drawn)
         is_skipped = self._skips and next(self._count) % self._skips == 0
         if is_skipped or not abs(row.max()) < np.inf:
             return None

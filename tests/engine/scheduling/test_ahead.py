@@ -43,7 +43,6 @@ def test_sequences_that_end_together_leave_the_others_going() -> None:
 
 CANNOT: dict[str, dict[str, Any]] = {
     "scores of a distribution": {"logprobs": 1, "post_sampling_probs": True},
-    "a constraint": {"constraint": WORD, "max_tokens": 9},
     "penalties after a cut": {
         "sampling": Sampling(
             seed=1, top_k=20, frequency_penalty=0.5, order=("top_k", "penalties", "temperature")
@@ -107,6 +106,19 @@ CAN: dict[str, dict[str, Any]] = {
     "a scored prompt": {"logprobs": 2, "prompt_logprobs": 1},
     "best_of": {"best_of": 3, "n": 2},
     "echo": {"echo": True},
+    "a constraint": {"constraint": WORD},
+    "a constraint, filters, penalties, bias and scores": {
+        "constraint": WORD,
+        "logprobs": 2,
+        "n": 2,
+        "sampling": Sampling(
+            seed=1, top_k=20, min_p=0.01, presence_penalty=0.5, logit_bias={98: 3.0, 99: -np.inf}
+        ),
+    },
+    "a constraint whose end is banned": {
+        "constraint": WORD,
+        "sampling": Sampling(seed=1, ignore_eos=True, min_tokens=5),
+    },
 }
 
 

@@ -1,9 +1,10 @@
-"""Steps begun ahead on the real kernels: answers with penalties are those of single steps."""
+"""Steps begun ahead on the real kernels: answers with penalties and constraints are those of single steps."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from segue.engine.seam import Draw, Loaded, Span
 from segue.runners.cpu.runner import CpuRunner
-from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Sampling
+from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Constraint, Sampling
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead_runner import same
 from tests.engine.test_same_bytes import empty, load
@@ -24,6 +25,17 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     loaded = load(tmp_path_factory.mktemp("ahead"), 24, context_length=256)
     yield loaded
     loaded.runner.close()
+
+
+CONSTRAINTS = (
+    Constraint(kind="regex", value="[a-z ]{5,40}[.!]"),
+    Constraint(kind="regex", value="((north|south) of [a-z]{1,6}, ){1,5}"),
+    Constraint(
+        kind="json_schema",
+        value="""{"type": "object", "properties": {"name": {"type": "string", "maxLength": 5},
+        "age": {"enum": [1, "twenty"]}}, "required": ["name", "age"], "additionalProperties": false}""",
+    ),
+)
 
 
 def penalised(draw: random.Random) -> CompletionRequest:
@@ -52,6 +64,18 @@ def penalised(draw: random.Random) -> CompletionRequest:
     )
 
 
+def held(draw: random.Random) -> CompletionRequest:
+    """Half of them without penalties, or with no setting at all: then forced tokens are taken together."""
+    request = penalised(draw)
+    plain = Sampling(seed=draw.randint(0, 1000), temperature=draw.choice([0.0, 0.7]))
+    sampling = draw.choice([request.sampling, plain])
+    constraint = draw.choice([None, *CONSTRAINTS])
+    scores = draw.choice([request.logprobs, None])
+    return msgspec.structs.replace(
+        request, sampling=sampling, constraint=constraint, logprobs=scores
+    )
+
+
 def single_steps(runner: CpuRunner, loaded: Loaded) -> Bench:
     """A bench that begins no step ahead, and none with draws."""
     limits = runner._capabilities
@@ -61,14 +85,17 @@ def single_steps(runner: CpuRunner, loaded: Loaded) -> Bench:
     return bench
 
 
+@pytest.mark.parametrize("kind", [penalised, held])
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 8))
-def test_penalised_answers_are_those_of_single_steps(loaded: Loaded, seed: int, count: int) -> None:
+def test_answers_are_those_of_single_steps(
+    loaded: Loaded, kind: Callable[[random.Random], CompletionRequest], seed: int, count: int
+) -> None:
     """Together they need more memory than there is: some are preempted."""
     runner = loaded.runner
     assert isinstance(runner, CpuRunner)
     draw = random.Random(seed)
-    asked = [penalised(draw) for _ in range(count)]
+    asked = [kind(draw) for _ in range(count)]
     alone = []
     for request in asked:
         alone += single_steps(runner, loaded).run(request)
@@ -101,3 +128,28 @@ def test_a_penalised_request_goes_ahead(loaded: Loaded, monkeypatch: pytest.Monk
     assert len(story.tokens[0]) == 30
     repeats = [draw.repeats for draw in told if draw.repeats is not None]
     assert len([each for each in repeats if each.drawn is not None]) > 15
+
+
+def test_a_request_with_a_constraint_goes_ahead(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = loaded.runner
+    assert isinstance(runner, CpuRunner)
+    for frame in runner._frames:
+        frame.draws.be_patient()
+    begin = runner.begin
+    told: list[Draw] = []
+
+    def watched(spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+        told.extend(draws)
+        begin(spans, draws)
+
+    monkeypatch.setattr(runner, "begin", watched)
+    sampling = Sampling(seed=1, temperature=0.9)
+    word = Constraint(kind="regex", value="[a-z ]{200}")
+    [story] = Bench(runner, loaded.vocab).run(
+        ask("so", sampling=sampling, constraint=word, max_tokens=30)
+    )
+    empty(loaded)
+    assert len(story.tokens[0]) == 30
+    assert len([draw for draw in told if draw.mask is not None]) > 15

@@ -1,6 +1,7 @@
 """Steps that are begun give what `decode` and `draw` give, to the bit, and take each other's tokens."""
 
 import random
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from segue.engine.sampling.penalties import Penalties
-from segue.engine.seam import Changes, Cut, Draw, Mix, Repeats, Span
+from segue.engine.seam import Changes, Cut, Draw, LateMask, Logits, Mix, Repeats, Span
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from segue.types import Sampling
@@ -42,6 +44,7 @@ class Writing:
     changes: Changes | None
     penalised: Sampling | None
     mix: Mix
+    is_held: bool = False  # by a mask, which depends on its length
     length: int = 0
     token: int | None = 0  # the last one, which the next step computes
     penalties: Penalties | None = None
@@ -59,7 +62,14 @@ class Writing:
         every = np.arange(self.vocab_size, dtype=np.int64)
         none = Changes(every, np.full(self.vocab_size, -np.inf, np.float32))
         repeats = None if self.penalties is None else self.penalties.repeats(drawn)
-        return Draw(row, point, self.cuts, none if point > 0.9 else self.changes, repeats)
+        mask = LateMask() if self.is_held else None
+        return Draw(row, point, self.cuts, none if point > 0.9 else self.changes, repeats, mask)
+
+    def allowed(self, length: int) -> NDArray[np.uint8] | None:
+        """The bits of its mask for the draw after so many tokens. Now and then nothing is to be drawn."""
+        random = np.random.default_rng([self.seed, length])
+        size = -(-self.vocab_size // 8) - random.integers(3)  # what is not told is not allowed
+        return None if random.random() < 0.1 else random.integers(0, 256, size, np.uint8)
 
     def push(self, token: int | None) -> None:
         self.token = token
@@ -83,7 +93,15 @@ def some_writing(runner: CpuRunner, slot: int, seed: int) -> Writing:
         penalize_prompt=draw.choice([False, True]),
     )
     penalties = draw.choice([None, penalised])
-    return Writing(slot, size, seed, prompt, cuts, changes, penalties, mix)
+    is_held = draw.choice([False, True])
+    return Writing(slot, size, seed, prompt, cuts, changes, penalties, mix, is_held)
+
+
+def restrict(row: Logits, allowed: NDArray[np.uint8] | None) -> None:
+    bits = np.unpackbits(np.empty(0, np.uint8) if allowed is None else allowed, bitorder="little")
+    banned = np.ones(row.size, bool)
+    banned[: bits.size] = bits[: row.size] == 0
+    row[banned] = -np.inf
 
 
 def read_prompts(runner: CpuRunner, writings: Sequence[Writing]) -> None:
@@ -104,12 +122,14 @@ def one_by_one(runner: CpuRunner, writings: list[Writing], steps: list[list[int]
         before = logits.tobytes()
         draws = [each.draw(row) for row, each in enumerate(those)][::-1]
         for draw in draws:
+            if draw.mask is not None:
+                restrict(logits[draw.row], those[draw.row].allowed(those[draw.row].length))
             if draw.changes is not None:
                 logits[draw.row][draw.changes.ids] += draw.changes.added
             penalties = those[draw.row].penalties
             if penalties is not None:
                 penalties.apply(logits[draw.row])
-        bare = [draw._replace(changes=None, repeats=None) for draw in draws]
+        bare = [draw._replace(changes=None, repeats=None, mask=None) for draw in draws]
         tokens = [*runner.draw(bare)]
         for each, token in zip(those[::-1], tokens, strict=True):
             each.push(token)
@@ -125,10 +145,20 @@ def in_chains(
     """The same by `begin` and `end`; `most_open`: after each step, how many may stay open."""
     found: list[Found] = []
     waiting: list[list[Writing]] = []  # of the steps that are open, in the order of their draws
+    untold: list[list[tuple[LateMask, NDArray[np.uint8] | None]]] = []  # likewise
     read_prompts(runner, writings)
 
     def end() -> None:
+        masks = untold.pop(0)
+
+        def tell() -> None:
+            for mask, allowed in masks:
+                runner.tell(mask, allowed)
+
+        telling = threading.Thread(target=tell)
+        telling.start()
         step = runner.end()
+        telling.join()
         found.append((step.logits.tobytes(), [*step.tokens]))
         for each, token in zip(waiting.pop(0), step.tokens, strict=True):
             each.push(token)
@@ -143,6 +173,13 @@ def in_chains(
             spans.append(Span(each.slot, [token], each.length, 1, each.mix))
             draws.append(each.draw(row, drawn))
         runner.begin(spans, draws[::-1])
+        untold.append(
+            [
+                (draw.mask, each.allowed(each.length))
+                for draw, each in zip(draws, those, strict=True)
+                if draw.mask is not None
+            ]
+        )
         for each in those:
             each.length += 1
         waiting.append(those[::-1])
@@ -182,9 +219,17 @@ def runners(tmp_path_factory: pytest.TempPathFactory, q8_gguf: Path) -> Iterator
         for flavour in possible()
     ]
     found.append(load(base, threads=3, adapters={"lora": str(lora)}))
+    for runner in found:
+        be_patient(runner)
     yield found
     for runner in found:
         runner.close()
+
+
+def be_patient(runner: CpuRunner) -> None:
+    """However busy the machine is, no mask comes too late."""
+    for frame in runner._frames:
+        frame.draws.be_patient()
 
 
 def steps_of(num_writings: int) -> st.SearchStrategy[list[list[int]]]:
@@ -216,6 +261,7 @@ def test_chains_of_steps_give_what_single_steps_give(
 def test_many_short_chains_with_any_numbers_of_threads(q8_gguf: Path) -> None:
     """No thread misses a step, runs one twice or reads a board that is written again."""
     runner = load(q8_gguf, threads=4)
+    be_patient(runner)
     draw = random.Random(5)
     steps = [[0]] * 150
     expected = one_by_one(runner, [some_writing(runner, 0, 9)], steps)

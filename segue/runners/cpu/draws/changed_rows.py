@@ -1,7 +1,7 @@
-"""A draw from a row that is changed for it: biases and bans, then penalties on tokens that occurred.
+"""A draw from a row that is changed for it: a mask, biases and bans, then penalties on tokens that occurred.
 
 The results are those of the sampler, to the bit: each operation is rounded once, in 32 bits. After the draw the row is
-as it was.
+as it was: with a mask, a copy of it is drawn from.
 """
 
 from collections.abc import Iterator
@@ -13,22 +13,53 @@ from llvmlite import ir
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.passes import VOID
 from segue.runners.cpu.draws.writing import Num, Var, Writer
-from segue.runners.cpu.emit import f32, i32, i64
+from segue.runners.cpu.emit import LANES, f32, floats, i8, i16, i32, i64, load, store
 
 
 def draw_changed(made: ir.Module, name: str, draw: Any) -> None:
     """(record, logits, tokens per row, scratch, bytes per part of the scratch), as `draw` takes them"""
     w = Writer(made, name, VOID, *(i64, i64, i64, i64, i64))
-    record, logits, width, *_ = w.args
-    row = logits + width * w.load(i64, record, of.ROW) * 4
+    record, logits, width, scratch, part = w.args
+    allowed = w.load(i64, record, of.ALLOWED)
+    with w.when(allowed < 0):
+        w.store(w.whole(of.NOT_DONE), record, of.TOKEN)
+        w.give()
+    offset = width * w.load(i64, record, of.ROW) * 4
+    base = Var(logits)
+    with w.when(allowed.differs(0)):
+        masked = scratch + part * of.MASKED
+        w.call(_masked(made), logits + offset, width, allowed, masked)
+        base.set(masked - offset)
+    row = base.now + offset
     changes, penalties = _Changes(w, row), _Penalties(w, row)
     changes.add()
     penalties.gather()
     penalties.apply()
-    w.call(draw, *w.args)
+    w.call(draw, record, base.now, width, scratch, part)
     penalties.undo()
     changes.undo()
     w.give()
+
+
+def _masked(made: ir.Module) -> Any:
+    """(row, count, bits, out): the row, less infinity where the bit of a token is 0."""
+    w = Writer(made, "masked", VOID, *(i64, i64, i64, i64))
+    b, (row, count, bits, out) = w.b, w.args
+    lanes = ir.VectorType(ir.IntType(1), LANES)
+    with w.each(count / LANES) as i:
+        which = b.bitcast(load(b, (bits + i * (LANES // 8)).value, i16, 1), lanes)
+        added = b.select(which, floats(0.0), floats(float("-inf")))
+        part = load(b, (row + i * (4 * LANES)).value)
+        store(b, b.fadd(part, added), (out + i * (4 * LANES)).value)
+    first = count / LANES * LANES
+    with w.each(count - first) as i:
+        place = first + i
+        byte = Num(b, b.zext(load(b, (bits + place / 8).value, i8, 1), i64))
+        bit = Num(b, b.lshr(byte.value, (place & 7).value)) & 1
+        added = bit.differs(0).pick(w.real(0.0), float("-inf"))
+        w.store(w.load(f32, row, place) + added, out, place)
+    w.give()
+    return w.function
 
 
 class _Changes:

@@ -1,6 +1,7 @@
 """The Python side of draws: writes records for the kernels, and reads the drawn tokens from them."""
 
 import struct
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,7 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.engine.seam import MAX_CUTS, Changes, Cut, CutKind, Draw, Logits, Repeats
+from segue.engine.seam import (
+    MAX_CUTS,
+    Changes,
+    Cut,
+    CutKind,
+    Draw,
+    LateMask,
+    Logits,
+    Repeats,
+)
 from segue.runners.cpu.draws import chain
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.memory import address, zeros
@@ -30,7 +40,9 @@ _HEAD = struct.Struct("=qd")
 _CUT = struct.Struct("=qdq")
 _REPEATS = struct.Struct("=qqqqfff")  # from of.SEEN on
 _NO_REPEATS = bytes(_REPEATS.size)
-_COUNT = 3  # index of the instruction's word with the number of draws
+_COUNT, _NAPS = 3, 8  # indices of the instruction's words with the number of draws, and of naps
+# Of all threads of a step, while they wait for masks: some 2 ms. Windows naps for a tick of its clock.
+_MOST_NAPS = 2 if sys.platform == "win32" else 20
 _LARGEST = 1 << 31
 _row = itemgetter(0)  # of a draw
 
@@ -47,7 +59,7 @@ class Drawer:
     def instruction(self, logits: Logits, records: NDArray[np.int64]) -> list[int]:
         """The words of phase.py, in its order."""
         words = [on.DRAW, self._code, address(records), 0, address(logits), self.vocab_size]
-        return [*words, address(self._scratch), self._part]
+        return [*words, address(self._scratch), self._part, _MOST_NAPS]
 
 
 class Draws:
@@ -63,6 +75,7 @@ class Draws:
         self.tokens_address = address(self._tokens)
         self._changes: list[Changes | None] = [None] * self._num_rows
         self._seen: list[_Seen | None] = [None] * self._num_rows
+        self._masks: list[LateMask | None] = [None] * self._num_rows
         self._count = 0
         self._instruction = instruction
         self._drawer = drawer  # has the memory that the instruction names
@@ -83,7 +96,7 @@ class Draws:
             raise ValueError(f"{len(draws)} draws, but there are {self._num_rows} rows of logits")
         if len(set(map(_row, draws))) < len(draws):
             _check_shared(draws)
-        for number, (row, point, cuts, changes, repeats) in enumerate(draws):
+        for number, (row, point, cuts, changes, repeats, mask) in enumerate(draws):
             if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES
@@ -97,7 +110,14 @@ class Draws:
                 self._penalise(number, repeats, before)
             elif self._seen[number] is not None:
                 self._penalise_nothing(number)
+            if mask is not self._masks[number]:
+                self._records[number, of.AWAITED] = 0 if mask is None else address(mask.word)
+                self._masks[number] = mask  # the record has the address of its word
         self._count = self._instruction[_COUNT] = len(draws)
+
+    def be_patient(self) -> None:
+        """Wait for masks however long they take: for tests, whose threads may be without a processor."""
+        self._instruction[_NAPS] = _LARGEST
 
     def read(self) -> list[int | None]:
         """The token of each draw; None if the sampler must draw it."""
@@ -134,6 +154,17 @@ class Draws:
         place = number * _RECORD_BYTES + 8 * of.SEEN
         self._bytes[place : place + _REPEATS.size] = _NO_REPEATS
         self._seen[number] = None
+
+
+def told(mask: LateMask, allowed: NDArray[np.uint8] | None, vocab_size: int) -> tuple[int, int]:
+    """Where kernels wait for the mask, and what they are to find there."""
+    if allowed is None:
+        return address(mask.word), -1
+    size = -(-vocab_size // 8)
+    if allowed.size < size or not allowed.flags.c_contiguous:
+        allowed = np.concatenate([allowed, np.zeros(max(0, size - allowed.size), np.uint8)])
+    mask.allowed = allowed  # kernels get its address
+    return address(mask.word), address(allowed)
 
 
 class _Seen(NamedTuple):

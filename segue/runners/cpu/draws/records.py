@@ -21,6 +21,10 @@ CHANGED_IDS, ADDED, NUM_CHANGES = range(16, 19)
     LAST,  # address of one more, where negative numbers mean token 0; 0: there is none
     FACTORS,  # three floats: repetition, presence, frequency
 ) = range(19, 24)
+# Which tokens may be drawn: Python writes where the threads are told, and they write what they were told.
+AWAITED = 26  # address of a word: 0 until it is told, then an address of bits, or -1: draw nothing
+ALLOWED = 27  # what the word was when the draw began, -1 if it was not told in time
+# 0 in both: all tokens.
 
 NONE_LEFT, NO_NUMBERS, NOT_DONE = -1, -2, -3
 
@@ -32,7 +36,7 @@ SCALE, TOP_K, TOP_P, MIN_P = range(4)
 
 BLOCK = 64  # logits whose maximum is one entry of PEAKS
 SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS = range(9)
-SAVED, REPEATED, UNPENALISED, NUM_PARTS = range(9, 13)  # of the row before the draw
+SAVED, REPEATED, UNPENALISED, MASKED, NUM_PARTS = range(9, 14)  # of the row before the draw
 COUNTS = WEIGHTS  # before the draw too
 
 

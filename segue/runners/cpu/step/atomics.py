@@ -134,6 +134,27 @@ def nap(b: Builder) -> None:
 
 
 @compiled
+def await_told(address: Any, naps: Any, most: Any) -> Any:
+    """The word at an address once it is not 0; -1 if that takes too long.
+
+    `naps`: address of the number of naps of all who wait; `most`: how many they may be. A thread that naps leaves its
+    processor to whoever is to tell.
+    """
+    spins = 0
+    while True:
+        told = shared_word(address)
+        if told != 0:
+            return told
+        spins += 1
+        if spins < SPINS:
+            pause()
+        elif fetch_add(naps, 1) < most:
+            nap()
+        else:
+            return -1
+
+
+@compiled
 def await_at_least(address: Any, goal: Any) -> None:
     """Wait until the word is at least `goal`: spin, then yield, then sleep."""
     rounds = 0

@@ -85,6 +85,7 @@ INSTRUCTION_WORDS = 32
 # Words of a phase: how many pieces of its work were taken (work sharing), and how many are done.
 TAKEN, FINISHED = range(2)
 ACTIVE_EXPERTS = 2  # of SORT
+NAPS = 3  # of DRAW: how often threads slept because a mask was not told yet
 COUNTER_WORDS = 8
 
 (

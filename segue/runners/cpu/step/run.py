@@ -156,6 +156,12 @@ def post_step(team: Any, first: Any, end: Any, board: Any) -> Any:
 
 
 @compiled
+def tell_word(address: Any, value: Any) -> None:
+    """Write a word that threads of a step may wait for; whoever reads it sees what was written before."""
+    exchange(address, value)
+
+
+@compiled
 def await_left(board: Any) -> None:
     """Wait until all threads that were sent the step have left it."""
     await_at_least(board + 8 * on.LEFT, word(board + 8 * on.POSTED_TO))

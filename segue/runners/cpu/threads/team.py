@@ -28,6 +28,7 @@ class Kernels(NamedTuple):
     serve_steps: Callable[..., int]
     post_step: Callable[..., int]
     await_left: Callable[..., int]
+    tell_word: Callable[..., int]
 
 
 class Team:
@@ -87,6 +88,10 @@ class Team:
         """Wait until no thread looks at the board any more. Its last step has ended, but a thread may be late."""
         if board[on.LEFT] < board[on.POSTED_TO]:
             self._kernels.await_left(address(board))
+
+    def tell(self, place: int, value: int) -> None:
+        """Write a word that threads of a step may wait for. From any thread, at any time."""
+        self._kernels.tell_word(place, value)
 
     def close(self) -> None:
         """End the threads. No step may be open."""

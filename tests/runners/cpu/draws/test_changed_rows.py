@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.seam import Changes, Logits, Repeats
+from segue.runners.cpu.draws import chain
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.changed_rows import draw_changed
 from segue.runners.cpu.draws.passes import VOID
@@ -21,10 +23,11 @@ from segue.runners.cpu.draws.writing import Writer
 from segue.runners.cpu.emit import f32, i64
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.products import machine_code
-from segue.runners.cpu.products.processor import Target, possible, target_of
+from segue.runners.cpu.products.processor import BY_NAME, Target, possible, target_of
+from segue.runners.fake import FakeVocab
 from segue.types import Sampling
 
-SIZE = 80
+SIZE = 83
 FLAVOURS = [each.name for each in possible()]
 ROW = 1
 
@@ -51,9 +54,14 @@ def _function(flavour: str) -> Callable[..., None]:
 
 
 def seen_by_the_draw(
-    flavour: str, row: Logits, changes: Changes, repeats: Repeats, last: int | None
+    flavour: str,
+    row: Logits,
+    changes: Changes,
+    repeats: Repeats,
+    last: int | None,
+    allowed: NDArray[np.uint8] | None = None,
 ) -> Logits:
-    """The row as the draw sees it. `last`: a token that comes after the others."""
+    """The row as the draw sees it. `last`: a token that comes after the others; `allowed`: bits of a mask."""
     logits = np.stack([np.zeros(SIZE, np.float32), row, np.ones(SIZE, np.float32)])
     before = logits.tobytes()
     part = of.part_bytes(SIZE)
@@ -68,6 +76,7 @@ def seen_by_the_draw(
     about = [address(tokens) + 8 * first, end - first, counted - first, place]
     record[of.SEEN : of.LAST + 1] = about
     struct.pack_into("=fff", record.data.cast("B"), 8 * of.FACTORS, *factors)
+    record[of.ALLOWED] = 0 if allowed is None else address(allowed)
     where = (address(record), address(logits), SIZE, address(scratch), part)
     _function(flavour)(*where)
     assert logits.tobytes() == before, "the row is as it was, and so are its neighbours"
@@ -92,6 +101,11 @@ def _row(seed: int, style: str) -> Logits:
         case "infinite":
             row[some] = np.inf
     return row
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    return Vocabulary(FakeVocab(), SIZE)
 
 
 def _changes(seed: int, share: float) -> Changes:
@@ -121,6 +135,7 @@ factors = st.floats(-3.0, 3.0) | st.sampled_from([0.0, -0.0, 1e-45, 1e38, 1e300,
     presence=factors,
     frequency=factors,
     penalize_prompt=st.booleans(),
+    allowed=st.none() | st.binary(min_size=-(-SIZE // 8), max_size=-(-SIZE // 8)),
 )
 @settings(max_examples=150, deadline=None)
 def test_penalties_are_the_samplers_to_the_bit(
@@ -136,6 +151,7 @@ def test_penalties_are_the_samplers_to_the_bit(
     presence: float,
     frequency: float,
     penalize_prompt: bool,
+    allowed: bytes | None,
 ) -> None:
     with np.errstate(all="ignore"):
         penalties = Penalties(
@@ -152,10 +168,13 @@ def test_penalties_are_the_samplers_to_the_bit(
             penalties.push(token)
         repeats = penalties.repeats(None if last is None else 0)
         row, changes = _row(seed, style), _changes(seed, share)
-        found = seen_by_the_draw(flavour, row, changes, repeats, last)
+        bits = None if allowed is None else np.frombuffer(allowed, np.uint8)
+        found = seen_by_the_draw(flavour, row, changes, repeats, last, bits)
         if last is not None:
             penalties.push(last)
         wanted = row.copy()
+        if bits is not None:
+            vocabulary().restrict(wanted, bits)
         wanted[changes.ids] += changes.added
         penalties.apply(wanted)
     is_number = ~np.isnan(wanted)
@@ -193,3 +212,20 @@ def test_an_id_that_is_changed_twice_is_restored(flavour: str) -> None:
     twice = Changes(np.array([5, 5], np.int64), np.array([1.0, 2.0], np.float32))
     found = seen_by_the_draw(flavour, row, twice, _repeats(np.array([5, 5], np.int64), 1.0), None)
     assert found[5] == 3.0 - (2 * 0.25 + 0.5)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_nothing_is_drawn_where_the_mask_is_not_known(flavour: str) -> None:
+    logits = np.zeros((ROW + 1, SIZE), np.float32)
+    record = np.zeros(of.RECORD_WORDS, np.int64)
+    record[of.ROW], record[of.ALLOWED], record[of.TOKEN] = ROW, -1, 7
+    part = of.part_bytes(SIZE)
+    scratch = np.zeros(part * of.NUM_PARTS, np.uint8)
+    _function(flavour)(address(record), address(logits), SIZE, address(scratch), part)
+    assert record[of.TOKEN] == of.NOT_DONE
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_draws_compile_for_every_flavour(name: str) -> None:
+    target = target_of(BY_NAME[name])
+    assert chain.NAME in machine_code.assembly(chain.module(target), target)

@@ -1,0 +1,30 @@
+"""Tokens that a constraint forces, which need no draw: several of them are computed in one step."""
+
+from collections import abc
+
+from segue.engine.request.sequence import Sequence
+from segue.engine.scheduling.state import State
+
+MAX_FORCED = 32  # tokens per sequence and step
+
+
+class Forced:
+    def __init__(self, state: State) -> None:
+        self._jobs = state.jobs
+
+    def is_certain(self, sequence: Sequence, draft: abc.Sequence[int]) -> bool:
+        """Whether the draft needs no logits: it is forced, not scored, and the sampler cannot change it."""
+        if not draft or sequence.guide is None or not sequence.guide.forced:
+            return False
+        job = self._jobs[sequence.request_id]
+        ends_here = any(token in job.rules.causes for token in draft)
+        return sequence.sampler.is_indifferent and not job.needs_scores and not ends_here
+
+    def known(self, sequence: Sequence, num_draft: int) -> tuple[int, ...]:
+        """Forced tokens after the first `num_draft`, which the open step has: what it draws is the first of them."""
+        guide = sequence.guide
+        if guide is None or sequence.sampler.is_penalising or not guide.is_ready:
+            return ()
+        most = sequence.max_tokens - sequence.num_output - num_draft - 1
+        found = guide.forced[num_draft : num_draft + min(most, MAX_FORCED)]
+        return found if self.is_certain(sequence, found) else ()

@@ -1,0 +1,56 @@
+"""Masks that are found when a test says so, as those of a slow constraint are: no thread and no clock takes part."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from segue.engine.constraints import guide
+
+
+class _Lazy(Future[Any]):
+    """Whoever waits without a limit has it found at once; with one, the time is always too short."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        super().__init__()
+        self._find = find
+
+    def find(self) -> None:
+        if not self.done():
+            try:
+                self.set_result(self._find())
+            except Exception as error:
+                self.set_exception(error)
+
+    def result(self, timeout: float | None = None) -> Any:
+        if timeout is None:
+            self.find()
+        elif not self.done():
+            raise TimeoutError
+        return super().result(0)
+
+
+class LazyMasks:
+    """Takes the place of the threads that find masks."""
+
+    def __init__(self) -> None:
+        self._asked: list[_Lazy] = []
+        self.num_found = 0
+
+    def submit(self, find: Callable[..., Any], *args: Any) -> Future[Any]:
+        future = _Lazy(lambda: find(*args))
+        self._asked.append(future)
+        return future
+
+    def find_all(self) -> None:
+        while self._asked:
+            self._asked.pop(0).find()
+            self.num_found += 1
+
+
+def use(monkeypatch: pytest.MonkeyPatch) -> LazyMasks:
+    masks = LazyMasks()
+    monkeypatch.setattr(guide, "_MASKERS", masks)
+    monkeypatch.setattr(guide, "_PATIENT", masks)
+    return masks
