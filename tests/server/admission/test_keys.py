@@ -31,6 +31,8 @@ PUBLIC_UNDER_PREFIXES = {
     "/llamacpp/health",
     "/llamacpp/v1/health",
     "/llamastack/v1/health",
+    "/llamastack/v1/version",
+    "/mistralrs/",
     "/mistralrs/health",
     "/ollama/",
     "/vllm/health",
