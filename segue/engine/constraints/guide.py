@@ -21,6 +21,7 @@ from segue.engine.constraints.compiler import Grammar, Mask, reason, step_back
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Logits
+from segue.errors import EngineFault
 
 log = logging.getLogger("segue.constraint")
 
@@ -58,11 +59,11 @@ class Scout:
             self._mask = Mask(None, forced[1:])
             self.found.append((token, self._mask))
             return True
-        try:
-            self._mask = _MASKERS.submit(_sure_mask, self._grammar, self._matcher).result(_SCOUT_S)
-        except TimeoutError:
+        coming = _MASKERS.submit(_sure_mask, self._grammar, self._matcher)
+        if not _has_come(coming, _SCOUT_S):
             self._guide.is_slow = True
             return False
+        self._mask = _found(coming)
         if self._mask is None:
             return False
         self.found.append((token, self._mask))
@@ -79,6 +80,7 @@ class Guide:
         self.is_slow = False  # drafts must do without masks
         self._scouted: list[tuple[int, Mask]] = []  # what the last scout found, from here on
         self._mask: Mask | None = grammar.first  # None at a dead end
+        self._failure: BaseException | None = None  # why the mask could not be found
         self._has_failed = False  # at the last token, as the lexer had run into a limit
         self._is_due = False  # the mask after the last token: nobody has asked for it yet
         self._coming: Coming | None = None
@@ -91,20 +93,25 @@ class Guide:
         return self._coming is None or self._coming.done()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait at most so long for the mask; returns whether it is ready."""
+        """Wait at most so long for the mask; returns whether it is ready. Where finding it failed, `apply` raises."""
         self._begin()
         while self._coming is not None:
-            try:
-                mask = self._coming.result(timeout_s)
-            except TimeoutError:
+            if not _has_come(self._coming, timeout_s):
                 return False
-            was_early, self._coming, self._early = self._early is not None, None, None
-            if mask is None and was_early:
+            coming, self._coming = self._coming, None
+            self._mask = _found(coming)
+            was_early, self._early = self._early is not None, None
+            if self._mask is None and was_early:
                 self._is_due = True
                 self._begin()
             else:
-                self._mask = mask
+                self._note_failure(coming.exception())
         return True
+
+    def _note_failure(self, failure: BaseException | None) -> None:
+        self._failure = failure
+        if failure is not None:
+            log.error("the mask of a constraint could not be found", exc_info=failure)
 
     def tell(self, told: Told, num_forced: int = 0) -> None:
         """Have the mask found now, and `told` what it allows: on any thread; None at a dead end, or if that fails.
@@ -140,8 +147,10 @@ class Guide:
         return () if self._mask is None else self._mask.forced
 
     def apply(self, row: Logits) -> bool:
-        """Ban all tokens that are not allowed next. False at a dead end."""
+        """Ban all tokens that are not allowed next. False at a dead end. Raises EngineFault if they are not known."""
         self.wait()
+        if self._failure is not None:
+            raise EngineFault("the engine failed on the constraint of this request")
         return self._mask is not None and _restrict(row, self._grammar, self._mask)
 
     def scout(self) -> Scout | None:
@@ -182,7 +191,7 @@ class Guide:
     def _begin(self) -> None:
         """Start the mask only when it is needed: until then the step thread needs the processor for others."""
         early = self._coming if self._early is not None else None
-        if early is not None and early.done() and not early.exception() and early.result() is None:
+        if early is not None and early.done() and _found(early) is None:
             self._is_due, self._early = True, None  # a fresh lexer may know more
         if self._is_due:
             self._is_due, self._coming = False, self._threads.submit(self._next_mask)
@@ -245,6 +254,15 @@ def _mask_after(
     matcher.consume_tokens(list(tokens))
     is_over = matcher.is_error() or matcher.is_stopped()
     return None if is_over else _sure_mask(grammar, matcher)
+
+
+def _has_come(coming: Coming, timeout_s: float | None) -> bool:
+    """Whether it is done within that time, though it may have failed: that must not fail whoever else waits."""
+    try:
+        coming.exception(timeout_s)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _found(done: Coming) -> Mask | None:

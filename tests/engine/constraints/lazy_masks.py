@@ -20,15 +20,22 @@ class _Lazy(Future[Any]):
         if not self.done():
             try:
                 self.set_result(self._find())
-            except Exception as error:
+            except BaseException as error:  # as a thread of a pool does
                 self.set_exception(error)
 
     def result(self, timeout: float | None = None) -> Any:
+        self._wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._wait(timeout)
+        return super().exception(0)
+
+    def _wait(self, timeout: float | None) -> None:
         if timeout is None:
             self.find()
         elif not self.done():
             raise TimeoutError
-        return super().result(0)
 
 
 class LazyMasks:

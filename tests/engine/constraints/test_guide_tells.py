@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.guide import Guide
+from segue.errors import EngineFault
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeVocab
 from tests.engine.constraints.guided import compiled, regex
 from tests.engine.constraints.lazy_masks import LazyMasks, use
@@ -139,5 +140,19 @@ def test_none_is_told_if_a_mask_cannot_be_found(
     guide.tell(told)
     masks.find_all()
     assert told.said == [None]
-    with pytest.raises(ValueError, match="no mask"):
-        guide.wait()
+    assert guide.is_ready
+    assert guide.wait()
+    assert guide.forced == ()
+    with pytest.raises(EngineFault, match="constraint"):
+        guide.apply(np.zeros(VOCAB_SIZE, np.float32))
+
+
+def test_a_draft_ends_where_a_mask_cannot_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    scout = Guide(compiled(regex("[ab]+"))).scout()
+
+    def fail(*_: Any) -> Any:
+        raise ValueError("no mask")
+
+    monkeypatch.setattr(Grammar, "mask", fail)
+    assert scout is not None
+    assert not scout.accept(ord("a"))

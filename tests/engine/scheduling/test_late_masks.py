@@ -244,23 +244,46 @@ def test_one_that_is_often_late_goes_step_by_step(monkeypatch: pytest.MonkeyPatc
     assert ran.num_begun[True] <= 100 // 8 + 2
 
 
+class Panic(BaseException):
+    """What a compiled library raises is no Exception."""
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("is_soon", [True, False])
+@pytest.mark.parametrize("error", [ValueError, Panic])
 def test_a_mask_that_cannot_be_found_fails_its_request_alone(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], is_soon: bool, goes_on: bool
 ) -> None:
+    """Whether that is known before the next step is planned, or only when its row is there."""
     find, count = Grammar.mask, iter(range(1000))
 
     def mask(self: Grammar, matcher: Any) -> Any:
         if next(count) == 5:
-            raise ValueError("no mask")
+            raise error("no mask")
         return find(self, matcher)
 
     others = [plain(number) for number in range(1, 4)]
     alone = [Bench(runner(rows_ahead=0)).run(request)[0] for request in others]
-    bench = Bench(runner(free_rows=1))
+    masks = use(monkeypatch)
+    ran = impatient(masks)
+    monkeypatch.setattr(ran.chance, "random", lambda: 0.0)  # found while the step waits
+    bench = Bench(ran)
+
+    def may_go_on() -> bool:
+        if is_soon:
+            masks.find_all()
+        return goes_on
+
+    bench.may_go_on = may_go_on
     unlucky = plain(0, constraint=regex("[a-z ]{50}"))
-    bench.submit(unlucky)
+    for request in (unlucky, *others):
+        bench.submit(request)
     monkeypatch.setattr(Grammar, "mask", mask)
-    together = bench.run(*others)
-    assert bench.stories[unlucky.request_id].failed is not None
+    while bench.step() or bench.scheduler.awaits_mask:
+        masks.find_all()
+    failed = bench.stories[unlucky.request_id].failed
+    assert failed is not None
+    assert failed.code == "engine_fault"
+    together = [bench.stories[request.request_id] for request in others]
     assert [same(story) for story in together] == [same(story) for story in alone]
     bench.scheduler.check()
