@@ -118,7 +118,9 @@ class Planner:
             self._chunk_rows - batch.num_prompt_rows, self._limits.max_rows - batch.num_rows
         )
         count = min(sequence.num_pending, budget)
-        if self._stops_at_fork(sequence) and count == sequence.num_pending > 1:
+        # One that was preempted may wait for a mask: then its last row is for a later step, as it is while decoding.
+        stops_before = self._stops_at_fork(sequence) or sequence.awaits_mask
+        if stops_before and count == sequence.num_pending > 1:
             count -= 1
         while count > 0 and sequence.slot is not None:
             if self._memory.make_room(batch.num_cells + self._cells(sequence, count)):

@@ -12,9 +12,9 @@ from segue.engine.constraints import guide
 class _Lazy(Future[Any]):
     """Whoever waits without a limit has it found at once; with one, the time is always too short."""
 
-    def __init__(self, find: Callable[[], Any]) -> None:
+    def __init__(self, find: Callable[[], Any], masks: "LazyMasks") -> None:
         super().__init__()
-        self._find = find
+        self._find, self._masks = find, masks
 
     def find(self) -> None:
         if not self.done():
@@ -33,6 +33,7 @@ class _Lazy(Future[Any]):
 
     def _wait(self, timeout: float | None) -> None:
         if timeout is None:
+            self._masks.num_awaited += not self.done()
             self.find()
         elif not self.done():
             raise TimeoutError
@@ -44,9 +45,10 @@ class LazyMasks:
     def __init__(self) -> None:
         self._asked: list[_Lazy] = []
         self.num_found = 0
+        self.num_awaited = 0  # how often somebody waited for one without a limit
 
     def submit(self, find: Callable[..., Any], *args: Any) -> Future[Any]:
-        future = _Lazy(lambda: find(*args))
+        future = _Lazy(lambda: find(*args), self)
         self._asked.append(future)
         return future
 

@@ -217,6 +217,29 @@ def test_nobody_waits_for_masks_that_are_not_found(monkeypatch: pytest.MonkeyPat
     bench.scheduler.check()
 
 
+def test_nobody_waits_for_the_mask_of_one_that_was_preempted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its tokens are read again as a prompt is, up to the row that needs the mask."""
+    slow = plain(0, constraint=regex("[a-z ]{50}"))
+    [alone] = Bench(runner(rows_ahead=0)).run(slow)
+    masks = use(monkeypatch)
+    ran = impatient(masks, num_cells=72, context_length=70)
+    monkeypatch.setattr(ran.chance, "random", lambda: 1.0)  # nothing is found by waiting
+    bench = Bench(ran)
+    bench.submit(plain(1, max_tokens=60))  # it grows until there is no room for the other one
+    bench.submit(slow)
+    while bench.step():
+        pass
+    assert bench.scheduler.stats.preemptions == 1
+    assert bench.scheduler.awaits_mask
+    assert masks.num_awaited == 0
+    while bench.step() or bench.scheduler.awaits_mask:
+        masks.find_all()
+    assert same(bench.stories[slow.request_id]) == same(alone)
+    bench.scheduler.check()
+
+
 def test_full_lexers_show_in_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """What others have read does not show, nor when masks are asked for."""
     monkeypatch.setattr("segue.engine.constraints.compiler.MAX_STATES", 400)
