@@ -272,9 +272,10 @@ def _found(done: Coming) -> Mask | None:
 
 
 def _bits(mask: Mask | None, vocabulary: Vocabulary) -> NDArray[np.uint8] | None:
-    if mask is None or mask.allowed is not None:
-        return None if mask is None else mask.allowed
-    return vocabulary.only(mask.forced[0])
+    """What it allows, as bits; None at a dead end."""
+    if mask is None:
+        return None
+    return vocabulary.only(mask.forced[0]) if mask.allowed is None else mask.allowed
 
 
 def _ends(grammar: Grammar, tokens: list[int]) -> list[bool]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.engine.seam import Draw, Loaded, Span
+from segue.engine.seam import Draw, Loaded, Runner, Span
 from segue.runners.cpu.runner import CpuRunner
 from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Constraint, Sampling
 from tests.engine.harness import Bench, ask
@@ -112,16 +112,22 @@ def test_answers_are_those_of_single_steps(
     assert [same(story) for story in together] == [same(story) for story in alone]
 
 
-def test_a_penalised_request_goes_ahead(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = loaded.runner
+def watched(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> list[Draw]:
+    """The draws of all steps that are begun from now on."""
     begin = runner.begin
     told: list[Draw] = []
 
-    def watched(spans: Sequence[Span], draws: Sequence[Draw]) -> None:
+    def watching(spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         told.extend(draws)
         begin(spans, draws)
 
-    monkeypatch.setattr(runner, "begin", watched)
+    monkeypatch.setattr(runner, "begin", watching)
+    return told
+
+
+def test_a_penalised_request_goes_ahead(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = loaded.runner
+    told = watched(runner, monkeypatch)
     sampling = Sampling(seed=1, frequency_penalty=0.5, repetition_penalty=1.2, ignore_eos=True)
     [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=sampling, max_tokens=30))
     empty(loaded)
@@ -137,14 +143,7 @@ def test_a_request_with_a_constraint_goes_ahead(
     assert isinstance(runner, CpuRunner)
     for frame in runner._frames:
         frame.draws.be_patient()
-    begin = runner.begin
-    told: list[Draw] = []
-
-    def watched(spans: Sequence[Span], draws: Sequence[Draw]) -> None:
-        told.extend(draws)
-        begin(spans, draws)
-
-    monkeypatch.setattr(runner, "begin", watched)
+    told = watched(runner, monkeypatch)
     sampling = Sampling(seed=1, temperature=0.9)
     word = Constraint(kind="regex", value="[a-z ]{200}")
     [story] = Bench(runner, loaded.vocab).run(

@@ -41,7 +41,8 @@ _CUT = struct.Struct("=qdq")
 _REPEATS = struct.Struct("=qqqqfff")  # from of.SEEN on
 _NO_REPEATS = bytes(_REPEATS.size)
 _COUNT, _NAPS = 3, 8  # indices of the instruction's words with the number of draws, and of naps
-# Of all threads of a step, while they wait for masks: some 2 ms. Windows naps for a tick of its clock.
+# Of all threads of a step together, while they wait for masks: some 2 ms of one thread, less where several wait.
+# Windows naps for a tick of its clock.
 _MOST_NAPS = 2 if sys.platform == "win32" else 20
 _LARGEST = 1 << 31
 _row = itemgetter(0)  # of a draw

@@ -136,12 +136,10 @@ def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Valu
 
 
 def _row(b: Builder, form: Format, inputs: Any, m: int, index: Value) -> Row:
-    a, scales = (b.add(base, b.mul(stride, number(m))) for base, stride in inputs)
-    return row_at(b, form, at(b, a, index, GROUP), at(b, scales, index, SCALES * SMALL))
-
-
-def row_at(b: Builder, form: Format, a: Value, scales: Value) -> Row:
-    """Load the activations of a row from these addresses of a group."""
+    """Load the activations of a row in a group."""
+    (a, lda), (scales, lds) = inputs
+    a = at(b, b.add(a, b.mul(lda, number(m))), index, GROUP)
+    scales = at(b, b.add(scales, b.mul(lds, number(m))), index, SCALES * SMALL)
     halves = [load(b, ahead(b, scales, SMALL * (SUMS + part)), i32) for part in range(PARTS)]
     scale, added = (load(b, ahead(b, scales, SMALL * word), f32) for word in (SCALE, ADDED))
     return Row(a, scale, tuple(halves) if form.parts == PARTS else (b.add(*halves),), added)
