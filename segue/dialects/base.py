@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from segue.dialects.fields.defaults import Defaults, fill_in, keep
 from segue.dialects.fields.foreign_constraints import refuse_foreign
 from segue.dialects.fields.model_defaults import OfModel
+from segue.dialects.fields.sampler_fields import split_biases
 from segue.dialects.fields.table import Complaint, Draft, Table, complain
 from segue.dialects.rendering.tally import Tally
 from segue.errors import SegueError
@@ -164,6 +165,7 @@ class Operation:
         draft = self.table.read(body, self.complaint)
         refuse_foreign(draft, body, self.table)
         fill_in(draft, defaults)
+        split_biases(draft)
         for rule in self.rules:
             rule(draft)
         keep(draft, defaults)

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from segue.bounds import DRAWN_SEEDS
 from segue.dialects import DIALECTS
 from segue.dialects.base import Operation, Stamp
+from segue.dialects.fields.defaults import read_defaults
+from segue.engine.process import messages
 from segue.engine.sampling.sampler import Sampler
 from segue.errors import RequestError
+from segue.types import CompletionRequest
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
 OPERATIONS = {
@@ -37,6 +40,14 @@ def refusal(operation: Operation, body: Any) -> RequestError | None:
     except RequestError as error:
         return error
     return None
+
+
+def arrived(request: CompletionRequest) -> CompletionRequest:
+    """As the worker reads it, which ends at a message that it cannot read."""
+    body = messages.frame(messages.Submit(request))[messages.HEADER_BYTES :]
+    message = messages.worker_messages.decode(body)
+    assert isinstance(message, messages.Submit)
+    return message.request
 
 
 numbers = st.one_of(
@@ -73,6 +84,25 @@ def test_any_json_is_a_call_or_a_request_error(name: str, data: st.DataObject) -
         inside[last] = value
     error = refusal(operation, body)
     assert error is None or (error.status == 400 and error.param)
+    if error is None:
+        arrived(operation.parse(body, STAMP).request)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_biases_by_text_reach_the_worker(name: str) -> None:
+    """It ended at the first request of a dialect that did not tell them from those by token."""
+    operation = OPERATIONS[name]
+    biases = {"logit_bias": {"7": 1, "sea": -2}}
+    defaults = read_defaults(
+        ['logit_bias={"7": 1, "sea": -2}'], [OPERATIONS["openai/v1/completions"].table]
+    )
+    calls = [operation.parse(good_body(operation), STAMP, defaults)]
+    if refusal(operation, {**good_body(operation), **biases}) is None:
+        calls.append(operation.parse({**good_body(operation), **biases}, STAMP))
+    for call in calls:
+        sampling = arrived(call.request).sampling
+        if "logit_bias" not in call.ignored:
+            assert (sampling.logit_bias, sampling.text_bias) == ({7: 1.0}, (("sea", -2.0),))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

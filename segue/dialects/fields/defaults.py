@@ -71,7 +71,7 @@ def fill_in(draft: Draft, defaults: Defaults) -> None:
 
 
 def keep(draft: Draft, defaults: Defaults) -> None:
-    """Set it again after the rules, since some rules set values. By then a rule has split the biases."""
+    """Set it again after the rules, since some rules set values. By then the biases have been split."""
     fill_in(
         draft, {target: defaults[target] for target in defaults.keys() - {"sampling.logit_bias"}}
     )

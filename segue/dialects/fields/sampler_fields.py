@@ -128,6 +128,7 @@ class Biases:
 
 
 def split_biases(draft: Draft) -> None:
+    """Biases by id and biases by text, of the request or of the server's defaults, each to their own target."""
     biases: dict[int | str, float] = draft.values.pop("sampling.logit_bias", {})
     by_id = {token: bias for token, bias in biases.items() if isinstance(token, int)}
     by_text = tuple((text, bias) for text, bias in biases.items() if isinstance(text, str))

@@ -12,7 +12,7 @@ from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import Prompts
-from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS, Biases, split_biases
+from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS, Biases
 from segue.dialects.fields.table import Draft, Field, complain, show
 from segue.types import CUT_FIRST, Prompt
 
@@ -210,6 +210,6 @@ def tell_prompt(draft: Draft) -> None:
     draft.values["echo"] = not wanted or "prompt" in wanted
 
 
-COMMON_RULES = (openai.check_candidates, sample_as_llamacpp, split_biases)
+COMMON_RULES = (openai.check_candidates, sample_as_llamacpp)
 OPENAI_RULES = (*COMMON_RULES, score_echoed_prompt)
 NATIVE_RULES = (*COMMON_RULES, tell_prompt)

@@ -30,7 +30,7 @@ from segue.dialects.fields.kinds import (
     When,
 )
 from segue.dialects.fields.prompt_kinds import Prompts, Suffix
-from segue.dialects.fields.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases, split_biases
+from segue.dialects.fields.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import TOKEN_ROWS, mark_special, truncate
@@ -297,7 +297,6 @@ RULES = (
     check_candidates,
     widen_logprobs,
     score_prompt,
-    split_biases,
     call_tool,
     mark_special,
     truncate,
