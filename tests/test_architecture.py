@@ -1,11 +1,11 @@
 """The import law, as a table. A room may use what its row says and nothing else of ours."""
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
+from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 MAX_LINES = 400
@@ -176,16 +176,70 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(name: str) -> Iterator[str]:
-    """Every module imported anywhere in this one, whole names, lazy imports included."""
-    for node in ast.walk(ast.parse(MODULES[name].read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name}: imports are absolute"
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                yield whole if whole in MODULES else str(node.module)
+class Function(NamedTuple):
+    name: str
+    num_lines: int
+    num_positional: int
+    num_arguments: int
+
+
+class Facts(NamedTuple):
+    """What the rules below ask of a module. Each is read once: there are hundreds, and trees are large."""
+
+    num_lines: int
+    docstring: str | None
+    imports: tuple[str, ...]  # whole names, lazy imports included
+    functions: tuple[Function, ...]
+    made: tuple[
+        tuple[str, int, int], ...
+    ]  # classes that are called: name, values without one, line
+    reads_json: bool
+
+
+@functools.cache
+def facts(name: str) -> Facts:
+    source = MODULES[name].read_text()
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    return Facts(
+        num_lines=len(source.splitlines()),
+        docstring=ast.get_docstring(tree),
+        imports=tuple(module for node in nodes for module in imported(name, node)),
+        functions=tuple(
+            function(node)
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ),
+        made=tuple(
+            (node.func.id, len(node.args), node.lineno)
+            for node in nodes
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id.lstrip("_")[:1].isupper()
+        ),
+        reads_json=any(isinstance(node, ast.Attribute) and node.attr == "json" for node in nodes),
+    )
+
+
+def imported(name: str, node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"{name}: imports are absolute"
+        for alias in node.names:
+            whole = f"{node.module}.{alias.name}"
+            yield whole if whole in MODULES else str(node.module)
+
+
+def function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
+    has_names = not any(
+        ast.unparse(decorator).startswith(WITHOUT_NAMES) for decorator in node.decorator_list
+    )
+    found = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+    num_positional = sum(arg not in ("self", "cls") for arg in found) if has_names else 0
+    num_named = len(node.args.kwonlyargs) if has_names else 0
+    num_lines = (node.end_lineno or node.lineno) - node.lineno + 1
+    return Function(node.name, num_lines, num_positional, num_positional + num_named)
 
 
 def is_under(name: str, room: str) -> bool:
@@ -193,48 +247,54 @@ def is_under(name: str, room: str) -> bool:
     return name == room or (room != "segue" and name.startswith(room + "."))
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_rooms_keep_to_themselves(name: str) -> None:
-    room = max((room for room in LAW if is_under(name, room)), key=len, default=None)
-    if room is None:
-        assert name in BUILDERS
-        return
-    ours = {module for module in imports(name) if module.split(".")[0] == "segue"}
-    assert {
-        module for module in ours if not any(is_under(module, may) for may in LAW[room])
-    } == set()
+def test_rooms_keep_to_themselves() -> None:
+    for name in MODULES:
+        room = max((room for room in LAW if is_under(name, room)), key=len, default=None)
+        if room is None:
+            assert name in BUILDERS
+            continue
+        ours = {module for module in facts(name).imports if module.split(".")[0] == "segue"}
+        strangers = {each for each in ours if not any(is_under(each, may) for may in LAW[room])}
+        assert strangers == set(), f"{name} imports {strangers}"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_libraries_have_one_owner(name: str) -> None:
-    for module in imports(name):
-        library = module.split(".")[0]
-        owners = OWNERS.get(library)
-        assert owners is None or name.startswith(owners), f"{name} imports {module}"
-        for room, banned in BANNED.items():
-            assert not (is_under(name, room) and library in banned), f"{name} imports {module}"
+def test_libraries_have_one_owner() -> None:
+    for name in MODULES:
+        for module in facts(name).imports:
+            library = module.split(".")[0]
+            owners = OWNERS.get(library)
+            assert owners is None or name.startswith(owners), f"{name} imports {module}"
+            for room, banned in BANNED.items():
+                assert not (is_under(name, room) and library in banned), f"{name} imports {module}"
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if is_under(name, "segue.engine")])
-def test_the_engine_reads_json_only_in_constraints(name: str) -> None:
-    tree = ast.parse(MODULES[name].read_text())
-    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "json"]
-    assert not uses or is_under(name, JSON_READERS)
+def test_the_engine_reads_json_only_in_constraints() -> None:
+    readers = {
+        name for name in MODULES if facts(name).reads_json and is_under(name, "segue.engine")
+    }
+    assert {name for name in readers if not is_under(name, JSON_READERS)} == set()
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("segue.dialects.")])
-def test_a_dialect_has_at_most_one_parent(name: str) -> None:
+def parents(name: str) -> set[str]:
+    """The dialects that this one builds on. One that is too large for a file is a package: one dialect."""
     room = "segue.dialects."
-    # A dialect that is too large for a file is a package; its modules are one dialect.
     siblings = {
         module.removeprefix(room).partition(".")[0]
-        for module in imports(name)
+        for module in facts(name).imports
         if module.startswith(room)
     }
-    own = name.removeprefix(room).partition(".")[0]
-    parents = siblings - DIALECT_ROOMS - {own}
-    is_part = own in DIALECT_ROOMS
-    assert len(parents) <= (0 if is_part else 1)
+    return siblings - DIALECT_ROOMS - {own_part(name)}
+
+
+def own_part(name: str) -> str:
+    return name.removeprefix("segue.dialects.").partition(".")[0]
+
+
+def test_a_dialect_has_at_most_one_parent() -> None:
+    for name in MODULES:
+        if name.startswith("segue.dialects."):
+            most = 0 if own_part(name) in DIALECT_ROOMS else 1
+            assert len(parents(name)) <= most, f"{name} builds on {parents(name)}"
 
 
 def test_files_of_tests_stay_small() -> None:
@@ -244,41 +304,24 @@ def test_files_of_tests_stay_small() -> None:
     assert not {str(path): length for path, length in lengths.items() if length > MAX_LINES}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_files_and_functions_stay_small(name: str) -> None:
-    source = MODULES[name].read_text()
-    assert len(source.splitlines()) <= MAX_LINES
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            num_lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert num_lines <= MAX_FUNCTION_LINES, f"{node.name} has {num_lines} lines"
+def test_files_and_functions_stay_small() -> None:
+    lengths = {name: facts(name).num_lines for name in MODULES}
+    assert not {name: length for name, length in lengths.items() if length > MAX_LINES}
+    functions = [(name, each) for name in MODULES for each in facts(name).functions]
+    assert [pair for pair in functions if pair[1].num_lines > MAX_FUNCTION_LINES] == []
 
 
-def has_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return not any(
-        ast.unparse(decorator).startswith(WITHOUT_NAMES) for decorator in function.decorator_list
-    )
+def test_functions_take_few_arguments() -> None:
+    functions = [(name, each) for name in MODULES for each in facts(name).functions]
+    assert [pair for pair in functions if pair[1].num_positional > MAX_POSITIONAL] == []
+    assert [pair for pair in functions if pair[1].num_arguments > MAX_ARGUMENTS] == []
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_functions_take_few_arguments(name: str) -> None:
-    for node in ast.walk(ast.parse(MODULES[name].read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and has_names(node):
-            found = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
-            positional = [arg for arg in found if arg not in ("self", "cls")]
-            num_named = len(node.args.kwonlyargs)
-            assert len(positional) <= MAX_POSITIONAL, f"{node.name}{tuple(positional)}"
-            assert len(positional) + num_named <= MAX_ARGUMENTS, f"{node.name} takes too many"
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_values_are_made_by_keyword_where_they_are_many(name: str) -> None:
+def test_values_are_made_by_keyword_where_they_are_many() -> None:
     """Of classes only: what a table such as `pick` takes one after another needs no names."""
-    for node in ast.walk(ast.parse(MODULES[name].read_text())):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            made = node.func.id
-            is_class = made.lstrip("_")[:1].isupper()
-            assert not is_class or len(node.args) <= MAX_POSITIONAL, f"{made}, line {node.lineno}"
+    for name in MODULES:
+        for made, num_values, line in facts(name).made:
+            assert num_values <= MAX_POSITIONAL, f"{name}: {made}, line {line}"
 
 
 def test_folders_stay_small() -> None:
@@ -286,6 +329,6 @@ def test_folders_stay_small() -> None:
     assert {str(folder) for folder, count in counts.items() if count > MAX_MODULES} == set()
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if MODULES[name].name == "__init__.py"])
-def test_every_room_says_what_it_is(name: str) -> None:
-    assert ast.get_docstring(ast.parse(MODULES[name].read_text()))
+def test_every_room_says_what_it_is() -> None:
+    rooms = [name for name in MODULES if MODULES[name].name == "__init__.py"]
+    assert [name for name in rooms if not facts(name).docstring] == []
