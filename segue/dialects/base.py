@@ -16,7 +16,7 @@ from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.sampler_fields import split_biases
 from segue.dialects.fields.table import Complaint, Draft, Table, complain
 from segue.dialects.rendering.tally import Tally
-from segue.errors import SegueError
+from segue.errors import MalformedBody, SegueError
 from segue.types import (
     Adapter,
     CompletionRequest,
@@ -163,11 +163,14 @@ class Operation:
     def parse(self, body: Any, stamp: Stamp, defaults: Defaults = NO_DEFAULTS) -> Call:
         """The call this JSON body asks for, with the server's defaults. Raises RequestError and nothing else."""
         draft = self.table.read(body, self.complaint)
-        refuse_foreign(draft, body, self.table)
-        fill_in(draft, defaults)
-        split_biases(draft)
-        for rule in self.rules:
-            rule(draft)
+        try:
+            refuse_foreign(draft, body, self.table)
+            fill_in(draft, defaults)
+            split_biases(draft)
+            for rule in self.rules:
+                rule(draft)
+        except RecursionError:  # a rule may look into values that no row has read
+            raise MalformedBody("The body is nested too deeply.") from None
         keep(draft, defaults)
         return build(draft, stamp)
 

@@ -50,6 +50,29 @@ def arrived(request: CompletionRequest) -> CompletionRequest:
     return message.request
 
 
+def deep(schema: Any, levels: int) -> Any:
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize("levels", [300, 480, 2000])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_deeply_nested_values_are_refused_at_most(name: str, levels: int) -> None:
+    operation, schema = OPERATIONS[name], deep({"type": "integer"}, levels)
+    function = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    bodies = (
+        {"structured_outputs": {"json": schema, "disable_additional_properties": True}},
+        {"response_format": {"type": "json_object", "schema": schema}},
+        {"json_schema": schema},
+        {"format": schema},
+        {"tools": [function], "tool_choice": "required"},
+        {"prompt": schema},
+    )
+    for body in bodies:
+        refusal(operation, {**good_body(operation), **body})  # raises nothing else
+
+
 numbers = st.one_of(
     st.integers(),
     st.floats(),

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from segue.bounds import MAX_CONSTRAINT_CHARS, MAX_CONSTRAINT_CHOICES
-from segue.dialects.fields.kinds import Mismatch, Only, Text, Texts
+from segue.dialects.fields.kinds import Boolean, Mismatch, Only, Text, Texts
 from segue.dialects.fields.table import Field, Table
 from segue.types import Constraint, ConstraintKind
 
@@ -163,12 +163,8 @@ _STRUCTURED: dict[str, Read] = {
     "json_object": _any_json,
     "structural_tag": _structural_tag,
 }
-_STRUCTURED_OPTIONS = {
-    "disable_any_whitespace",
-    "disable_additional_properties",
-    "disable_fallback",
-    "whitespace_pattern",
-}
+_STRUCTURED_FLAGS = ("disable_any_whitespace", "disable_additional_properties", "disable_fallback")
+_STRUCTURED_OPTIONS = {*_STRUCTURED_FLAGS, "whitespace_pattern"}
 
 
 def _structured(value: Any, param: str) -> Any:
@@ -177,10 +173,12 @@ def _structured(value: Any, param: str) -> Any:
     if len(kinds) != 1 or given.keys() - kinds - _STRUCTURED_OPTIONS:
         raise Mismatch(f"an object with exactly one of {', '.join(_STRUCTURED)}", value)
     (kind,) = kinds
-    inner = given[kind]
-    if given.get("disable_additional_properties") and type(inner) is dict:
-        inner = _closed(inner)
-    constraint = _within(_STRUCTURED[kind], inner, param, f".{kind}")
+    for flag in _STRUCTURED_FLAGS:
+        _within(lambda each, _: Boolean().read(each), given.get(flag, False), param, f".{flag}")
+    reads = _STRUCTURED[kind]
+    if kind == "json" and given.get("disable_additional_properties"):
+        reads = _closed_schema
+    constraint = _within(reads, given[kind], param, f".{kind}")
     whitespace = "" if given.get("disable_any_whitespace") else given.get("whitespace_pattern")
     if whitespace is None:
         return constraint
@@ -188,6 +186,15 @@ def _structured(value: Any, param: str) -> Any:
         lambda text, _: Text(1024).read(text), whitespace, param, ".whitespace_pattern"
     )
     return msgspec.structs.replace(constraint, whitespace=pattern)
+
+
+def _closed_schema(value: Any, param: str) -> Any:
+    constraint = _json_schema(value, param)
+    try:
+        schema = msgspec.json.decode(constraint.value)
+    except msgspec.DecodeError:
+        return constraint  # the compiler says what is wrong with it
+    return _json_schema(msgspec.json.encode(_closed(schema)).decode(), param)
 
 
 def _closed(schema: Any) -> Any:

@@ -192,3 +192,5 @@ def _read_value(row: Field, name: str, value: Any, complaint: Complaint) -> Any:
         return row.kind.read(value)
     except Mismatch as wrong:
         raise InvalidField(complaint(name + wrong.at, wrong), param=name) from None
+    except RecursionError:
+        raise InvalidField(f"{name} is nested too deeply", param=name) from None

@@ -33,9 +33,9 @@ _SCOPES = """\
 ## What the penalties look at
 
 The repetition penalty and DRY look at prompt and output, in every system that has them. Presence and frequency
-penalties look at the output only in OpenAI's API and in vLLM (its sampler keeps counts of output tokens apart from
-those of the prompt), and at prompt and output in llama.cpp, Ollama, llamafile and mistral.rs, whose samplers are
-handed all tokens. `penalize_prompt` in the table below is that difference. The window (`repeat_last_n`) counts
+penalties look at the output only in OpenAI's API, in vLLM and in mistral.rs (their samplers count output tokens
+apart from those of the prompt), and at prompt and output in llama.cpp, Ollama and llamafile, whose samplers are handed
+all tokens. `penalize_prompt` in the table below is that difference. The window (`repeat_last_n`) counts
 tokens back from the end of what they look at; -1 is all of it, 0 turns them off.
 
 ## Parameters

@@ -117,7 +117,7 @@ def error_reply(error: SegueError) -> Reply:
     named = _TYPES.get(kind) or _TYPES_BY_STATUS.get(status, fallback)
     param = "input_tokens" if kind is PromptTooLong else error.param
     message = as_openai(error)
-    if kind is InvalidField:
+    if kind is InvalidField and param:
         message = f"{message} (parameter={param})"
     detail = {"message": message, "type": named, "param": param, "code": status}
     return Reply({"error": detail}, status)

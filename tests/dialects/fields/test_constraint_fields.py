@@ -83,6 +83,8 @@ def test_nothing_asked_for(name: str, value: Any) -> None:
         ("structured_outputs", {"regex": "a", "choice": ["a"]}),
         ("structured_outputs", {"regex": "a", "banana": 1}),
         ("structured_outputs", {"json": {}, "whitespace_pattern": 5}),
+        ("structured_outputs", {"json": {}, "disable_any_whitespace": "false"}),
+        ("structured_outputs", {"json": {}, "disable_additional_properties": 0}),
         ("guided_choice", ["a", 5]),
         ("format", "xml"),
     ],
@@ -127,6 +129,8 @@ def test_an_empty_grammar_of_llamacpp_is_none() -> None:
 def test_options_of_structured_outputs() -> None:
     closed = read("structured_outputs", {"json": SCHEMA, "disable_additional_properties": True})
     assert json.loads(closed.value)["additionalProperties"] is False
+    text = read("structured_outputs", {"json": TEXT, "disable_additional_properties": True})
+    assert json.loads(text.value) == json.loads(closed.value)
     bare = read("structured_outputs", {"json": SCHEMA, "disable_any_whitespace": True})
     assert bare.whitespace == ""
     spaced = read("structured_outputs", {"json": SCHEMA, "whitespace_pattern": "[ ]?"})

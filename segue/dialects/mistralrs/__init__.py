@@ -1,0 +1,95 @@
+"""mistral.rs: one text prompt, DRY and grammar fields of its own, speeds beside the usage."""
+
+from segue.dialects.base import Dialect, Difference, Operation
+from segue.dialects.mistralrs.answer import Completion, error_reply, stream_error
+from segue.dialects.mistralrs.fields import FIELDS, OF_MODEL, RULES
+from segue.dialects.mistralrs.pages import PAGES
+
+DIFFERENCES = (
+    Difference(
+        "The text of a choice keeps the white space it begins with.",
+        "The system trims it, so that prompt and completion cannot be joined.",
+    ),
+    Difference(
+        "Choices are in the order of their index, and `usage` covers all of them.",
+        "The system orders by the time they ended and reports the last one's usage.",
+    ),
+    Difference(
+        "`best_of` above `n` draws more candidates than it returns, as OpenAI's does; below `n` it is "
+        "how many of the n return, ranked by mean log-probability.",
+        "The system has the second meaning only, and ranks by the sum, which favours short answers.",
+    ),
+    Difference(
+        "`logprobs` are the model's own.",
+        "The system's are those after penalties and temperature, so that they depend on how a token was drawn.",
+    ),
+    Difference(
+        "`suffix` is filled in for: the completion is made to lead up to it. It is returned behind the "
+        "completion, in streams too.",
+        "The system only appends it, so that the text before does not fit, and not in streams.",
+    ),
+    Difference(
+        "`tool_choice` that requires a call makes the answer the JSON of that call, "
+        '`{"name": ..., "arguments": ...}`.',
+        "The system reads tools here and has no place for a call in the answer.",
+    ),
+    Difference(
+        "`echo` works in streams too.",
+        "The system leaves the prompt out of streams, so that they differ from whole answers.",
+    ),
+    Difference(
+        "In a stream, a chunk holds one choice; each choice ends with its own chunk.",
+        "The system waits until every choice has something, and loses pieces once one of them ended.",
+    ),
+    Difference(
+        "An unknown model is answered with 404 where several are served (one that is alone answers to any name, unless "
+        "`--strict-model`), `max_tokens: 0` with 422.",
+        "The system answers 500, which tells clients to try again.",
+    ),
+    Difference(
+        "Figures for Prometheus are at `/metrics` of the root, under Segue's names, the documents at `/docs`; "
+        "there is no `/v1/system/info`.",
+        "They are of the whole server, not of a dialect.",
+    ),
+    Difference(
+        "Mistakes in a request are answered with their status, streamed or not, and always as "
+        '`{"message": ...}`.',
+        "The system starts streams with 200 before it looks, and writes some errors as plain text.",
+    ),
+    Difference(
+        "`max_tokens` and `max_completion_tokens` may come together; the first counts.",
+        "The system's JSON reader takes the second for a repetition of the first.",
+    ),
+    Difference(
+        "`seed` and `response_format` are honoured.",
+        "The system passes them by; a constraint that is passed by is worse than none.",
+    ),
+    Difference(
+        "A model's own sampling defaults are those of `general.sampling.*` in its GGUF file, or of the file that "
+        "`--generation-config` names; `suppress_tokens` has no effect.",
+        "The system looks for `generation_config.json` beside the file, which has what the original model had.",
+    ),
+    Difference(
+        "Ids are unique; `system_fingerprint` is `local` all the same.",
+        "The system counts its answers from 0 with every start.",
+    ),
+)
+
+MISTRALRS = Dialect(
+    name="mistralrs",
+    system="mistral.rs",
+    operations=(
+        Operation(
+            "/v1/completions",
+            "Complete a prompt.",
+            FIELDS,
+            Completion,
+            RULES,
+            of_model=OF_MODEL,
+            stream_error=stream_error,
+        ),
+    ),
+    companions=PAGES,
+    error=error_reply,
+    differences=DIFFERENCES,
+)

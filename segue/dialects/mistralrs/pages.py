@@ -1,0 +1,52 @@
+"""What mistral.rs's server tells about itself: models, health."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from segue.dialects.base import Companion, Reply, Service
+from segue.dialects.fields.kinds import Text
+from segue.dialects.fields.table import Field, Table
+from segue.errors import UnknownModel
+
+STATUSES = {"ok": "loaded", "loading": "reloading", "idle": "unloaded"}
+
+
+def _card(name: str, created: int) -> dict[str, Any]:
+    about = {"object": "model", "owned_by": "local"}
+    return {"id": name, **about, "created": created, "root": name}
+
+
+async def models(service: Service, _: Mapping[str, Any]) -> Reply:
+    """`default` first, which has no status of its own. An adapter names its model."""
+    entries = [_card("default", service.card("").created)]
+    for card in service.cards():
+        parent = {"parent": card.parent} if card.parent else {}
+        status = {"status": STATUSES[card.status]}
+        entries.append({**_card(card.name, card.created), **parent, **status})
+    return Reply({"object": "list", "data": entries})
+
+
+STATUS_FIELDS = Table(
+    (Field("model_id", Text(256), "The name of a model.", "model", required=True),)
+)
+
+
+async def status(service: Service, values: Mapping[str, Any]) -> Reply:
+    name = values["model"]
+    try:
+        found = STATUSES[service.card(name).status]
+    except UnknownModel:
+        found = "not_found"
+    return Reply({"model_id": name, "status": found})
+
+
+async def health(service: Service, _: Mapping[str, Any]) -> Reply:
+    return Reply("OK")
+
+
+PAGES = (
+    Companion("GET", "/v1/models", "The served models.", models),
+    Companion("POST", "/v1/models/status", "Whether one is loaded.", status, STATUS_FIELDS),
+    Companion("GET", "/health", "Whether the server runs.", health, is_public=True),
+    Companion("GET", "/", "The same.", health, is_public=True),
+)

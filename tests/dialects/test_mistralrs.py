@@ -1,0 +1,40 @@
+from typing import Any
+
+import pytest
+
+from segue.dialects.base import Stamp
+from segue.dialects.mistralrs import MISTRALRS
+from segue.types import Sampling
+
+STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
+
+
+def sampling(**body: Any) -> Sampling:
+    return MISTRALRS.operations[0].parse({"prompt": "a", **body}, STAMP).request.sampling
+
+
+def test_the_nucleus_is_found_before_min_p() -> None:
+    order = sampling().order
+    assert order.index("temperature") < order.index("top_k") < order.index("top_p")
+    assert order.index("top_p") < order.index("min_p")
+
+
+def test_penalties_of_the_prompt_are_of_repetition_alone() -> None:
+    assert not sampling(presence_penalty=1, frequency_penalty=1).penalize_prompt
+
+
+@pytest.mark.parametrize("share", [-1, 0, 1, 1.5, 1e9])
+def test_shares_outside_of_zero_and_one_are_off(share: float) -> None:
+    assert sampling(top_p=share).top_p == Sampling().top_p
+    assert sampling(min_p=share).min_p == Sampling().min_p
+
+
+def test_shares_are_kept_to() -> None:
+    read = sampling(top_p=0.5, min_p=0.25)
+    assert (read.top_p, read.min_p) == (0.5, 0.25)
+
+
+def test_what_follows_an_end_token_is_part_of_the_answer() -> None:
+    read = sampling(ignore_eos=True)
+    assert read.pass_eos
+    assert not read.ignore_eos
