@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -97,6 +98,19 @@ class _Begun(NamedTuple):
     seen: list[bytes]  # tokens that penalties look at, as they were
 
 
+@lru_cache(maxsize=8)
+def _table(seed: int, end_bias: float) -> Logits:
+    """The rows of logits there are. All runners of a seed share them."""
+    rng = np.random.default_rng(seed)
+    table: Logits = rng.normal(0.0, 2.0, (_NUM_ROWS, VOCAB_SIZE)).astype(np.float32)
+    table[:, :32] -= 4.0
+    table[:, 127:] -= 3.0  # mostly printable, some stray bytes and multi-byte starts
+    table[:, EOS] += end_bias
+    table[:, BOS:] = -20.0
+    table.flags.writeable = False
+    return table
+
+
 class FakeRunner:
     """With a `script`, the likeliest continuation at output position i is its i-th byte, over and over."""
 
@@ -119,13 +133,7 @@ class FakeRunner:
         self._last_drawn: Sequence[int | None] = ()  # by the step that was ended last
         self._told = threading.Condition()  # a mask
         self._script = script
-        rng = np.random.default_rng(seed)
-        table = rng.normal(0.0, 2.0, (_NUM_ROWS, VOCAB_SIZE)).astype(np.float32)
-        table[:, :32] -= 4.0
-        table[:, 127:] -= 3.0  # mostly printable, some stray bytes and multi-byte starts
-        table[:, EOS] += end_bias
-        table[:, BOS:] = -20.0
-        self._table = table
+        self._table = _table(seed, end_bias)
 
     @property
     def capabilities(self) -> Capabilities:

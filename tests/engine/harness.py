@@ -1,5 +1,6 @@
 """Drives a scheduler to the end without threads, and folds its events."""
 
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Callable
@@ -87,7 +88,11 @@ class Bench:
         self.stories: dict[str, RequestEvents] = defaultdict(RequestEvents)
         self.num_steps = 0
         self.may_go_on: Callable[[], bool] = lambda: True
-        self.compiler = Compiler(self.vocab, self.capabilities.vocab_size)
+
+    @functools.cached_property
+    def compiler(self) -> Compiler:
+        """Made where a constraint is asked for: most benches never do, and they are made by the thousand."""
+        return Compiler(self.vocab, self.capabilities.vocab_size)
 
     @property
     def capabilities(self) -> Capabilities:

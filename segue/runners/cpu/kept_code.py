@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def sources() -> list[Path]:
     return sorted(path for pattern in _STEP_SOURCES for path in root.glob(pattern))
 
 
+@cache
 def sources_digest() -> str:
     """A digest of the sources of a step's kernels and the versions of numba, llvmlite and Python."""
     digest = hashlib.sha256()
