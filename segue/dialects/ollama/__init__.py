@@ -43,7 +43,7 @@ DIFFERENCES = (
     ),
     Difference(
         "A model's template is the Jinja one its file carries; the request's own may use .System, .Prompt, "
-        ".Response, if, else and end.",
+        ".Suffix, .Response, if, else and end.",
         "Ollama keeps templates in Go's language beside the model; others are refused rather than misread.",
     ),
     Difference(
@@ -51,7 +51,8 @@ DIFFERENCES = (
         "Ollama refuses it where its template does not name it, drops it with raw, and loads the model instead.",
     ),
     Difference(
-        "A model without a template gets the system text, an empty line and the prompt.",
+        "Where a model has no template, or one without a place for a system text, that text, an empty line and "
+        "the prompt are asked as one.",
         "Ollama drops the system text then.",
     ),
     Difference(

@@ -21,6 +21,7 @@ from segue.dialects.fields.kinds import (
     When,
 )
 from segue.dialects.fields.table import Draft, Field, Table
+from segue.dialects.templates import go_template
 from segue.types import CUT_FIRST, Prompt, Truncation
 
 MAX_TOP = 20
@@ -40,10 +41,10 @@ def plain_name(name: str) -> str:
 class Thinking:
     """Only false passes: no model here reports its thinking apart from its answer."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any) -> bool:
         if value is not False:
             raise Mismatch("false", value, because="the model does not support thinking")
-        return UNSET
+        return value
 
     def schema(self) -> dict[str, Any]:
         return {"const": False}
@@ -149,7 +150,10 @@ GENERATE = Table(
         *openai.FIELDS.pick("suffix").rows,
         Field("system", Text(MAX_TEXT_CHARS), "The system message.", "shape.system"),
         Field(
-            "template", Text(MAX_TEXT_CHARS), "A prompt template in Go's syntax.", "shape.template"
+            "template",
+            Text(MAX_TEXT_CHARS),
+            "A prompt template in Go's syntax; one with .Suffix is the layout of a gap, too.",
+            "shape.template",
         ),
         Field("raw", Boolean(), "Take the prompt as it is.", "shape.raw", default=False),
         Field(
@@ -161,7 +165,12 @@ GENERATE = Table(
         Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
         *CONSTRAINTS.pick("format").rows,
         Field("images", OnlyEmpty("no model here sees images"), "Not served."),
-        Field("think", Thinking(), "Only false."),
+        Field(
+            "think",
+            Thinking(),
+            "Only false: the model's template is told to leave thinking out.",
+            "shape.think",
+        ),
         Field("stream", Boolean(), "Send the answer as it is written.", "stream", default=True),
         Field(
             "keep_alive",
@@ -207,6 +216,19 @@ def check_raw(draft: Draft) -> None:
             raise draft.refuse(target, "has no place in a raw prompt")
 
 
+def lay_out(draft: Draft) -> None:
+    """A template that names .Suffix lays out a gap, otherwise the model's own tokens do. What is idle is named."""
+    named = go_template.names(draft.values.get("shape.template", ""))
+    if "infill" in draft.values and ".Suffix" in named:
+        draft.values["shape.suffix"] = draft.values.pop("infill").suffix.parts[0]
+    idle: tuple[str, ...] = ()
+    if "infill" in draft.values:
+        idle = ("shape.system", "shape.template", "shape.context")
+    elif "shape.template" in draft.values and ".System" not in named:
+        idle = ("shape.system",)
+    draft.ignored += [draft.given[target] for target in idle if target in draft.values]
+
+
 def sample_like_ollama(draft: Draft) -> None:
     draft.values["sampling.order"] = CUT_FIRST
     draft.values["sampling.penalize_prompt"] = True
@@ -220,7 +242,14 @@ def keep_start(draft: Draft) -> None:
         draft.ignored.append(draft.given["shape.num_keep"])
 
 
-GENERATE_RULES = (report_scores, fill_from_the_start, check_raw, keep_start, sample_like_ollama)
+GENERATE_RULES = (
+    report_scores,
+    fill_from_the_start,
+    check_raw,
+    lay_out,
+    keep_start,
+    sample_like_ollama,
+)
 
 # --- /v1/completions -----------------------------------------------------------------------------
 

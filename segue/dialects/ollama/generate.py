@@ -1,5 +1,6 @@
 """`/api/generate`: the prompt in the model's chat template, and the answer as lines of JSON with durations."""
 
+import contextlib
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from segue.dialects.rendering.chat_logprobs import entry
 from segue.dialects.rendering.dates import timestamp
 from segue.dialects.rendering.tally import Choice, Tally
 from segue.dialects.templates import chat_template, go_template
+from segue.errors import InvalidField
 from segue.types import CompletionRequest, Delta, Done, Event, ModelInfo, Prompt, TokenScore
 
 # --- the prompt ----------------------------------------------------------------------------------
@@ -23,23 +25,59 @@ def word_prompt(call: Call, info: ModelInfo) -> CompletionRequest:
         return call.request
     (asked,) = call.request.prompts
     text = _worded(call, info, "".join(map(str, asked.parts)))
-    has_bos = bool(info.bos_token) and text.startswith(info.bos_token)
-    prompt = Prompt((text,), add_special=not has_bos)
     if context := call.shape.get("context"):
-        prompt = Prompt((context, text.removeprefix(info.bos_token)))  # it has begun already
+        _check(context, info)
+        prompt = Prompt((context, _continued(text, info.bos_token)))
+    else:
+        has_bos = bool(info.bos_token) and text.startswith(info.bos_token)
+        prompt = Prompt((text,), add_special=not has_bos)
     return replace(call.request, prompts=(prompt,))
+
+
+def _check(context: tuple[int, ...], info: ModelInfo) -> None:
+    if max(context) >= info.vocab_size:
+        known = f"the model's ids are 0 to {info.vocab_size - 1}"
+        raise InvalidField(f"context holds token id {max(context)}, but {known}", "context")
+
+
+def _continued(text: str, bos: str) -> str:
+    """The text without BOS, for what stands before it has begun already.
+
+    Some models have a BOS that begins each message; it is no beginning of the whole, and stays.
+    """
+    rest = text.removeprefix(bos)
+    return text if bos in rest else rest
 
 
 def _worded(call: Call, info: ModelInfo, prompt: str) -> str:
     system = call.shape.get("system", "")
     if template := call.shape.get("template"):
-        return go_template.render(template, {".System": system, ".Prompt": prompt})
+        suffix = call.shape.get("suffix", "")
+        values = {".System": system, ".Prompt": prompt, ".Suffix": suffix}
+        return go_template.render(template, values)
     if info.chat_template is None:
-        return f"{system}\n\n{prompt}" if system else prompt
-    messages = [{"role": "user", "content": prompt}]
+        return _together(system, prompt)
+    return _as_chat(call, info, system, prompt)
+
+
+def _together(system: str, prompt: str) -> str:
+    return f"{system}\n\n{prompt}" if system else prompt
+
+
+def _as_chat(call: Call, info: ModelInfo, system: str, prompt: str) -> str:
+    """Some templates refuse a system message, or leave it out: it stands before the prompt then."""
+
+    def rendered(*messages: tuple[str, str]) -> str:
+        named = [{"role": role, "content": content} for role, content in messages]
+        think = call.shape.get("think")
+        return chat_template.render(info, named, call.stamp.now, enable_thinking=think)
+
     if system:
-        messages.insert(0, {"role": "system", "content": system})
-    return chat_template.render(info, messages, call.stamp.now)
+        with contextlib.suppress(InvalidField):
+            text = rendered(("system", system), ("user", prompt))
+            if text != rendered(("user", prompt)):
+                return text
+    return rendered(("user", _together(system, prompt)))
 
 
 # --- the answer ----------------------------------------------------------------------------------

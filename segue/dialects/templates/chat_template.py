@@ -81,8 +81,12 @@ def render(
     messages: Sequence[Mapping[str, str]],
     now: Callable[[], float],
     add_generation_prompt: bool = True,
+    enable_thinking: bool | None = None,
 ) -> str:
-    """The prompt this model expects for these messages. Raises InvalidField, also if it has no template."""
+    """The prompt this model expects for these messages. Raises InvalidField, also if it has no template.
+
+    `enable_thinking`: None leaves it to the template.
+    """
     source = info.chat_template
     if source is None or len(source) > MAX_SOURCE_CHARS:
         raise InvalidField("the model has no chat template that can be used", "messages")
@@ -98,6 +102,8 @@ def render(
         "tools": None,
         "strftime_now": strftime_now,
     }
+    if enable_thinking is not None:
+        values["enable_thinking"] = enable_thinking
     try:
         return _bounded(_compiled(source), values)
     except Exception as error:  # whatever a template does wrong, it is the template's

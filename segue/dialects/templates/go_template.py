@@ -11,10 +11,13 @@ MAX_CHARS = 64 * 1024
 RESPONSE = ".Response"
 
 
+def names(source: str) -> set[str]:
+    """What its actions name, such as .Prompt. Raises InvalidField."""
+    return {word for _, action in _split(source) for word in action.split() if word[0] == "."}
+
+
 def render(source: str, values: Mapping[str, str]) -> str:
     """`values` by name. Raises InvalidField."""
-    if len(source) > MAX_CHARS:
-        raise InvalidField(f"template must be at most {MAX_CHARS} characters", "template")
     shown: list[str] = []
     branches = [True]  # whether each open {{ if }}, and the text around them, is taken
     is_over = False
@@ -54,14 +57,16 @@ def _value(name: str, values: Mapping[str, str]) -> str:
 
 def _refused(action: str) -> InvalidField:
     return InvalidField(
-        f"template has {{{{ {action[:40]} }}}}: only .System, .Prompt and .Response, alone or in "
-        "if, else and end, are understood",
+        f"template has {{{{ {action[:40]} }}}}: only .System, .Prompt, .Suffix and .Response, alone "
+        "or in if, else and end, are understood",
         "template",
     )
 
 
 def _split(source: str) -> Iterator[tuple[str, str]]:
     """Text with the action that follows it. A dash inside the braces trims the text next to it."""
+    if len(source) > MAX_CHARS:
+        raise InvalidField(f"template must be at most {MAX_CHARS} characters", "template")
     first, *rest = source.split("{{")
     text = first
     for part in rest:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects.templates.go_template import MAX_CHARS, render
+from segue.dialects.templates.go_template import MAX_CHARS, names, render
 from segue.errors import InvalidField
 
 VALUES = {".System": "S", ".Prompt": "P", ".Suffix": ""}
@@ -60,3 +60,10 @@ def test_anything_is_rendered_or_refused(template: str) -> None:
     except InvalidField:
         return
     assert "{{" not in text
+
+
+def test_names() -> None:
+    source = "{{- /* .Suffix */ -}}{{ if .System }}{{ .System }}{{ end }}.Text {{ .Prompt -}}"
+    assert names(source) == {".System", ".Prompt"}
+    with pytest.raises(InvalidField):
+        names("{{ .Prompt")
