@@ -136,13 +136,14 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What the sampler adds to a row of logits before it draws: biases, and -inf for banned tokens.
+    """What the sampler does to a row of logits before it draws: biases, bans (-inf), and a list of allowed tokens.
 
     It lives as long as its sampler, and does not change: a runner may keep its address while a draw is open.
     """
 
     ids: NDArray[np.int64]  # each at most once
     added: NDArray[np.float32]
+    only: NDArray[np.int64] | None = None  # draw from these, in this order; they ascend
 
 
 class Repeats(NamedTuple):

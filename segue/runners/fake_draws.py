@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from segue import exact_math
 from segue.engine.seam import MAX_CUTS, Cut, Draw, LateMask, Logits, Repeats
@@ -21,6 +22,7 @@ def changed(row: Logits, draw: Draw, before: Sequence[int | None] = ()) -> Logit
         _mask(row, draw.mask)
     if draw.changes is not None:
         row[draw.changes.ids] += draw.changes.added
+        _keep(row, draw.changes.only)
     if draw.repeats is not None:
         _penalise(row, draw.repeats, before)
     return row
@@ -38,6 +40,13 @@ def _mask(row: Logits, mask: LateMask) -> None:
     penalties = np.full(row.size, -np.inf, np.float32)
     penalties[: bits.size][bits > 0] = 0.0
     row += penalties
+
+
+def _keep(row: Logits, only: NDArray[np.int64] | None) -> None:
+    if only is not None:
+        kept = row[only]
+        row.fill(-np.inf)
+        row[only] = kept
 
 
 def _penalise(row: Logits, repeats: Repeats, before: Sequence[int | None]) -> None:
@@ -86,7 +95,8 @@ def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
     if not _is_plain(draw):
         return None
     changes = draw.changes
-    if draw.repeats is not None or draw.mask is not None:
+    has_list = changes is not None and changes.only is not None
+    if draw.repeats is not None or draw.mask is not None or has_list:
         row, changes = changed(row, draw, before), None
     key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
     sums = _running_sums(row.tobytes(), *key, draw.cuts[0].value if draw.cuts else 1.0)

@@ -33,17 +33,11 @@ class LogitBans:
         """Whether it bans no tokens other than end tokens."""
         return not (self._bias_ids.size or self._phrases) and self._allowed is None
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether what it does to a row depends on nothing but the position: then it is `changes`."""
-        if self._phrases or self._allowed is not None:
-            return False
-        # Where another token than the ends is left, they are banned without looking at the row.
-        banned = self._bias_ids[self._bias == -np.inf]
-        return self._other not in banned or not (self._early.size or self._always.size)
-
     def changes(self, position: int) -> Changes | None:
-        """What `admitted` adds to a row at this position, if that is fixed; None: nothing."""
+        """What `admitted` does to a row at this position, without phrases; None: nothing.
+
+        Where only end tokens are left, they are banned all the same: then nothing is, and the sampler must draw.
+        """
         is_early = position < self._min_tokens
         if is_early not in self._changes:
             self._changes[is_early] = self._made(self._early if is_early else self._always)
@@ -53,7 +47,9 @@ class LogitBans:
         is_kept = ~np.isin(self._bias_ids, ends)
         ids = np.concatenate([self._bias_ids[is_kept], ends]).astype(np.int64)
         banned = np.full(ends.size, -np.inf, np.float32)
-        return Changes(ids, np.concatenate([self._bias[is_kept], banned])) if ids.size else None
+        if not ids.size and self._allowed is None:
+            return None
+        return Changes(ids, np.concatenate([self._bias[is_kept], banned]), self._allowed)
 
     @property
     def has_phrases(self) -> bool:

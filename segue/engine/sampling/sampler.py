@@ -138,12 +138,12 @@ class Sampler:
         if self._forbidden.has_phrases:
             self._followers.append(self._forbidden.push)
         self._chooser = _chooser(sampling, vocab_size)
-        is_plain = isinstance(self._chooser, ByWeight) and self._rules.allowed is None
-        self._cuts = cuts(sampling, steps[num_before:]) if is_plain else None
+        is_by_weight = isinstance(self._chooser, ByWeight)
+        self._cuts = cuts(sampling, steps[num_before:]) if is_by_weight else None
         self._keeps_distribution = keeps_distribution
         is_foreseen = steps[:num_before] in ((), ("penalties",))
         is_drawn = self._cuts is not None and not keeps_distribution
-        self._goes_ahead = is_drawn and is_foreseen and self._forbidden.is_fixed
+        self._goes_ahead = is_drawn and is_foreseen and not self._forbidden.has_phrases
         self.distribution: Distribution | None = None  # of the last token, if it is kept
         self.branch: int | None = None  # see branches.py; None: no branching
         self.openings: Index | None = None  # tokens it may begin with; None: any
@@ -174,8 +174,9 @@ class Sampler:
 
     @property
     def cuts(self) -> tuple[Cut, ...] | None:
-        """The cuts that `choose` applies before it draws by weight; None if it does more than cuts."""
-        is_plain = self.branch is None and not self._keeps_distribution
+        """The cuts that `choose` applies to a whole row before it draws by weight; None if it does otherwise."""
+        is_whole = self._rules.allowed is None
+        is_plain = is_whole and self.branch is None and not self._keeps_distribution
         return self._cuts if is_plain else None
 
     def draw_ahead(self, row: int, position: int, drawn: int | None = None) -> Draw | None:

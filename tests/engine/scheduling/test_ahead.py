@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from segue.engine.seam import Step
-from segue.runners.fake import default_capabilities
+from segue.runners.fake import EOS, default_capabilities
 from segue.types import (
     Constraint,
     Infill,
@@ -57,10 +57,6 @@ CANNOT: dict[str, dict[str, Any]] = {
     "dry": {"sampling": Sampling(seed=1, dry_multiplier=0.5)},
     "a banned phrase": {"sampling": Sampling(seed=1, bad_words=("ab",))},
     "mirostat": {"sampling": Sampling(seed=1, mirostat=2)},
-    "only some tokens": {"sampling": Sampling(seed=1, allowed_token_ids=(65, 66))},
-    "ends that may be all there is": {
-        "sampling": Sampling(seed=1, ignore_eos=True, logit_bias={0: -np.inf})
-    },
     "beam search": {"beam_search": True, "n": 2, "sampling": Sampling(seed=1)},
     "ranked middles": {"infill": SUFFIX},
 }
@@ -79,6 +75,23 @@ CAN: dict[str, dict[str, Any]] = {
     "bias": {"sampling": Sampling(seed=1, logit_bias={101: 3.0, 102: -np.inf})},
     "bans": {"sampling": Sampling(seed=1, bad_words=("e", "t"))},
     "min_tokens": {"sampling": Sampling(seed=1, min_tokens=7)},
+    "no ends, and no token 0": {
+        "sampling": Sampling(seed=1, ignore_eos=True, logit_bias={0: -np.inf})
+    },
+    "only some tokens": {"sampling": Sampling(seed=1, allowed_token_ids=(66, 65, EOS))},
+    "only an end, which is banned too": {
+        "sampling": Sampling(seed=1, ignore_eos=True, allowed_token_ids=(EOS,))
+    },
+    "only some tokens, filters, penalties, bias and a constraint": {
+        "constraint": WORD,
+        "sampling": Sampling(
+            seed=1,
+            top_p=0.9,
+            presence_penalty=0.5,
+            logit_bias={98: 3.0, 97: -np.inf},
+            allowed_token_ids=(*range(90, 99), EOS),
+        ),
+    },
     "a repetition penalty": {"sampling": Sampling(seed=1, repetition_penalty=1.3)},
     "presence and frequency penalties": {
         "sampling": Sampling(seed=1, presence_penalty=0.5, frequency_penalty=0.5, penalty_window=1)

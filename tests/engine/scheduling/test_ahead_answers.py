@@ -48,7 +48,7 @@ def samplings(draw: st.DrawFn) -> Sampling:
         logit_bias=draw(picked([{}, {}, {101: 5.0, EOS: -100.0}, {0: -np.inf, 65: -np.inf}])),
         bad_words=draw(picked([(), (), ("e",), ("e", "th")])),
         stop_token_ids=draw(picked([(), (), (101,)])),
-        allowed_token_ids=draw(picked([*[None] * 9, (65, 66, EOS)])),
+        allowed_token_ids=draw(picked([*[None] * 5, (65, 66, EOS), (*range(60, 200),)])),
     )
 
 

@@ -52,6 +52,7 @@ def penalised(draw: random.Random) -> CompletionRequest:
         penalize_prompt=draw.choice([False, True]),
         logit_bias=draw.choice([{}, {}, {97: 5.0, 101: -np.inf}]),
         min_tokens=draw.choice([0, 6]),
+        allowed_token_ids=draw.choice([*[None] * 5, (97,), (*range(90, 120),), (*range(10, 250),)]),
     )
     return ask(
         "".join(draw.choices(WORDS, k=draw.randint(1, 20))),

@@ -91,6 +91,14 @@ def _draw_by_weight(
         w.give()
 
 
+def _take_listed(w: Writer, row: Num, only: Num, count: Num, ids: Num, logits: Num) -> None:
+    """Write the tokens of a list and their logits, as a cut leaves them."""
+    with w.each(count) as i:
+        token = w.load(i64, only, i)
+        w.store(token, ids, i, i32)
+        w.store(w.load(f32, row, token), logits, i)
+
+
 def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_row: Any) -> Any:
     """(record, logits, tokens per row, scratch, bytes per part of the scratch)"""
     w = Writer(made, "draw_as_it_is", VOID, *(i64, i64, i64, i64, i64))
@@ -101,6 +109,15 @@ def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_ro
     num_strange = w.call(passes.peaks, row, width, peaks)
     blocks = (width + (of.BLOCK - 1)) / of.BLOCK
     best = Var(w.call(passes.highest, peaks, blocks))
+    only, num_only = w.load(i64, record, of.ONLY), w.load(i64, record, of.NUM_ONLY)
+    ids, logits, size, out = Var(w.whole(0)), Var(row), Var(width), Var(w.whole(of.IDS))
+    with w.when(only.differs(0)):
+        ids.set(scratch + part * of.IDS)
+        logits.set(ids.now + part)
+        size.set(num_only)
+        out.set(w.whole(of.IDS_2))
+        _take_listed(w, row, only, num_only, ids.now, logits.now)
+        best.set(w.call(passes.highest, logits.now, num_only))
 
     def give(number: int) -> None:
         w.store(w.whole(number), token_at)
@@ -113,8 +130,8 @@ def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_ro
     point, num_cuts = w.load(f64, record, of.POINT), w.load(i64, record, of.NUM_CUTS)
     where = (point, room, weights, token_at)
     drawn = partial(w.call, chosen_of_row, row, width)
-    _draw_by_weight(w, record, width, best.now, give, lambda *by: drawn(*by, *where))
-    ids, logits, size, out = Var(w.whole(0)), Var(row), Var(width), Var(w.whole(of.IDS))
+    with w.when(only.equals(0)):
+        _draw_by_weight(w, record, width, best.now, give, lambda *by: drawn(*by, *where))
     with w.each(num_cuts) as i:
         cut = record + (i * of.CUT_WORDS + of.CUTS) * 8
         kind, value, count = w.load(i64, cut), w.load(f64, cut, 1), w.load(i64, cut, 2)

@@ -129,8 +129,12 @@ class Draws:
 
     def _change(self, number: int, changes: Changes | None) -> None:
         """Write what a draw changes, and keep it: the record has its address."""
-        words = [0, 0, 0] if changes is None else _addresses(changes, self._vocab_size)
-        self._records[number, of.CHANGED_IDS : of.NUM_CHANGES + 1] = words
+        added, only = [0, 0, 0], [0, 0]
+        if changes is not None:
+            added = _addresses(changes, self._vocab_size)
+            only = _listed(changes.only, self._vocab_size)
+        self._records[number, of.CHANGED_IDS : of.NUM_CHANGES + 1] = added
+        self._records[number, of.ONLY : of.NUM_ONLY + 1] = only
         self._changes[number] = changes
 
     def _penalise(self, number: int, repeats: Repeats, before: "Draws | None") -> None:
@@ -202,6 +206,18 @@ def _addresses(changes: Changes, vocab_size: int) -> list[int]:
     if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
         raise ValueError("a change names a token that the model does not have")
     return [address(ids), address(added), ids.size]
+
+
+def _listed(only: NDArray[np.int64] | None, vocab_size: int) -> list[int]:
+    if only is None:
+        return [0, 0]
+    if only.dtype != np.int64 or only.ndim != 1 or not only.flags.c_contiguous:
+        raise ValueError("a list of allowed tokens is a row of int64 without gaps")
+    if not only.size or not (only[1:] > only[:-1]).all():
+        raise ValueError("a list of allowed tokens has one at least, and they ascend")
+    if only[0] < 0 or only[-1] >= vocab_size:
+        raise ValueError("a list of allowed tokens names one that the model does not have")
+    return [address(only), only.size]
 
 
 @lru_cache(1024)

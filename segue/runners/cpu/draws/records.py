@@ -25,6 +25,8 @@ CHANGED_IDS, ADDED, NUM_CHANGES = range(16, 19)
 AWAITED = 26  # address of a word: 0 until it is told, then an address of bits, or -1: draw nothing
 ALLOWED = 27  # what the word was when the draw began, -1 if it was not told in time
 # 0 in both: all tokens.
+# A list of allowed tokens to draw from: address of the first one (i64), and how many. 0 in both: there is none.
+ONLY, NUM_ONLY = range(28, 30)
 
 NONE_LEFT, NO_NUMBERS, NOT_DONE = -1, -2, -3
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from segue.engine.sampling.sampler import Sampler
+from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Changes, Cut, Draw, Logits, Repeats, Span
 from segue.errors import EngineFault, InvalidField
 from segue.runners.cpu.draws import records as of
@@ -155,6 +156,57 @@ def test_tokens_are_the_samplers(
             assert style == "huge" or size > 4096, (style, sampling)
 
 
+@pytest.mark.parametrize("flavour", [each.name for each in possible()])
+@given(
+    size=st.sampled_from(SIZES),
+    styles=st.tuples(st.sampled_from(STYLES), st.sampled_from(STYLES)),
+    sampling=samplings(),
+    seed=st.integers(0, 2**32),
+    share=st.sampled_from([0.0, 0.01, 0.5, 0.9, 1.0]),
+    is_biased=st.booleans(),
+)
+@settings(max_examples=100, deadline=None)
+def test_tokens_of_a_list_are_the_samplers(
+    flavour: str,
+    size: int,
+    styles: tuple[str, str],
+    sampling: Sampling,
+    seed: int,
+    share: float,
+    is_biased: bool,
+) -> None:
+    """`share`: of the tokens that are allowed, besides one."""
+    compiled, logits = drawer(flavour, size)
+    rng = np.random.default_rng(seed)
+    is_allowed = rng.random(size) < share
+    is_allowed[rng.integers(size)] = True
+    if is_biased:
+        about = _changes(size, 0.2, seed)
+        bias = dict(zip(about.ids.tolist(), about.added.tolist(), strict=True))
+        sampling = replace(sampling, logit_bias=bias, repetition_penalty=1.3)
+    rules = TokenRules(
+        allowed=np.flatnonzero(is_allowed), ends=frozenset({0, size - 1}), ignores_ends=is_biased
+    )
+    samplers = [Sampler(sampling, seed, candidate, size, rules) for candidate in range(2)]
+    draws = []
+    for number, (sampler, style) in enumerate(zip(samplers, styles, strict=True)):
+        sampler.start(rng.integers(0, size, 9).tolist())
+        logits[number] = _row(style, size, seed + number)
+        draw = sampler.draw_ahead(number, 7)
+        assert draw is not None
+        draws.append(draw)
+    before = logits.copy()
+    found = compiled.draw(draws)
+    assert logits.tobytes() == before.tobytes(), "rows stay as they are"
+    for number, (token, style) in enumerate(zip(found, styles, strict=True)):
+        wanted = _drawn(samplers[number], before[number].copy(), 7)
+        if token is not None:
+            assert token == wanted
+        elif isinstance(wanted, int):
+            is_odd = style in ("huge", "not a number", "infinite") or size > 4096
+            assert is_odd or is_biased or wanted in rules.ends, (style, sampling)
+
+
 def test_a_nucleus_and_a_greedy_choice_of_a_whole_vocabulary_are_not_left_to_the_sampler() -> None:
     compiled, logits = drawer(possible()[0].name, 20_000)
     logits[0] = logits[1] = _row("peaked", 20_000, 3)
@@ -183,6 +235,35 @@ def test_a_row_that_a_draw_changes_has_no_other_draw() -> None:
             compiled.draw(draws)
     assert compiled.draw([plain, plain]) == [32, 32]
     assert compiled.draw([changing, plain._replace(row=1)]) == [31, 32]
+
+
+def test_a_record_without_a_list_has_none_of_the_draw_before() -> None:
+    compiled, logits = drawer(possible()[0].name, 64)
+    logits[0], logits[0, 5], greedy = 0.0, 1.0, (Cut("top_k", 0.0, 1),)
+    few = Changes(np.empty(0, np.int64), np.empty(0, np.float32), np.array([7, 9]))
+    found = [compiled.draw([Draw(0, 0.5, greedy, changes)]) for changes in (few, None, few)]
+    assert found == [[7], [5], [7]]
+
+
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [
+        (np.array([3, 64]), "the model does not have"),
+        (np.array([-1, 3]), "the model does not have"),
+        (np.array([3, 3]), "ascend"),
+        (np.array([4, 3]), "ascend"),
+        (np.array([], np.int64), "one at least"),
+        (np.array([3], np.int32), "int64"),
+        (np.arange(8)[::2], "without gaps"),
+    ],
+)
+def test_a_list_is_checked_before_kernels_see_it(only: Any, said: str) -> None:
+    compiled, logits = drawer(possible()[0].name, 64)
+    logits[:] = 0.0
+    changes = Changes(np.empty(0, np.int64), np.empty(0, np.float32), only)
+    with pytest.raises(ValueError, match=said):
+        compiled.draw([Draw(0, 0.5, (), changes)])
+    assert compiled.draw([Draw(0, 0.5, ())]) != [None]
 
 
 @pytest.mark.parametrize(
