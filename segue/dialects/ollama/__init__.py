@@ -38,7 +38,8 @@ DIFFERENCES = (
         "Ollama wraps it there too, with no way to turn it off: what was sent is not what is completed.",
     ),
     Difference(
-        "A prompt that does not fit the context is refused with 400, unless truncate is true.",
+        "A prompt that does not fit the context is refused with 400, unless truncate is true; then an answer without a "
+        "bound gets 256 tokens of the context, or half of it.",
         "Ollama cuts about half of it away and says nothing.",
     ),
     Difference(

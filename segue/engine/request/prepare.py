@@ -19,7 +19,7 @@ from segue.engine.tokens import check_ids, fewest_tokens, prompt_tokens
 from segue.errors import InvalidField, PromptTooLong, Unsupported
 from segue.types import CompletionRequest, Infill, InfillMethod
 
-_ROOM_FOR_ANSWER = 256  # tokens that an infill prompt leaves free if max_tokens is not given
+_ROOM_FOR_ANSWER = 256  # tokens that a prompt leaves free if it is cut and the answer has no bound
 
 
 class _Prompts(NamedTuple):
@@ -199,7 +199,9 @@ def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> l
     how = request.truncation
     if how is None:
         return tokens
-    wanted = 1 if request.max_tokens is None else request.max_tokens
+    wanted = request.max_tokens
+    if wanted is None:  # a prompt that fits is not cut, though its answer may be short
+        wanted = 1 if len(tokens) < context else _ROOM_FOR_ANSWER
     # If max_tokens asks for the whole context, the answer gets half of it and the prompt the rest.
     room = context - min(wanted, context // 2)
     limit = room if how.max_tokens is None else min(how.max_tokens, room)

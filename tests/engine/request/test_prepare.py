@@ -56,7 +56,9 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
     ("how", "max_tokens", "kept"),
     [
         (Truncation(), 4, LETTERS[-16:]),
-        (Truncation(), None, LETTERS[-19:]),
+        (Truncation(), None, LETTERS[-10:]),
+        (Truncation(max_tokens=19), None, LETTERS[-10:]),
+        (Truncation(num_kept=2), None, "ab" + LETTERS[-8:]),
         (Truncation(), 99, LETTERS[-10:]),
         (Truncation(), 0, LETTERS[-20:]),
         (Truncation(num_kept=2), 4, "ab" + LETTERS[-14:]),
@@ -72,6 +74,11 @@ def test_truncation(how: Truncation, max_tokens: int | None, kept: str) -> None:
     assert bytes(cut).decode() == kept
     if how.max_tokens != 3:
         assert bytes(whole) == b"short"
+
+
+def test_a_prompt_that_fits_is_not_cut_for_an_answer_without_a_bound() -> None:
+    (whole,) = tokens_of(ask(LETTERS[:19], truncation=Truncation(), max_tokens=None))
+    assert bytes(whole).decode() == LETTERS[:19]
 
 
 class Unread(FakeVocab):
