@@ -1,6 +1,7 @@
 """Decodes a request's body as JSON; large bodies, and work on them, in a thread beside the event loop."""
 
 import asyncio
+import codecs
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -33,7 +34,8 @@ def is_large(body: bytes) -> bool:
 
 
 def decode(body: bytes) -> Any:
-    """Raises RequestError."""
+    """Raises RequestError. A byte order mark, which editors on Windows write, is no part of the JSON."""
+    body = body.removeprefix(codecs.BOM_UTF8)
     if not body:
         raise MalformedBody("The body is empty: it must be a JSON object.")
     if is_large(body):

@@ -15,8 +15,9 @@ from segue.dialects.llamacpp.settings import generation_settings
 from segue.dialects.llamacpp.text import Completion
 from segue.dialects.rendering.prometheus import exposition
 from segue.dialects.rendering.tally import Tally
+from segue.dialects.rendering.text_completion import render_progress
 from segue.errors import InvalidField, Unsupported
-from segue.types import Stats
+from segue.types import Progress, Stats
 from tests.support.fakes import INFO
 from tests.support.one_card import CHATTY, OneCard
 
@@ -48,6 +49,38 @@ def test_no_seed_is_shown_as_minus_one() -> None:
     assert generation_settings(unseeded)["seed"] == -1
 
 
+@pytest.mark.parametrize(
+    ("given", "used"), [(5, 5), (2**32 + 5, 5), (-2, 2**32 - 2), (-1, 1), (2**64 - 1, 1)]
+)
+def test_seeds_have_32_bits(given: int, used: int) -> None:
+    assert generation_settings(call_of(seed=given))["seed"] == used
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "used"),
+    [
+        ("mirostat", -1, 0),
+        ("mirostat", 7, 2),
+        ("typical_p", 2, 1.0),
+        ("dry_base", 3, 3.0),
+        ("dry_base", 0, 1.75),
+    ],
+)
+def test_what_is_out_of_range_is_replaced(field: str, given: float, used: float) -> None:
+    assert generation_settings(call_of(**{field: given}))[field] == used
+
+
+def test_adaptive_decay_is_not() -> None:
+    with pytest.raises(InvalidField, match="Field 'adaptive_decay': Value must be between"):
+        call_of(adaptive_decay=1)
+
+
+def test_settings_tell_adapters_and_what_is_timed() -> None:
+    told = generation_settings(call_of(lora=[{"id": 1, "scale": 0.5}], timings_per_token=True))
+    assert (told["lora"], told["timings_per_token"]) == ([{"id": 1, "scale": 0.5}], True)
+    assert (told["n_keep"], told["n_discard"]) == (0, 0)
+
+
 def test_ignore_eos_shows_in_logit_bias() -> None:
     banned = [{"token": 5, "bias": None}, {"token": 9, "bias": None}]
     assert generation_settings(call_of(ignore_eos=True))["logit_bias"] == banned
@@ -61,6 +94,11 @@ def test_system_fingerprint_begins_with_b() -> None:
     call = operation.parse({"prompt": "p"}, STAMP)
     whole = Completion(call).fold(Tally(call.request))
     assert whole["system_fingerprint"] == "b0-0123abcd"
+
+
+def test_milliseconds_of_progress_are_an_integer() -> None:
+    told = render_progress(Progress(0, 1, 2, 0, 0.0126))["time_ms"]
+    assert (told, type(told)) == (13, int)
 
 
 def test_metrics_have_the_names_its_tests_look_for() -> None:
@@ -114,6 +152,49 @@ def test_templates_are_applied() -> None:
     assert told["prompt"].endswith("hi")
     with pytest.raises(Unsupported):
         ask("POST", "/apply-template", OneCard(INFO), messages=messages)
+
+
+def test_parts_of_a_message_are_lines() -> None:
+    parts = [{"type": "text", "text": text} for text in ("a", "b")]
+    told = ask("POST", "/apply-template", messages=[{"role": "user", "content": parts}]).body
+    assert told == {"prompt": "<user>a\nb<assistant>"}
+
+
+def test_an_answer_that_comes_last_is_left_open() -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Sure, "}]
+    asked: list[dict[str, Any]] = [
+        {},
+        {"add_generation_prompt": False},
+        {"continue_final_message": True},
+    ]
+    for more in asked:
+        told = ask("POST", "/apply-template", messages=messages, **more).body
+        assert told == {"prompt": "<user>hi<assistant>Sure, "}
+    told = ask("POST", "/apply-template", messages=messages, continue_final_message=False).body
+    assert told == {"prompt": "<user>hi<assistant>Sure, <assistant>"}
+    with pytest.raises(InvalidField, match="2 or more assistant messages"):
+        ask("POST", "/apply-template", messages=[*messages, messages[-1]])
+
+
+class AddsBos(OneCard):
+    async def tokenize(self, *_: Any, add_special: bool, **__: Any) -> list[int]:
+        return [1] if add_special else []
+
+
+@pytest.mark.parametrize(("service", "expected"), [(AddsBos, "hi"), (OneCard, "<s>hi")])
+def test_bos_does_not_come_twice(service: type[OneCard], expected: str) -> None:
+    template = "{{ bos_token }}{{ messages[0].content }}"
+    info = msgspec.structs.replace(CHATTY, chat_template=template, bos_token="<s>")
+    messages = [{"role": "user", "content": "hi"}]
+    told = ask("POST", "/apply-template", service(info), messages=messages).body
+    assert told == {"prompt": expected}
+
+
+def test_bos_is_the_token_of_an_empty_text() -> None:
+    assert call_of(prompt="").request.prompts[0].parts == ("",)
+    told = ask("POST", "/tokenize", AddsBos(), content="", add_special=True).body
+    assert told == {"tokens": [1]}
+    assert ask("POST", "/tokenize", AddsBos(), content=[], add_special=True).body == {"tokens": []}
 
 
 @pytest.mark.parametrize(

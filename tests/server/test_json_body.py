@@ -29,3 +29,9 @@ def test_a_number_of_too_many_digits_is_shown_in_part() -> None:
     with pytest.raises(MalformedBody, match=r'out of range, near .*\\"seed\\":99') as error:
         decode(b'{"seed":%b}' % (b"9" * 5000))
     assert len(error.value.message) < 120
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert decode(b'\xef\xbb\xbf{"prompt": "x"}') == {"prompt": "x"}
+    with pytest.raises(MalformedBody, match="empty"):
+        decode(b"\xef\xbb\xbf")

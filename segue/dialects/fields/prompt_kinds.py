@@ -41,14 +41,18 @@ class Prompts:
     """Text, token ids, a mix of both, or a list of such prompts. An id among the entries of the
     outer list makes the whole list one prompt; otherwise each entry is a prompt of its own."""
 
+    keeps_empty: bool = False  # texts: where the model puts BOS in front, even they have a token
+
     def read(self, value: Any) -> tuple[Prompt, ...]:
         if type(value) is str or (type(value) is list and int in set(map(type, value))):
-            return (Prompt(_parts(value, "")),)
+            return (Prompt(_parts(value, "", self.keeps_empty)),)
         if type(value) is not list or not value:
             raise Mismatch(self._expected, value)
         if len(value) > MAX_PROMPTS:
             raise Mismatch(f"at most {MAX_PROMPTS} prompts", value)
-        return tuple(Prompt(_parts(entry, f"[{i}]")) for i, entry in enumerate(value))
+        return tuple(
+            Prompt(_parts(entry, f"[{i}]", self.keeps_empty)) for i, entry in enumerate(value)
+        )
 
     @property
     def _expected(self) -> str:
@@ -60,8 +64,8 @@ class Prompts:
         return {"anyOf": [{"type": "string"}, one, several]}
 
 
-def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:
-    if type(value) is str and value:
+def _parts(value: Any, at: str, keeps_empty: bool = False) -> tuple[str | tuple[int, ...], ...]:
+    if type(value) is str and (value or keeps_empty):
         return (value,)
     if type(value) is not list or not value:
         raise Mismatch("a non-empty string or list of token ids", value, at)
@@ -78,7 +82,7 @@ def _parts(value: Any, at: str) -> tuple[str | tuple[int, ...], ...]:
         if run:
             parts.append(token_ids(run, at))
             run = []
-        if entry:
+        if entry or (keeps_empty and i == 0):
             parts.append(entry)
     if run:
         parts.append(token_ids(run, at))
@@ -92,9 +96,11 @@ class MixedText:
     """Text, token ids or a mix of both, as one sequence. It may be empty."""
 
     max_size: int | None = None  # characters and token ids together
+    keeps_empty: bool = False  # texts, as Prompts
 
     def read(self, value: Any) -> tuple[str | tuple[int, ...], ...]:
-        parts = _parts(value, "") if value not in ("", []) else ()
+        is_nothing = value == [] or (value == "" and not self.keeps_empty)
+        parts = () if is_nothing else _parts(value, "", self.keeps_empty)
         if self.max_size is not None and sum(map(len, parts)) > self.max_size:
             raise Mismatch(f"at most {self.max_size} characters and token ids", value)
         return parts

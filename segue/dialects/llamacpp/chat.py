@@ -10,12 +10,12 @@ from segue.dialects.base import Reply, Service
 from segue.dialects.fields.kinds import Boolean, Mismatch, Text
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.templates import chat_template
-from segue.errors import Unavailable, Unsupported
+from segue.errors import InvalidField, Unavailable, Unsupported
 
 
 @dataclass(frozen=True)
 class Messages:
-    """Roles with their texts. A text may also be a list of {"type": "text", "text": ...}."""
+    """Roles with their texts. A text may also be a list of {"type": "text", "text": ...}, each a line."""
 
     def read(self, value: Any) -> tuple[dict[str, str], ...]:
         if type(value) is not list or not 0 < len(value) <= MAX_MESSAGES:
@@ -36,7 +36,7 @@ def _message(message: Any, at: str) -> dict[str, str]:
     parts = [{"type": "text", "text": content}] if type(content) is str else content
     if type(parts) is not list or not all(map(_is_text, parts)):
         raise Mismatch("a text, or a list of parts of type text", content, f"{at}.content")
-    return {"role": message["role"], "content": "".join(part["text"] for part in parts)}
+    return {"role": message["role"], "content": "\n".join(part["text"] for part in parts)}
 
 
 def _is_text(part: Any) -> bool:
@@ -53,6 +53,13 @@ TEMPLATE_FIELDS = Table(
             "add_generation_prompt",
             default=True,
         ),
+        Field(
+            "continue_final_message",
+            Boolean(),
+            "Leave an assistant's message that comes last open, for the model to go on with.",
+            "continue_last",
+            default=True,
+        ),
         Field("model", Text(256), "A served name or alias.", "model", default=""),
     )
 )
@@ -64,12 +71,39 @@ async def apply_template(service: Service, values: Mapping[str, Any]) -> Reply:
         raise Unavailable("Loading model")
     if info.chat_template is None:
         raise Unsupported("This model has no chat template.")
+    messages, begun = values["messages"], None
+    if values["continue_last"]:
+        messages, begun = _split_begun(messages)
     # A template is a program: it may take a second, which others shall not wait for.
     prompt = await asyncio.to_thread(
         chat_template.render,
         info,
-        values["messages"],
+        messages,
         service.now,
-        values["add_generation_prompt"],
+        begun is not None or values["add_generation_prompt"],
     )
-    return Reply({"prompt": prompt})
+    if await _comes_twice(service, values["model"], info.bos_token, prompt):
+        prompt = prompt.removeprefix(info.bos_token)
+    return Reply({"prompt": prompt + (begun or "")})
+
+
+_Messages = tuple[dict[str, str], ...]
+
+
+def _split_begun(messages: _Messages) -> tuple[_Messages, str | None]:
+    """The messages before an answer that comes last and is to be continued, and its text; None if there is none."""
+    *before, last = messages
+    if last["role"] != "assistant":
+        return messages, None
+    if before and before[-1]["role"] == "assistant":
+        raise InvalidField(
+            "Cannot have 2 or more assistant messages at the end of the list.", "messages"
+        )
+    return tuple(before), last["content"]
+
+
+async def _comes_twice(service: Service, model: str, bos: str, prompt: str) -> bool:
+    """Whether BOS begins the prompt and is put in front of every text besides, as `/completion` does."""
+    if not bos or not prompt.startswith(bos):
+        return False
+    return bool(await service.tokenize(model, "", add_special=True, parse_special=True))

@@ -43,12 +43,21 @@ DIFFERENCES: tuple[Difference, ...] = (
         "As in the server; its manual still says 1.1.",
     ),
     Difference(
-        "`repeat_last_n: -1` means all tokens.",
-        "It did for years and clients send it; the server refuses it now.",
+        "`repeat_last_n: -1` and `dry_penalty_last_n: -1` mean all tokens.",
+        "They did for years and clients send them; the server refuses them now.",
+    ),
+    Difference(
+        "`dry_sequence_breakers: []` means that there are none.",
+        "The server refuses an empty list.",
     ),
     Difference(
         "`true` and `false` are refused where a number is expected, `logprobs` apart.",
         "The server's JSON reader takes them for 1 and 0 without meaning to.",
+    ),
+    Difference(
+        "A value of a wrong type is refused in every field, and so is an entry of `logit_bias` that is none.",
+        "The server passes some by, so that `stop: 5`, `grammar: []` or the bias of a token that the model "
+        "does not have do nothing.",
     ),
     Difference(
         "`suffix` on `/v1/completions` is filled in for, with any model.",
@@ -69,6 +78,14 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "`truncated` is also true where context of an `/infill` request did not fit.",
         "The server cuts it in silence.",
+    ),
+    Difference(
+        "`prompt` in the answer of `/infill` is the text before the gap.",
+        "The server tells all that the model read; here `infill` has the figures.",
+    ),
+    Difference(
+        "`/apply-template` with `continue_final_message: false` ends an assistant's message that comes last.",
+        "The server continues it whatever the request says.",
     ),
     Difference(
         "`grammar` and `json_schema` together are refused, and so is a schema that cannot be enforced "

@@ -23,7 +23,7 @@ class PromptObjects:
 
     def read(self, value: Any) -> tuple[Prompt, ...]:
         entries = [_unwrap(entry) for entry in value] if type(value) is list else _unwrap(value)
-        return Prompts().read(entries)
+        return Prompts(keeps_empty=True).read(entries)
 
     def schema(self) -> dict[str, Any]:
         wrapped = {"type": "object", "properties": {"prompt_string": {"type": "string"}}}
@@ -44,10 +44,46 @@ TIMINGS = replace(openai.TIMINGS, target="shape.timings_per_token", default=Fals
 ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress")
 
 
-def _clamped(row: Field) -> Field:
-    """The row with its numbers clamped to their range, as llama.cpp does."""
-    kind = row.kind
-    return replace(row, kind=replace(kind, clamp=True)) if isinstance(kind, Number) else row
+def _as_llamacpp(row: Field) -> Field:
+    """The row with its numbers clamped to their range; of integers only mirostat, and not adaptive_decay."""
+    match row.name, row.kind:
+        case "dry_base", _:
+            return replace(row, kind=DryBase(), doc=f"{row.doc[:-1]}; below 1 is the default.")
+        case "adaptive_decay", _:
+            return row
+        case _, Number() as number:
+            return replace(row, kind=replace(number, clamp=True))
+        case "mirostat", Integer() as integer:
+            return replace(row, kind=replace(integer, clamp=True))
+        case _:
+            return row
+
+
+@dataclass(frozen=True)
+class DryBase:
+    """One below 1 would make longer repetitions cheaper: it means the default."""
+
+    def read(self, value: Any) -> Any:
+        base = Number(-MAX_NUMBER, MAX_NUMBER, clamp=True).read(value)
+        return base if base >= 1 else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "number", "maximum": MAX_NUMBER}
+
+
+_NUM_SEEDS = 2**32
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Any integer, of which its lowest 32 bits count. All ones, and so -1, mean that one is drawn."""
+
+    def read(self, value: Any) -> Any:
+        seed = Integer(-(2**63), 2**64 - 1).read(value) % _NUM_SEEDS
+        return UNSET if seed == _NUM_SEEDS - 1 else seed
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer"}
 
 
 OWN_DEFAULTS = {
@@ -56,7 +92,7 @@ OWN_DEFAULTS = {
 }
 
 COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
-    *(_clamped(row) for row in SAMPLERS.with_defaults(**OWN_DEFAULTS).rows),
+    *(_as_llamacpp(row) for row in SAMPLERS.with_defaults(**OWN_DEFAULTS).rows),
     Field(
         "logit_bias",
         Biases(MAX_NUMBER),
@@ -94,8 +130,8 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     Field(
         "seed",
-        Integer(-1, 2**32 - 1, meaning={-1: UNSET, 2**32 - 1: UNSET}),
-        "The same seed and request give the same answer; -1 draws one.",
+        Seed(),
+        "The same seed and request give the same answer; its lowest 32 bits count, and -1 draws one.",
         "sampling.seed",
     ),
     Field(

@@ -25,7 +25,7 @@ TOKENIZE_FIELDS = Table(
         _MODEL,
         Field(
             "content",
-            MixedText(MAX_TOKENIZE_CHARS),
+            MixedText(MAX_TOKENIZE_CHARS, keeps_empty=True),
             "Text, or a mix of texts and token ids.",
             "parts",
             default=(),

@@ -10,6 +10,9 @@ from segue.types import CompletionRequest, ModelInfo, Sampling
 # What its answers call a step of sampling, where that is another name than ours.
 STEP_NAMES = {"typical_p": "typ_p"}
 
+# A full context ends an answer here, so that there is nothing to keep or to discard.
+NEVER_SHIFTED = {"n_keep": 0, "n_discard": 0}
+
 
 def generation_settings(call: Call) -> dict[str, Any]:
     request = call.request
@@ -20,10 +23,13 @@ def generation_settings(call: Call) -> dict[str, Any]:
         "stop": request.stop,
         "n_predict": num_predict,
         "max_tokens": num_predict,
+        **NEVER_SHIFTED,
         "n_probs": request.logprobs or 0,
         "post_sampling_probs": request.post_sampling_probs,
         "grammar": _grammar(request),
         "stream": call.stream,
+        "timings_per_token": call.shape["timings_per_token"],
+        "lora": [{"id": each.name, "scale": each.scale} for each in request.adapters or ()],
     }
 
 

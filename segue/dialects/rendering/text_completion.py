@@ -40,7 +40,7 @@ def render_progress(progress: Progress) -> dict[str, Any]:
         "total": progress.num_tokens,
         "cache": progress.num_cached,
         "processed": progress.num_read,
-        "time_ms": progress.prompt_s * 1000,
+        "time_ms": round(progress.prompt_s * 1000),
     }
 
 

@@ -139,6 +139,22 @@ def test_refused_prompts(value: Any, at: str) -> None:
     assert wrong.value.at == at
 
 
+@pytest.mark.parametrize(
+    ("value", "prompts"),
+    [
+        ("", [("",)]),
+        (["", "a"], [("",), ("a",)]),
+        (["", 1], [("", (1,))]),
+        (["a", 1, ""], [("a", (1,))]),
+    ],
+)
+def test_an_empty_text_may_begin_a_prompt(value: Any, prompts: list[Any]) -> None:
+    """Where the model puts BOS in front of a text it is a token then."""
+    assert Prompts(keeps_empty=True).read(value) == tuple(Prompt(parts) for parts in prompts)
+    with pytest.raises(Mismatch):
+        Prompts(keeps_empty=True).read([[]])
+
+
 def test_a_token_is_spelled_one_way_everywhere() -> None:
     """Objects have text for keys: an id of ten digits is one as well as an id of one."""
     largest = 2**31 - 1
