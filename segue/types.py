@@ -157,6 +157,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     echo: bool = False
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens
+    score_stops: bool = False  # whether tokens of a stop string that is left out are scored too
     post_sampling_probs: bool = False  # logprobs after the sampling steps, not of the raw logits
     infill: Infill | None = None
     sampling: Sampling = Sampling()
@@ -191,8 +192,7 @@ class Alternative(Struct, frozen=True, array_like=True):
 class TokenScore(Struct, frozen=True, array_like=True):
     """The score of one token: log-softmax of the raw logits, before penalties and temperature.
 
-    With post_sampling_probs, a drawn token is scored by the distribution that it was drawn from.
-    """
+    With post_sampling_probs, a drawn token is scored by the distribution that it was drawn from."""
 
     token: int
     piece: bytes

@@ -81,6 +81,7 @@ REQUEST_ROWS = (
     Row("echo", "segue", _SAME),
     Row("logprobs", "vllm", "raw_logprobs"),
     Row("prompt_logprobs", "vllm", "raw_logprobs, of the first candidate's request"),
+    Row("score_stops", "segue", _SAME),
     Row("post_sampling_probs", "refused", "vLLM reports one kind of log-probability only"),
     Row("infill", "segue", "by the model's FIM tokens, else by ranked middles"),
     Row("sampling", "vllm", "see above"),

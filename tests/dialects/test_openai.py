@@ -227,3 +227,8 @@ def test_error_types() -> None:
     assert error_reply(UnknownModel("x")).body["error"]["type"] == "not_found_error"
     assert error_reply(Overloaded("x")).body["error"]["type"] == "rate_limit_error"
     assert error_reply(InvalidField("x")).body["error"]["type"] == "invalid_request_error"
+
+
+def test_returned_tokens_have_their_log_probabilities() -> None:
+    assert parse(return_token_ids=True).request.score_stops
+    assert not parse(logprobs=0).request.score_stops

@@ -118,3 +118,25 @@ def test_metrics_have_the_names_that_gateways_look_for() -> None:
     assert 'vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0' in lines
     assert "# TYPE vllm:prefix_cache_hits_total counter" in lines
     assert sum(line.startswith("vllm:num_requests_running") for line in lines) == 1
+
+
+@pytest.mark.parametrize(("sent", "meant"), [(1, True), ("true", True), (0, False), ("No", False)])
+def test_flags_are_read_as_leniently_as_numbers(sent: Any, meant: bool) -> None:
+    request = parse(echo=sent, stream=sent, skip_special_tokens=sent).request
+    assert (request.echo, request.show_special) == (meant, not meant)
+    assert parse(stream=sent).stream is meant
+
+
+@pytest.mark.parametrize("sent", [2, 0.5, "maybe", "", [], {}])
+def test_but_not_everything_is_a_flag(sent: Any) -> None:
+    with pytest.raises(InvalidField):
+        parse(echo=sent)
+
+
+def test_every_token_has_its_log_probability() -> None:
+    assert parse(stop="x", logprobs=0).request.score_stops
+    assert not parse(suffix="x").request.score_stops, "middles are cut where they are best"
+
+
+def test_an_error_of_no_field_names_none() -> None:
+    assert VLLM.error(InvalidField("nothing is left")).body["error"]["message"] == "nothing is left"

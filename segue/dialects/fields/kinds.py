@@ -228,6 +228,28 @@ class Lax:
 
 
 @dataclass(frozen=True)
+class LaxFlag:
+    """The same for booleans: 1 and "true" for true, 0 and "false" for false."""
+
+    kind: Kind
+
+    def read(self, value: Any) -> Any:
+        if type(value) is str:
+            value = _SPELT.get(value.lower(), value)
+        is_bit = type(value) in (int, float) and value in (0, 1)
+        return self.kind.read(bool(value) if is_bit else value)
+
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema()
+
+
+_SPELT = {
+    **dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
+    **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False),
+}
+
+
+@dataclass(frozen=True)
 class NumTop:
     """How many alternatives to report: a number, or true for one and false for none at all."""
 

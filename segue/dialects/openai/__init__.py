@@ -286,6 +286,12 @@ def score_prompt(draft: Draft) -> None:
     draft.values["prompt_logprobs"] = max((num for num in wanted if num is not None), default=None)
 
 
+def score_returned(draft: Draft) -> None:
+    """Where token ids are returned, each has its log-probability, also those inside a stop string."""
+    is_whole = draft.values.get("shape.token_ids", False) and "infill" not in draft.values
+    draft.values["score_stops"] = is_whole
+
+
 def name_idle_stream_options(draft: Draft) -> None:
     if not draft.values.get("stream"):
         targets = ("shape.include_usage", "shape.continuous_usage")
@@ -297,6 +303,7 @@ RULES = (
     check_candidates,
     widen_logprobs,
     score_prompt,
+    score_returned,
     call_tool,
     mark_special,
     truncate,

@@ -23,6 +23,10 @@ DIFFERENCES = (
         "vLLM leaves the text out then, which nothing in its documents says.",
     ),
     Difference(
+        "echo returns a prompt that truncate_prompt_tokens has cut as it was cut.",
+        "vLLM returns all of it, before log-probabilities of the part that was read.",
+    ),
+    Difference(
         "guided_json, guided_regex, guided_choice and guided_grammar constrain the answer.",
         "vLLM dropped them in 0.12 and answers unconstrained text with 200; a constraint must not fail open.",
     ),

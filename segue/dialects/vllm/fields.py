@@ -11,6 +11,7 @@ from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
     Lax,
+    LaxFlag,
     LogitBias,
     Mismatch,
     Number,
@@ -23,8 +24,8 @@ from segue.dialects.fields.kinds import (
 )
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
-from segue.dialects.fields.table import Draft, Field
-from segue.dialects.fields.token_fields import mark_special, truncate
+from segue.dialects.fields.table import Draft, Field, Table
+from segue.dialects.fields.token_fields import Not, mark_special, truncate
 
 MAX_TOP = 20  # --max-logprobs
 VLLM_STOPS = 4  # VLLM_MAX_STOP_STRINGS
@@ -168,7 +169,7 @@ ANSWER = (
         default=None,
     ),
     Field("cache_salt", Salt(), "Share cached prefixes only with the same salt.", "cache_salt"),
-    Field("request_id", Text(64), "Becomes part of the answer's id.", "shape.request_id"),
+    Field("request_id", Text(1024), "Becomes part of the answer's id.", "shape.request_id"),
 )
 
 SEARCH = (
@@ -178,7 +179,7 @@ SEARCH = (
 
 REFUSED = (Field("prompt_embeds", OnlyEmpty("prompts are text or token ids"), "Not served."),)
 
-FIELDS = openai.FIELDS.pick(
+_ROWS = openai.FIELDS.pick(
     "model",
     "prompt",
     "suffix",
@@ -201,6 +202,14 @@ FIELDS = openai.FIELDS.pick(
     "return_token_ids",
     "return_tokens_as_token_ids",
 ).extend(*LENGTH, *SAMPLING, *ANSWER, *SEARCH, *REFUSED)
+
+
+def _lenient(row: Field) -> Field:
+    is_flag = isinstance(row.kind, (Boolean, Not))
+    return replace(row, kind=LaxFlag(row.kind)) if is_flag else row
+
+
+FIELDS = Table(tuple(_lenient(row) for row in _ROWS.rows))
 
 # A generation_config.json, as vLLM reads it.
 OF_MODEL = OfModel(
@@ -245,9 +254,15 @@ def check_stream_options(draft: Draft) -> None:
         raise draft.refuse(given[0], "can only be given together with stream")
 
 
+def score_stops(draft: Draft) -> None:
+    """Log-probabilities are of all tokens, as token_ids and usage are; not of middles, which are cut at their best."""
+    draft.values["score_stops"] = "infill" not in draft.values
+
+
 RULES = (
     openai.check_candidates,
     openai.score_prompt,
+    score_stops,
     mark_special,
     truncate,
     check_lengths,

@@ -143,6 +143,7 @@ class Job:
                         request.sampling.min_tokens,
                         request.min_indent,
                         request.include_stop,
+                        request.score_stops,
                     ),
                     max_tokens=wanted,
                     time_limit_s=request.time_limit_s,

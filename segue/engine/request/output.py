@@ -1,7 +1,7 @@
 """From the tokens of one choice to its visible text.
 
 A score is released with its text: once text from the token's position on is shown. A token that lies wholly inside a
-stop string is not reported. So the answer does not depend on how it is streamed.
+stop string has no score, or it comes at the end (`scores_stops`). So the answer does not depend on how it is streamed.
 """
 
 from msgspec import Struct
@@ -24,8 +24,10 @@ class Output:
         min_tokens: int = 0,
         min_indent: int = 0,
         include_stop: bool = False,
+        scores_stops: bool = False,
     ) -> None:
         self._include_stop = include_stop
+        self._scores_stops = scores_stops
         self._num_exempt = min_tokens  # the next so many tokens cannot complete a stop string
         self._detokenizer = Detokenizer()
         self._indent = IndentLimit(min_indent)
@@ -69,7 +71,7 @@ class Output:
             self._show(self._detokenizer.flush())
         if self.stopped_by is None:
             self._add(self._stops.flush())
-        if self._is_cut:
+        if self._is_cut and not self._scores_stops:
             self._scores = [entry for entry in self._scores if entry[0] < self._num_shown]
         is_left = self._text or self._tokens or self._scores
         return self._release(len(self._scores)) if is_left else None

@@ -149,6 +149,23 @@ COMPLETIONS = [
     Case(
         "logprobs",
         PATH,
+        {"prompt": "x", "stop": "ow", "logprobs": 2, "return_token_ids": True},
+        answer=whole(
+            choice(
+                " br",
+                reason="stop",
+                stop_reason="ow",
+                logprobs=legacy(" brow"),
+                token_ids=[ord(each) for each in " brow"],
+                prompt_token_ids=[ord("x")],
+            ),
+            usage=usage(1, 5),
+        ),
+        source="vLLM: log-probabilities of all tokens, those of the stop string too",
+    ),
+    Case(
+        "logprobs",
+        PATH,
         {"prompt": "x ", "max_tokens": 1, "prompt_logprobs": 0},
         answer=whole(choice("b", prompt_logprobs=[None, scored(" ")]), usage=usage(2, 1)),
         source="B.2 prompt_logprobs",

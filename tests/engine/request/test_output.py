@@ -53,6 +53,18 @@ def test_tokens_swallowed_by_a_stop_have_no_scores() -> None:
     assert scores == [0, 1]
 
 
+def test_or_they_have_scores_at_the_end() -> None:
+    output = Output(("STOP",), scores_stops=True)
+    shown = list[Shown | None]()
+    for index, piece in enumerate([b"on", b"e ST", b"OP"]):
+        output.push(index, piece, scored(index, piece))
+        shown.append(output.take())
+    shown.append(output.flush())
+    parts = [part for part in shown if part is not None]
+    assert "".join(part.text for part in parts) == "one "
+    assert [score.token for part in parts for score in part.scores] == [0, 1, 2]
+
+
 def test_a_token_after_a_broken_character_starts_after_it() -> None:
     text, _, scores = show([b"x", b"\xcc", b"d", b"e"], ["de"], 1)
     assert text == "x\ufffd"
