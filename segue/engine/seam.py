@@ -29,7 +29,7 @@ class Engine(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is open, from the moment its first event was asked for."""
+        """Whether no request is open, from the moment its first event was asked for, and no other call."""
 
     def submit(
         self, request: CompletionRequest, sink: Sink | None = None

@@ -60,7 +60,7 @@ class Client:
 
     @property
     def is_idle(self) -> bool:
-        return not self._open
+        return not self._open and not self._calls
 
     @property
     def is_ready(self) -> bool:

@@ -71,6 +71,20 @@ def test_bad_requests_fail_alone() -> None:
     asyncio.run(main())
 
 
+def test_a_call_counts_as_use() -> None:
+    """A model that was unloaded meanwhile answered it with: the server is shutting down."""
+
+    async def main() -> None:
+        async with running() as supervisor:
+            call = asyncio.create_task(supervisor.tokenize("ab", True, True))
+            await asyncio.sleep(0)  # until it has been asked
+            assert not supervisor.is_idle
+            assert await call == [97, 98]
+            assert supervisor.is_idle
+
+    asyncio.run(main())
+
+
 def test_closing_the_generator_cancels() -> None:
     async def main() -> None:
         async with running(ENDLESS) as supervisor:
