@@ -102,10 +102,10 @@ class TextCompletion:
             case Prompted():
                 return [self._chunk(choice) for choice in self._open_choices(event)]
             case Finished():
-                end = self._chunk({**self._blank(event.choice), **self._ending(event)})
+                end = self._chunk({**self._empty(event.choice), **self._ending(event)})
                 return [{**end, **self._timings(event)}]
             case Progress():
-                chunk = self._chunk(self._blank(event.prompt * self._request.n))
+                chunk = self._chunk(self._empty(event.prompt * self._request.n))
                 chunk["prompt_progress"] = render_progress(event)
                 if self._timed:
                     chunk["timings"] = timings_of_reading(event)
@@ -114,6 +114,11 @@ class TextCompletion:
                 return [{**self._head, "choices": [], "usage": self._usage(event.usage)}]
             case _:
                 return []
+
+    def _empty(self, index: int) -> dict[str, Any]:
+        """Of a chunk without tokens. Clients add the lists up, so it has one too if they were asked for."""
+        ids = {"token_ids": []} if self._wants_ids else {}
+        return {**self._blank(index), **ids}
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         chunk = {**self._head, "choices": [choice]}
@@ -168,7 +173,7 @@ class TextCompletion:
                 choice: self._logprobs_writer(num_top, prompt) for choice in choices
             }
         opening = self._opening(prompt)
-        return [{**self._blank(choice), **opening} for choice in choices] if opening else []
+        return [{**self._empty(choice), **opening} for choice in choices] if opening else []
 
     def _opening(self, prompt: Prompted) -> dict[str, Any]:
         opening: dict[str, Any] = {}

@@ -63,13 +63,14 @@ COMPLETIONS = [
                     reason=None,
                     prompt_token_ids=[120, 32],
                     prompt_logprobs=[None, scored(" ")],
+                    token_ids=[],
                 )
             ),
             chunk(choice("b", reason=None, token_ids=[98])),
-            chunk(choice(""), **FINGERPRINT),
+            chunk(choice("", token_ids=[]), **FINGERPRINT),
             DONE,
         ],
-        source="difference: prompt_logprobs while streaming",
+        source="difference: prompt_logprobs while streaming; B.2 token_ids is a list in every chunk",
     ),
     Case(
         "stop",

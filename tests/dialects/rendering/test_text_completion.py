@@ -131,3 +131,14 @@ def test_offsets_count_from_the_start_of_the_prompt() -> None:
         assert choice["text"] == ("åbcde" if echo else "cde")
         assert choice["logprobs"]["text_offset"] == ([0, 1, 2, 4] if echo else [2, 4])
         assert choice["logprobs"]["token_logprobs"] == ([None, -1, -1, -1] if echo else [-1, -1])
+
+
+def test_every_chunk_of_a_choice_has_a_list_of_token_ids_if_asked() -> None:
+    renderer = OPERATION.renderer(call_of(stream=True, return_token_ids=True))
+    events: list[Event] = [
+        Prompted(0, (1,), 0),
+        Delta(0, "a", (7,)),
+        Finished(0, "length", "max_tokens", 1),
+    ]
+    chunks = [msgspec.json.decode(msgspec.json.encode(c)) for e in events for c in renderer.push(e)]
+    assert [chunk["choices"][0]["token_ids"] for chunk in chunks] == [[], [7], []]
