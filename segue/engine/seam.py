@@ -138,7 +138,7 @@ class Cut(NamedTuple):
 class Changes:
     """What the sampler does to a row of logits before it draws: biases, bans (-inf), and a list of allowed tokens.
 
-    It lives as long as its sampler, and does not change: a runner may keep its address while a draw is open.
+    It lives as long as its sampler, or what was told, and does not change: a runner may keep its address meanwhile.
     """
 
     ids: NDArray[np.int64]  # each at most once
@@ -162,14 +162,22 @@ class Repeats(NamedTuple):
     drawn: int | None = None  # draw of the step before, whose token comes after `end`
 
 
-class LateMask:
-    """Which tokens a draw may give, told while its step is open: by `Runner.tell`, once, on any thread."""
+class Told(NamedTuple):
+    """What the tokens before a draw make of it."""
 
-    __slots__ = ("allowed", "word")
+    allowed: NDArray[np.uint8] | None = None  # a mask: a bit a token, the lowest first; None: all
+    changes: Changes | None = None  # biases and bans
+
+
+class Late:
+    """What a draw must know of the tokens before it, told while its step is open: by `Runner.tell`, once."""
+
+    __slots__ = ("told", "words")
 
     def __init__(self) -> None:
-        self.allowed: NDArray[np.uint8] | None = None  # a bit a token, the lowest first
-        self.word: NDArray[np.int64] = np.zeros(1, np.int64)  # the runner's; 0 until it is told
+        self.told: Told | None = None
+        # The runner's; the first is 0 until it is told.
+        self.words: NDArray[np.int64] = np.zeros(5, np.int64)
 
 
 MAX_CUTS = 4  # of a draw: each kind once
@@ -184,7 +192,7 @@ class Draw(NamedTuple):
     # To the row, for this draw, its only one. Only given to `begin`.
     changes: Changes | None = None
     repeats: Repeats | None = None
-    mask: LateMask | None = None  # what is not allowed is banned before all that
+    late: Late | None = None  # its mask comes before all that, its changes after it
 
 
 class Step(NamedTuple):
@@ -240,13 +248,14 @@ class Runner(Protocol):
         draw of that step as its token, and a draw count it among its repeats. Where the draw gives none, token 0 is
         taken; the caller trims the slot. While a step is open, only `begin`, `end`, `tell` and `cells_free` are called.
 
-        A draw whose mask is not told in time gives no token: a step waits for all its masks some milliseconds at most.
+        A draw that waits for what is `late` gives no token if it is not told in time: a step waits for all of it some
+        milliseconds at most.
         """
 
-    def tell(self, mask: LateMask, allowed: NDArray[np.uint8] | None) -> None:
-        """Tell the mask of a draw, at any time and from any thread: a bit a token. None: nothing is to be drawn.
+    def tell(self, late: Late, told: Told | None) -> None:
+        """Tell a draw what is late, at any time and from any thread. None: nothing is to be drawn.
 
-        Tokens beyond its end are not allowed. It is not changed from then on.
+        Tokens beyond the end of a mask are not allowed. Arrays are not changed from then on.
         """
 
     def end(self) -> Step:

@@ -11,18 +11,18 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from segue.engine.seam import (
     Capabilities,
     Draw,
     FimTokens,
-    LateMask,
+    Late,
     Loaded,
     Logits,
     Mix,
     Span,
     Step,
+    Told,
 )
 from segue.fingerprint import unpromised
 from segue.runners.fake_draws import check_repeats, draw_by_weight, seen_by
@@ -175,18 +175,18 @@ class FakeRunner:
         del self._open[0]
         return Step(self._logits, self._last_drawn)
 
-    def tell(self, mask: LateMask, allowed: NDArray[np.uint8] | None) -> None:
+    def tell(self, late: Late, told: Told | None) -> None:
         with self._told:
-            if mask.word[0]:
-                raise RuntimeError("fake runner: a mask was told twice")
-            mask.allowed, mask.word[0] = allowed, 1
+            if late.words[0]:
+                raise RuntimeError("fake runner: a draw was told twice")
+            late.told, late.words[0] = told, 1
             self._told.notify_all()
 
     def _await_masks(self, draws: Sequence[Draw]) -> None:
-        masks = [draw.mask for draw in draws if draw.mask is not None]
-        if masks:
+        awaited = [draw.late for draw in draws if draw.late is not None]
+        if awaited:
             with self._told:
-                self._told.wait_for(lambda: all(mask.word[0] for mask in masks), self.patience_s)
+                self._told.wait_for(lambda: all(each.words[0] for each in awaited), self.patience_s)
 
     def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
         """The tokens that a step draws by itself: for tests to override."""

@@ -10,33 +10,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue import exact_math
-from segue.engine.seam import MAX_CUTS, Cut, Draw, LateMask, Logits, Repeats
+from segue.engine.seam import MAX_CUTS, Cut, Draw, Logits, Repeats, Told
 
 _LIKELIEST = (Cut("top_k", 0.0, 1),)
 
 
 def changed(row: Logits, draw: Draw, before: Sequence[int | None] = ()) -> Logits:
-    """A copy of the row with mask, changes and penalties of the draw. `before`: what the step before drew."""
+    """A copy of the row with all that the draw makes of it. `before`: what the step before drew."""
     row = row.copy()
-    if draw.mask is not None:
-        _mask(row, draw.mask)
+    told = _told(draw)
+    if told.allowed is not None:
+        _mask(row, told.allowed)
     if draw.changes is not None:
         row[draw.changes.ids] += draw.changes.added
         _keep(row, draw.changes.only)
     if draw.repeats is not None:
         _penalise(row, draw.repeats, before)
+    if told.changes is not None:
+        row[told.changes.ids] += told.changes.added
     return row
 
 
 def is_late(draw: Draw) -> bool:
-    """Whether it has a mask that allows nothing, or was not told."""
-    return draw.mask is not None and draw.mask.allowed is None
+    """Whether it waits for what was not told, or is told to draw nothing."""
+    return draw.late is not None and draw.late.told is None
 
 
-def _mask(row: Logits, mask: LateMask) -> None:
-    if mask.allowed is None:
-        raise RuntimeError("fake runner: a draw whose mask is not known")
-    bits = np.unpackbits(mask.allowed, bitorder="little")[: row.size]
+def _told(draw: Draw) -> Told:
+    if draw.late is None:
+        return Told()
+    if draw.late.told is None:
+        raise RuntimeError("fake runner: a draw that was not told what it waits for")
+    return draw.late.told
+
+
+def _mask(row: Logits, allowed: NDArray[np.uint8]) -> None:
+    bits = np.unpackbits(allowed, bitorder="little")[: row.size]
     penalties = np.full(row.size, -np.inf, np.float32)
     penalties[: bits.size][bits > 0] = 0.0
     row += penalties
@@ -96,7 +105,7 @@ def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
         return None
     changes = draw.changes
     has_list = changes is not None and changes.only is not None
-    if draw.repeats is not None or draw.mask is not None or has_list:
+    if draw.repeats is not None or draw.late is not None or has_list:
         row, changes = changed(row, draw, before), None
     key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
     sums = _running_sums(row.tobytes(), *key, draw.cuts[0].value if draw.cuts else 1.0)

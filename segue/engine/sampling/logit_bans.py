@@ -34,7 +34,7 @@ class LogitBans:
         return not (self._bias_ids.size or self._phrases) and self._allowed is None
 
     def changes(self, position: int) -> Changes | None:
-        """What `admitted` does to a row at this position, without phrases; None: nothing.
+        """What `admitted` does to a row at this position, without phrases (`completing`); None: nothing.
 
         Where only end tokens are left, they are banned all the same: then nothing is, and the sampler must draw.
         """
@@ -60,13 +60,17 @@ class LogitBans:
         self._recent.append(token)
         del self._recent[: -self._num_recent]
 
+    def completing(self) -> list[int]:
+        """Tokens that would complete a banned phrase."""
+        recent = self._recent
+        return [last for *first, last in self._phrases if recent[-len(first) :] == first]
+
     def admitted(self, row: Logits, position: int) -> Candidates:
         """The tokens that may be drawn at this position of the output."""
         if self._bias_ids.size:
             row[self._bias_ids] += self._bias
-        for *beginning, last in self._phrases:
-            if self._recent[-len(beginning) :] == beginning:
-                row[last] = -np.inf
+        if self._phrases:
+            row[self.completing()] = -np.inf
         if self._allowed is not None:
             logits = row[self._allowed]
             row.fill(-np.inf)

@@ -19,7 +19,7 @@ from segue.engine.sampling.logit_bans import LogitBans
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.sampling.randomness import Points
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import MAX_CUTS, Cut, Draw, Logits
+from segue.engine.seam import MAX_CUTS, Changes, Cut, Draw, Logits
 from segue.types import Sampling, Step
 
 
@@ -143,7 +143,7 @@ class Sampler:
         self._keeps_distribution = keeps_distribution
         is_foreseen = steps[:num_before] in ((), ("penalties",))
         is_drawn = self._cuts is not None and not keeps_distribution
-        self._goes_ahead = is_drawn and is_foreseen and not self._forbidden.has_phrases
+        self._goes_ahead = is_drawn and is_foreseen
         self.distribution: Distribution | None = None  # of the last token, if it is kept
         self.branch: int | None = None  # see branches.py; None: no branching
         self.openings: Index | None = None  # tokens it may begin with; None: any
@@ -164,6 +164,19 @@ class Sampler:
         """Whether a draw depends on which tokens came before."""
         return self._penalties is not None
 
+    @property
+    def is_late(self) -> bool:
+        """Whether a draw told ahead must be told `late_changes` too."""
+        return self._forbidden.has_phrases
+
+    def late_changes(self) -> Changes | None:
+        """What the last tokens, all of which were pushed, change of a row besides penalties; None: nothing."""
+        banned = self._forbidden.completing()
+        if not banned:
+            return None
+        ids = np.unique(np.array(banned, np.int64))
+        return Changes(ids, np.full(ids.size, -np.inf, np.float32))
+
     def start(self, prompt: Sequence[int]) -> None:
         for state in self._states:
             state.start(prompt)
@@ -181,6 +194,8 @@ class Sampler:
 
     def draw_ahead(self, row: int, position: int, drawn: int | None = None) -> Draw | None:
         """The draw from that row of logits, told before the token before it is known. None: that cannot be.
+
+        What must be known of that token is told later (`is_late`).
 
         `drawn`: the draw that gives that token, None if it was pushed already.
         """

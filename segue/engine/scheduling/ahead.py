@@ -5,19 +5,23 @@ holds for steps after which every running sequence decodes one row, if each draw
 position, which tokens occurred and which its constraint allows. Whatever else is to be done (a prompt, a draft, a
 message) happens between steps, with none open.
 
-What a constraint allows is known once the token before is, so it is told to the runner while the step computes its
-row (`tell_masks`). Tokens that the constraint forces are known sooner: several of them are a span of one step.
+What a constraint allows, or a phrase bans, is known once the token before is, so it is told to the runner while the
+step computes its row (`tell_late`). Tokens that the constraint forces are known sooner: several of them are a span of
+one step.
 
 Tokens do not change: a sequence that ends unexpectedly has a row too many in the open step, which nobody reads.
 """
 
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
 from segue.engine.scheduling.forced import Forced
 from segue.engine.scheduling.state import State
-from segue.engine.seam import Draw, LateMask, Runner, Span
+from segue.engine.seam import Changes, Draw, Late, Runner, Span, Told
 
 _SELDOM = 8  # one draw in so many may be left to the sampler: its next row is computed in vain
 
@@ -51,7 +55,7 @@ class Ahead:
                 return
             draws[sequence] = draw
         batch.draws = draws
-        tell_masks(batch, self._runner)
+        tell_late(batch, self._runner)
 
     def following(self, batch: Batch) -> Batch | None:
         """The batch after this one, which is open and whose tokens are not known. None: it must be ended first.
@@ -119,19 +123,32 @@ class Ahead:
         if sequence.num_undrawn * _SELDOM > position + _SELDOM:
             return None
         draw = sequence.sampler.draw_ahead(row, position, drawn)
-        if draw is None or sequence.guide is None:
+        if draw is None or (sequence.guide is None and not sequence.sampler.is_late):
             return draw
-        return draw._replace(mask=LateMask())
+        return draw._replace(late=Late())
 
 
-def tell_masks(batch: Batch, runner: Runner) -> None:
-    """Tell the runner the masks of a batch as soon as they are found: all tokens before its spans are known now."""
+def tell_late(batch: Batch, runner: Runner) -> None:
+    """Tell the runner what draws of a batch wait for, masks as soon as they are found.
+
+    All tokens before its spans are known now.
+    """
     for sequence, span in zip(batch.sequences, batch.spans, strict=True):
-        mask = batch.draws[sequence].mask if sequence in batch.draws else None
-        if mask is None or sequence.guide is None:
+        late = batch.draws[sequence].late if sequence in batch.draws else None
+        if late is None:
             continue
         if sequence in batch.void:
-            runner.tell(mask, None)  # nobody reads that row
+            runner.tell(late, None)  # nobody reads that row
+            continue
+        changes = sequence.sampler.late_changes()
+        if sequence.guide is None:
+            runner.tell(late, Told(changes=changes))
         else:
             num_forced = span.past + len(span.tokens) - len(sequence.tokens)
-            sequence.guide.tell(partial(runner.tell, mask), num_forced)
+            sequence.guide.tell(partial(_tell_mask, runner, late, changes), num_forced)
+
+
+def _tell_mask(
+    runner: Runner, late: Late, changes: Changes | None, allowed: NDArray[np.uint8] | None
+) -> None:
+    runner.tell(late, None if allowed is None else Told(allowed, changes))

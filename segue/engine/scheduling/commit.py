@@ -7,7 +7,7 @@ import numpy as np
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.scores import Scores, score, score_drawn
-from segue.engine.scheduling.ahead import tell_masks
+from segue.engine.scheduling.ahead import tell_late
 from segue.engine.scheduling.batch import Batch, DrawnTokens
 from segue.engine.scheduling.drawing import Drawing
 from segue.engine.scheduling.state import State
@@ -60,7 +60,7 @@ class Committer:
                 events[sequence.request_id] = told
         if self._state.ahead is not None:
             self._mark_void(self._state.ahead, batch, drawn)
-            tell_masks(self._state.ahead, self._state.runner)
+            tell_late(self._state.ahead, self._state.runner)
         else:
             self._memory.settle()
         longest = max([len(sequence.tokens) for sequence in batch.sequences], default=0)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from segue import exact_math
 from segue.cpus import usable_cpus
-from segue.engine.seam import Capabilities, Draw, LateMask, Logits, Span, Step
+from segue.engine.seam import Capabilities, Draw, Late, Logits, Span, Step, Told
 from segue.runners.cpu.compile import ENTRIES, step_code
-from segue.runners.cpu.draws.drawer import Drawer, told
+from segue.runners.cpu.draws.drawer import Drawer, write_told
 from segue.runners.cpu.frame import Frame
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.kv import BLOCK, Kv
@@ -158,8 +158,8 @@ class CpuRunner:
         """
         return self._steps_ahead.end()
 
-    def tell(self, mask: LateMask, allowed: NDArray[np.uint8] | None) -> None:
-        self._team.tell(*told(mask, allowed, self._capabilities.vocab_size))
+    def tell(self, late: Late, told: Told | None) -> None:
+        self._team.tell(*write_told(late, told, self._capabilities.vocab_size))
 
     def fork(self, src: int, dst: int, length: int) -> None:
         self._check_idle()

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from segue.engine.seam import Capabilities, Draw, LateMask, Loaded, Logits, Mix, Span, Step
+from segue.engine.seam import Capabilities, Draw, Late, Loaded, Logits, Mix, Span, Step, Told
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
 from segue.models.gguf_lists import gguf_lists
@@ -142,7 +141,7 @@ class LlamaRunner:
     def end(self) -> Step:
         raise NotImplementedError("llama.cpp has one step at a time: rows_ahead is 0")
 
-    def tell(self, mask: LateMask, allowed: NDArray[np.uint8] | None) -> None:
+    def tell(self, late: Late, told: Told | None) -> None:
         raise NotImplementedError("llama.cpp draws no tokens: rows_ahead is 0")
 
     def fork(self, src: int, dst: int, length: int) -> None:

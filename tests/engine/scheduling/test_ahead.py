@@ -55,7 +55,6 @@ CANNOT: dict[str, dict[str, Any]] = {
         "sampling": Sampling(seed=1, presence_penalty=0.5, dry_multiplier=0.5),
     },
     "dry": {"sampling": Sampling(seed=1, dry_multiplier=0.5)},
-    "a banned phrase": {"sampling": Sampling(seed=1, bad_words=("ab",))},
     "mirostat": {"sampling": Sampling(seed=1, mirostat=2)},
     "beam search": {"beam_search": True, "n": 2, "sampling": Sampling(seed=1)},
     "ranked middles": {"infill": SUFFIX},
@@ -74,6 +73,14 @@ CAN: dict[str, dict[str, Any]] = {
     "filters": {"sampling": Sampling(seed=1, top_k=20, top_p=0.9, min_p=0.01)},
     "bias": {"sampling": Sampling(seed=1, logit_bias={101: 3.0, 102: -np.inf})},
     "bans": {"sampling": Sampling(seed=1, bad_words=("e", "t"))},
+    "banned phrases": {"sampling": Sampling(seed=1, bad_words=("ab", "e", "the"))},
+    "banned phrases, penalties, filters and a constraint": {
+        "constraint": WORD,
+        "n": 2,
+        "sampling": Sampling(
+            seed=1, top_k=9, repetition_penalty=1.3, bad_words=("aa", "ab", "bcd", "c")
+        ),
+    },
     "min_tokens": {"sampling": Sampling(seed=1, min_tokens=7)},
     "no ends, and no token 0": {
         "sampling": Sampling(seed=1, ignore_eos=True, logit_bias={0: -np.inf})

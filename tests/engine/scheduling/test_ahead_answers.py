@@ -46,7 +46,7 @@ def samplings(draw: st.DrawFn) -> Sampling:
         ignore_eos=draw(st.booleans()),
         min_tokens=draw(picked([0, 0, 5])),
         logit_bias=draw(picked([{}, {}, {101: 5.0, EOS: -100.0}, {0: -np.inf, 65: -np.inf}])),
-        bad_words=draw(picked([(), (), ("e",), ("e", "th")])),
+        bad_words=draw(picked([(), (), ("e",), ("e", "th"), ("aa", "ab", "bba")])),
         stop_token_ids=draw(picked([(), (), (101,)])),
         allowed_token_ids=draw(picked([*[None] * 5, (65, 66, EOS), (*range(60, 200),)])),
     )

@@ -52,6 +52,7 @@ def penalised(draw: random.Random) -> CompletionRequest:
         penalize_prompt=draw.choice([False, True]),
         logit_bias=draw.choice([{}, {}, {97: 5.0, 101: -np.inf}]),
         min_tokens=draw.choice([0, 6]),
+        bad_words=draw.choice([(), (), ("an", "so ", "the", "aa"), ("rain", "north", "a b")]),
         allowed_token_ids=draw.choice([*[None] * 5, (97,), (*range(90, 120),), (*range(10, 250),)]),
     )
     return ask(
@@ -152,4 +153,4 @@ def test_a_request_with_a_constraint_goes_ahead(
     )
     empty(loaded)
     assert len(story.tokens[0]) == 30
-    assert len([draw for draw in told if draw.mask is not None]) > 15
+    assert len([draw for draw in told if draw.late is not None]) > 15

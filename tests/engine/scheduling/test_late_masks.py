@@ -55,6 +55,7 @@ def samplings(draw: st.DrawFn) -> Sampling:
         min_tokens=draw(picked([0, 0, 5])),
         logit_bias=draw(picked([{}, {}, {101: 5.0, EOS: -100.0}, {97: -np.inf}])),
         stop_token_ids=draw(picked([(), (), (101,)])),
+        bad_words=draw(picked([(), (), ("an", "so on", "th"), ("aa", "ab", "bc", "c", '"y')])),
         allowed_token_ids=draw(picked([*[None] * 5, (*range(90, 110), EOS), (*range(128), EOS)])),
     )
 

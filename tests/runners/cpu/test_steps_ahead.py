@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from segue.engine.sampling.penalties import Penalties
-from segue.engine.seam import Changes, Cut, Draw, LateMask, Logits, Mix, Repeats, Span
+from segue.engine.seam import Changes, Cut, Draw, Late, Logits, Mix, Repeats, Span, Told
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from segue.types import Sampling
@@ -44,7 +43,7 @@ class Writing:
     changes: Changes | None
     penalised: Sampling | None
     mix: Mix
-    is_held: bool = False  # by a mask, which depends on its length
+    is_held: bool = False  # by what is told late, which depends on its length
     length: int = 0
     token: int | None = 0  # the last one, which the next step computes
     penalties: Penalties | None = None
@@ -62,14 +61,20 @@ class Writing:
         every = np.arange(self.vocab_size, dtype=np.int64)
         none = Changes(every, np.full(self.vocab_size, -np.inf, np.float32))
         repeats = None if self.penalties is None else self.penalties.repeats(drawn)
-        mask = LateMask() if self.is_held else None
-        return Draw(row, point, self.cuts, none if point > 0.9 else self.changes, repeats, mask)
+        late = Late() if self.is_held else None
+        return Draw(row, point, self.cuts, none if point > 0.9 else self.changes, repeats, late)
 
-    def allowed(self, length: int) -> NDArray[np.uint8] | None:
-        """The bits of its mask for the draw after so many tokens. Now and then nothing is to be drawn."""
+    def told(self, length: int) -> Told | None:
+        """What is told to the draw after so many tokens. Now and then nothing is to be drawn."""
         random = np.random.default_rng([self.seed, length])
         size = -(-self.vocab_size // 8) - random.integers(3)  # what is not told is not allowed
-        return None if random.random() < 0.1 else random.integers(0, 256, size, np.uint8)
+        if random.random() < 0.1:
+            return None
+        ids = random.permutation(self.vocab_size)[:20]
+        added = np.where(random.random(20) < 0.3, -np.inf, random.normal(size=20))
+        changes = Changes(ids, added.astype(np.float32)) if random.random() < 0.5 else None
+        allowed = random.integers(0, 256, size, np.uint8) if random.random() < 0.5 else None
+        return Told(allowed, changes)
 
     def push(self, token: int | None) -> None:
         self.token = token
@@ -97,8 +102,11 @@ def some_writing(runner: CpuRunner, slot: int, seed: int) -> Writing:
     return Writing(slot, size, seed, prompt, cuts, changes, penalties, mix, is_held)
 
 
-def restrict(row: Logits, allowed: NDArray[np.uint8] | None) -> None:
-    bits = np.unpackbits(np.empty(0, np.uint8) if allowed is None else allowed, bitorder="little")
+def restrict(row: Logits, told: Told | None) -> None:
+    allowed = np.empty(0, np.uint8) if told is None else told.allowed
+    if allowed is None:
+        return
+    bits = np.unpackbits(allowed, bitorder="little")
     banned = np.ones(row.size, bool)
     banned[: bits.size] = bits[: row.size] == 0
     row[banned] = -np.inf
@@ -122,14 +130,18 @@ def one_by_one(runner: CpuRunner, writings: list[Writing], steps: list[list[int]
         before = logits.tobytes()
         draws = [each.draw(row) for row, each in enumerate(those)][::-1]
         for draw in draws:
-            if draw.mask is not None:
-                restrict(logits[draw.row], those[draw.row].allowed(those[draw.row].length))
+            told: Told | None = Told()
+            if draw.late is not None:
+                told = those[draw.row].told(those[draw.row].length)
+                restrict(logits[draw.row], told)
             if draw.changes is not None:
                 logits[draw.row][draw.changes.ids] += draw.changes.added
             penalties = those[draw.row].penalties
             if penalties is not None:
                 penalties.apply(logits[draw.row])
-        bare = [draw._replace(changes=None, repeats=None, mask=None) for draw in draws]
+            if told is not None and told.changes is not None:
+                logits[draw.row][told.changes.ids] += told.changes.added
+        bare = [draw._replace(changes=None, repeats=None, late=None) for draw in draws]
         tokens = [*runner.draw(bare)]
         for each, token in zip(those[::-1], tokens, strict=True):
             each.push(token)
@@ -145,15 +157,15 @@ def in_chains(
     """The same by `begin` and `end`; `most_open`: after each step, how many may stay open."""
     found: list[Found] = []
     waiting: list[list[Writing]] = []  # of the steps that are open, in the order of their draws
-    untold: list[list[tuple[LateMask, NDArray[np.uint8] | None]]] = []  # likewise
+    untold: list[list[tuple[Late, Told | None]]] = []  # likewise
     read_prompts(runner, writings)
 
     def end() -> None:
-        masks = untold.pop(0)
+        those = untold.pop(0)
 
         def tell() -> None:
-            for mask, allowed in masks:
-                runner.tell(mask, allowed)
+            for late, told in those:
+                runner.tell(late, told)
 
         telling = threading.Thread(target=tell)
         telling.start()
@@ -175,9 +187,9 @@ def in_chains(
         runner.begin(spans, draws[::-1])
         untold.append(
             [
-                (draw.mask, each.allowed(each.length))
+                (draw.late, each.told(each.length))
                 for draw, each in zip(draws, those, strict=True)
-                if draw.mask is not None
+                if draw.late is not None
             ]
         )
         for each in those:

@@ -1,4 +1,4 @@
-"""A draw from a row that is changed for it: a mask, biases and bans, then penalties on tokens that occurred.
+"""A draw from a row that is changed for it: a mask, biases and bans, penalties on tokens that occurred, late changes.
 
 The results are those of the sampler, to the bit: each operation is rounded once, in 32 bits. After the draw the row is
 as it was: with a mask, a copy of it is drawn from.
@@ -20,10 +20,12 @@ def draw_changed(made: ir.Module, name: str, draw: Any) -> None:
     """(record, logits, tokens per row, scratch, bytes per part of the scratch), as `draw` takes them"""
     w = Writer(made, name, VOID, *(i64, i64, i64, i64, i64))
     record, logits, width, scratch, part = w.args
-    allowed = w.load(i64, record, of.ALLOWED)
-    with w.when(allowed < 0):
+    told = w.load(i64, record, of.TOLD)
+    with w.when(told < 0):
         w.store(w.whole(of.NOT_DONE), record, of.TOKEN)
         w.give()
+    late = told.differs(0).pick(told, record + 8 * of.NOTHING)
+    allowed = w.load(i64, late, of.LATE_ALLOWED)
     offset = width * w.load(i64, record, of.ROW) * 4
     base = Var(logits)
     with w.when(allowed.differs(0)):
@@ -31,11 +33,15 @@ def draw_changed(made: ir.Module, name: str, draw: Any) -> None:
         w.call(_masked(made), logits + offset, width, allowed, masked)
         base.set(masked - offset)
     row = base.now + offset
-    changes, penalties = _Changes(w, row), _Penalties(w, row)
+    changes = _Changes(w, row, record + 8 * of.CHANGED_IDS, of.SAVED)
+    late_changes = _Changes(w, row, late + 8 * of.LATE_CHANGES, of.SAVED_LATE)
+    penalties = _Penalties(w, row)
     changes.add()
     penalties.gather()
     penalties.apply()
+    late_changes.add()
     w.call(draw, record, base.now, width, scratch, part)
+    late_changes.undo()
     penalties.undo()
     changes.undo()
     w.give()
@@ -65,11 +71,11 @@ def _masked(made: ir.Module) -> Any:
 class _Changes:
     """Biases, and bans, which are biases of -inf."""
 
-    def __init__(self, w: Writer, row: Num) -> None:
-        record, _, _, scratch, part = w.args
-        self._w, self._row, self._saved = w, row, scratch + part * of.SAVED
-        self._ids, self._added = w.load(i64, record, of.CHANGED_IDS), w.load(i64, record, of.ADDED)
-        self._count = w.load(i64, record, of.NUM_CHANGES)
+    def __init__(self, w: Writer, row: Num, words: Num, saved: int) -> None:
+        """`words`: addresses of ids and floats, and how many; `saved`: part of the scratch for what was there."""
+        _, _, _, scratch, part = w.args
+        self._w, self._row, self._saved = w, row, scratch + part * saved
+        self._ids, self._added, self._count = (w.load(i64, words, i) for i in range(3))
 
     def add(self) -> None:
         w = self._w

@@ -17,9 +17,10 @@ from segue.engine.seam import (
     Cut,
     CutKind,
     Draw,
-    LateMask,
+    Late,
     Logits,
     Repeats,
+    Told,
 )
 from segue.runners.cpu.draws import chain
 from segue.runners.cpu.draws import records as of
@@ -41,7 +42,7 @@ _CUT = struct.Struct("=qdq")
 _REPEATS = struct.Struct("=qqqqfff")  # from of.SEEN on
 _NO_REPEATS = bytes(_REPEATS.size)
 _COUNT, _NAPS = 3, 8  # indices of the instruction's words with the number of draws, and of naps
-# Of all threads of a step together, while they wait for masks: some 2 ms of one thread, less where several wait.
+# Of all threads of a step together, while they wait to be told: some 2 ms of one thread, less where several wait.
 # Windows naps for a tick of its clock.
 _MOST_NAPS = 2 if sys.platform == "win32" else 20
 _LARGEST = 1 << 31
@@ -76,7 +77,7 @@ class Draws:
         self.tokens_address = address(self._tokens)
         self._changes: list[Changes | None] = [None] * self._num_rows
         self._seen: list[_Seen | None] = [None] * self._num_rows
-        self._masks: list[LateMask | None] = [None] * self._num_rows
+        self._late: list[Late | None] = [None] * self._num_rows
         self._count = 0
         self._instruction = instruction
         self._drawer = drawer  # has the memory that the instruction names
@@ -97,7 +98,7 @@ class Draws:
             raise ValueError(f"{len(draws)} draws, but there are {self._num_rows} rows of logits")
         if len(set(map(_row, draws))) < len(draws):
             _check_shared(draws)
-        for number, (row, point, cuts, changes, repeats, mask) in enumerate(draws):
+        for number, (row, point, cuts, changes, repeats, late) in enumerate(draws):
             if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES
@@ -111,13 +112,13 @@ class Draws:
                 self._penalise(number, repeats, before)
             elif self._seen[number] is not None:
                 self._penalise_nothing(number)
-            if mask is not self._masks[number]:
-                self._records[number, of.AWAITED] = 0 if mask is None else address(mask.word)
-                self._masks[number] = mask  # the record has the address of its word
+            if late is not self._late[number]:
+                self._records[number, of.AWAITED] = 0 if late is None else address(late.words)
+                self._late[number] = late  # the record has the address of its words
         self._count = self._instruction[_COUNT] = len(draws)
 
     def be_patient(self) -> None:
-        """Wait for masks however long they take: for tests, whose threads may be without a processor."""
+        """Wait to be told however long that takes: for tests, whose threads may be without a processor."""
         self._instruction[_NAPS] = _LARGEST
 
     def read(self) -> list[int | None]:
@@ -161,15 +162,19 @@ class Draws:
         self._seen[number] = None
 
 
-def told(mask: LateMask, allowed: NDArray[np.uint8] | None, vocab_size: int) -> tuple[int, int]:
-    """Where kernels wait for the mask, and what they are to find there."""
-    if allowed is None:
-        return address(mask.word), -1
+def write_told(late: Late, told: Told | None, vocab_size: int) -> tuple[int, int]:
+    """Where kernels wait to be told, and what they are to find there: where the other words are."""
+    place = address(late.words)
+    if told is None:
+        return place, -1
+    allowed, changes = told
     size = -(-vocab_size // 8)
-    if allowed.size < size or not allowed.flags.c_contiguous:
+    if allowed is not None and (allowed.size < size or not allowed.flags.c_contiguous):
         allowed = np.concatenate([allowed, np.zeros(max(0, size - allowed.size), np.uint8)])
-    mask.allowed = allowed  # kernels get its address
-    return address(mask.word), address(allowed)
+    late.told = Told(allowed, changes)  # kernels get the addresses of its arrays
+    late.words[1] = 0 if allowed is None else address(allowed)
+    late.words[2:] = (0, 0, 0) if changes is None else _addresses(changes, vocab_size)
+    return place, place + 8
 
 
 class _Seen(NamedTuple):
@@ -192,7 +197,7 @@ def _check_shared(draws: Sequence[Draw]) -> None:
     """Raise for a row that a draw changes while another thread may draw from it."""
     rows = Counter(map(_row, draws))
     for draw in draws:
-        is_changed = draw.changes is not None or draw.repeats is not None
+        is_changed = (draw.changes, draw.repeats, draw.late) != (None, None, None)
         if is_changed and rows[draw.row] > 1:
             raise ValueError(f"row {draw.row} is changed by one draw and has {rows[draw.row]}")
 

@@ -21,7 +21,7 @@ def _draw(b: Builder, function: Value, *args: Value) -> None:
 @compiled
 def draw_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     """[op, draw_row, records, number of records, logits, tokens per row, scratch, bytes per part of the scratch,
-    most naps of all threads while masks are awaited]"""
+    most naps of all threads while they wait to be told]"""
     function, records, count = word(row + 8), word(row + 16), word(row + 24)
     logits, width, part = word(row + 32), word(row + 40), word(row + 56)
     scratch = word(row + 48) + tid * of.NUM_PARTS * part
@@ -29,10 +29,10 @@ def draw_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     while i < count:
         done += 1
         record = records + 8 * of.RECORD_WORDS * i
-        awaited, allowed = word(record + 8 * of.AWAITED), 0
+        awaited, told = word(record + 8 * of.AWAITED), 0
         if awaited != 0:
-            allowed = await_told(awaited, counter + 8 * on.NAPS, word(row + 64))
-        put_word(record + 8 * of.ALLOWED, allowed)
+            told = await_told(awaited, counter + 8 * on.NAPS, word(row + 64))
+        put_word(record + 8 * of.TOLD, told)
         _draw(function, record, logits, width, scratch, part)
         i = fetch_add(counter, 1)
     finish(board, counter, done, count)

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.sampling.penalties import Penalties
-from segue.engine.seam import Changes, Logits, Repeats
+from segue.engine.seam import Changes, Late, Logits, Repeats, Told
 from segue.runners.cpu.draws import chain
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.changed_rows import draw_changed
+from segue.runners.cpu.draws.drawer import write_told
 from segue.runners.cpu.draws.passes import VOID
 from segue.runners.cpu.draws.writing import Writer
 from segue.runners.cpu.emit import f32, i64
@@ -59,9 +60,9 @@ def seen_by_the_draw(
     changes: Changes,
     repeats: Repeats,
     last: int | None,
-    allowed: NDArray[np.uint8] | None = None,
+    told: Told | None = None,
 ) -> Logits:
-    """The row as the draw sees it. `last`: a token that comes after the others; `allowed`: bits of a mask."""
+    """The row as the draw sees it. `last`: a token that comes after the others; None told: it waits for nothing."""
     logits = np.stack([np.zeros(SIZE, np.float32), row, np.ones(SIZE, np.float32)])
     before = logits.tobytes()
     part = of.part_bytes(SIZE)
@@ -76,7 +77,8 @@ def seen_by_the_draw(
     about = [address(tokens) + 8 * first, end - first, counted - first, place]
     record[of.SEEN : of.LAST + 1] = about
     struct.pack_into("=fff", record.data.cast("B"), 8 * of.FACTORS, *factors)
-    record[of.ALLOWED] = 0 if allowed is None else address(allowed)
+    late = Late()
+    record[of.TOLD] = 0 if told is None else write_told(late, told, SIZE)[1]
     where = (address(record), address(logits), SIZE, address(scratch), part)
     _function(flavour)(*where)
     assert logits.tobytes() == before, "the row is as it was, and so are its neighbours"
@@ -136,6 +138,7 @@ factors = st.floats(-3.0, 3.0) | st.sampled_from([0.0, -0.0, 1e-45, 1e38, 1e300,
     frequency=factors,
     penalize_prompt=st.booleans(),
     allowed=st.none() | st.binary(min_size=-(-SIZE // 8), max_size=-(-SIZE // 8)),
+    late_share=st.sampled_from([None, 0.0, 0.2, 1.0]),
 )
 @settings(max_examples=150, deadline=None)
 def test_penalties_are_the_samplers_to_the_bit(
@@ -152,6 +155,7 @@ def test_penalties_are_the_samplers_to_the_bit(
     frequency: float,
     penalize_prompt: bool,
     allowed: bytes | None,
+    late_share: float | None,
 ) -> None:
     with np.errstate(all="ignore"):
         penalties = Penalties(
@@ -169,7 +173,9 @@ def test_penalties_are_the_samplers_to_the_bit(
         repeats = penalties.repeats(None if last is None else 0)
         row, changes = _row(seed, style), _changes(seed, share)
         bits = None if allowed is None else np.frombuffer(allowed, np.uint8)
-        found = seen_by_the_draw(flavour, row, changes, repeats, last, bits)
+        late = None if late_share is None else _changes(seed + 1, late_share)
+        told = None if bits is None and late is None else Told(bits, late)
+        found = seen_by_the_draw(flavour, row, changes, repeats, last, told)
         if last is not None:
             penalties.push(last)
         wanted = row.copy()
@@ -177,6 +183,8 @@ def test_penalties_are_the_samplers_to_the_bit(
             vocabulary().restrict(wanted, bits)
         wanted[changes.ids] += changes.added
         penalties.apply(wanted)
+        if late is not None:
+            wanted[late.ids] += late.added
     is_number = ~np.isnan(wanted)
     assert (np.isnan(found) == ~is_number).all()
     assert found[is_number].tobytes() == wanted[is_number].tobytes()
@@ -218,7 +226,7 @@ def test_an_id_that_is_changed_twice_is_restored(flavour: str) -> None:
 def test_nothing_is_drawn_where_the_mask_is_not_known(flavour: str) -> None:
     logits = np.zeros((ROW + 1, SIZE), np.float32)
     record = np.zeros(of.RECORD_WORDS, np.int64)
-    record[of.ROW], record[of.ALLOWED], record[of.TOKEN] = ROW, -1, 7
+    record[of.ROW], record[of.TOLD], record[of.TOKEN] = ROW, -1, 7
     part = of.part_bytes(SIZE)
     scratch = np.zeros(part * of.NUM_PARTS, np.uint8)
     _function(flavour)(address(record), address(logits), SIZE, address(scratch), part)
