@@ -117,7 +117,7 @@ class TextCompletion:
 
     def _empty(self, index: int) -> dict[str, Any]:
         """Of a chunk without tokens. Clients add the lists up, so it has one too if they were asked for."""
-        ids = {"token_ids": []} if self._wants_ids else {}
+        ids: dict[str, Any] = {"token_ids": []} if self._wants_ids else {}
         return {**self._blank(index), **ids}
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
