@@ -173,7 +173,7 @@ class Parent:
                 await self._fleet.open(model)
                 return self._plan.addresses[model]
             case messages.Keep(model, seconds):
-                if self._fleet.loaded(model) is not None:
+                if self._fleet.loaded(model) is not None or self._fleet.is_loading(model):
                     self._fleet.keep(model, seconds)
                     await self._tell(messages.Kept(model, seconds))
             case messages.Apply(model, adapters):

@@ -44,7 +44,7 @@ class Member:
     failure: Exception | None = None  # why it could not be started the last time
     retry_at: float = 0.0
     pause_s: float = 0.0
-    keep_s: float | None = None  # keep-alive asked for by a client, until the next unload
+    keep_s: float | None = None  # keep-alive asked for by a client, from a load to the unload
 
     def leave(self) -> None:
         """It is no longer up; what it was is still known."""
@@ -118,7 +118,7 @@ class Fleet:
             if isinstance(error, SetupError):
                 member.pause_s = min(max(member.pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
             member.retry_at = time.monotonic() + member.pause_s
-            member.failure = error.with_traceback(None)
+            member.failure, member.keep_s = error.with_traceback(None), None
         else:
             member.failure, member.pause_s, member.used_at = None, 0.0, time.monotonic()
         finally:
@@ -144,7 +144,7 @@ class Fleet:
 
     def keep(self, name: str, seconds: float) -> None:
         member = self._find(name)
-        if member.engine is not None:
+        if member.engine is not None or member.loading is not None:
             member.keep_s = seconds
             member.used_at = time.monotonic()
             self._changed.set()

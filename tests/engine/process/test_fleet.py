@@ -156,6 +156,50 @@ def test_a_load_belongs_to_the_fleet_not_to_whoever_came_first() -> None:
     asyncio.run(main())
 
 
+def test_a_wish_holds_for_a_model_that_is_still_being_loaded() -> None:
+    """Whoever asked for it to be unloaded at once may not wait for the load: it stayed loaded for ever."""
+
+    async def main() -> None:
+        loads = Loads()
+        one = Member("one", (), loads.start)
+        fleet = Fleet([one])
+        impatient = asyncio.create_task(fleet.open("one"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        impatient.cancel()
+        fleet.keep("one", 0)
+        loads.may_end.set()
+        assert one.loading is not None
+        await asyncio.wait([one.loading])
+        assert one.failure is None
+        await until_unloaded(fleet, "one")
+        await fleet.close()
+
+    asyncio.run(main())
+
+
+def test_a_wish_ends_with_a_load_that_fails() -> None:
+    async def main() -> None:
+        may_end = asyncio.Event()
+
+        async def start() -> Engine:
+            await may_end.wait()
+            raise ModelUnavailable("no such file")
+
+        fleet = Fleet([Member("one", (), start)])
+        opening = asyncio.create_task(fleet.open("one"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        fleet.keep("one", 0)
+        assert fleet.kept_s("one") == 0
+        may_end.set()
+        await asyncio.wait([opening])
+        assert fleet.kept_s("one") is None
+        await fleet.close()
+
+    asyncio.run(main())
+
+
 def test_closing_ends_a_load() -> None:
     async def main() -> None:
         loads = Loads()
