@@ -7,6 +7,7 @@ in ModelUnavailable and never in a crash, an endless loop or a huge allocation.
 import math
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -106,6 +107,8 @@ def header(path: str | Path) -> GgufHeader:
 def check_magic(path: str | Path) -> None:
     """Raises ModelUnavailable unless a readable file at `path` begins as a GGUF does."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+            raise ModelUnavailable(f"{path} is not a file")  # a pipe would be waited for
         with open(path, "rb") as file:
             start = file.read(len(MAGIC))
     except (OSError, ValueError) as error:

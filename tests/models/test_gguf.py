@@ -1,5 +1,6 @@
 """The reader is held against files written by the gguf package, whole and damaged."""
 
+import os
 import struct
 from pathlib import Path
 
@@ -130,6 +131,14 @@ def test_a_nested_array_is_refused(tmp_path: Path) -> None:
     nested.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + entry)
     with pytest.raises(ModelUnavailable, match="array of the unknown type"):
         header(nested)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs here")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    for path in (tmp_path / "pipe.gguf", Path(os.devnull)):
+        with pytest.raises(ModelUnavailable, match="is not a file"):
+            header(path)
 
 
 def test_what_is_no_gguf_file(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segue.errors import Incompatible
+
 # Private: mmap gives shared memory by default, and that gets no huge pages.
 _PRIVATE: dict[str, Any] = (
     {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
@@ -18,11 +20,23 @@ _PRIVATE: dict[str, Any] = (
 def zeros(shape: tuple[int, ...] | int, kind: Any, huge: bool = False) -> NDArray[Any]:
     """An array of zeros. `huge`: in huge pages if the system offers them."""
     count = math.prod(shape) if isinstance(shape, tuple) else shape
-    pages = mmap.mmap(-1, max(1, count) * np.dtype(kind).itemsize, **_PRIVATE)
+    taken = pages(max(1, count) * np.dtype(kind).itemsize, huge)
+    return np.frombuffer(taken, kind, count).reshape(shape)
+
+
+def pages(num_bytes: int, huge: bool = False) -> mmap.mmap:
+    """Memory filled with zeros. Raises Incompatible if the system does not give so much."""
+    try:
+        taken = mmap.mmap(-1, num_bytes, **_PRIVATE)
+    except (OSError, OverflowError):
+        raise Incompatible(
+            f"the system does not give {num_bytes / 2**30:.1f} GiB of memory at once: choose a smaller model, "
+            "a shorter --context-length or less --kv-memory-mib"
+        ) from None
     if huge and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # the system may have no huge pages
-            pages.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(pages, kind, count).reshape(shape)
+            taken.madvise(mmap.MADV_HUGEPAGE)
+    return taken
 
 
 def address(array: NDArray[Any]) -> int:

@@ -25,6 +25,7 @@ from segue.runners.cpu.products.matrix import Matrix
 from segue.runners.cpu.products.processor import Target
 
 _DESCRIPTOR_WORDS = 16
+_MOST_TURNED = 2.0**40  # by the last position: beyond, what is left of a turn is not a number
 
 Floats = NDArray[np.float32]
 
@@ -109,6 +110,8 @@ class Weights:
         if is_windowed and not any(self.anatomy.windows):
             return np.empty(0, np.float32), np.empty(0, np.float32)
         speeds, magnitude = rotations(self.header, self._vectors, is_windowed)
+        if not np.max(np.abs(speeds), initial=0.0) * positions <= _MOST_TURNED:
+            raise Incompatible("the file's settings or factors of rope turn positions without end")
         angles = np.arange(positions, dtype=np.float64)[:, None] * speeds
         cosines, sines = cosines_and_sines(angles)
         return (

@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from segue.engine.seam import Capabilities, FimTokens
-from segue.errors import Incompatible
+from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.fingerprint import unpromised
+from segue.models import token_lists
 from segue.models.gguf_types import FILE_TYPES
 from segue.runners.llama import c_api
 from segue.runners.llama.special_blocks import SpecialBlocks
+from segue.runners.llama.spelling import Spelling
 from segue.types import ModelInfo, Origin
 
 # role → (llama.cpp's function, spellings that it does not know)
@@ -35,6 +38,8 @@ class LlamaVocab:
     def __init__(self, path: str | Path):
         self.file = Path(path).name
         self._api = c_api.load()
+        if wrong := token_lists.damage(path):
+            raise ModelUnavailable(f"{path} has a vocabulary that cannot be used: {wrong}")
         self._model = c_api.open_model(str(path), vocab_only=True)
         self._vocab = self._api.llama_model_get_vocab(self._model)
         if self._api.llama_vocab_type(self._vocab) == c_api.NO_VOCAB:
@@ -45,6 +50,8 @@ class LlamaVocab:
         self.eos = _known(self._api.llama_vocab_eos(self._vocab))
         self.adds_bos = bool(self._api.llama_vocab_get_add_bos(self._vocab))
         self._pieces = self._read_pieces()
+        kind = self._api.llama_vocab_type(self._vocab)
+        self._spelling = Spelling(self._pieces) if kind == c_api.SENTENCEPIECE else None
         attributes = c_api.quick().llama_vocab_get_attr
         self._controls = frozenset(
             token
@@ -66,6 +73,8 @@ class LlamaVocab:
         return tokens
 
     def _tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        if self._spelling is not None:
+            self._spelling.check(text)
         # A lone surrogate has no UTF-8; everything else passes through as it is.
         data = text.encode(errors="replace")
         tokens = np.empty(len(data) + 8, np.int32)
@@ -80,9 +89,15 @@ class LlamaVocab:
                 parse_special,
             )
             if count >= 0:
-                return list(map(int, tokens[:count]))
+                return self._checked(tokens[:count])
             tokens = np.empty(-count, np.int32)
         raise RuntimeError(f"llama.cpp cannot tokenize {len(data)} bytes of text")
+
+    def _checked(self, tokens: NDArray[np.int32]) -> list[int]:
+        """The ids. Some vocabularies have none for what they do not know, where llama.cpp gives -1."""
+        if tokens.size and tokens.min() < 0:
+            raise Unsupported("the model's vocabulary has no tokens for some of this text")
+        return list(map(int, tokens))
 
     def piece(self, token: int) -> bytes:
         return self._pieces[token]
@@ -179,7 +194,7 @@ def model_info(
         deterministic=capabilities.deterministic,
         fingerprint=fingerprint or unpromised(runner),
         kv_tokens=capabilities.num_cells,
-        train_context=int(vocab.metadata("{arch}.context_length") or 0),
+        train_context=_whole(vocab.metadata("{arch}.context_length"), 0),
         chat_template=vocab.chat_template,
         bos_token="" if vocab.bos is None else vocab.piece(vocab.bos).decode(errors="replace"),
         eos_token="" if vocab.eos is None else vocab.piece(vocab.eos).decode(errors="replace"),
@@ -191,4 +206,9 @@ def model_info(
 
 def _quantization(vocab: LlamaVocab) -> str:
     """The quantization as in file names: Q4_K_M, F16."""
-    return FILE_TYPES.get(int(vocab.metadata("general.file_type") or _GUESSED), "unknown")
+    return FILE_TYPES.get(_whole(vocab.metadata("general.file_type"), _GUESSED), "unknown")
+
+
+def _whole(text: str | None, default: int) -> int:
+    """The number that a file should have there, or the default."""
+    return int(text) if text is not None and text.isdecimal() else default

@@ -56,6 +56,18 @@ def adapted(base: Path, files: dict[str, str]) -> Iterator[CpuRunner]:
     runner.close()
 
 
+@pytest.mark.parametrize("rank", [1, 4])
+def test_a_file_that_is_written_anew_changes_nothing(base: Path, tmp_path: Path, rank: int) -> None:
+    """Nothing is read from it later: a file cut short would end the process."""
+    file = write_tiny_lora(tmp_path / "x.gguf", base, rank=rank)
+    runner = load(base, adapters={"x": str(file)})
+    before = whole(runner, ((0, 1.0),))
+    with file.open("r+b") as changed:
+        changed.write(bytes(file.stat().st_size))
+    assert whole(runner, ((0, 1.0),)).tobytes() == before.tobytes()
+    runner.close()
+
+
 @pytest.mark.parametrize("mix", MIXES)
 def test_computes_what_merged_weights_do(
     tmp_path: Path, base: Path, files: dict[str, str], adapted: CpuRunner, mix: Mix

@@ -1,16 +1,25 @@
+import math
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from segue.errors import Incompatible
 from segue.models import gguf
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.document import markdown
+from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.measures import anatomy_of
-from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.anatomy.settings import COUNTS, POSITIVE, REALS
+from segue.runners.cpu.anatomy.support import COMMON, supports
+from segue.runners.cpu.products.processor import this_target
+from segue.runners.cpu.weights import Weights
 from tests.support.tiny_gguf import DIM, FFN, HEAD_DIM, HEADS, KV_HEADS, LAYERS, write_tiny_gguf
+from tests.support.tiny_models import MODELS, write
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
 
@@ -77,6 +86,8 @@ def without(name: str) -> Callable[[GgufHeader], GgufHeader]:
         ),
         (with_metadata(rope__dimension_count=64), "positions turn 64"),
         (with_metadata(feed_forward_length=250), "not a multiple of 32"),
+        (with_metadata(block_count=10**6), "block_count is 1000000, but the file has 21 tensors"),
+        (with_metadata(block_count=2**64 - 1), "block_count is 18446744073709551615, but"),
         (with_metadata(block_count=3), "lacks tensors (blk.2."),
         (with_metadata(block_count=1), "tensors it does not know: blk.N."),
         (without("token_embd.weight"), "lacks tensors (token_embd"),
@@ -90,6 +101,72 @@ def test_what_the_tables_do_not_know_is_refused(
     header: GgufHeader, change: Callable[[GgufHeader], GgufHeader], reason: str
 ) -> None:
     assert reason in (supports(change(header)) or "")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("attention__layer_norm_rms_epsilon", "1e-5", "epsilon is '1e-5'"),
+        ("attention__layer_norm_rms_epsilon", math.nan, "epsilon is nan"),
+        ("attention__layer_norm_rms_epsilon", -1e-5, "epsilon is -1e-05"),
+        ("attention__head_count_kv", -2, "head_count_kv is -2, not a count"),
+        ("attention__head_count_kv", 2.0, "head_count_kv is 2.0, not a count"),
+        ("context_length", 0.5, "context_length is 0.5, not a count"),
+        ("context_length", True, "context_length is True, not a count"),
+        ("context_length", 2**32, "context_length is 4294967296, not a count"),
+        ("rope__freq_base", math.inf, "freq_base is inf"),
+        ("rope__freq_base", -10000.0, "freq_base is -10000.0"),
+        ("rope__freq_base", 1.0, "freq_base is 1.0"),
+        ("rope__scaling__factor", 1e300, "factor is 1e+300"),
+        ("rope__scaling__factor", 1e-40, "factor is 1e-40"),
+        ("rope__scaling__attn_factor", "x" * 99, "attn_factor is 'xxxxxxxxx"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(
+    header: GgufHeader, key: str, value: Any, reason: str
+) -> None:
+    found = supports(with_metadata(**{key: value})(header)) or ""
+    assert reason in found
+    assert len(found) < 100
+
+
+def test_every_number_has_its_kind() -> None:
+    known = COMMON | {key for family in FAMILIES.values() for key in family.settings}
+    others = {
+        "attention.causal",
+        "rope.scaling.finetuned",
+        "rope.scaling.type",
+        "rope.scaling.yarn_beta_fast",
+        "rope.scaling.yarn_beta_slow",
+        "tensor_data_layout",
+        "use_parallel_residual",
+    }
+    assert {*COUNTS, *REALS, *POSITIVE} == known - others
+
+
+def test_yarn_needs_a_context(header: GgufHeader) -> None:
+    changed = with_metadata(context_length=0, rope__scaling__type="yarn")(header)
+    assert "YaRN needs the context" in (supports(changed) or "")
+
+
+def test_a_vocabulary_larger_than_the_embeddings_is_refused(header: GgufHeader) -> None:
+    """A prompt with one of its tokens would end the worker."""
+    lengths = {**header.array_lengths, "tokenizer.ggml.tokens": 279}
+    changed = replace(header, array_lengths=lengths)
+    assert supports(changed) == "its vocabulary has 279 tokens, its embeddings 278"
+
+
+@pytest.mark.parametrize("factor", [math.nan, 0.0, 1e-30])
+def test_positions_that_turn_without_end_are_refused(tmp_path: Path, factor: float) -> None:
+    """Their sines would be another number on every processor."""
+    path = write(tmp_path / "x.gguf", MODELS["llama, factors"])
+    tensor = next(t for t in gguf.header(path).tensors if t.name == "rope_freqs.weight")
+    with path.open("r+b") as file:
+        file.seek(tensor.offset)
+        file.write(struct.pack("<f", factor))
+    weights = Weights(path, this_target(), threads=1)
+    with pytest.raises(Incompatible, match="turn positions without end"), np.errstate(all="ignore"):
+        weights.rotations(512)
 
 
 def test_positions_may_turn_a_part_of_a_head(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_windows_reach_over_segments_of_attention(tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize(
     ("name", "settings", "reason"),
     [
-        ("gpt-oss", {"attention.sliding_window": -1}, "sliding_window is negative"),
+        ("gpt-oss", {"attention.sliding_window": -1}, "sliding_window is -1, not a count"),
         ("granite", {"rope.scaling.finetuned": False}, "positions do not turn"),
         ("qwen3moe", {"expert_weights_scale": 2.5}, "settings it does not know: expert_weights"),
         ("gemma3", {"attn_logit_softcapping": 30.0}, "does not know: attn_logit_softcapping"),

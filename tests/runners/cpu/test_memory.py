@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from segue.errors import Incompatible
 from segue.models.gguf import Tensor
 from segue.runners.cpu import memory, weights
-from segue.runners.cpu.products import matrix
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_memory_needs_neither_huge_pages_nor_private_ones() -> None:
     made += 1
     assert made.sum() == 15
     assert memory.address(made) % mmap.PAGESIZE == 0
-    packed = matrix._memory(10)
+    packed = memory.pages(10, huge=True)
     packed[:4] = b"1234"
     assert packed[:6] == b"1234\0\0"
 
@@ -37,6 +37,12 @@ def test_a_file_is_read_where_its_pages_cannot_be_let_go(tmp_path: Path) -> None
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
         weights._let_go(view, Tensor("w", (7, 1000), "F32", 0, 7000))
         assert view[:7] == b"weights"
+
+
+@pytest.mark.parametrize("count", [2**50, 2**62, 2**70])
+def test_more_than_the_system_gives_is_refused(count: int) -> None:
+    with pytest.raises(Incompatible, match="GiB of memory at once: choose a smaller model"):
+        memory.zeros(count, np.float32)
 
 
 def test_no_system_tells_of_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:

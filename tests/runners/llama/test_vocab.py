@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.engine.seam import Capabilities, FimTokens
-from segue.errors import Incompatible
+from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.runners.llama.vocab import LlamaVocab, model_info
 from tests.support import tiny_gguf as tiny
 from tests.support.tiny_gguf import write_tiny_gguf
@@ -115,6 +115,54 @@ def test_file_without_vocabulary_is_refused(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "x.gguf", tokenizer="none")
     with pytest.raises(Incompatible, match="no vocabulary"):
         LlamaVocab(path)
+
+
+def test_a_token_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """llama.cpp would abort."""
+    path = write_tiny_gguf(tmp_path / "x.gguf", control_tokens=("<|x|>", "<|x|>"))
+    with pytest.raises(ModelUnavailable, match="tokens 278 and 279 are both"):
+        LlamaVocab(path)
+
+
+def test_a_text_that_has_no_tokens_is_refused(tmp_path: Path) -> None:
+    """llama.cpp would give -1 for what this vocabulary does not know, or abort."""
+    for kind in ("rwkv", "llama"):
+        vocab = LlamaVocab(_of_kind(tmp_path / f"{kind}.gguf", kind))
+        assert spell(vocab, vocab.tokenize("a", False, False)).strip() == b"a"
+        with pytest.raises(Unsupported, match="no tokens for"):
+            vocab.tokenize("é", False, False)
+
+
+def _of_kind(path: Path, kind: str) -> Path:
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model(kind)
+    writer.add_token_list(["a", "b", "\u2581"])
+    writer.add_token_scores([0.0] * 3)
+    writer.add_token_types([gguf.TokenType.NORMAL] * 3)
+    writer.add_context_length(8)
+    writer.add_embedding_length(32)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(32)
+    writer.add_head_count(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("general.file_type", "Q8_0"), ("llama.context_length", 16.5)]
+)
+def test_numbers_that_are_none_are_not_told(tmp_path: Path, key: str, value: str | float) -> None:
+    vocab = LlamaVocab(write_tiny_gguf(tmp_path / "x.gguf"))
+    known, metadata = {key: str(value)}, vocab.metadata
+    vocab.metadata = lambda key: known.get(key.replace("{arch}", "llama")) or metadata(key)  # type: ignore[method-assign]
+    limits = Capabilities(num_slots=1, num_cells=8, context_length=8, max_rows=8, vocab_size=8)
+    info = model_info("tiny", "llama", vocab, limits)
+    assert info.quantization in ("unknown", "GUESSED", "F32")
+    assert info.train_context in (0, 512)
 
 
 def test_model_info_comes_from_the_file(tmp_path: Path) -> None:

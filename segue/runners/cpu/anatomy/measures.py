@@ -119,7 +119,7 @@ def head_size(header: GgufHeader) -> int:
 
 def _epsilon(header: GgufHeader, family: Family) -> float:
     name = "layer_norm_rms_epsilon" if family.norm == "rms" else "layer_norm_epsilon"
-    return float(header.metadata.get(f"{header.architecture}.attention.{name}", 1e-5))
+    return real(header, f"attention.{name}", 1e-5)
 
 
 def _is_parallel(header: GgufHeader, family: Family, names: set[str]) -> bool:

@@ -5,7 +5,8 @@ import re
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.measures import anatomy_of, head_size, real
-from segue.runners.cpu.anatomy.positions import SCALINGS, YARN_FAST, YARN_SLOW
+from segue.runners.cpu.anatomy.positions import SCALINGS, YARN_FAST, YARN_SLOW, original_context
+from segue.runners.cpu.anatomy.settings import wrong_number
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, extras, is_vector, shapes
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
@@ -44,6 +45,7 @@ def supports(header: GgufHeader) -> str | None:
         return f"the architecture is {architecture}, not one of {', '.join(FAMILIES)}"
     return (
         _wrong_settings(header)
+        or wrong_number(header)
         or _wrong_values(header)
         or _wrong_heads(header)
         or _wrong_experts(header)
@@ -63,6 +65,9 @@ def _wrong_settings(header: GgufHeader) -> str | None:
             return f"{prefix}{key} is not one number"
     if lists := sorted(key for key in header.array_lengths if key.startswith(prefix)):
         return f"{lists[0]} is not one number"
+    layers, tensors = header.count("block_count"), len(header.tensors)
+    if layers > tensors:  # before anything is made for each layer
+        return f"{prefix}block_count is {layers}, but the file has {tensors} tensors"
     return None
 
 
@@ -73,7 +78,9 @@ def _wrong_values(header: GgufHeader) -> str | None:
         return "its attention is not causal"
     scaling = header.metadata.get(f"{prefix}rope.scaling.type", "none")
     if scaling not in SCALINGS:
-        return f"positions are scaled by {scaling!r}"
+        return f"positions are scaled by {scaling!r:.40}"
+    if scaling == "yarn" and not original_context(header):
+        return "YaRN needs the context it was trained on, and the file names none"
     for name, usual in (("fast", YARN_FAST), ("slow", YARN_SLOW)):
         if real(header, f"rope.scaling.yarn_beta_{name}", usual) != usual:
             return f"YaRN's beta_{name} is not {usual}"
@@ -82,9 +89,6 @@ def _wrong_values(header: GgufHeader) -> str | None:
         and header.metadata.get(f"{prefix}rope.scaling.finetuned") is False
     ):
         return "its positions do not turn"
-    for key in ("attention.sliding_window", "attention.sliding_window_pattern"):
-        if real(header, key) < 0:
-            return f"{prefix}{key} is negative"
     return None
 
 
@@ -138,6 +142,8 @@ def _wrong_names(header: GgufHeader) -> str | None:
 def _wrong_shapes(header: GgufHeader) -> str | None:
     """Why a tensor has a wrong shape, or None. Compiled code relies on these shapes and checks no bounds."""
     anatomy = anatomy_of(header)
+    if (tokens := header.array_lengths.get("tokenizer.ggml.tokens", 0)) > anatomy.vocab_size:
+        return f"its vocabulary has {tokens} tokens, its embeddings {anatomy.vocab_size}"
     expected = shapes(anatomy) | extras(anatomy)
     for tensor in header.tensors:
         shape = expected[tensor.name]

@@ -4,7 +4,6 @@ import ctypes
 import mmap
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from segue.errors import ModelUnavailable
 from segue.models.gguf import Tensor
+from segue.runners.cpu.memory import pages
 from segue.runners.cpu.products import kernels as field
 from segue.runners.cpu.products.formats import FloatFormat, Format
 from segue.runners.cpu.products.kernels import Kernels, form_of, kernels
@@ -66,7 +66,7 @@ def pack(
     Raises ModelUnavailable if a tensor is not a matrix of a known type, or does not lie within the data.
     """
     plans, total = _planned(tensors, data, target, kept)
-    memory = _memory(max(1, total))
+    memory = pages(-(-max(1, total) // _HUGE_PAGE) * _HUGE_PAGE, huge=True)
     base, source = _address(np.frombuffer(memory, np.uint8)), _address(data)
     with ThreadPoolExecutor(max(1, threads)) as team:
         begun = [
@@ -181,15 +181,3 @@ def _matrix(plan: _Plan, base: int, memory: mmap.mmap) -> Matrix:
 def _address(array: NDArray[np.uint8]) -> int:
     address: int = array.__array_interface__["data"][0]
     return address
-
-
-def _memory(size: int) -> mmap.mmap:
-    """Memory filled with zeros; in huge pages if the system offers them."""
-    size = -(-size // _HUGE_PAGE) * _HUGE_PAGE
-    if not hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, size)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # the system may have no huge pages
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory

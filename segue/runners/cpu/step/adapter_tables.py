@@ -102,9 +102,10 @@ class Mixes:
 
 
 def _floats(tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """A copy: the file may be written anew while the model is served."""
     from gguf import GGMLQuantizationType, dequantize  # a tenth of a second: only with adapters
 
     raw = data[tensor.offset : tensor.offset + tensor.num_bytes]
     kind = GGMLQuantizationType[tensor.type]
     rows = dequantize(raw.reshape(tensor.shape[1], -1), kind)
-    return np.ascontiguousarray(rows, np.float32).reshape(tensor.shape[::-1])
+    return np.array(rows, np.float32, order="C").reshape(tensor.shape[::-1])

@@ -21,7 +21,9 @@ from segue.runners.cpu.step.pieces import finish, piece
 from segue.runners.cpu.step.products import gated_unit
 
 _LEAST_SHARE = 6.103515625e-5  # lower bound for the sum of the chosen shares: no division by 0
-_TAKEN = -3e38  # below every score
+_LOWEST = -3e38  # no score counts as lower
+_TAKEN = -np.inf  # the score of an expert that was chosen
+_NOT_A_NUMBER = np.float32(np.nan)
 
 # Words of the instructions. From SCORES on, they are the same in all instructions of a mixture.
 (
@@ -55,17 +57,27 @@ def _sigmoid(b: Builder, x: Value) -> Value:
 
 @compiled
 def _choose(row: Any, m: Any) -> None:
-    """Store the best experts of a row, the lower number first among equals, and their shares."""
+    """Store the best experts of a row, the lower number first among equals, and their shares.
+
+    Never one twice, whatever the scores: an expert's memory has room for each row once. A row with a score that is
+    not a number gets shares that are none.
+    """
     count, used = word(row + 8 * COUNT), word(row + 8 * USED)
     scores = word(row + 8 * SCORES) + m * count * 4
     chosen = word(row + 8 * CHOSEN) + m * used * 8
     shares = word(row + 8 * SHARES) + m * used * 4
     bias, routing = word(row + 8 * SCORE_BIAS), word(row + 8 * ROUTING)
-    greatest = np.float32(_TAKEN)
+    greatest, spoilt = np.float32(_LOWEST), np.float32(0)
     for i in range(count):
+        score = real(scores + 4 * i)
         if bias:
-            put_real(scores + 4 * i, real(scores + 4 * i) + real(bias + 4 * i))
-        greatest = max(greatest, real(scores + 4 * i))
+            score += real(bias + 4 * i)
+        if score != score:
+            spoilt = _NOT_A_NUMBER
+        if not score > _LOWEST:
+            score = np.float32(_LOWEST)
+        put_real(scores + 4 * i, score)
+        greatest = max(greatest, score)
     total = np.float32(0)
     for i in range(count):
         total += exp_one(real(scores + 4 * i) - greatest)
@@ -78,6 +90,7 @@ def _choose(row: Any, m: Any) -> None:
         share = exp_one(real(scores + 4 * best) - greatest)
         if routing != on.OF_THE_CHOSEN:
             share /= total
+        share += spoilt
         chosen_total += share
         put_word(chosen + 8 * k, best)
         put_real(shares + 4 * k, share)

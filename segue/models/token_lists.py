@@ -1,0 +1,42 @@
+"""The tokens of a GGUF file, checked before llama.cpp reads them: it ends the process where two are the same."""
+
+import mmap
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from segue.models.gguf import GgufHeader, header
+
+_TOKENS = "tokenizer.ggml.tokens"
+_U64 = struct.Struct("<Q")
+
+
+def damage(path: str | Path) -> str | None:
+    """What is wrong with the tokens, if it would end the process. Raises ModelUnavailable."""
+    read = header(path)
+    if read.array_types.get(_TOKENS) != "":  # not texts: llama.cpp says so itself
+        return None
+    return _twice(_texts(path, read))
+
+
+def _texts(path: str | Path, read: GgufHeader) -> list[bytes]:
+    start, end = read.array_places[_TOKENS]
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        data = view[start:end]
+    tokens, at, unpack = [], 0, _U64.unpack_from
+    for _ in range(read.array_lengths[_TOKENS]):
+        start = at + 8
+        at = start + unpack(data, at)[0]
+        tokens.append(data[start:at])
+    return tokens
+
+
+def _twice(tokens: Sequence[bytes]) -> str | None:
+    named = [token for token in tokens if token]  # llama.cpp names those without a text itself
+    if len({*named}) == len(named):
+        return None
+    seen: dict[bytes, int] = {}
+    for number, token in enumerate(tokens):
+        if token and seen.setdefault(token, number) != number:
+            return f"tokens {seen[token]} and {number} are both {token!r:.40}"
+    return None
