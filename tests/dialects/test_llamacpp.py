@@ -1,6 +1,7 @@
 """What llama.cpp's clients and its own tests look for in shapes."""
 
 import asyncio
+import json
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from segue.dialects.rendering.prometheus import exposition
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.text_completion import render_progress
 from segue.errors import InvalidField, Unsupported
-from segue.types import Progress, Stats
+from segue.types import Delta, Event, Finished, Progress, Prompted, Stats, TokenScore
 from tests.support.fakes import INFO
 from tests.support.one_card import CHATTY, OneCard
 
@@ -94,6 +95,29 @@ def test_system_fingerprint_begins_with_b() -> None:
     call = operation.parse({"prompt": "p"}, STAMP)
     whole = Completion(call).fold(Tally(call.request))
     assert whole["system_fingerprint"] == "b0-0123abcd"
+
+
+def test_offsets_of_an_echo_are_those_of_its_text() -> None:
+    """BOS, which the tokenizer put in front of the text, has no width."""
+    (operation, *_) = LLAMACPP.operations
+    call = operation.parse({"prompt": "Hey", "echo": True, "logprobs": 1}, STAMP)
+    bos, *others = (
+        TokenScore(token, piece, -1.0 if token else None, 1, ())
+        for token, piece in enumerate([b"<s>", b"Hey", b" you"])
+    )
+    events: list[Event] = [
+        Prompted(0, (0, 1), 0, "Hey", (bos, others[0])),
+        Delta(0, " you", (2,), (others[1],)),
+        Finished(0, "length", "max_tokens", 1),
+    ]
+    streamed, tally = Completion(call), Tally(call.request)
+    chunks = [chunk for event in events for chunk in streamed.push(event)]
+    written = [json.loads(msgspec.json.encode(chunk))["choices"][0] for chunk in chunks]
+    assert [each["logprobs"]["text_offset"] for each in written[:2]] == [[0, 0], [3]]
+    for event in events:
+        tally.push(event)
+    (whole,) = Completion(call).fold(tally)["choices"]
+    assert (whole["text"], whole["logprobs"]["text_offset"]) == ("Hey you", [0, 0, 3])
 
 
 def test_milliseconds_of_progress_are_an_integer() -> None:

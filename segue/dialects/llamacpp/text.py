@@ -5,7 +5,7 @@ from typing import Any
 
 from segue.dialects.base import Call
 from segue.dialects.llamacpp.probabilities import entries
-from segue.dialects.rendering.logprobs import LegacyLogprobs
+from segue.dialects.rendering.logprobs import LegacyLogprobs, echo_start
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.template import Template, hole
 from segue.dialects.rendering.text_completion import render_progress, render_usage
@@ -35,9 +35,10 @@ def fingerprint(call: Call) -> str:
 class Logprobs:
     """Both layouts in one object: the chat entries the server sends, the lists its manual shows."""
 
-    def __init__(self, request: CompletionRequest):
+    def __init__(self, request: CompletionRequest, prompt: Prompted):
+        start = echo_start(prompt) if request.echo else 0
         self._request = request
-        self._legacy = LegacyLogprobs(request.logprobs or 0, 0)
+        self._legacy = LegacyLogprobs(request.logprobs or 0, start)
 
     def push(self, scores: tuple[TokenScore, ...]) -> dict[str, Any]:
         return {"content": entries(scores, self._request), **self._legacy.push(scores)}
@@ -81,11 +82,11 @@ class Completion:
         template = self._templates.get(delta.choice)
         if template is None:
             template = self._templates[delta.choice] = self._template(delta.choice)
-        logprobs = self._scored(delta.choice, delta.scores) if delta.scores else None
+        prompt = self._prompts[delta.choice // self._request.n]
+        logprobs = self._scored(delta.choice, prompt, delta.scores) if delta.scores else None
         values: dict[str, Any] = {"text": delta.text, "logprobs": logprobs}
         if self._tells_timings:
             self._num_tokens[delta.choice] += len(delta.tokens)
-            prompt = self._prompts[delta.choice // self._request.n]
             values["timings"] = timings_so_far(prompt, self._num_tokens[delta.choice], delta)
         return template.fill(values)
 
@@ -94,8 +95,12 @@ class Completion:
         timed = {"timings": hole("timings")} if self._tells_timings else {}
         return Template(self._chunk(choice, **timed))
 
-    def _scored(self, choice: int, scores: tuple[TokenScore, ...]) -> dict[str, Any]:
-        writer = self._logprobs.setdefault(choice, Logprobs(self._request))
+    def _scored(
+        self, choice: int, prompt: Prompted, scores: tuple[TokenScore, ...]
+    ) -> dict[str, Any]:
+        writer = self._logprobs.get(choice)
+        if writer is None:
+            writer = self._logprobs[choice] = Logprobs(self._request, prompt)
         return writer.push(scores)
 
     def _open(self, prompt: Prompted) -> list[Any]:
@@ -108,7 +113,7 @@ class Completion:
                 _choice(
                     choice,
                     prompt.text or "",
-                    self._scored(choice, prompt.scores) if prompt.scores else None,
+                    self._scored(choice, prompt, prompt.scores) if prompt.scores else None,
                 )
             )
             for choice in range(prompt.prompt * n, (prompt.prompt + 1) * n)
@@ -137,7 +142,8 @@ class Completion:
         if self._request.echo:
             scores = (*(prompt.scores or ()), *scores)
             text = (prompt.text or "") + text
-        logprobs = None if self._request.logprobs is None else self._scored(index, scores)
+        is_scored = self._request.logprobs is not None
+        logprobs = self._scored(index, prompt, scores) if is_scored else None
         return _choice(index, text, logprobs, choice.finished.reason)
 
 

@@ -81,11 +81,15 @@ class LegacyLogprobs:
         return top
 
 
+def echo_start(prompt: Prompted) -> int:
+    """Where a prompt's first token begins, 0 or below: what stands in front of its text (BOS, a space) has no width."""
+    pieces = b"".join(score.piece for score in prompt.scores or ())
+    return len(prompt.text or "") - len(pieces.decode(errors="replace"))
+
+
 def echoed(prompt: Prompted, num_top: int, name: Name = by_text) -> dict[str, list[Any]]:
-    """A prompt's own tokens. Those in front of its text (BOS, an added space) have no width."""
-    scores = prompt.scores or ()
-    width = len(b"".join(score.piece for score in scores).decode(errors="replace"))
-    return LegacyLogprobs(num_top, len(prompt.text or "") - width, name).push(scores)
+    """A prompt's own tokens."""
+    return LegacyLogprobs(num_top, echo_start(prompt), name).push(prompt.scores or ())
 
 
 def prompt_scores(prompt: Prompted, num_top: int) -> list[dict[str, Any] | None]:
