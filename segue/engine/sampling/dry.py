@@ -56,9 +56,13 @@ class Dry:
         self._matches *= seen == token
 
     def apply(self, logits: Logits) -> None:
-        lengths = self._continued()
-        ids = np.fromiter(lengths.keys(), np.intp, len(lengths))
-        logits[ids] -= np.array([self._cost(length) for length in lengths.values()], np.float32)
+        added = self.added()
+        ids = np.fromiter(added.keys(), np.intp, len(added))
+        logits[ids] += np.fromiter(added.values(), np.float32, len(added))
+
+    def added(self) -> dict[int, float]:
+        """What is added to the logits of tokens that would continue a repetition."""
+        return {token: -self._cost(length) for token, length in self._continued().items()}
 
     def _seen(self) -> NDArray[np.int64]:
         start = 0 if self._window < 0 else max(self._size - self._window, 0)

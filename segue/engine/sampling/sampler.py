@@ -64,6 +64,8 @@ STEPS: dict[Step, StepInfo] = {
 }
 
 _ADJUST: frozenset[Step] = frozenset({"penalties", "dry"})  # change logits, remove no token
+# A runner applies penalties, then what is told late.
+_FORESEEN: tuple[tuple[Step, ...], ...] = ((), ("penalties",), ("dry",), ("penalties", "dry"))
 _KEEP_THE_BEST: frozenset[Step] = frozenset({"top_n_sigma", "top_k", "top_p", "min_p"})
 _WITH_MIROSTAT: frozenset[Step] = frozenset({"penalties", "dry"})
 
@@ -141,7 +143,7 @@ class Sampler:
         is_by_weight = isinstance(self._chooser, ByWeight)
         self._cuts = cuts(sampling, steps[num_before:]) if is_by_weight else None
         self._keeps_distribution = keeps_distribution
-        is_foreseen = steps[:num_before] in ((), ("penalties",))
+        is_foreseen = steps[:num_before] in _FORESEEN
         is_drawn = self._cuts is not None and not keeps_distribution
         self._goes_ahead = is_drawn and is_foreseen
         self.distribution: Distribution | None = None  # of the last token, if it is kept
@@ -162,20 +164,21 @@ class Sampler:
     @property
     def is_penalising(self) -> bool:
         """Whether a draw depends on which tokens came before."""
-        return self._penalties is not None
+        return self._penalties is not None or self._dry is not None
 
     @property
     def is_late(self) -> bool:
         """Whether a draw told ahead must be told `late_changes` too."""
-        return self._forbidden.has_phrases
+        return self._dry is not None or self._forbidden.has_phrases
 
     def late_changes(self) -> Changes | None:
         """What the last tokens, all of which were pushed, change of a row besides penalties; None: nothing."""
-        banned = self._forbidden.completing()
-        if not banned:
+        added = {} if self._dry is None else self._dry.added()
+        added |= dict.fromkeys(self._forbidden.completing(), -np.inf)
+        if not added:
             return None
-        ids = np.unique(np.array(banned, np.int64))
-        return Changes(ids, np.full(ids.size, -np.inf, np.float32))
+        ids = np.fromiter(added.keys(), np.int64, len(added))
+        return Changes(ids, np.fromiter(added.values(), np.float32, len(added)))
 
     def start(self, prompt: Sequence[int]) -> None:
         for state in self._states:

@@ -5,9 +5,9 @@ holds for steps after which every running sequence decodes one row, if each draw
 position, which tokens occurred and which its constraint allows. Whatever else is to be done (a prompt, a draft, a
 message) happens between steps, with none open.
 
-What a constraint allows, or a phrase bans, is known once the token before is, so it is told to the runner while the
-step computes its row (`tell_late`). Tokens that the constraint forces are known sooner: several of them are a span of
-one step.
+What a constraint allows, a phrase bans or DRY takes off is known once the token before is, so it is told to the runner
+while the step computes its row (`tell_late`). Tokens that the constraint forces are known sooner: several of them are a
+span of one step.
 
 Tokens do not change: a sequence that ends unexpectedly has a row too many in the open step, which nobody reads.
 """

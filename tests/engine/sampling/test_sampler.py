@@ -396,3 +396,36 @@ def test_ends_may_be_drawn_where_every_token_is_one() -> None:
         rules = TokenRules(ends=frozenset(range(first, first + size)), ignores_ends=True)
         found = drawable(Sampling(ignore_eos=True), rules)
         assert found == ({*range(6)} - rules.ends or {*range(6)})
+
+
+@given(
+    tokens=st.lists(st.integers(0, 5), max_size=40),
+    prompt=st.lists(st.integers(0, 5), max_size=40),
+    multiplier=st.sampled_from([0.0, 0.7, -2.0, 1e30]),
+    allowed_length=st.integers(0, 3),
+    seed=st.integers(0, 2**32),
+)
+def test_what_is_told_late_is_what_is_applied(
+    tokens: list[int], prompt: list[int], multiplier: float, allowed_length: int, seed: int
+) -> None:
+    """A row with static changes, then late ones, is the row that the sampler draws from."""
+    sampling = Sampling(
+        dry_multiplier=multiplier, dry_allowed_length=allowed_length, logit_bias={3: 2.5}
+    )
+    rules = TokenRules(
+        bad_words=((1, 2), (4,), (2, 2, 5), (3, 5), (1, 1, 2)), breakers={0: frozenset({()})}
+    )
+    sampler = Sampler(sampling, 0, 0, 50, rules)
+    sampler.start(prompt)
+    for token in tokens:
+        sampler.push(token)
+    row = np.random.default_rng(seed).normal(0.0, 3.0, 50).astype(np.float32)
+    wanted = row.copy()
+    sampler.admitted(wanted, len(tokens))
+    draw, late = sampler.draw_ahead(0, len(tokens)), sampler.late_changes()
+    assert sampler.is_late
+    for changes in (draw.changes if draw is not None else None, late):
+        if changes is not None:
+            assert len(set(changes.ids.tolist())) == changes.ids.size
+            row[changes.ids] += changes.added
+    assert row.tobytes() == wanted.tobytes()

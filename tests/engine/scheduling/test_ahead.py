@@ -51,10 +51,14 @@ CANNOT: dict[str, dict[str, Any]] = {
     "penalties twice": {
         "sampling": Sampling(seed=1, frequency_penalty=0.5, order=("penalties", "penalties"))
     },
-    "penalties and dry": {
-        "sampling": Sampling(seed=1, presence_penalty=0.5, dry_multiplier=0.5),
+    "dry before penalties": {
+        "sampling": Sampling(
+            seed=1, presence_penalty=0.5, dry_multiplier=0.5, order=("dry", "penalties")
+        )
     },
-    "dry": {"sampling": Sampling(seed=1, dry_multiplier=0.5)},
+    "dry after a cut": {
+        "sampling": Sampling(seed=1, top_k=20, dry_multiplier=0.5, order=("top_k", "dry"))
+    },
     "mirostat": {"sampling": Sampling(seed=1, mirostat=2)},
     "beam search": {"beam_search": True, "n": 2, "sampling": Sampling(seed=1)},
     "ranked middles": {"infill": SUFFIX},
@@ -73,6 +77,21 @@ CAN: dict[str, dict[str, Any]] = {
     "filters": {"sampling": Sampling(seed=1, top_k=20, top_p=0.9, min_p=0.01)},
     "bias": {"sampling": Sampling(seed=1, logit_bias={101: 3.0, 102: -np.inf})},
     "bans": {"sampling": Sampling(seed=1, bad_words=("e", "t"))},
+    "dry": {"sampling": Sampling(seed=1, dry_multiplier=5.0, dry_allowed_length=0)},
+    "penalties, dry, phrases, a list, bias and a constraint": {
+        "constraint": WORD,
+        "n": 2,
+        "sampling": Sampling(
+            seed=1,
+            presence_penalty=0.5,
+            dry_multiplier=2.0,
+            dry_allowed_length=1,
+            dry_sequence_breakers=("d",),
+            bad_words=("aa", "ab"),
+            allowed_token_ids=(*range(90, 110), EOS),
+            logit_bias={98: 3.0},
+        ),
+    },
     "banned phrases": {"sampling": Sampling(seed=1, bad_words=("ab", "e", "the"))},
     "banned phrases, penalties, filters and a constraint": {
         "constraint": WORD,

@@ -50,6 +50,10 @@ def penalised(draw: random.Random) -> CompletionRequest:
         frequency_penalty=draw.choice([0.0, 0.25, 1.5]),
         penalty_window=draw.choice([-1, 0, 1, 2, 7, 64, 5000]),
         penalize_prompt=draw.choice([False, True]),
+        dry_multiplier=draw.choice([0.0, 0.0, 0.8, 9.0]),
+        dry_allowed_length=draw.choice([0, 1, 2]),
+        dry_window=draw.choice([-1, -1, 1, 64]),
+        dry_sequence_breakers=draw.choice([("\n", ":"), ("an", "e"), ()]),
         logit_bias=draw.choice([{}, {}, {97: 5.0, 101: -np.inf}]),
         min_tokens=draw.choice([0, 6]),
         bad_words=draw.choice([(), (), ("an", "so ", "the", "aa"), ("rain", "north", "a b")]),
@@ -136,6 +140,20 @@ def test_a_penalised_request_goes_ahead(loaded: Loaded, monkeypatch: pytest.Monk
     assert len(story.tokens[0]) == 30
     repeats = [draw.repeats for draw in told if draw.repeats is not None]
     assert len([each for each in repeats if each.drawn is not None]) > 15
+
+
+def test_a_request_with_dry_goes_ahead(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = loaded.runner
+    assert isinstance(runner, CpuRunner)
+    for frame in runner._frames:
+        frame.draws.be_patient()
+    told = watched(runner, monkeypatch)
+    sampling = Sampling(seed=1, dry_multiplier=9.0, dry_allowed_length=0, ignore_eos=True)
+    [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=sampling, max_tokens=30))
+    empty(loaded)
+    assert len(story.tokens[0]) == 30
+    what = [draw.late.told for draw in told if draw.late is not None]
+    assert len([each for each in what if each is not None and each.changes is not None]) > 15
 
 
 def test_a_request_with_a_constraint_goes_ahead(
