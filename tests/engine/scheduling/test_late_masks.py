@@ -97,7 +97,7 @@ def impatient(masks: LazyMasks, seed: int = 0, **limits: Any) -> Impatient:
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(asked=st.lists(held(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
 def test_answers_are_those_of_single_steps(asked: list[CompletionRequest], seed: int) -> None:
@@ -188,7 +188,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def test_forced_tokens_leave_the_draws_after_them_as_they_are(kind: str, goes_on: bool) -> None:
     """Those that are told ahead, and those of a step that is planned when none is open."""
     fields = KINDS[kind]
-    for seed in range(12):
+    for seed in range(6):
         sampling = msgspec.structs.replace(fields["sampling"], seed=seed)
         asked = {**fields, "sampling": sampling, "constraint": SO_ON, "max_tokens": 10 + 5 * seed}
         request, other = plain(seed, **asked), plain(99)
