@@ -80,8 +80,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server cuts it in silence.",
     ),
     Difference(
-        "`prompt` in the answer of `/infill` is the text before the gap.",
-        "The server tells all that the model read; here `infill` has the figures.",
+        "`prompt` in answers is what the request wrote, without BOS; of `/infill` it is the text before the gap.",
+        "The server tells all that the model read; of `/infill` the figures are in `infill` here.",
+    ),
+    Difference(
+        "Text that follows token ids in a mixed prompt is read as it is.",
+        "The server puts a space in front of it where the model's tokenizer does so at the start of a text.",
     ),
     Difference(
         "`/apply-template` with `continue_final_message: false` ends an assistant's message that comes last.",
