@@ -86,6 +86,15 @@ def test_a_template_is_told_to_leave_thinking_out() -> None:
     assert worded(thinker).parts == ("-",)
 
 
+@pytest.mark.parametrize(
+    "template", ["{{ range .Messages }}{{ end }}", "{{ .Prompt", "{{ if .System }}"]
+)
+def test_a_template_is_refused_before_a_model_is_loaded_for_it(template: str) -> None:
+    """After a load of some seconds it was an error in a stream that had begun."""
+    with pytest.raises(InvalidField, match="template has"):
+        GENERATE.parse({"model": "m", "prompt": "b", "template": template}, STAMP)
+
+
 # --- gaps ----------------------------------------------------------------------------------------
 
 LAYOUT = "<PRE>{{ .Prompt }}<SUF>{{ .Suffix }}<MID>"

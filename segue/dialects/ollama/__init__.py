@@ -48,7 +48,7 @@ DIFFERENCES = (
         "Ollama keeps templates in Go's language beside the model; others are refused rather than misread.",
     ),
     Difference(
-        "suffix works with every model, with raw and with an empty prompt.",
+        "suffix works with every model and with raw; with an empty prompt where a model has FIM tokens or BOS.",
         "Ollama refuses it where its template does not name it, drops it with raw, and loads the model instead.",
     ),
     Difference(

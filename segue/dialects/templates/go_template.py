@@ -9,10 +9,12 @@ from segue.errors import InvalidField
 
 MAX_CHARS = 64 * 1024
 RESPONSE = ".Response"
+VALUES = (".System", ".Prompt", ".Suffix")
 
 
 def names(source: str) -> set[str]:
-    """What its actions name, such as .Prompt. Raises InvalidField."""
+    """What a template for these values names of them. Raises InvalidField if it cannot be rendered."""
+    render(source, dict.fromkeys(VALUES, ""))
     return {word for _, action in _split(source) for word in action.split() if word[0] == "."}
 
 
