@@ -71,7 +71,7 @@ def test_it_stops(browser: Chromium) -> None:
         page.until(IDLE)
         assert value(page) == "abcseaside"
         assert not page.js("document.querySelector('#text').readOnly")
-        assert "stopped" in page.text("#facts")
+        assert "ended by you" in page.text("#facts")
         assert engine.closed.wait(PATIENCE_S)
         assert page.errors == []
 
@@ -225,6 +225,26 @@ def choose(page: Page, selector: str, option: str) -> None:
         f"(() => {{ const each = document.querySelector('{selector}'); each.value = '{option}';"
         " each.dispatchEvent(new Event('change')); })()"
     )
+
+
+def test_the_wire_shows_the_request_that_was_refused(page: Page) -> None:
+    """Not the one behind the answer on the sheet: what came back stands below it."""
+    write(page, "x", max_tokens=4, seed=1)
+    complete(page)
+    page.click("#tab-constraint")
+    choose(page, "#constraint-kind", "json_schema")
+    page.click("#constraint-text")
+    page.type('{"type": "nonsense"}')
+    page.press("Ctrl", "Enter")
+    page.until("!document.querySelector('#problem').hidden")
+    page.click("#tab-wire")
+    page.until("document.querySelector('#wire-code').textContent.includes('nonsense')")
+    assert "HTTP 400" in page.text("#wire-raw")
+    choose(page, "#constraint-kind", "")
+    complete(page)
+    page.until("!document.querySelector('#wire-code').textContent.includes('nonsense')")
+    assert "HTTP 200" in page.text("#wire-raw")
+    page.errors.clear()  # the browser itself notes every 400
 
 
 def test_a_refused_parameter_is_told_at_its_field(page: Page) -> None:

@@ -1,5 +1,6 @@
 """The page on screens of every width, by touch, in both themes."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,17 @@ def test_nothing_sticks_out_on_a_narrow_screen(page: Page, width: int) -> None:
     for tab in ("parameters", "constraint", "tokens", "branches", "wire", "models"):
         page.js(f"document.querySelector('#tab-{tab}').click()")
         assert page.js("document.scrollingElement.scrollWidth <= innerWidth"), tab
+
+
+@pytest.mark.parametrize("width", [320, 360, 390, 1280])
+def test_nothing_in_the_bar_lies_on_something_else(page: Page, width: int) -> None:
+    page.screen(width, 800, phone=True)
+    page.js("document.querySelector('#model').options[0].text = 'a-model-with-a-long-name'")
+    edges = page.js(
+        "[...document.querySelectorAll('.bar h1, .bar select, .bar button, .bar a')].map(e => e.getBoundingClientRect())"
+        ".filter(r => r.width).map(r => [r.left, r.right])"
+    )
+    assert all(left >= right for (_, right), (left, _) in pairwise(edges)), edges
 
 
 def test_a_tap_opens_the_alternatives_within_the_screen(page: Page) -> None:

@@ -14,6 +14,7 @@ export class Desk {
   tree = new Tree();
   current = null; // the node whose document is on the sheet
   isEdited = false; // whether somebody typed since
+  isRefused = false; // whether what was asked last was refused
   #abort = null;
   #groups = 0;
 
@@ -34,7 +35,7 @@ export class Desk {
 
   /** The request behind the answer on the sheet, or the one Complete would send. Throws where a field cannot be read. */
   get request() {
-    const facts = this.isEdited ? null : this.current?.facts;
+    const facts = this.isEdited || this.isRefused ? null : this.current?.facts;
     if (facts?.request && facts.seed) return { ...facts.request, seed: Number(facts.seed) };
     return requestOf({ model: this.model(), base: this.sheet.segments, tail: "", fields: this.fields() });
   }
@@ -133,6 +134,7 @@ export class Desk {
     this.alternatives.close();
     this.current = node;
     this.isEdited = false;
+    this.isRefused = false;
     this.sheet.show([...segments]);
     this.#tell(node);
     showProblem("");
@@ -146,6 +148,7 @@ export class Desk {
   #edited() {
     this.alternatives.close();
     this.isEdited = true;
+    this.isRefused = false;
     if (!this.sheet.text) this.current = null; // an empty sheet is a new beginning
     this.redraw();
   }
@@ -153,6 +156,7 @@ export class Desk {
   async #start({ base, tail = "", parent, forked = null }) {
     if (this.isBusy) return;
     showProblem("");
+    this.isRefused = false;
     this.alternatives.close();
     let body;
     try {
@@ -186,8 +190,9 @@ export class Desk {
     try {
       facts = await run(body, this.#abort.signal, { onToken, onFacts, wire: (text) => this.wire.hear(text) });
     } catch (error) {
-      if (error.name !== "AbortError") this.#refused(error);
-      if (facts) facts.finish[0] ??= "stopped";
+      const isOwn = error.name === "AbortError";
+      if (!isOwn) this.#refused(error);
+      if (facts) facts.finish[0] ??= isOwn ? "stopped" : "broken";
     }
     this.#abort = null;
     this.sheet.isBusy = false;
@@ -211,13 +216,14 @@ export class Desk {
 
   #tell(node) {
     if (!node.facts) return byId("facts").replaceChildren();
-    const isWhole = node.facts.finish.every((each) => each !== "stopped");
+    const isWhole = node.facts.finish.every((each) => !["stopped", "broken"].includes(each));
     const answers = () => this.tree.group(node).map((each) => each.tokens);
     const { request } = node.facts;
     showFacts(node.facts, { onRepeat: isWhole && request && node.facts.seed ? () => repeat(request, node.facts, answers()) : null });
   }
 
   #refused(error) {
+    this.isRefused = true;
     if (!this.complain(error)) showProblem(error.message);
   }
 }

@@ -1,6 +1,7 @@
 // The line of figures under the text, and the badge that repeats a request.
 
 const byId = (id) => document.getElementById(id);
+const ENDS = { stop: "itself", length: "length", stopped: "you", broken: "an error" };
 
 function item(strong, rest) {
   const span = document.createElement("span");
@@ -23,7 +24,7 @@ export function showFacts(facts, { onRepeat = null } = {}) {
   }
   if (facts.seed) items.push(item("seed", facts.seed));
   const ends = [...new Set(facts.finish.filter(Boolean))].join(", ");
-  if (ends) items.push(item("ended by", { stop: "itself", length: "length" }[ends] ?? ends));
+  if (ends) items.push(item("ended by", ENDS[ends] ?? ends));
   if (facts.infill) items.push(item("gap", facts.infill === "fim" ? "by the model's own tokens" : "by ranking"));
   if (facts.ignored) items.push(item("without effect:", facts.ignored));
   if (onRepeat) items.push(badge(onRepeat));
