@@ -21,6 +21,7 @@ from segue.commands.options import with_settings
 from segue.cpus import wait_for_a_free_one
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet
+from segue.engine.process.spawning import ignore_signals
 from segue.engine.seam import Models
 from segue.errors import SetupError
 from segue.models.progress import Report, silent
@@ -233,8 +234,7 @@ def server_process(
     settings: config.Settings, sharing: Sharing, control: socket.socket, source: socket.socket
 ) -> None:
     """The entry point of a server process. Ignores signals to the process group: the parent handles them."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     logs.set_up(
         settings.log_level.upper(),
         in_background=True,

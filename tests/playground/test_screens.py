@@ -25,8 +25,8 @@ def test_nothing_in_the_bar_lies_on_something_else(page: Page, width: int) -> No
     page.screen(width, 800, phone=True)
     page.js("document.querySelector('#model').options[0].text = 'a-model-with-a-long-name'")
     edges = page.js(
-        "[...document.querySelectorAll('.bar h1, .bar select, .bar button, .bar a')].map(e => e.getBoundingClientRect())"
-        ".filter(r => r.width).map(r => [r.left, r.right])"
+        "[...document.querySelectorAll('.bar h1, .bar select, .bar button, .bar a')]"
+        ".map(e => e.getBoundingClientRect()).filter(r => r.width).map(r => [r.left, r.right])"
     )
     assert all(left >= right for (_, right), (left, _) in pairwise(edges)), edges
 

@@ -5,8 +5,9 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ _starting = threading.Lock()
 
 def run_worker(*args: Any) -> None:
     """The new process's first function. Its parent never imports what only a worker needs: kernels, constraints."""
+    ignore_signals()
     from segue.engine.process.worker import main
 
     interrupt_as_usual()  # what the server's thread set is inherited
@@ -29,8 +31,9 @@ def start_apart(process: BaseProcess, argument: object) -> None:
     """Start the process without the program's own main file. `spawn` would run that file again in the new process,
     and a script that begins with `LLM(...)` would start another engine there. `argument`: of the process."""
     if type(argument).__module__ == "__main__":
-        return process.start()  # it is defined in the main file, so the process needs that file
-    with _starting:
+        with _without_interrupts():
+            return process.start()  # it is defined in the main file, so the process needs that file
+    with _starting, _without_interrupts():
         main = vars(sys.modules["__main__"])
         hidden: dict[str, object] = {
             name: main.pop(name) for name in ("__file__", "__spec__") if name in main
@@ -41,6 +44,29 @@ def start_apart(process: BaseProcess, argument: object) -> None:
         finally:
             main.pop("__spec__")
             main.update(hidden)
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A process that is started meanwhile takes no SIGINT before `ignore_signals`. A terminal sends it to all of its
+    processes, and one that is still importing would end with a traceback."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # it is started with the first process, and unblocks the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_signals() -> None:
+    """In a process that `start_apart` started: its parent takes those of the process group, and ends it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 async def beside(work: Callable[[], T]) -> T:

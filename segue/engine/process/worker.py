@@ -9,7 +9,6 @@ import contextlib
 import gc
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
@@ -66,12 +65,7 @@ def main(
     log_level: int,
     num_restarts: int,
 ) -> None:
-    """The entry point of the process. Ignores signals to the process group: the parent handles them and drains.
-
-    `door`: where server processes besides the parent connect.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    """The entry point of the process. `door`: where server processes besides the parent connect."""
     set_up(log_level)
     sys.setswitchinterval(_SWITCH_S)
     arrived: Arrivals = SimpleQueue()
