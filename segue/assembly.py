@@ -204,6 +204,8 @@ def build_members(settings: Settings, report: Report, doors: Doors | None = None
     is_ours = settings.engine != "vllm" and settings.runner != "fake"
     if (settings.lora or settings.draft) and not is_ours:
         raise SetupError("--lora and --draft are for models that our own runners compute")
+    if settings.vllm_options and settings.engine != "vllm":
+        raise SetupError("--vllm-option is for vLLM's engine: add --engine vllm")
     if settings.engine == "vllm":
         from segue.distributed import assembly as of_vllm
 

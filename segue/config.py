@@ -80,7 +80,10 @@ class Settings:
         default=1,
         metadata=_said("processes that serve HTTP, over one engine; more where one is fully busy"),
     )
-    dialect: str = field(default="openai", metadata=_said("the dialect of the root paths"))
+    dialect: str = field(
+        default="openai",
+        metadata=_said("the dialect of the root paths, as `segue dialects` names them"),
+    )
     strict_model: bool = field(
         default=False, metadata=_said("refuse requests for a model that is not served")
     )
@@ -312,12 +315,32 @@ def _row(key: str, where: str = "") -> Setting:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    for name in environ:
+        if name.startswith("SEGUE_") and environ[name]:
+            _check_variable(name)
     return {
         row.name: row.parse(text, row.variable, from_text=True)
         for row in TABLE
         # Kubernetes sets SEGUE_PORT=tcp://… of its own accord for a service named "segue".
         if (text := environ.get(row.variable, "")) and not text.startswith("tcp://")
     }
+
+
+def _check_variable(name: str) -> None:
+    """Raises SetupError for one that is meant to be another: a server without its keys would be a surprise. What is
+    called like no setting may be somebody else's."""
+    by_spelling = {
+        "SEGUE_" + word.upper().replace("-", "_"): row.variable
+        for row in TABLE
+        for word in (row.flag[2:], row.name)
+    }
+    known = [*(row.variable for row in TABLE), FILE_VARIABLE]
+    if name in known:
+        return
+    near = get_close_matches(name, known, 1, cutoff=0.9)
+    meant = by_spelling.get(name) or next(iter(near), None)
+    if meant:
+        raise SetupError(f"there is no variable {name}; did you mean {meant}?")
 
 
 def _from_flags(flags: Mapping[str, object]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from segue import assembly, config, logs
 from segue.commands.banner import banner
+from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 from segue.cpus import wait_for_a_free_one
 from segue.dialects import DIALECTS
@@ -40,11 +41,15 @@ from segue.server.tracing import exporting
 _SHORTEST_HANG_S = 30.0  # a server process is not ended for being busy for less
 
 
-@click.command()
+@click.command(cls=Understanding)
 @with_settings
 @click.option("--print-config", is_flag=True, help="print the settings as a file, and stop")
 def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
-    """Serve MODELS over HTTP; without any, the embedded one."""
+    """Serve MODELS over HTTP; without any, the embedded one.
+
+    A model is PATH.gguf, OWNER/REPO[:QUANT] or hf:OWNER/REPO/FILE.gguf of Hugging Face, or NAME= and one of these; with
+    --engine vllm also a folder. Every flag is also a variable SEGUE_* and a key of the file --config.
+    """
     settings = config.load(flags, file=config_file)
     if print_config:
         click.echo(settings.as_toml(), nl=False)

@@ -28,6 +28,7 @@ class Setting:
     is_optional: bool  # may be "auto"
     hint: Any  # the type as msgspec takes it
     is_secret: bool  # never printed or logged
+    default: Any  # MISSING where the machine decides
 
     def parse(self, value: object, origin: str, from_text: bool = False) -> Any:
         """The value, as found in `origin`. From text, "8080" is a number and "a,b" a list."""
@@ -114,6 +115,7 @@ def table_of(settings: type) -> tuple[Setting, ...]:
                 is_optional=type(None) in get_args(hint),
                 hint=hint,
                 is_secret=said["is_secret"],
+                default=item.default,
             )
         )
     return tuple(rows)

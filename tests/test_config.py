@@ -93,6 +93,25 @@ def test_bad_text_names_the_variable_or_flag(tmp_path: Path) -> None:
         load({}, HOME, tmp_path / "absent.toml")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("SEGUE_API_KEYS", "SEGUE_API_KEY"),
+        ("SEGUE_CACHE_DIR", "SEGUE_CACHE"),
+        ("SEGUE_DRAIN_TIMEOUT", "SEGUE_DRAIN_TIMEOUT_S"),
+        ("SEGUE_PORTT", "SEGUE_PORT"),
+    ],
+)
+def test_a_variable_that_is_meant_to_be_another_is_refused(name: str, meant: str) -> None:
+    with pytest.raises(SetupError, match=rf"there is no variable {name}; did you mean {meant}\?"):
+        load({}, HOME | {name: "x"})
+
+
+def test_variables_of_others_are_let_alone() -> None:
+    others = ("SEGUE_SERVICE_HOST", "SEGUE_PORT_8080_TCP_ADDR", "SEGUE_SERVICE_PORT", "SEGUE_TEAM")
+    assert load({}, HOME | dict.fromkeys(others, "x")) == load({}, HOME)
+
+
 def test_every_setting_has_a_row_and_a_distinct_name() -> None:
     rows = {row.name: row for row in TABLE}
     assert all(row.help for row in TABLE)

@@ -28,8 +28,16 @@ _SHADES = (None, 230, 229, 223, 222, 216, 215, 209, 203)
 @click.command()
 @click.argument("prompt", default="-")
 @click.option("--suffix", help="text after the gap that the answer fills")
-@click.option("--max-tokens", type=click.IntRange(-1), default=128, help="-1: as many as fit")
-@click.option("--temperature", type=click.FloatRange(0, 2), default=1.0, help="0 is greedy")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(-1),
+    default=128,
+    show_default=True,
+    help="-1: as many as fit",
+)
+@click.option(
+    "--temperature", type=click.FloatRange(0, 2), default=1.0, show_default=True, help="0 is greedy"
+)
 @click.option("--top-p", type=_PROBABILITY, help="nucleus sampling")
 @click.option("--top-k", type=click.IntRange(0), help="0 is off")
 @click.option("--min-p", type=_PROBABILITY, help="0 is off")

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from segue import __version__, config, machine
 from segue.assembly import draft_obstacle, tokenizer_obstacle
+from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 from segue.config import Settings
 from segue.cpus import usable_cpus
@@ -34,7 +35,7 @@ class Finding(NamedTuple):
     words: str
 
 
-@click.command()
+@click.command(cls=Understanding)
 @with_settings
 def doctor(config_file: Path | None, **flags: Any) -> None:
     """Check this machine with the settings of `segue serve`. Exits with 1 if serving would fail."""

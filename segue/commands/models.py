@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segue import assembly, config
-from segue.commands.options import with_engine
+from segue.commands.options import with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import gguf, model_defaults, names, sources
 from segue.models.inventory import LocalModel, local_models, model_facts, remove
@@ -58,7 +58,7 @@ def pull(model: str) -> None:
 
 @models.command()
 @click.argument("model", default="default")
-@with_engine
+@with_engine_settings
 def show(model: str, config_file: Path | None, **flags: Any) -> None:
     """Describe MODEL, and say which runner would serve it here and why."""
     settings = config.load({**flags, "models": model}, file=config_file)

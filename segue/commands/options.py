@@ -1,5 +1,6 @@
-"""Settings as flags: each row of the table in config.py is an option. Defaults are there, not here."""
+"""Settings as flags: each row of the table in config.py is an option. Defaults are there, and only told here."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import click
 
 from segue import config
-from segue.setting import Setting
+from segue.setting import AUTO, Kind, Setting
 
 Command = Callable[..., Any]
+
+_METAVARS: dict[Kind, str] = {"int": "N", "float": "N", "path": "PATH"}
 
 # Settings of commands that run a model without serving it.
 _RUNNING = (
@@ -34,9 +37,14 @@ def with_settings(command: Command) -> Command:
 
 def with_engine(command: Command) -> Command:
     """The settings of one engine, and the model it runs."""
-    command = _with_rows(command, [row for row in config.TABLE if row.name in _RUNNING])
+    command = with_engine_settings(command)
     help = "PATH.gguf or OWNER/REPO[:QUANT]; none: the embedded one"
     return click.option("--model", "models", type=click.STRING, help=help)(command)
+
+
+def with_engine_settings(command: Command) -> Command:
+    """The settings of one engine, for a command whose argument is the model."""
+    return _with_rows(command, [row for row in config.TABLE if row.name in _RUNNING])
 
 
 def _with_rows(command: Command, rows: list[Setting]) -> Command:
@@ -52,4 +60,21 @@ def _option(row: Setting) -> Callable[[Command], Command]:
         return click.option(flags, row.name, default=None, help=row.help)
     kind = click.Choice(row.choices) if row.choices else click.STRING
     is_list = row.kind == "list"
-    return click.option(row.flag, row.name, type=kind, multiple=is_list, help=row.help)
+    return click.option(
+        row.flag,
+        row.name,
+        type=kind,
+        metavar=_METAVARS.get(row.kind),
+        multiple=is_list,
+        help=row.help + _default(row),
+    )
+
+
+def _default(row: Setting) -> str:
+    """What holds without the flag, in the words of click; nothing where that is nothing."""
+    if row.default is None:
+        return f"  [default: {AUTO}]" if AUTO in row.help else ""
+    if row.default is dataclasses.MISSING or row.default in ((), ""):
+        return ""
+    shown = f"{row.default:g}" if row.kind == "float" else str(row.default)
+    return f"  [default: {shown}]"

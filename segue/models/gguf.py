@@ -116,8 +116,8 @@ def check_magic(path: str | Path) -> None:
         raise ModelUnavailable(f"cannot read {path}: {reason}") from None
     if start != MAGIC:
         raise ModelUnavailable(
-            f"{path} is not a GGUF file (it begins with {start!r}, not {MAGIC!r}); "
-            "other formats must be converted to GGUF first"
+            f"{path} is not a GGUF file (it begins with {start!r}, not {MAGIC!r}); other formats must be converted to "
+            "GGUF first, or their folder served with --engine vllm"
         )
 
 

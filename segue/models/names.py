@@ -70,7 +70,7 @@ def parse_all(
     for name in served:
         if served.count(name) > 1:
             raise ModelUnavailable(
-                f"two models would be served as {name!r}; name one of them: OTHER_NAME={name}"
+                f"two models would be served as {name!r}; give one of them another name: NAME=MODEL"
             )
     chosen = _explicit_aliases(aliases, served)
     taken = set(served) | set(chosen)

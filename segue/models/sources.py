@@ -38,7 +38,9 @@ def _existing(path: Path) -> Path:
     if path.is_dir():
         inside = sorted(file.name for file in path.glob("*.gguf"))[:5]
         hint = f"one of its files: {', '.join(inside)}" if inside else "a .gguf file"
-        raise ModelUnavailable(f"{path} is a folder; name {hint}")
+        vllm = f", or serve it on vLLM: segue serve {path} --engine vllm"
+        is_hub = (path / "config.json").is_file()  # as Hugging Face has them
+        raise ModelUnavailable(f"{path} is a folder; name {hint}{vllm if is_hub else ''}")
     if not path.is_file():
         raise ModelUnavailable(f"there is no file {path}; name a .gguf file, or OWNER/REPO")
     return path

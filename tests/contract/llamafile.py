@@ -85,7 +85,7 @@ CASES = [
         PATH,
         {**ASK, "max_tokens": 1, "logprobs": 2},
         answer=whole(" ", 1),
-        headers={"x-segue-ignored": "logprobs"},
+        headers={"x-segue-ignored": "logprobs, model"},
         source="A.1 logprobs: always null",
     ),
     Case(
@@ -93,7 +93,7 @@ CASES = [
         PATH,
         {**ASK, "max_tokens": 1, "echo": True},
         answer=whole(" ", 1),
-        headers={"x-segue-ignored": "echo"},
+        headers={"x-segue-ignored": "echo, model"},
         source="A.1 echo: without effect",
     ),
     Case(

@@ -136,3 +136,8 @@ def test_chosen_names_displace_implied_ones() -> None:
 def test_clashing_names_are_refused(models: list[str], aliases: list[str]) -> None:
     with pytest.raises(ModelUnavailable):
         parse_all(models, aliases, nothing_exists)
+
+
+def test_two_models_of_one_name_are_told_how_to_be_named() -> None:
+    with pytest.raises(ModelUnavailable, match="another name: NAME=MODEL"):
+        parse_all(["a=x.gguf", "a=y.gguf"], [], nothing_exists)

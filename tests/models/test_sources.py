@@ -29,6 +29,14 @@ def test_paths_that_cannot_be_served(tmp_path: Path) -> None:
             fetch(parse(f"name={path}"), tmp_path / "cache")
 
 
+def test_a_folder_of_hugging_face_is_sent_to_vllm(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(
+        ModelUnavailable, match=r"name a \.gguf file, or serve it on vLLM: .*--engine vllm"
+    ):
+        fetch(parse(f"name={tmp_path}"), tmp_path / "cache")
+
+
 def test_what_the_hub_brings_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "page.gguf").write_bytes(b"<html>")
     monkeypatch.setattr(hub, "fetch", lambda ref, _: tmp_path / "page.gguf")

@@ -126,6 +126,14 @@ def test_a_seed_is_not_drawn_for_an_engine_that_promises_nothing_of_it(live: Liv
     assert [request.sampling.seed for request in live.engine.requests] == [None, 7]
 
 
+def test_a_name_that_is_not_served_has_no_effect(live: Live) -> None:
+    """A model that is alone answers to any name."""
+    for model, ignored in (("gpt-4", "model"), ("default", None), ("tiny", None)):
+        answer = live.complete(model=model)
+        assert answer.json()["model"] == "tiny"
+        assert answer.headers.get("x-segue-ignored") == ignored
+
+
 def test_ignored_fields_are_named(live: Live) -> None:
     """Names that would not do in a header are left out, not sent."""
     answer = live.complete(api_server="x", other=None, **{"bad\r\nname": 1, "temperture": 1})

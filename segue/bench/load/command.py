@@ -28,7 +28,13 @@ WARM_UP = 2
 @click.option("--clients", default="1,4,16", show_default=True, help="closed loop: so many at once")
 @click.option("--requests", type=click.IntRange(1), help="in each load; by default four per client")
 @click.option("--rate", help="open loop instead: requests per second, such as 1,2,4")
-@click.option("--seconds", type=click.FloatRange(0.1), default=30.0, help="of each open load")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1),
+    default=30.0,
+    show_default=True,
+    help="of each open load",
+)
 @click.option("--contexts", help="one client and prompts of so many words, such as 64,512,2048")
 @click.option("--prompt-words", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True)
@@ -58,7 +64,8 @@ def bench(
     svg_file: Path | None,
     json_file: Path | None,
 ) -> None:
-    """Send load to the server at URL and print what came of it. Its key is read from SEGUE_API_KEY."""
+    """Send load to the server at URL and print what came of it. Without a URL, http://127.0.0.1:8080. Its key is read
+    from SEGUE_API_KEY."""
     if rate and contexts:
         raise click.UsageError("--rate and --contexts exclude each other")
     loads = _numbers(contexts or rate or clients)

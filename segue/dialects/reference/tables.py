@@ -137,7 +137,8 @@ every path that no other system has.
 In every dialect:
 
 - A field that is unknown or has no effect is named in the header `x-segue-ignored`; it is no error, unless it is a
-  constraint. So is what has no effect in a schema that allows that ([constraints.md](constraints.md)).
+  constraint. So is what has no effect in a schema that allows that ([constraints.md](constraints.md)), and `model`
+  where one model is served, which answers to any name unless `--strict-model`.
 - `x-segue-seed` is the seed that was used. The same request with that seed gives the same answer on every server that
   shows the same `system_fingerprint`, which stands for versions, model file and runner
   ([determinism.md](determinism.md)). One that begins with `fp_varies` promises nothing beyond what `/health` says of

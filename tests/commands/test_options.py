@@ -1,0 +1,34 @@
+"""What the help of a command says of settings."""
+
+import pytest
+from click.testing import CliRunner
+
+from segue.cli import cli
+
+
+def help_of(*command: str) -> str:
+    return " ".join(CliRunner().invoke(cli, [*command, "--help"]).output.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--port N port to listen on; 0 takes a free one [default: 8080]",
+        "[default: 127.0.0.1]",
+        "one per processor that may be used [default: auto]",
+        "--drain-timeout N seconds that running requests get to finish when the server stops [default: 30]",
+        "PATH.gguf, OWNER/REPO[:QUANT]",
+    ],
+)
+def test_the_help_tells_defaults_and_what_a_model_is(words: str) -> None:
+    assert words in help_of("serve")
+
+
+def test_nothing_is_told_where_the_default_is_nothing() -> None:
+    assert "when it changes --allowed-host" in help_of("serve")
+
+
+def test_a_model_is_named_in_one_way() -> None:
+    """`models show MODEL --model OTHER` described MODEL."""
+    assert "--model " not in help_of("models", "show")
+    assert "--model " in help_of("complete")
