@@ -119,7 +119,8 @@ class Completions:
         asked = self.operation.plain_name(call.request.model)
         record.model = self.models.resolve(asked, self.operation.exact_model)
         adapters, ignored = settled_adapters(self.models, call, asked)
-        if asked not in ("", "default", *self.models.names):  # one that is alone answers to any name
+        is_served = asked in ("", "default", *self.models.names)
+        if not is_served:  # the only model answers to any name
             ignored = [*ignored, "model"]
         changes: dict[str, Any] = {"model": record.model, "adapters": adapters or None}
         if record.tenant:
