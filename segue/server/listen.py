@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import functools
+import logging
 import os
 import signal
 import socket
@@ -17,6 +18,8 @@ from starlette.applications import Starlette
 
 from segue.errors import SetupError
 from segue.server.connection import DEFAULT_WRITE_TIMEOUT_S, Connection
+
+log = logging.getLogger("segue")
 
 KEEP_ALIVE_S = 120  # longer than clients and proxies keep idle connections in their pools
 GRACE_S = 5  # for writing the last answers after the engines have ended their requests
@@ -158,6 +161,12 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._drain_s and (num_running := len(self.server_state.tasks)):
+            log.info(
+                "stopping: running requests (%d) have %g s to finish; a second signal ends them",
+                num_running,
+                self._drain_s,
+            )
         # In parallel with uvicorn's own wait for open requests, which would otherwise time out.
         stopping = asyncio.ensure_future(self._drain(self._drain_s))
         hurrying = asyncio.ensure_future(self._stop_now())

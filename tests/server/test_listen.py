@@ -67,6 +67,7 @@ def test_a_clean_stop_is_no_death() -> None:
     with serving("--runner", "fake") as served:
         assert served.process.poll() is None
     assert served.process.returncode == 0
+    assert not any("stopping" in line for line in served.log), "nobody is waited for"
 
 
 def test_streams_get_their_time_and_then_an_error_event() -> None:
@@ -85,6 +86,7 @@ def test_streams_get_their_time_and_then_an_error_event() -> None:
     assert json.loads(error.removeprefix("data: "))["error"]["code"] == "unavailable"
     assert done == "data: [DONE]"
     assert served.process.returncode == 0
+    assert any("stopping: running requests (1) have 0.5 s" in line for line in served.log)
 
 
 def test_a_second_signal_means_now() -> None:
