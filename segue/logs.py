@@ -93,6 +93,13 @@ class Direct(logging.Handler):
     def createLock(self) -> None:  # called by logging; no lock is needed, as one line is one write
         self.lock = None
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        """As logging's own, which since Python 3.13 fails without a lock."""
+        found = self.filter(record)
+        if found:
+            self.emit(found if isinstance(found, logging.LogRecord) else record)
+        return bool(found)
+
     def emit(self, record: logging.LogRecord) -> None:
         data = memoryview((self.format(record) + "\n").encode(errors="backslashreplace"))
         with contextlib.suppress(OSError):  # nobody reads the log any more

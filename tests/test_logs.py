@@ -1,6 +1,7 @@
 import io
 import json
 import logging
+import os
 import threading
 
 import pytest
@@ -150,3 +151,22 @@ def test_a_library_that_configures_logging_does_not_silence_ours() -> None:
     logger.info("after")
     handler.finish()
     assert written.lines == ["after"]
+
+
+def test_a_line_is_written_without_the_lock_of_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since Python 3.13 `Handler.handle` takes it without asking whether there is one: no server started there."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("logging's own way was taken")
+
+    monkeypatch.setattr(logging.Handler, "handle", fail)
+    read, write = os.pipe()
+    handler = logs.Direct(write)
+    assert handler.lock is None
+    record = logging.LogRecord("segue", logging.INFO, "", 0, "a line", (), None)
+    assert handler.handle(record)
+    handler.addFilter(lambda record: False)
+    assert not handler.handle(record)
+    os.close(write)
+    with open(read) as file:
+        assert file.read() == "a line\n"
