@@ -4,12 +4,12 @@ An adapter has pairs of tensors, NAME.lora_a and NAME.lora_b, for some matrices 
 W x + scale · alpha / rank · B (A x).
 """
 
-import math
 import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from segue.bounds import MAX_NUMBER
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
@@ -60,7 +60,7 @@ def parse(text: str, is_file: Callable[[str], bool] = os.path.isfile) -> Adapter
             path, scale = head, float(rest)
         except ValueError:
             raise ModelUnavailable(f"--lora {text}: {rest!r} is no scale; write {FORM}") from None
-    if not path or not math.isfinite(scale):
+    if not path or not abs(scale) <= MAX_NUMBER:
         raise ModelUnavailable(f"--lora {text}: write {FORM}")
     path = os.path.expanduser(path)
     stem = re.sub(r"\.gguf$", "", re.split(r"[/\\]", path)[-1], flags=re.IGNORECASE)
@@ -119,8 +119,8 @@ def _wrong_kind(header: GgufHeader, base: GgufHeader) -> str | None:
         return f"its type is {kinds[0]!r} and {kinds[1]!r}, not 'adapter' and 'lora'"
     if header.architecture != base.architecture:
         return f"it is for {header.architecture}, and the model is {base.architecture}"
-    if not math.isfinite(alpha(header)):
-        return "its alpha is not a number"
+    if not abs(alpha(header)) <= MAX_NUMBER:
+        return f"its alpha is {alpha(header)}"
     if "adapter.alora.invocation_tokens" in header.array_lengths:
         return "it begins to act at certain tokens (aLoRA), which is not known here"
     return None

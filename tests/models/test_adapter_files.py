@@ -38,7 +38,9 @@ def test_a_file_of_that_very_name_is_meant() -> None:
     assert parse("a=b@2.gguf", lambda path: True).path == "a=b@2.gguf"
 
 
-@pytest.mark.parametrize("text", ["", "a=", "x.gguf@much", "x.gguf@nan", "<b>=x.gguf"])
+@pytest.mark.parametrize(
+    "text", ["", "a=", "x.gguf@much", "x.gguf@nan", "x.gguf@1e9", "<b>=x.gguf"]
+)
 def test_no_forms(text: str) -> None:
     with pytest.raises(ModelUnavailable, match="--lora"):
         parse(text, nothing)
@@ -74,7 +76,8 @@ def reshaped(name: str, *shape: int) -> Callable[[dict[str, Any]], dict[str, Any
         ({"architecture": "qwen2"}, "it is for qwen2, and the model is llama"),
         ({"general_type": "model"}, "its type is 'model'"),
         ({"adapter_type": "ia3"}, "not 'adapter' and 'lora'"),
-        ({"alpha": float("nan")}, "alpha"),
+        ({"alpha": float("nan")}, "alpha is nan"),
+        ({"alpha": -1e30}, "alpha is -1"),
         ({"change": without(f"{Q}.lora_b")}, "has no blk.0.attn_q.weight.lora_b"),
         ({"change": without(f"{Q}.lora_a")}, "has no blk.0.attn_q.weight.lora_a"),
         ({"change": renamed(".lora_a", ".extra")}, "neither"),
