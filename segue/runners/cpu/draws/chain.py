@@ -1,6 +1,7 @@
 """One draw: cuts in the given order, then a token drawn by weight: exactly the sampler's result."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -91,12 +92,51 @@ def _draw_by_weight(
         w.give()
 
 
-def _take_listed(w: Writer, row: Num, only: Num, count: Num, ids: Num, logits: Num) -> None:
-    """Write the tokens of a list and their logits, as a cut leaves them."""
-    with w.each(count) as i:
+@dataclass(frozen=True)
+class _Left:
+    """The tokens that are left so far."""
+
+    ids: Var  # address of their numbers; 0: all of the row
+    logits: Var  # address
+    size: Var
+    best: Var  # the highest logit
+    out: Var  # part of the scratch for what the next cut leaves
+
+
+def _take_listed(w: Writer, passes: Passes, row: Num, left: _Left) -> None:
+    """Leave the tokens of a draw's list, as a cut does."""
+    record, _, _, scratch, part = w.args
+    only = w.load(i64, record, of.ONLY)
+    left.ids.set(scratch + part * of.IDS)
+    left.logits.set(left.ids.now + part)
+    left.size.set(w.load(i64, record, of.NUM_ONLY))
+    left.out.set(w.whole(of.IDS_2))
+    with w.each(left.size.now) as i:
         token = w.load(i64, only, i)
-        w.store(token, ids, i, i32)
-        w.store(w.load(f32, row, token), logits, i)
+        w.store(token, left.ids.now, i, i32)
+        w.store(w.load(f32, row, token), left.logits.now, i)
+    left.best.set(w.call(passes.highest, left.logits.now, left.size.now))
+
+
+def _narrow(
+    w: Writer, passes: Passes, cuts: Cuts, cut: Num, left: _Left, give: Callable[[int], None]
+) -> None:
+    """Leave what a cut keeps."""
+    scratch, part = w.args[3:]
+    kind, value, count = w.load(i64, cut), w.load(f64, cut, 1), w.load(i64, cut, 2)
+    about = (left.ids.now, left.logits.now, left.size.now, left.best.now, left.out.now)
+    kept = Var(w.whole(0))
+    table = {of.TOP_K: cuts.top_k, of.TOP_P: cuts.top_p, of.MIN_P: cuts.min_p}
+    for number, function in table.items():
+        with w.when(kind.equals(number)):
+            kept.set(w.call(function, scratch, part, *about, value, count))
+    with w.when(kept.now <= 0):
+        give(of.NOT_DONE)
+    left.size.set(kept.now)
+    left.ids.set(scratch + part * left.out.now)
+    left.logits.set(left.ids.now + part)
+    left.out.set(w.whole(of.IDS + of.IDS_2) - left.out.now)
+    left.best.set(w.call(passes.highest, left.logits.now, left.size.now))
 
 
 def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_row: Any) -> Any:
@@ -109,15 +149,11 @@ def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_ro
     num_strange = w.call(passes.peaks, row, width, peaks)
     blocks = (width + (of.BLOCK - 1)) / of.BLOCK
     best = Var(w.call(passes.highest, peaks, blocks))
-    only, num_only = w.load(i64, record, of.ONLY), w.load(i64, record, of.NUM_ONLY)
-    ids, logits, size, out = Var(w.whole(0)), Var(row), Var(width), Var(w.whole(of.IDS))
+    ids, logits, size = Var(w.whole(0)), Var(row), Var(width)
+    left = _Left(ids, logits, size, best, out=Var(w.whole(of.IDS)))
+    only = w.load(i64, record, of.ONLY)
     with w.when(only.differs(0)):
-        ids.set(scratch + part * of.IDS)
-        logits.set(ids.now + part)
-        size.set(num_only)
-        out.set(w.whole(of.IDS_2))
-        _take_listed(w, row, only, num_only, ids.now, logits.now)
-        best.set(w.call(passes.highest, logits.now, num_only))
+        _take_listed(w, passes, row, left)
 
     def give(number: int) -> None:
         w.store(w.whole(number), token_at)
@@ -134,29 +170,16 @@ def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_ro
         _draw_by_weight(w, record, width, best.now, give, lambda *by: drawn(*by, *where))
     with w.each(num_cuts) as i:
         cut = record + (i * of.CUT_WORDS + of.CUTS) * 8
-        kind, value, count = w.load(i64, cut), w.load(f64, cut, 1), w.load(i64, cut, 2)
-        with w.whether(kind.equals(of.SCALE)) as (scales, narrows):
+        with w.whether(w.load(i64, cut).equals(of.SCALE)) as (scales, narrows):
             with scales:
-                divisor = value.rounded()
+                divisor = w.load(f64, cut, 1).rounded()
                 best.set(_scaled(w, best.now, divisor, give))
                 into = ids.now.differs(0).pick(logits.now, scratch + part * of.SCALED)
                 w.call(passes.divide, logits.now, size.now, divisor, into)
                 w.call(passes.divide, peaks, blocks, divisor, peaks)
                 logits.set(into)
             with narrows:
-                about = (scratch, part, ids.now, logits.now, size.now, best.now, out.now)
-                kept = Var(w.whole(0))
-                table = {of.TOP_K: cuts.top_k, of.TOP_P: cuts.top_p, of.MIN_P: cuts.min_p}
-                for number, function in table.items():
-                    with w.when(kind.equals(number)):
-                        kept.set(w.call(function, *about, value, count))
-                with w.when(kept.now <= 0):
-                    give(of.NOT_DONE)
-                size.set(kept.now)
-                ids.set(scratch + part * out.now)
-                logits.set(ids.now + part)
-                out.set(w.whole(of.IDS + of.IDS_2) - out.now)
-                best.set(w.call(passes.highest, logits.now, size.now))
+                _narrow(w, passes, cuts, cut, left, give)
     index = Var(w.whole(0))
     with w.when(size.now > 1):
         w.call(passes.weigh, logits.now, size.now, best.now, weights)

@@ -1,7 +1,5 @@
-"""Compiled draws give the sampler's tokens, on every flavour this machine can run and whatever the row."""
+"""What a draw is told is checked before kernels see it, and nothing of the draw before is left."""
 
-import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,205 +9,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from segue.engine.sampling.sampler import Sampler
-from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import Changes, Cut, Draw, Logits, Repeats, Span
-from segue.errors import EngineFault, InvalidField
-from segue.runners.cpu.draws import records as of
-from segue.runners.cpu.draws.drawer import Drawer, Draws
-from segue.runners.cpu.products.processor import possible, target_of
+from segue.engine.seam import Changes, Cut, Draw, Repeats, Span
+from segue.runners.cpu.products.processor import possible
 from segue.runners.cpu.runner import CpuRunner
-from segue.runners.cpu.step import board as on
-from segue.types import CUT_FIRST, SCALE_FIRST, Sampling
-
-SIZES = (1, 2, 63, 64, 300, 4095, 4097, 5003, 20_000)
-_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
-
-
-class Alone:
-    """Draws in this thread, as the team's phase does."""
-
-    def __init__(self, flavour: str, size: int) -> None:
-        target = target_of(next(each for each in possible() if each.name == flavour))
-        self.logits = np.zeros((2, size), np.float32)
-        self._drawer = Drawer(size, 1, target)
-        self._instruction = np.zeros(on.INSTRUCTION_WORDS, np.int64)
-        self._draws = Draws(self._drawer, self.logits, self._instruction)
-
-    def draw(self, draws: list[Draw], before: "Alone | None" = None) -> list[int | None]:
-        self._draws.write(draws, 2, None if before is None else before._draws)
-        _, code, records, count, *where = self._instruction[:8].tolist()
-        for number in range(count):
-            _FUNCTION(code)(records + 8 * of.RECORD_WORDS * number, *where)
-        return self._draws.read()
-
-
-@cache
-def drawer(flavour: str, size: int) -> tuple[Alone, Logits]:
-    compiled = Alone(flavour, size)
-    return compiled, compiled.logits
-
-
-def _row(style: str, size: int, seed: int) -> Logits:
-    rng = np.random.default_rng(seed)
-    row = rng.normal(0.0, 3.0, size).astype(np.float32)
-    some = rng.random(size) < 0.3
-    match style:
-        case "ties":
-            row = np.round(row)
-        case "equal":
-            row[:] = 1.5
-        case "peaked":
-            row[rng.integers(size)] += 40.0
-        case "banned":
-            row[some] = -np.inf
-        case "almost all banned":
-            row[rng.random(size) < 0.999] = -np.inf
-        case "all banned":
-            row[:] = -np.inf
-        case "zeros":
-            row = np.where(some, np.float32(-0.0), np.float32(0.0))
-        case "huge":
-            row *= np.float32(1e37)
-        case "tiny":
-            row *= np.float32(1e-41)
-        case "not a number":
-            row[rng.integers(size)] = np.nan
-        case "infinite":
-            row[rng.integers(size)] = np.inf
-    return row
-
-
-def _changes(size: int, share: float, seed: int) -> Changes:
-    rng = np.random.default_rng(seed)
-    ids = rng.permutation(size)[: int(share * size)].astype(np.int64)
-    added = rng.normal(0.0, 5.0, ids.size).astype(np.float32)
-    added[rng.random(ids.size) < 0.3] = -np.inf
-    return Changes(ids, added)
-
-
-STYLES = (
-    *("usual", "ties", "equal", "peaked", "banned", "almost all banned", "all banned"),
-    *("zeros", "huge", "tiny", "not a number", "infinite"),
-)
-
-
-def samplings() -> st.SearchStrategy[Sampling]:
-    return st.builds(
-        Sampling,
-        order=st.sampled_from([SCALE_FIRST, CUT_FIRST, ("top_p", "temperature", "min_p", "top_k")]),
-        temperature=st.sampled_from([0.0, 1e-4, 0.3, 0.8, 1.0, 1.7, 50.0]),
-        top_k=st.sampled_from([0, 0, 1, 2, 5, 40, 400, 5000]),
-        top_p=st.sampled_from([1.0, 1.0, 0.0, 0.1, 0.5, 0.9, 0.999999]),
-        min_p=st.sampled_from([0.0, 0.0, 1e-30, 0.01, 0.1, 1.0]),
-        min_keep=st.sampled_from([0, 1, 3, 70]),
-    )
-
-
-def _drawn(sampler: Sampler, row: Logits, position: int) -> int | type[Exception]:
-    try:
-        with np.errstate(all="ignore"):
-            return sampler.sample(row, position)
-    except (InvalidField, EngineFault) as error:
-        return type(error)
-
-
-@pytest.mark.parametrize("flavour", [each.name for each in possible()])
-@given(
-    size=st.sampled_from(SIZES),
-    styles=st.tuples(st.sampled_from(STYLES), st.sampled_from(STYLES)),
-    sampling=samplings(),
-    seed=st.integers(0, 2**32),
-    share=st.sampled_from([None, None, 0.0, 0.01, 0.9, 1.0]),
-)
-@settings(max_examples=150, deadline=None)
-def test_tokens_are_the_samplers(
-    flavour: str,
-    size: int,
-    styles: tuple[str, str],
-    sampling: Sampling,
-    seed: int,
-    share: float | None,
-) -> None:
-    """`share`: of the row's tokens that have a bias or are banned."""
-    compiled, logits = drawer(flavour, size)
-    samplers = [Sampler(sampling, seed, candidate, size) for candidate in range(2)]
-    draws = []
-    for number, (sampler, style) in enumerate(zip(samplers, styles, strict=True)):
-        logits[number] = _row(style, size, seed + number)
-        assert sampler.cuts is not None
-        changes = None if share is None else _changes(size, share, seed + number)
-        draws.append(Draw(number, sampler.point(7), sampler.cuts, changes))
-    before = logits.copy()
-    found = compiled.draw(draws)
-    assert logits.tobytes() == before.tobytes(), "rows stay as they are"
-    for number, (token, style) in enumerate(zip(found, styles, strict=True)):
-        row, changes = before[number].copy(), draws[number].changes
-        if changes is not None:
-            with np.errstate(all="ignore"):
-                row[changes.ids] += changes.added
-        wanted = _drawn(samplers[number], row, 7)
-        if token is not None:
-            assert token == wanted
-        elif isinstance(
-            wanted, int
-        ):  # left to the sampler: too much to sort, or too large to scale
-            assert style == "huge" or size > 4096, (style, sampling)
-
-
-@pytest.mark.parametrize("flavour", [each.name for each in possible()])
-@given(
-    size=st.sampled_from(SIZES),
-    styles=st.tuples(st.sampled_from(STYLES), st.sampled_from(STYLES)),
-    sampling=samplings(),
-    seed=st.integers(0, 2**32),
-    share=st.sampled_from([0.0, 0.01, 0.5, 0.9, 1.0]),
-    is_biased=st.booleans(),
-)
-@settings(max_examples=100, deadline=None)
-def test_tokens_of_a_list_are_the_samplers(
-    flavour: str,
-    size: int,
-    styles: tuple[str, str],
-    sampling: Sampling,
-    seed: int,
-    share: float,
-    is_biased: bool,
-) -> None:
-    """`share`: of the tokens that are allowed, besides one."""
-    compiled, logits = drawer(flavour, size)
-    rng = np.random.default_rng(seed)
-    is_allowed = rng.random(size) < share
-    is_allowed[rng.integers(size)] = True
-    if is_biased:
-        about = _changes(size, 0.2, seed)
-        bias = dict(zip(about.ids.tolist(), about.added.tolist(), strict=True))
-        sampling = replace(sampling, logit_bias=bias, repetition_penalty=1.3)
-    rules = TokenRules(
-        allowed=np.flatnonzero(is_allowed), ends=frozenset({0, size - 1}), ignores_ends=is_biased
-    )
-    samplers = [Sampler(sampling, seed, candidate, size, rules) for candidate in range(2)]
-    draws = []
-    for number, (sampler, style) in enumerate(zip(samplers, styles, strict=True)):
-        sampler.start(rng.integers(0, size, 9).tolist())
-        logits[number] = _row(style, size, seed + number)
-        draw = sampler.draw_ahead(number, 7)
-        assert draw is not None
-        draws.append(draw)
-    before = logits.copy()
-    found = compiled.draw(draws)
-    assert logits.tobytes() == before.tobytes(), "rows stay as they are"
-    for number, (token, style) in enumerate(zip(found, styles, strict=True)):
-        wanted = _drawn(samplers[number], before[number].copy(), 7)
-        if token is not None:
-            assert token == wanted
-        elif isinstance(wanted, int):
-            is_odd = style in ("huge", "not a number", "infinite") or size > 4096
-            assert is_odd or is_biased or wanted in rules.ends, (style, sampling)
+from segue.types import Sampling
+from tests.runners.cpu.draws.alone import Alone, drawer, samplings, some_row
 
 
 def test_a_nucleus_and_a_greedy_choice_of_a_whole_vocabulary_are_not_left_to_the_sampler() -> None:
     compiled, logits = drawer(possible()[0].name, 20_000)
-    logits[0] = logits[1] = _row("peaked", 20_000, 3)
+    logits[0] = logits[1] = some_row("peaked", 20_000, 3)
     nucleus, greedy = (Cut("top_p", 0.9, 0),), (Cut("top_k", 0.0, 1),)
     first, second = compiled.draw([Draw(0, 0.5, nucleus), Draw(1, 0.5, greedy)])
     assert first == second == int(logits[0].argmax())

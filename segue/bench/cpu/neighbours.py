@@ -1,6 +1,6 @@
 """What rules on tokens cost a step: how long kernels wait for Python if none, one or all of 8 sequences have one.
 
-python -m segue.bench.neighbours [MODEL.gguf] [--rounds 5] [--kind dry]
+python -m segue.bench.cpu.neighbours [MODEL.gguf] [--rounds 5] [--kind dry]
 
 While no step is open, no kernel runs. That time is taken by the processor's clock of the thread that steps, so that
 other work of the machine changes it little. Without a server; rounds take turns, and the best of each is printed.

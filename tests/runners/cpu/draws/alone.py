@@ -1,0 +1,107 @@
+"""Draws in the thread of a test, from rows of many kinds, and what the sampler draws from them."""
+
+import ctypes
+from functools import cache
+
+import numpy as np
+from hypothesis import strategies as st
+
+from segue.engine.sampling.sampler import Sampler
+from segue.engine.seam import Changes, Draw, Logits
+from segue.errors import EngineFault, InvalidField
+from segue.runners.cpu.draws import records as of
+from segue.runners.cpu.draws.drawer import Drawer, Draws
+from segue.runners.cpu.products.processor import possible, target_of
+from segue.runners.cpu.step import board as on
+from segue.types import CUT_FIRST, SCALE_FIRST, Sampling
+
+SIZES = (1, 2, 63, 64, 300, 4095, 4097, 5003, 20_000)
+_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
+
+
+class Alone:
+    """Draws in this thread, as the team's phase does."""
+
+    def __init__(self, flavour: str, size: int) -> None:
+        target = target_of(next(each for each in possible() if each.name == flavour))
+        self.logits = np.zeros((2, size), np.float32)
+        self._drawer = Drawer(size, 1, target)
+        self._instruction = np.zeros(on.INSTRUCTION_WORDS, np.int64)
+        self._draws = Draws(self._drawer, self.logits, self._instruction)
+
+    def draw(self, draws: list[Draw], before: "Alone | None" = None) -> list[int | None]:
+        self._draws.write(draws, 2, None if before is None else before._draws)
+        _, code, records, count, *where = self._instruction[:8].tolist()
+        for number in range(count):
+            _FUNCTION(code)(records + 8 * of.RECORD_WORDS * number, *where)
+        return self._draws.read()
+
+
+@cache
+def drawer(flavour: str, size: int) -> tuple[Alone, Logits]:
+    compiled = Alone(flavour, size)
+    return compiled, compiled.logits
+
+
+def some_row(style: str, size: int, seed: int) -> Logits:
+    rng = np.random.default_rng(seed)
+    row = rng.normal(0.0, 3.0, size).astype(np.float32)
+    some = rng.random(size) < 0.3
+    match style:
+        case "ties":
+            row = np.round(row)
+        case "equal":
+            row[:] = 1.5
+        case "peaked":
+            row[rng.integers(size)] += 40.0
+        case "banned":
+            row[some] = -np.inf
+        case "almost all banned":
+            row[rng.random(size) < 0.999] = -np.inf
+        case "all banned":
+            row[:] = -np.inf
+        case "zeros":
+            row = np.where(some, np.float32(-0.0), np.float32(0.0))
+        case "huge":
+            row *= np.float32(1e37)
+        case "tiny":
+            row *= np.float32(1e-41)
+        case "not a number":
+            row[rng.integers(size)] = np.nan
+        case "infinite":
+            row[rng.integers(size)] = np.inf
+    return row
+
+
+def some_changes(size: int, share: float, seed: int) -> Changes:
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(size)[: int(share * size)].astype(np.int64)
+    added = rng.normal(0.0, 5.0, ids.size).astype(np.float32)
+    added[rng.random(ids.size) < 0.3] = -np.inf
+    return Changes(ids, added)
+
+
+STYLES = (
+    *("usual", "ties", "equal", "peaked", "banned", "almost all banned", "all banned"),
+    *("zeros", "huge", "tiny", "not a number", "infinite"),
+)
+
+
+def samplings() -> st.SearchStrategy[Sampling]:
+    return st.builds(
+        Sampling,
+        order=st.sampled_from([SCALE_FIRST, CUT_FIRST, ("top_p", "temperature", "min_p", "top_k")]),
+        temperature=st.sampled_from([0.0, 1e-4, 0.3, 0.8, 1.0, 1.7, 50.0]),
+        top_k=st.sampled_from([0, 0, 1, 2, 5, 40, 400, 5000]),
+        top_p=st.sampled_from([1.0, 1.0, 0.0, 0.1, 0.5, 0.9, 0.999999]),
+        min_p=st.sampled_from([0.0, 0.0, 1e-30, 0.01, 0.1, 1.0]),
+        min_keep=st.sampled_from([0, 1, 3, 70]),
+    )
+
+
+def drawn(sampler: Sampler, row: Logits, position: int) -> int | type[Exception]:
+    try:
+        with np.errstate(all="ignore"):
+            return sampler.sample(row, position)
+    except (InvalidField, EngineFault) as error:
+        return type(error)
