@@ -48,17 +48,17 @@ class Weights:
             raise Incompatible(f"the CPU runner cannot run {path}: {obstacle}")
         self.anatomy: Anatomy = anatomy_of(header)
         self.header: GgufHeader = header
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-            data: NDArray[np.uint8] = np.frombuffer(view, np.uint8)
-            tensors = [*matrices(header.tensors, self.anatomy)]
-            made = matrix.pack(tensors, data, target, threads, kept, partial(_let_go, view))
-            self._matrices: dict[str, Matrix] = {each.name: each for each in made}
-            self._vectors = {
-                tensor.name: vector(tensor, data)
-                for tensor in header.tensors
-                if is_vector(tensor.name)
-            }
-            del data  # the file is not read any more
+        with open(path, "rb") as file:
+            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        data: NDArray[np.uint8] = np.frombuffer(view, np.uint8)
+        tensors = [*matrices(header.tensors, self.anatomy)]
+        made = matrix.pack(tensors, data, target, threads, kept, partial(_let_go, view))
+        self._matrices: dict[str, Matrix] = {each.name: each for each in made}
+        self._vectors = {
+            tensor.name: vector(tensor, data) for tensor in header.tensors if is_vector(tensor.name)
+        }
+        del data  # the file is not read any more
+        view.close()  # not in a `with`: closing what an error still looks at would hide that error
         self._tables: list[NDArray[np.int64]] = []
         self._descriptors = zeros((len(self._matrices), _DESCRIPTOR_WORDS), np.int64)
         self._places = {}

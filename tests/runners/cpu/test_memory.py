@@ -9,6 +9,9 @@ import pytest
 from segue.errors import Incompatible
 from segue.models.gguf import Tensor
 from segue.runners.cpu import memory, weights
+from segue.runners.cpu.products import matrix
+from segue.runners.cpu.products.processor import this_target
+from segue.runners.cpu.weights import Weights
 
 
 @pytest.fixture
@@ -43,6 +46,14 @@ def test_a_file_is_read_where_its_pages_cannot_be_let_go(tmp_path: Path) -> None
 def test_more_than_the_system_gives_is_refused(count: int) -> None:
     with pytest.raises(Incompatible, match="GiB of memory at once: choose a smaller model"):
         memory.zeros(count, np.float32)
+
+
+def test_weights_that_do_not_fit_are_refused(
+    tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "pages", lambda size, huge: memory.pages(2**60, huge))
+    with pytest.raises(Incompatible, match="GiB of memory at once"):
+        Weights(tiny_gguf, this_target(), threads=1)
 
 
 def test_no_system_tells_of_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
