@@ -17,6 +17,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:  # two pips must not work on one environment
 .PHONY: help serve test build clients soak lm-eval vllm-test clean
 
 help: ## show this list
@@ -28,8 +29,10 @@ serve: $(VENV)/.runtime ## install what is needed and serve: make serve ARGS="PA
 test: $(VENV)/.dev ## lint, types and tests, as in CI
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+	@# Types beside the tests, which leave a core idle now and then. What mypy says comes after them, whole.
+	@echo "$(BIN)/mypy, beside the tests"; $(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; \
+	    $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS); tests=$$?; \
+	    wait $$types; types=$$?; echo "$(BIN)/mypy"; cat $(VENV)/types.txt; exit $$((tests | types))
 
 build: $(VENV)/.dev ## a wheel and a source archive, in dist/; the wheel is installed and served from
 	$(BIN)/python -m hatchling build
@@ -58,6 +61,8 @@ $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "Segue needs Python 3.11 or newer and $(PYTHON) is $$($(PYTHON) -V): run make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	@# The pip that comes with Python 3.11 takes far longer to choose among releases; where there is no other, it will do.
+	-@$(INSTALL) --upgrade pip
 	@touch $@
 
 $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
@@ -65,12 +70,12 @@ $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 	@$(INSTALL) --editable .
 	@touch $@
 
-# After .runtime, never beside it: two pips must not work on one environment.
-$(VENV)/.dev: $(VENV)/.runtime
-	@echo "Installing the development tools into $(VENV) ..."
-	@# Compiled when they are imported: most of what the clients bring along never is.
+# All at once, for two pips would build and resolve the same twice. Compiled when they are imported: most of
+# what the clients bring along never is.
+$(VENV)/.dev: pyproject.toml | $(VENV)/.created
+	@echo "Installing Segue and the development tools into $(VENV) ..."
 	@$(INSTALL) --no-compile --editable '.[dev]'
-	@touch $@
+	@touch $(VENV)/.runtime $@
 
 $(EVAL_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue and lm-evaluation-harness into $(EVAL_VENV) ..."
