@@ -62,7 +62,9 @@ class Dry:
 
     def added(self) -> dict[int, float]:
         """What is added to the logits of tokens that would continue a repetition."""
-        return {token: -self._cost(length) for token, length in self._continued().items()}
+        continued = self._continued()
+        costs = {length: self._cost(length) for length in set(continued.values())}
+        return {token: -costs[length] for token, length in continued.items()}
 
     def _seen(self) -> NDArray[np.int64]:
         start = 0 if self._window < 0 else max(self._size - self._window, 0)

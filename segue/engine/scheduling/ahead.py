@@ -140,7 +140,11 @@ def tell_late(batch: Batch, runner: Runner) -> None:
         if sequence in batch.void:
             runner.tell(late, None)  # nobody reads that row
             continue
-        changes = sequence.sampler.late_changes()
+        try:
+            changes = sequence.sampler.late_changes()
+        except Exception:  # the sampler draws then: what raises there too fails its own request
+            runner.tell(late, None)
+            continue
         if sequence.guide is None:
             runner.tell(late, Told(changes=changes))
         else:

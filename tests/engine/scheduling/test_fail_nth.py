@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from segue.engine.request.prepare import prepare
+from segue.engine.sampling.dry import Dry
+from segue.engine.sampling.logit_bans import LogitBans
 from segue.engine.seam import Model
 from segue.runners.fake import FakeRunner, FakeVocab, default_capabilities
+from segue.types import Sampling
+from tests.engine.constraints.guided import regex
 from tests.engine.harness import Bench, ask
+from tests.engine.scheduling.ahead_runner import plain, runner, same
 
 ASKED: dict[str, Any] = {"max_tokens": 4, "n": 2, "logprobs": 2, "echo": True}
 
@@ -18,11 +23,18 @@ class Fault(Exception):
     pass
 
 
-def failing(call: Callable[..., Any], nth: int) -> Callable[..., Any]:
+LATE = [
+    (Dry, "added", Sampling(seed=1, dry_multiplier=2.0, dry_allowed_length=0, ignore_eos=True)),
+    (LogitBans, "completing", Sampling(seed=1, bad_words=("an", "so"), ignore_eos=True)),
+]
+
+
+def failing(call: Callable[..., Any], nth: int, is_lasting: bool = False) -> Callable[..., Any]:
     count = itertools.count(1)
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        if next(count) == nth:
+        number = next(count)
+        if number == nth or (is_lasting and number > nth):
             raise Fault
         return call(*args, **kwargs)
 
@@ -65,6 +77,36 @@ def test_tokenizing() -> None:
     vocab.tokenize = failing(vocab.tokenize, 1)  # type: ignore[method-assign]
     with pytest.raises(Fault):
         prepare(ask("x"), Model(vocab, Bench().capabilities))
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.parametrize("kind", LATE)
+def test_what_is_told_late(
+    kind: tuple[type, str, Sampling],
+    is_held: bool,
+    goes_on: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever fails once is done again by the sampler; what fails from then on fails its own request."""
+    owner, method, sampling = kind
+    usual = getattr(owner, method)
+    constraint = regex("[a-z ]{50}") if is_held else None
+    unlucky = plain(0, sampling=sampling, constraint=constraint, max_tokens=9)
+    asked = [unlucky, plain(1), plain(2)]
+    alone = [Bench(runner(rows_ahead=0)).run(request)[0] for request in asked]
+    for nth in (1, 2, 5, 9, 10):
+        for is_lasting in (False, True):
+            bench = Bench(runner(free_rows=1))
+            bench.may_go_on = lambda: goes_on
+            hurt = failing(usual, nth, is_lasting)
+            monkeypatch.setattr(owner, method, lambda self, call=hurt: call(self))
+            stories = bench.run(*asked)
+            monkeypatch.setattr(owner, method, usual)
+            failed = [story for story in stories if story.failed is not None]
+            assert failed == ([stories[0]] if is_lasting and nth <= 9 else [])
+            for story, single in zip(stories, alone, strict=True):
+                assert story in failed or same(story) == same(single)
 
 
 @pytest.mark.parametrize("method", ["decode", "fork", "trim", "free", "begin", "end"])
