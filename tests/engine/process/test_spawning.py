@@ -9,8 +9,6 @@ import pytest
 from segue.engine.process.spawning import ignore_signals, start_apart
 from tests.support.waiting import PATIENCE_S
 
-Seen = tuple[bool, bool]
-
 
 def see(told: Connection) -> None:
     """Tell whether SIGINT is blocked, and whether it is ignored: at first, and afterwards."""
@@ -28,7 +26,8 @@ def test_an_interrupt_cannot_end_a_process_that_is_starting() -> None:
     process = multiprocessing.get_context("spawn").Process(target=see, args=(theirs,))
     start_apart(process, None)
     theirs.close()
-    assert ours.recv() == (True, False)
+    is_blocked, _ = ours.recv()  # a shell may have tests in the background ignore it from the start
+    assert is_blocked
     assert ours.recv() == (False, True)
     process.join(PATIENCE_S)
     assert process.exitcode == 0
