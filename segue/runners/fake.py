@@ -114,7 +114,7 @@ def _table(seed: int, end_bias: float) -> Logits:
 class FakeRunner:
     """With a `script`, the likeliest continuation at output position i is its i-th byte, over and over."""
 
-    patience_s = 0.002  # how long a step waits for masks
+    patience_s = 0.002  # how long a step waits to be told what is late
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class FakeRunner:
         self._logits: Logits = np.empty((0, VOCAB_SIZE), np.float32)  # of the last step
         self._open: list[_Begun] = []  # begun and not ended, the oldest first
         self._last_drawn: Sequence[int | None] = ()  # by the step that was ended last
-        self._told = threading.Condition()  # a mask
+        self._told = threading.Condition()  # what is late
         self._script = script
         self._table = _table(seed, end_bias)
 
@@ -170,7 +170,7 @@ class FakeRunner:
         if seen != seen_by(draws):
             raise RuntimeError("fake runner: tokens of an open draw were changed")
         self._logits = self._computed(spans)
-        self._await_masks(draws)
+        self._await_told(draws)
         self._last_drawn = self.drawn(self._logits, draws)
         del self._open[0]
         return Step(self._logits, self._last_drawn)
@@ -182,7 +182,7 @@ class FakeRunner:
             late.told, late.words[0] = told, 1
             self._told.notify_all()
 
-    def _await_masks(self, draws: Sequence[Draw]) -> None:
+    def _await_told(self, draws: Sequence[Draw]) -> None:
         awaited = [draw.late for draw in draws if draw.late is not None]
         if awaited:
             with self._told:

@@ -84,7 +84,7 @@ class Impatient(AheadRunner):
     masks: LazyMasks
     chance: random.Random
 
-    def _await_masks(self, draws: Sequence[Draw]) -> None:
+    def _await_told(self, draws: Sequence[Draw]) -> None:
         if self.chance.random() < 0.8:
             self.masks.find_all()
 
