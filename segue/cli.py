@@ -46,5 +46,8 @@ def main() -> None:
     try:
         cli(standalone_mode=True)
     except SegueError as error:
+        from segue import logs  # the start of other commands does not wait for it
+
+        logs.catch_up()
         click.echo(f"segue: {error.message}", err=True)
         sys.exit(1)

@@ -44,6 +44,13 @@ def set_up(
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
+def catch_up() -> None:
+    """Wait a moment until lines logged so far are written: what is printed next is then the last."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, Background):
+            handler.catch_up()
+
+
 def escape(text: str) -> str:
     return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
 
@@ -113,7 +120,9 @@ class Background(logging.Handler):
     def __init__(self, behind: logging.Handler) -> None:
         super().__init__()
         self._behind = behind
-        self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(_MAX_WAITING)
+        self._waiting: queue.Queue[logging.LogRecord | threading.Event | None] = queue.Queue(
+            _MAX_WAITING
+        )
         self._num_dropped = 0
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()
@@ -131,6 +140,13 @@ class Background(logging.Handler):
         except queue.Full:
             self._num_dropped += 1
 
+    def catch_up(self) -> None:
+        """Wait a moment for queued records to be written."""
+        written = threading.Event()
+        with contextlib.suppress(queue.Full):
+            self._waiting.put(written, timeout=_LAST_WORDS_S)
+            written.wait(_LAST_WORDS_S)
+
     def finish(self) -> None:
         """Wait a moment for queued records to be written. Then none is any more.
 
@@ -141,5 +157,8 @@ class Background(logging.Handler):
             self._thread.join(_LAST_WORDS_S)
 
     def _write(self) -> None:
-        while (record := self._waiting.get()) is not None:
-            self._behind.handle(record)
+        while (waiting := self._waiting.get()) is not None:
+            if isinstance(waiting, threading.Event):
+                waiting.set()
+            else:
+                self._behind.handle(waiting)

@@ -84,6 +84,19 @@ def test_a_log_that_nobody_reads_stops_nobody(monkeypatch: pytest.MonkeyPatch) -
     assert stuck.lines[0] == "line 0"
 
 
+def test_lines_logged_so_far_are_written_before_what_follows() -> None:
+    stuck = Stuck()
+    handler = logs.Background(stuck)
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    logger.info("one")
+    logger.info("two")
+    stuck.go.set()
+    handler.catch_up()
+    assert stuck.lines == ["one", "two"]
+    handler.finish()
+
+
 def test_what_was_dropped_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_MAX_WAITING", 2)
     stuck = Stuck()
