@@ -96,7 +96,7 @@ class _Histogram(NamedTuple):
 _STATUSES = range(100, 600)
 _HISTOGRAM_SIZE = len(_SECONDS) + 2
 _FIRST = _Histogram(
-    "segue_time_to_first_token_seconds", "From the request to its first event.", len(_STATUSES)
+    "segue_time_to_first_token_seconds", "From the request to its first token.", len(_STATUSES)
 )
 _WHOLE = _Histogram(
     "segue_request_seconds",
@@ -114,11 +114,13 @@ class Metrics(Collector):
         self._numbers = SharedNumbers(num_processes * _ROW_SIZE, path).values
         self._row = self._numbers[process * _ROW_SIZE : (process + 1) * _ROW_SIZE]
 
-    def observe(self, status: int, first_s: float | None, whole_s: float) -> None:
-        """One request is over. `first_s`: None if no model was used."""
+    def observe(
+        self, status: int, token_s: float | None = None, whole_s: float | None = None
+    ) -> None:
+        """One request is over. None: it had no token, as when prompts are scored; it used no model."""
         self._row[status - _STATUSES.start] += 1
-        if first_s is not None:
-            for histogram, seconds in ((_FIRST, first_s), (_WHOLE, whole_s)):
+        for histogram, seconds in ((_FIRST, token_s), (_WHOLE, whole_s)):
+            if seconds is not None:
                 self._row[histogram.start + bisect_left(_SECONDS, seconds)] += 1
                 self._row[histogram.start + _HISTOGRAM_SIZE - 1] += seconds
 

@@ -274,8 +274,11 @@ class Connection(HttpToolsProtocol):
             cycle.keep_alive = False
             return
         log.debug("a connection was refused: %s", wrong.message)
-        if cycle is None or cycle.response_complete or not cycle.response_started:
+        is_between = cycle is None or cycle.response_complete
+        if is_between or not cycle.response_started:
             self._write_error(wrong)
+            scope = None if is_between else cast("Scope", cycle.scope)
+            self._admission.broken_off(scope, wrong.status)
         if cycle is not None:
             cycle.disconnected = True
             cycle.message_event.set()

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from segue.bounds import MAX_TRANSLATED_BYTES
 from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
@@ -98,3 +99,38 @@ def test_a_bad_wish_for_other_words_is_a_400(served: Live, body: object, param: 
     answer = served.client.post("/play/translate", json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b'{"prompt":"%b"}' % (b"x" * MAX_TRANSLATED_BYTES),
+        b'{"prompt":[%b1]}' % (b"1," * (MAX_TRANSLATED_BYTES // 2)),
+        b'{"prompt":[%b[]]}' % (b"[]," * (MAX_TRANSLATED_BYTES // 4)),
+    ],
+    ids=["a long text", "numbers", "within its size, but of too many lists"],
+)
+def test_other_words_are_for_people_not_for_bodies_that_take_seconds(
+    served: Live, request_: bytes
+) -> None:
+    body = b'{"dialect":"vllm","request":%b}' % request_
+    headers = {"content-type": "application/json"}
+    answer = served.client.post("/play/translate", content=body, headers=headers)
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "body_too_large"
+
+
+@pytest.mark.parametrize(
+    ("headers", "address"),
+    [
+        ({}, "http://127.0.0.1:"),
+        ({"host": "x.org", "origin": "http://x.org"}, "http://x.org/"),
+        ({"host": "x.org", "origin": "https://x.org"}, "https://x.org/"),
+    ],
+)
+def test_code_has_the_address_of_the_page_behind_a_proxy_with_tls_too(
+    served: Live, headers: dict[str, str], address: str
+) -> None:
+    body = {"dialect": "vllm", "request": {"prompt": "x"}}
+    said = served.client.post("/play/translate", json=body, headers=headers).json()
+    assert all(address in code for code in said["code"].values())

@@ -106,17 +106,24 @@ def test_errors_are_told_and_probes_are_not() -> None:
         yield Delta(0, "a", (1,))
         yield Failed("engine_fault", "broken")
 
+    def refuse(request: CompletionRequest) -> Any:
+        yield Failed("context_length_exceeded", "too long")
+
     traced = Traced(script)
     client = traced.live.client
     client.get("/livez")
     client.post("/v1/completions", json={"prompt": "a", "stream": True})
     client.post("/v1/completions", json={"prompt": "a", "n": 0})
     client.get("/no\N{SNOWMAN}where")
-    broken, refused, lost = traced.spans()
+    traced.live.follow(refuse)
+    assert client.post("/v1/completions", json={"prompt": "a"}).status_code == 400
+    broken, refused, lost, too_long = traced.spans()
     assert broken.status.status_code is StatusCode.ERROR
     assert (broken.attributes or {})["error.type"] == "engine_fault"
     assert (refused.attributes or {})["http.response.status_code"] == 400
     assert refused.status.status_code is StatusCode.UNSET
+    assert too_long.status.status_code is StatusCode.UNSET, "the engine found a client's mistake"
+    assert "error.type" not in (too_long.attributes or {})
     assert lost.name == "GET"  # no name that a client made up
     assert "gen_ai.request.model" not in (lost.attributes or {})
 

@@ -12,6 +12,7 @@ from segue.bounds import (
     MAX_JSON_CONTAINERS,
     MAX_JSON_VALUES,
     MAX_TOKENIZE_CHARS,
+    MAX_TRANSLATED_BYTES,
 )
 
 _LARGEST = 16 << 20  # --max-body-bytes, at its default
@@ -29,6 +30,7 @@ def hostile_requests() -> dict[str, bytes]:
         **{f"prompt: {name}": request(_filled(body)) for name, body in _prompts().items()},
         **{f"answer: {name}": request(_filled(body)) for name, body in _answers().items()},
         **{f"tokens: {name}": request(body, path) for name, (path, body) in _companions().items()},
+        **{f"page: {name}": request(body, "/play/translate") for name, body in _wishes().items()},
     }
 
 
@@ -93,4 +95,16 @@ def _companions() -> dict[str, tuple[str, bytes]]:
         "as much as may be": ("/tokenize", b'{"prompt":%b,"return_token_strs":true}' % most),
         "the same with pieces": ("/llamacpp/tokenize", b'{"content":%b,"with_pieces":true}' % most),
         "back to text": ("/detokenize", b'{"tokens":%b}' % ids),
+    }
+
+
+def _wishes() -> dict[str, bytes]:
+    """Requests that the page at / shows in another dialect, and as code."""
+    before, after = b'{"dialect":"vllm","request":{"prompt":[', b"1]}}"
+    biases = b",".join(b'"%d":1' % i for i in range(MAX_TRANSLATED_BYTES // 12))
+    return {
+        "empty lists": _repeated(before, b"[],", after),
+        "numbers": _repeated(before, b"1,", after),
+        "as many numbers as may be": _repeated(before, b"1,", after, MAX_TRANSLATED_BYTES),
+        "biases": b'{"dialect":"vllm","request":{"prompt":"a","logit_bias":{%b}}}' % biases,
     }

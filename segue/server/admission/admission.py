@@ -134,6 +134,15 @@ class Admission:
             return Refusal(reply.status, headers, body["body"])
         return None
 
+    def broken_off(self, scope: Scope | None, status: int) -> None:
+        """The connection itself answered with an error. `scope`: of its request, if the head was whole."""
+        if scope is None:
+            self._metrics.observe(status)
+        else:
+            record = IncomingRequest.of(scope).record
+            record.status = status
+            self.finish(record)
+
     def finish(self, record: RequestRecord) -> None:
         """The request ended: free its place, write its access log line, count it in the metrics, trace it.
         A second call has no effect."""
@@ -144,6 +153,7 @@ class Admission:
             record.permit.release()
         record.status = record.status or CLIENT_LEFT
         record.log()
-        self._metrics.observe(record.status, record.first_s, record.elapsed_s)
+        whole_s = None if record.first_s is None else record.elapsed_s
+        self._metrics.observe(record.status, record.token_s, whole_s)
         if self._trace is not None:
             self._trace(record, self.dialect_at(record.path).name)

@@ -10,7 +10,7 @@ from segue.errors import EngineFault, SegueError
 from segue.server.admission.admission import Admission, IncomingRequest
 from segue.server.admission.bodies import holder, replayed
 from segue.server.admission.cors import is_preflight
-from segue.server.admission.request_record import RequestRecord
+from segue.server.admission.request_record import CLIENT_LEFT, RequestRecord
 from segue.server.feed import Disconnected
 from segue.server.framing import error_headers, reply_messages
 
@@ -31,7 +31,7 @@ class Guard:
         try:
             await self._let_in(scope, receive, answer, incoming)
         except Disconnected:
-            pass
+            incoming.record.status = CLIENT_LEFT  # also if the answer had begun
         except SegueError as error:
             await answer.refuse(dialect_at(scope["path"]), error)
         except Exception:

@@ -60,7 +60,7 @@ class RequestRecord:
 
     def push(self, event: Event) -> None:
         """Record an event of the engine. Tokens are charged as they come."""
-        if self._first_at is None:
+        if self._first_at is None and not isinstance(event, Failed):
             self._first_at = time.perf_counter()
             if self.permit is not None:
                 self.permit.begin()
@@ -96,7 +96,7 @@ class RequestRecord:
 
     @property
     def first_s(self) -> float | None:
-        """Time to first token; None if there was no event."""
+        """Until the model's first event; None if it had none, or refused the request."""
         return None if self._first_at is None else self._first_at - self._begun_at
 
     def log(self) -> None:

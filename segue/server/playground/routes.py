@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from segue import __version__
+from segue.bounds import MAX_TRANSLATED_BYTES
 from segue.dialects.base import Dialect, Operation
 from segue.engine.seam import Models
-from segue.errors import InvalidField, MalformedBody, SegueError, UnknownModel
+from segue.errors import BodyTooLarge, InvalidField, MalformedBody, SegueError, UnknownModel
 from segue.server.framing import TEXT, encode
+from segue.server.json_body import decode
 from segue.server.playground.guide import guide
 from segue.server.playground.paths import NAMES, STATIC
 from segue.server.playground.snippets import LANGUAGES, snippet
@@ -170,14 +171,16 @@ class _Words:
 
 
 def _decoded(content: bytes) -> dict[str, Any]:
-    try:
-        asked = msgspec.json.decode(content)
-    except (ValueError, RecursionError):
-        raise MalformedBody("The body is not valid JSON.") from None
+    if len(content) > MAX_TRANSLATED_BYTES:
+        raise BodyTooLarge(f"The body must be at most {MAX_TRANSLATED_BYTES} bytes here.")
+    asked = decode(content)
     if type(asked) is not dict:
         raise MalformedBody("The body must be a JSON object.")
     return asked
 
 
 def _address(request: Request) -> str:
-    return f"{request.url.scheme}://{request.headers.get('host', request.url.netloc)}"
+    """As the page has it: a proxy may speak TLS to the browser, and not to this server."""
+    host = request.headers.get("host", request.url.netloc)
+    is_secure = request.headers.get("origin") == f"https://{host}"
+    return f"{'https' if is_secure else request.url.scheme}://{host}"

@@ -1,9 +1,14 @@
 import logging
+from collections.abc import Iterable
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from segue.dialects import DIALECTS
-from tests.server.conftest import Launch, Live, access_lines
+from segue.types import CompletionRequest, Delta, Event, Failed, Prompted
+from tests.server.conftest import Launch, Live, access_lines, read_until
+from tests.support.fakes import Pause, speak
+from tests.support.waiting import PATIENCE_S, wait_until
 
 OURS = {"x-request-id": "ours"}
 
@@ -55,6 +60,79 @@ def test_prompts_are_logged_only_when_asked_for(
     (line,) = [r.getMessage() for r in log.records if "diary" in r.getMessage()]
     assert line.isprintable()
     assert len(line) < 5000
+
+
+def counted(live: Live) -> dict[str, float]:
+    """Answers by status, and how many requests are in each histogram; without this one."""
+    return {
+        sample.labels.get("status", sample.name): sample.value
+        for family in text_string_to_metric_families(live.client.get("/metrics").text)
+        for sample in family.samples
+        if sample.name == "segue_answers_total" or sample.name.endswith("_seconds_count")
+    }
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_that_left_is_told_apart_from_one_that_was_answered(
+    launch: Launch, log: pytest.LogCaptureFixture, streamed: bool
+) -> None:
+    live = launch(lambda _: [Prompted(0, (1,), 0), Delta(0, "one", (1,)), Pause()], drain_s=0.0)
+    body = b'{"prompt":"a","stream":%b}' % (b"true" if streamed else b"false")
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-request-id: ours\r\n"
+    with live.connect() as client:
+        client.sendall(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        if streamed:
+            assert b"200 OK" in read_until(client, b'"one"')
+        else:
+            assert live.engine.started.wait(PATIENCE_S)
+    wait_until(lambda: lines(log) != [])
+    assert [line.split()[3] for line in lines(log)] == ["499"]
+    assert counted(live)["499"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "has_line"),
+    [
+        (b"GARBAGE\r\n\r\n", "400", False),
+        (b"GET / HTTP/1.1\r\na: %b\r\n\r\n" % (b"x" * (1 << 17)), "431", False),
+        (
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-request-id: ours\r\n"
+            b"transfer-encoding: chunked\r\n\r\nno length\r\n",
+            "400",
+            True,
+        ),
+    ],
+    ids=["no request", "a large head", "a body that cannot be read"],
+)
+def test_what_the_connection_answers_by_itself_is_counted_as_it_was_sent(
+    launch: Launch, log: pytest.LogCaptureFixture, sent: bytes, code: str, has_line: bool
+) -> None:
+    live = launch(drain_s=0.0)
+    with live.connect() as client:
+        client.sendall(sent)
+        assert client.makefile("rb").readline().split()[1].decode() == code
+    live.client.get("/livez")  # whatever comes after the answer has come
+    assert counted(live)[code] == 1
+    assert "499" not in counted(live)
+    live.stop()
+    assert [line.split()[3] for line in lines(log)] == ([code] if has_line else [])
+
+
+def test_times_are_those_of_requests_that_had_a_token_and_of_requests_that_ran(
+    launch: Launch, log: pytest.LogCaptureFixture
+) -> None:
+    def script(request: CompletionRequest) -> Iterable[Event | Pause | Exception]:
+        too_long = Failed("context_length_exceeded", "too long")
+        return [too_long] if request.max_tokens == 9 else speak("one")(request)
+
+    live = launch(script, drain_s=0.0)
+    assert [live.complete(max_tokens=n).status_code for n in (0, 9, 2)] == [200, 400, 200]
+    found = counted(live)
+    assert found["segue_time_to_first_token_seconds_count"] == 1
+    assert found["segue_request_seconds_count"] == 2
+    live.stop()
+    (refused,) = [line for line in log.messages if "context_length_exceeded" in line]
+    assert "first_ms" not in refused
 
 
 PROBES = ["/health", "/livez", "/readyz", "/metrics", "/llamacpp/health", "/vllm/ping"]
