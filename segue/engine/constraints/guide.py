@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import llguidance
 import numpy as np
@@ -59,7 +60,7 @@ class Scout:
             self._mask = Mask(None, forced[1:])
             self.found.append((token, self._mask))
             return True
-        coming = _MASKERS.submit(_sure_mask, self._grammar, self._matcher)
+        coming = _asked(_MASKERS, _sure_mask, self._grammar, self._matcher)
         if not _has_come(coming, _SCOUT_S):
             self._guide.is_slow = True
             return False
@@ -119,7 +120,11 @@ class Guide:
         `num_forced`: it is the mask after so many of the forced tokens, which are sure to be accepted.
         """
         vocabulary = self._grammar.vocabulary
-        coming = self._after(num_forced) if num_forced else self._begun()
+        try:
+            coming = self._after(num_forced) if num_forced else self._begun()
+        except Exception:  # not for the caller, who tells others too: `apply` raises if it matters
+            log.exception("the mask of a constraint could not be asked for")
+            return told(None)
         if isinstance(coming, Future):
             coming.add_done_callback(lambda done: told(_bits(_found(done), vocabulary)))
         else:
@@ -136,7 +141,7 @@ class Guide:
         if num_forced > len(forced):
             raise RuntimeError("a guide does not know what follows tokens that are not forced")
         matcher = self.matcher.deep_copy()
-        coming = self._threads.submit(_mask_after, self._grammar, matcher, forced)
+        coming = _asked(self._threads, _mask_after, self._grammar, matcher, forced)
         self._early = (len(self._tokens) + num_forced, coming)
         return coming
 
@@ -194,7 +199,7 @@ class Guide:
         if early is not None and early.done() and _found(early) is None:
             self._is_due, self._early = True, None  # a fresh lexer may know more
         if self._is_due:
-            self._is_due, self._coming = False, self._threads.submit(self._next_mask)
+            self._is_due, self._coming = False, _asked(self._threads, self._next_mask)
 
     @property
     def _threads(self) -> ThreadPoolExecutor:
@@ -239,6 +244,16 @@ class Guide:
             return self._grammar.alone()
         except GrammarError:
             return None
+
+
+def _asked(threads: ThreadPoolExecutor, find: Callable[..., Mask | None], *args: Any) -> Coming:
+    """Have a mask found on a thread. If none can be had for it, it could not be found: that is for who needs it."""
+    try:
+        return threads.submit(find, *args)
+    except Exception as error:
+        failed: Coming = Future()
+        failed.set_exception(error)
+        return failed
 
 
 def _sure_mask(grammar: Grammar, matcher: llguidance.LLMatcher) -> Mask | None:

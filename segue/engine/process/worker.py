@@ -97,10 +97,13 @@ def main(
 
 
 def _end_if_it_fails(thread: Callable[[], None]) -> None:
-    """Run the body of a thread; if it raises, end the process: with one thread missing, requests would hang."""
+    """Run the body of a thread; if it raises, end the process: with one thread missing, requests would hang.
+
+    Whatever it raises: a panic of the constraints' compiler is no Exception.
+    """
     try:
         thread()
-    except Exception:
+    except BaseException:
         log.exception("the worker ends")
         os._exit(EXIT_FAILED)
 

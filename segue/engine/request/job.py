@@ -163,14 +163,15 @@ class Job:
     def _kv(self, index: int) -> KvKey:
         """Of a prompt's sequences. Without the cache only they share what they compute.
 
-        With adapters the salt is of them and their scales too: what was computed with others is another prefix.
+        With adapters the salt is of them and their scales too: what was computed with others is another prefix. They
+        come first, and the client's own salt last: whatever is in that, no two kinds of salt are the same.
         """
         request, adapters = self.request, self._prepared.adapters
         if request.use_cache:
-            mix = "".join(f"\0{place}:{scale!r}" for place, scale in adapters)
-            return KvKey(request.cache_salt + mix, adapters)
+            mix = ",".join(f"{place}:{scale!r}" for place, scale in adapters)
+            return KvKey(f"{mix}\0{request.cache_salt}", adapters)
         shares = self.has_rounds or self.num_candidates > 1
-        return KvKey(f"\0{request.request_id}\0{index}" if shares else None, adapters)
+        return KvKey(f"own {request.request_id} {index}" if shares else None, adapters)
 
     # --- events ----------------------------------------------------------------------------------
 

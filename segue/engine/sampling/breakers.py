@@ -35,11 +35,14 @@ class _Speller:
         self._known: dict[str, list[Spelling]] = {}
 
     def spellings(self, text: str, vocab: Vocab) -> list[Spelling]:
-        if text not in self._known:
-            if len(self._known) == _MOST_REMEMBERED:
+        """Called from several threads: what one has found another may forget at once."""
+        found = self._known.get(text)
+        if found is None:
+            found = self._search(text.encode(errors="replace"), vocab)
+            if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            self._known[text] = self._search(text.encode(errors="replace"), vocab)
-        return self._known[text]
+            self._known[text] = found
+        return found
 
     def _search(self, text: bytes, vocab: Vocab) -> list[Spelling]:
         whole = {token for token, piece in enumerate(self._pieces) if text in piece}

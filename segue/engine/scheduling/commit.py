@@ -117,6 +117,7 @@ class Committer:
             self._memory.remember(sequence)
             if sequence.leader is None:
                 self._counts.prompt_tokens += sequence.num_prompt
+                self._counts.cached_tokens += sequence.num_cached
                 events += job.prompted(sequence, now)
             else:
                 sequence.leader.num_followers -= 1

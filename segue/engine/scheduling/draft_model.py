@@ -7,14 +7,19 @@ with the sequence's, and its KV cache is trimmed to the common prefix: so reject
 Drafts never change the output: a draft token is accepted only if the sampler draws the same token.
 """
 
+import logging
 from collections.abc import Callable, Iterable
+
+import numpy as np
 
 from segue.engine.constraints.guide import Scout
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.payoff import Payoff
 from segue.engine.scheduling.prefix_cache import common_length
 from segue.engine.seam import Logits, Runner, Span
-from segue.errors import InvalidField
+from segue.errors import SegueError
+
+log = logging.getLogger("segue.scheduler")
 
 _ROWS = 6  # rows per step for all sequences: one for each sequence, the others for drafts
 # Tokens of a sequence that the draft model reads per step: a long prompt must not delay the other sequences.
@@ -55,7 +60,7 @@ class DraftModel:
         scouts: dict[Sequence, Scout] = {}
         spans: list[Span] = []
         for sequence, limit in wanted:
-            scout = sequence.guide.scout() if sequence.guide else None
+            scout = self._scout(sequence)
             span = self._next_span(sequence, limit, spans)
             if span is None or (sequence.guide and scout is None):
                 continue
@@ -68,13 +73,8 @@ class DraftModel:
         rows = self._decode(spans)
         while ready:
             for sequence, row in zip(ready, rows, strict=True):
-                draft = drafts[sequence]
-                found = self._guess(sequence, row, len(draft), scouts.get(sequence))
-                draft += found
-                is_over = not found or len(draft) >= limits[sequence] or not self._fits(draft)
-                if not is_over and sequence in scouts:
-                    is_over = not scouts[sequence].accept(draft[-1])
-                if is_over:
+                draft, limit = drafts[sequence], limits[sequence]
+                if not self._extend(draft, sequence, row, limit, scouts.get(sequence)):
                     del limits[sequence]
             ready = list(limits)
             rows = self._decode([self._after(s, drafts[s]) for s in ready])
@@ -116,16 +116,30 @@ class DraftModel:
             self._held[span.slot] += span.tokens
         return self._runner.decode(spans).copy()
 
-    def _guess(
-        self, sequence: Sequence, row: Logits, num_drafted: int, scout: Scout | None
-    ) -> list[int]:
-        row = row[: min(len(row), sequence.sampler.vocab_size)]
-        if scout and not scout.apply(row):
-            return []
+    def _scout(self, sequence: Sequence) -> Scout | None:
         try:
-            return [sequence.sampler.guess(row, sequence.num_output + num_drafted)]
-        except InvalidField:  # bans and biases leave no token
-            return []
+            return sequence.guide.scout() if sequence.guide else None
+        except Exception:
+            log.exception("request %s has no drafts", sequence.request_id)
+            return None
+
+    def _extend(
+        self, draft: list[int], sequence: Sequence, row: Logits, limit: int, scout: Scout | None
+    ) -> bool:
+        """Append a guess; False: the draft ends here. What goes wrong ends the draft only: the request needs none."""
+        row = _widened(row, sequence.sampler.vocab_size)
+        try:
+            if scout and not scout.apply(row):
+                return False
+            draft.append(sequence.sampler.guess(row, sequence.num_output + len(draft)))
+            if len(draft) >= limit or not self._fits(draft):
+                return False
+            return scout is None or scout.accept(draft[-1])
+        except SegueError:  # bans leave no token, or the draft model's logits are no numbers
+            return False
+        except Exception:
+            log.exception("request %s has no draft", sequence.request_id)
+            return False
 
     def _after(self, sequence: Sequence, draft: list[int]) -> Span:
         slot = sequence.slot or 0
@@ -146,3 +160,10 @@ class DraftModel:
             self._runner.free(slot)
             self._held[slot] = []
         return self._runner.cells_free >= needed
+
+
+def _widened(row: Logits, width: int) -> Logits:
+    """The row as the sampler expects it: one vocabulary may have more padding than the other."""
+    if row.size >= width:
+        return row[:width]
+    return np.concatenate([row, np.full(width - row.size, -np.inf, np.float32)])

@@ -37,6 +37,7 @@ class Planner:
         self._mask_wait = state.mask_wait
         self._draft_model = state.draft
         self._proposed: dict[Sequence, list[int]] = {}  # by the draft model, for this step
+        self._rows_for_prompts = 0  # of this step, that drafts do not take
         self.awaits_mask = (
             False  # a sequence was left out of the last batch: its mask was not ready
         )
@@ -48,6 +49,8 @@ class Planner:
         reading: list[Sequence] = []
         for sequence in self._running:
             (decoding if sequence.is_decoding else reading).append(sequence)
+        # Forced tokens may be many: they leave rows to prompts, which would wait for as long as there are some.
+        self._rows_for_prompts = self._chunk_rows // 2 if reading or len(self._waiting) else 0
         self._mask_wait.begin_step()
         for sequence in decoding:
             if sequence.guide is not None:
@@ -92,7 +95,10 @@ class Planner:
         )
 
     def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
-        """Draft tokens for speculative decoding. They use only spare rows and cells, so they preempt no sequence."""
+        """Draft tokens for speculative decoding. They use only spare rows and cells, so they preempt no sequence.
+
+        `num_left`: sequences that have no row yet, this one among them.
+        """
         limits = self._limits
         forced = () if sequence.guide is None else sequence.guide.forced
         proposed = self._proposed.get(sequence, [])
@@ -102,7 +108,7 @@ class Planner:
             return []
         limit = min(
             most,
-            limits.max_rows - batch.num_rows - 1,
+            limits.max_rows - batch.num_rows - num_left - self._rows_for_prompts,
             sequence.max_tokens - sequence.num_output - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
         )
@@ -231,7 +237,6 @@ class Planner:
     def _note_start(self, sequence: Sequence) -> None:
         if not sequence.has_read_prompt and sequence.leader is None:
             sequence.num_cached = min(sequence.computed, sequence.num_prompt)
-            self._counts.cached_tokens += sequence.num_cached
         if sequence.prompt_started_s is None:
             sequence.prompt_started_s = self._clock()
 
@@ -262,6 +267,7 @@ class Planner:
             span = batch.spans.pop(at)
             del batch.sequences[at]
             batch.num_rows -= len(span.tokens)
+            batch.num_prompt_rows -= 0 if victim.is_decoding else len(span.tokens)
             batch.num_cells -= self._cells(victim, len(span.tokens))
         self._memory.retire(victim, keep=False)
         victim.rewind()

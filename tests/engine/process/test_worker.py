@@ -13,7 +13,7 @@ from segue.engine.process.connections import Connections, Outbox, Pulses
 from segue.engine.process.messages import Cancel, Report, StepEvents, Submit
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.supervisor import Supervisor
-from segue.engine.process.worker import Arrivals, Worker
+from segue.engine.process.worker import EXIT_FAILED, Arrivals, Worker, _end_if_it_fails
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.runners.fake import FakeLoader
@@ -234,3 +234,21 @@ def test_requests_come_and_go_while_steps_are_begun_ahead() -> None:
         await supervisor.close()
 
     asyncio.run(main())
+
+
+class Panic(BaseException):
+    """As llguidance raises it."""
+
+
+@pytest.mark.parametrize("kind", [ValueError, Panic])
+def test_a_process_ends_whose_thread_has_failed(
+    kind: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("segue.engine.process.worker.os._exit", ended.append)
+
+    def body() -> None:
+        raise kind
+
+    _end_if_it_fails(body)
+    assert ended == [EXIT_FAILED]

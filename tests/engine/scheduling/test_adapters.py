@@ -113,3 +113,16 @@ def test_ranked_middles_keep_their_adapters() -> None:
 def test_an_adapter_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(InvalidField, match="no adapter 'three'"):
         bench().submit(ask("a", adapters=(Adapter("three", 1.0),)))
+
+
+@pytest.mark.parametrize("salt", ["\x000:1.0", "0:1.0", "0:1.0\0", "\0", ","])
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_salt_stands_for_an_adapter(salt: str, first: int) -> None:
+    """With one that did, what a client computed without the adapter was others' prefix with it."""
+    both = [ask(HEAD, adapters=MIXES[1]), ask(HEAD, cache_salt=salt)]
+    each = [bench().run(request)[0].essence for request in both]
+    shared = bench()
+    for which in (first, 1 - first):
+        [story] = shared.run(both[which])
+        assert story.essence == each[which]
+        assert story.prompted[0].num_cached == 0

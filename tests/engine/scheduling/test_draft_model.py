@@ -1,21 +1,25 @@
 """A draft model changes nothing but the number of steps."""
 
 import itertools
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.constraints import guide
 from segue.engine.request.draft import Drafter
+from segue.engine.sampling.sampler import Sampler
 from segue.engine.scheduling import state
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.payoff import Payoff
 from segue.engine.scheduling.scheduler import Scheduler
-from segue.runners.fake import FakeRunner, default_capabilities
+from segue.engine.seam import Logits, Span
+from segue.runners.fake import EOS, FakeRunner, default_capabilities
 from segue.types import CompletionRequest, Constraint, Sampling
 from tests.engine.harness import Bench, ask
 
@@ -36,13 +40,32 @@ class Rarely(Payoff):
         return next(self._steps) % 3 == 0
 
 
-def bench(seed: int | None, payoff: Payoff | None = None, num_slots: int = 64) -> Bench:
+class Padded(FakeRunner):
+    """Its rows of logits have less padding than those of the model that it drafts for."""
+
+    def decode(self, spans: Sequence[Span]) -> Logits:
+        return super().decode(spans)[:, : EOS + 1]
+
+
+class Spoilt(FakeRunner):
+    """Its logits are no numbers."""
+
+    def decode(self, spans: Sequence[Span]) -> Logits:
+        return np.full_like(super().decode(spans), np.nan)
+
+
+def bench(
+    seed: int | None,
+    payoff: Payoff | None = None,
+    num_slots: int = 64,
+    kind: type[FakeRunner] = FakeRunner,
+) -> Bench:
     """`seed`: of the draft model, 0 being the model itself; None: no draft model."""
     made = Bench(num_slots=num_slots)
     if seed is not None:
         ticks = itertools.count()
         small = replace(default_capabilities(num_cells=512), num_slots=made.capabilities.num_slots)
-        draft = DraftModel(FakeRunner(small, seed=seed), lambda: 0.0, payoff or Always())
+        draft = DraftModel(kind(small, seed=seed), lambda: 0.0, payoff or Always())
         made.scheduler = Scheduler(made.runner, made.vocab, 64, lambda: float(next(ticks)), draft)
     return made
 
@@ -138,6 +161,46 @@ def test_a_constraint_with_slow_masks_gets_no_drafts(monkeypatch: pytest.MonkeyP
     own.run(ask("abcdef", max_tokens=30, constraint=constraint, sampling=Sampling(seed=1)))
     stats = own.scheduler.stats
     assert (stats.drafts, stats.draft_tokens) == (1, 1)  # its first mask was there
+
+
+BEYOND = (
+    {"logit_bias": {EOS + 3: 1.0}},
+    {"allowed_token_ids": (*b"abc", EOS + 3)},
+    {"repetition_penalty": 1.3, "logit_bias": {EOS + 3: -np.inf}},
+)
+
+
+@pytest.mark.parametrize("sampling", BEYOND)
+def test_tokens_that_the_draft_model_does_not_have(sampling: dict[str, Any]) -> None:
+    """Files of one family are padded to other sizes: what a request says of such a token ended the worker."""
+    fields: dict[str, Any] = {"max_tokens": 20, "sampling": Sampling(seed=3, **sampling)}
+    own = bench(0, kind=Padded)
+    [drafted], [expected] = (each.run(ask("abc", **fields)) for each in (own, bench(None)))
+    assert drafted.essence == expected.essence
+    assert own.scheduler.stats.draft_accepted > 5
+
+
+@pytest.mark.parametrize("constraint", [None, KINDS[6]["constraint"]])
+def test_a_draft_model_without_numbers_drafts_nothing(constraint: Constraint | None) -> None:
+    fields: dict[str, Any] = {"max_tokens": 20, "constraint": constraint}
+    spoilt = bench(0, kind=Spoilt)
+    [drafted], [expected] = (each.run(ask("abc", **fields)) for each in (spoilt, bench(None)))
+    assert drafted.essence == expected.essence
+
+
+@pytest.mark.parametrize("method", ["scout", "guess"])
+def test_a_draft_that_fails_is_none(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else's request ends with it, nor the one that it is for."""
+
+    def fail(*_: Any) -> Any:
+        raise ValueError("no draft")
+
+    owner: type = guide.Guide if method == "scout" else Sampler
+    asked = [ask(f"{i} abc", max_tokens=9, **KINDS[6]) for i in range(2)]
+    expected = bench(None).run(*asked)
+    monkeypatch.setattr(owner, method, fail)
+    drafted = bench(0).run(*asked)
+    assert [story.essence for story in drafted] == [story.essence for story in expected]
 
 
 def test_another_model_is_mostly_wrong_and_costs_no_more_steps() -> None:

@@ -2,10 +2,12 @@
 
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from segue.engine.constraints import guide
 from segue.engine.request.prepare import prepare
 from segue.engine.sampling.dry import Dry
 from segue.engine.sampling.logit_bans import LogitBans
@@ -107,6 +109,44 @@ def test_what_is_told_late(
             assert failed == ([stories[0]] if is_lasting and nth <= 9 else [])
             for story, single in zip(stories, alone, strict=True):
                 assert story in failed or same(story) == same(single)
+
+
+@pytest.mark.parametrize("is_lasting", [True, False])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_mask_that_no_thread_takes_on(
+    goes_on: bool, is_lasting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that cannot be started, for one. Masks are asked for where steps are planned, and told to open ones."""
+    unlucky = plain(0, constraint=regex("([ab] and so on, [cd]: ){1,9}"), max_tokens=40)
+    asked = [unlucky, plain(1), plain(2)]
+    alone = [Bench(runner(rows_ahead=0)).run(request)[0] for request in asked]
+    for nth in itertools.count(1):
+        bench = Bench(runner(free_rows=1))
+        bench.may_go_on = lambda: goes_on
+        threads = ThreadPoolExecutor(1)
+        monkeypatch.setattr(threads, "submit", failing(threads.submit, nth, is_lasting))
+        monkeypatch.setattr(guide, "_MASKERS", threads)
+        stories = bench.run(*asked)
+        threads.shutdown()
+        failed = [story for story in stories if story.failed is not None]
+        assert failed in ([], stories[:1])
+        for story, single in zip(stories, alone, strict=True):
+            assert story in failed or same(story) == same(single)
+        if not failed:
+            assert nth > 1
+            break
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_mask_that_cannot_be_asked_for(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a step is told of masks that come after forced tokens: its request finds them later, and says the same."""
+    constraint = regex("([ab] and so on, [cd]: ){1,9}")
+    asked = [plain(0, constraint=constraint, max_tokens=40), plain(1)]
+    alone = [Bench(runner(rows_ahead=0)).run(request)[0] for request in asked]
+    hurt = failing(guide.Guide._after, nth, is_lasting=True)
+    monkeypatch.setattr(guide.Guide, "_after", lambda self, num_forced: hurt(self, num_forced))
+    stories = Bench(runner(free_rows=1)).run(*asked)
+    assert [same(story) for story in stories] == [same(single) for single in alone]
 
 
 @pytest.mark.parametrize("method", ["decode", "fork", "trim", "free", "begin", "end"])

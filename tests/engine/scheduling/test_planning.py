@@ -1,0 +1,83 @@
+"""Who gets the rows of a step, and what is counted of them."""
+
+import random
+
+import pytest
+
+from segue.runners.fake import FakeRunner, default_capabilities
+from segue.types import CompletionRequest, Sampling
+from tests.engine.constraints.guided import regex
+from tests.engine.harness import Bench, ask
+
+LITERAL = regex("0123456789 and so on " * 40)  # every token of it is forced
+CHUNK_ROWS = 64
+
+
+def held(number: int) -> CompletionRequest:
+    return ask(f"{number}", max_tokens=800, constraint=LITERAL, sampling=Sampling(seed=number))
+
+
+def bench(num_held: int) -> Bench:
+    """So many are busy with forced tokens, up to 32 in a step. A step has room for all slots and a chunk."""
+    limits = default_capabilities(num_slots=32, max_rows=CHUNK_ROWS + 32)
+    made = Bench(FakeRunner(limits), chunk_rows=CHUNK_ROWS)
+    for number in range(num_held):
+        made.submit(held(number))
+    for _ in range(3):
+        made.step()
+    return made
+
+
+@pytest.mark.parametrize("num_held", [1, 3, 20])
+def test_forced_tokens_delay_no_other_request(num_held: int) -> None:
+    """They took all rows of a step, and of the next one too: who came later waited until their texts were over."""
+    made = bench(num_held)
+    plain = ask("plain", max_tokens=10, sampling=Sampling(seed=1, ignore_eos=True))
+    made.submit(plain)
+    for _ in range(10):
+        made.step()
+    assert made.stories[plain.request_id].done is not None
+    made.run()
+    alone = Bench().run(held(0))[0]
+    assert all(s.texts == alone.texts for s in made.stories.values() if s.texts[0][:1] == "0")
+
+
+@pytest.mark.parametrize("num_held", [1, 3, 20])
+def test_forced_tokens_leave_half_a_chunk_to_prompts(num_held: int) -> None:
+    made = bench(num_held)
+    long = ask("long " * 100, max_tokens=0)
+    made.submit(long)
+    for _ in range(-(-500 // (CHUNK_ROWS // 2))):
+        made.step()
+    assert made.stories[long.request_id].done is not None
+
+
+def test_forced_tokens_take_all_rows_that_nobody_else_needs() -> None:
+    made = bench(3)
+    assert isinstance(made.runner, FakeRunner)
+    before = made.runner.num_rows
+    made.step()
+    assert made.runner.num_rows - before == CHUNK_ROWS + 32
+
+
+def test_what_is_read_is_counted_once() -> None:
+    """Also of a prompt that makes room for another key's: in the step that would have read more of it, or later."""
+    num_preempted = 0
+    for seed in range(80):
+        chance = random.Random(seed)
+        made = Bench(
+            num_slots=chance.randint(3, 6), num_cells=chance.randint(110, 220), context_length=100
+        )
+        for _ in range(8):
+            prompt = "y" * chance.choice([0, 20]) + chance.choice("abcd") * chance.randint(10, 70)
+            made.submit(ask(prompt, max_tokens=0, tenant=chance.choice("aaabc")))
+            if chance.random() < 0.5:
+                made.step()
+        made.run()
+        stats = made.scheduler.stats
+        num_preempted += stats.preemptions
+        assert isinstance(made.runner, FakeRunner)
+        assert stats.prefilled_tokens == made.runner.num_rows
+        ended = [story.done for story in made.stories.values() if story.done is not None]
+        assert stats.cached_tokens == sum(done.usage.cached_tokens for done in ended)
+    assert num_preempted > 5
