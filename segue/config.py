@@ -158,7 +158,9 @@ class Settings:
     )
     allowed_hosts: tuple[str, ...] = field(
         default=(),
-        metadata=_said("an allowed Host header, besides loopback", flag="--allowed-host"),
+        metadata=_said(
+            "an allowed Host header, besides loopback and addresses", flag="--allowed-host"
+        ),
     )
     cors_origins: tuple[str, ...] = field(
         default=(),

@@ -44,10 +44,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """A listening socket; port 0 takes a free one. `::` is every address of both families, as in other servers."""
+    is_v6 = ":" in host
+    family = socket.AF_INET6 if is_v6 else socket.AF_INET
+    is_dual = is_v6 and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        return socket.create_server(
+            (host, port), family=family, backlog=2048, dualstack_ipv6=is_dual
+        )
     except OSError as error:
         # strerror repeats the address; the number of a name that is not found is below 0 and another list's.
         number = error.errno or 0

@@ -1,4 +1,4 @@
-"""Files for operators, checked for form: none of these systems runs here."""
+"""Files for operators, checked for form: none of these systems runs here. Docker's health check does."""
 
 import configparser
 import json
@@ -13,6 +13,9 @@ import yaml
 from segue import config
 from segue.metrics import Metrics
 from segue.types import Stats
+from tests.server.conftest import Live
+from tests.support.fakes import speak
+from tests.support.waiting import PATIENCE_S
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 FLAGS = {row.flag for row in config.TABLE} | {"--config"}
@@ -96,8 +99,9 @@ def test_kubernetes() -> None:
     assert mounted == {volume["name"] for volume in pod["volumes"]}
     claim = objects["PersistentVolumeClaim"]["metadata"]["name"]
     assert claim in json.dumps(pod["volumes"])
-    labels = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert objects["Service"]["spec"]["selector"] == labels
+    about = objects["Deployment"]["spec"]["template"]["metadata"]
+    assert objects["Service"]["spec"]["selector"] == about["labels"]
+    assert "annotations" not in about, "scraped by annotations, /metrics would have no key"
 
 
 def test_compose() -> None:
@@ -106,6 +110,9 @@ def test_compose() -> None:
     service = content["services"]["segue"]
     assert flags_of(service["command"]) <= FLAGS
     assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    [secret] = content["secrets"].values()
+    told = (DEPLOY / "compose.yaml").read_text().splitlines()[0]
+    assert f"deploy/{Path(secret['file'])}" in told, "files are looked for beside the compose file"
     assert float(service["stop_grace_period"].rstrip("s")) > config.Settings().drain_timeout_s
 
 
@@ -130,13 +137,35 @@ def test_the_dockerfile_is_of_good_form() -> None:
             assert (DEPLOY.parent / source).exists()
 
 
+def test_dockers_health_check_asks_the_port_that_is_set_and_no_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    [check] = re.findall(r"^HEALTHCHECK .* CMD (.+)$", text, re.M)
+    python, option, code = json.loads(check)
+    assert (python, option) == ("python", "-c")
+    assert "timeout=4" in code
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    live = Live(speak("a"))
+    monkeypatch.setenv("SEGUE_PORT", f"{live.port}")
+    try:
+        exec(code.replace("timeout=4", f"timeout={PATIENCE_S}"), {})
+    finally:
+        live.stop()
+
+
 def test_systemd() -> None:
     unit = configparser.ConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read(DEPLOY / "segue.service")
     service = unit["Service"]
     assert flags_of(service["ExecStart"].split()) <= FLAGS
-    assert service["Environment"].split("=")[0] in VARIABLES
+    variables = dict(word.split("=") for word in service["Environment"].split())
+    assert variables.keys() - {"HF_HOME"} <= VARIABLES
+    folder = f"/var/cache/{service['CacheDirectory']}"
+    assert all(value.startswith(folder) for value in variables.values()), "no home to write to"
+    assert "HF_HOME" in variables
     assert float(service["TimeoutStopSec"]) > config.Settings().drain_timeout_s
     assert service["NoNewPrivileges"] == "yes"
 

@@ -29,6 +29,13 @@ def test_ipv6_address() -> None:
         assert address(listener) == f"http://[::1]:{listener.getsockname()[1]}"
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_every_address_means_those_of_both_families() -> None:
+    with bind("::", 0) as listener:
+        port = listener.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port), PATIENCE_S).close()
+
+
 def test_stopping_ends_open_streams_with_an_event() -> None:
     """A deploy must not cut a stream silently: it ends while the socket is still open."""
     pause = Pause()

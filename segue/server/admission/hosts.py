@@ -1,7 +1,8 @@
 """The Host header: which names this server accepts, against DNS rebinding.
 
 A web page can make its own domain resolve to this machine; a browser then treats this server as the page's own. The
-Host header still contains the page's domain, so such requests are refused.
+Host header still contains the page's domain, so such requests are refused. An address cannot be rebound: probes and
+scrapers that know this server by its address are answered.
 """
 
 import ipaddress
@@ -17,17 +18,22 @@ _NAME = re.compile(r"[^/:*\s]+|\[[0-9a-fA-F:.]+\]")
 
 
 def is_loopback(host: str) -> bool:
-    host = host.removeprefix("[").removesuffix("]").lower()
-    if host == "localhost" or host.endswith(".localhost"):
+    name = host.lower()
+    if name == "localhost" or name.endswith(".localhost"):
         return True
+    address = _address(host)
+    return address is not None and address.is_loopback
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
-        return False
+        return None
 
 
 class Hosts:
-    """The Host names that this server accepts. On loopback, only names of loopback and those allowed."""
+    """The Host names that this server accepts. On loopback, only those of loopback, those allowed, and addresses."""
 
     def __init__(self, bound_to: str, allowed: Iterable[str] = ()) -> None:
         """Raises SetupError for what is no name: no Host would ever be equal to it."""
@@ -46,7 +52,7 @@ class Hosts:
         if not hosts or not (self._on_loopback or self._allowed):
             return
         name = without_port(hosts[0].decode("latin-1").lower())
-        if name not in self._allowed and not is_loopback(name):
+        if not (name in self._allowed or is_loopback(name) or _address(name)):
             raise Forbidden("This server does not answer to that Host; see --allowed-host.")
 
 

@@ -33,7 +33,16 @@ def test_hosts_that_pass_on_loopback(name: bytes) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [b"evil.com", b"evil.com:8080", b"127.0.0.1.evil.com", b"a/?x=", b"x/health?", b"", b"\xff"],
+    [
+        b"evil.com",
+        b"evil.com:8080",
+        b"127.0.0.1.evil.com",
+        b"10.1.2.evil",
+        b"a/?x=",
+        b"x/health?",
+        b"",
+        b"\xff",
+    ],
 )
 def test_a_page_that_points_its_own_name_at_us_is_refused(name: bytes) -> None:
     with pytest.raises(Forbidden):
@@ -47,6 +56,15 @@ def test_elsewhere_any_host_will_do_unless_some_are_named() -> None:
     named.check(host(b"localhost"))
     with pytest.raises(Forbidden):
         named.check(host(b"other.example"))
+
+
+@pytest.mark.parametrize("name", [b"10.1.2.3:8080", b"10.1.2.3", b"[fd00::7]:8080", b"[fd00::7]"])
+@pytest.mark.parametrize("bound_to", ["127.0.0.1", "0.0.0.0"])
+def test_a_probe_by_address_is_answered_although_names_are_chosen(
+    bound_to: str, name: bytes
+) -> None:
+    """As kubelets and load balancers send it. Only a name can be made to resolve to this machine."""
+    Hosts(bound_to, ["api.example"]).check(host(name))
 
 
 def test_one_host_exactly() -> None:
