@@ -1,6 +1,7 @@
 """Logit biases and bans: applied to a row of logits before all sampling steps."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -17,8 +18,8 @@ class LogitBans:
         self._bias_ids = np.fromiter(bias.keys(), np.intp, len(bias))
         self._bias = np.fromiter(bias.values(), np.float32, len(bias))
         self._allowed = rules.allowed
-        self._phrases = [word for word in rules.bad_words if len(word) > 1]
-        self._num_recent = max(map(len, self._phrases), default=1) - 1
+        self._phrases = _by_last_but_one(rules.bad_words)
+        self._num_recent = max(map(len, rules.bad_words), default=1) - 1
         self._recent: list[int] = []  # the last tokens, which may begin a banned phrase
         ends = rules.ends | rules.stops
         self._early = _array(ends)
@@ -63,7 +64,8 @@ class LogitBans:
     def completing(self) -> list[int]:
         """Tokens that would complete a banned phrase."""
         recent = self._recent
-        return [last for *first, last in self._phrases if recent[-len(first) :] == first]
+        begun = self._phrases.get(recent[-1], ()) if recent else ()
+        return [last for *first, last in begun if recent[-len(first) :] == first]
 
     def admitted(self, row: Logits, position: int) -> Candidates:
         """The tokens that may be drawn at this position of the output."""
@@ -93,3 +95,12 @@ class LogitBans:
 
 def _array(tokens: Collection[int]) -> Index:
     return np.array(sorted(tokens), np.intp)
+
+
+def _by_last_but_one(words: Iterable[tuple[int, ...]]) -> dict[int, list[tuple[int, ...]]]:
+    """Words of several tokens, by the one before the last: few of a thousand are looked at for a token."""
+    found: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+    for word in words:
+        if len(word) > 1:
+            found[word[-2]].append(word)
+    return dict(found)

@@ -62,7 +62,7 @@ class Ahead:
 
         Every sequence goes on, except those that have ended and those whose last token the open step draws.
         """
-        if len(self._waiting) and (batch.num_prompt_rows or self._memory.has_deferred):
+        if self._waiting and (batch.num_prompt_rows or self._memory.has_deferred):
             return None  # one of them may be able to start
         made = Batch()
         drawn = {sequence: number for number, sequence in enumerate(batch.draws)}

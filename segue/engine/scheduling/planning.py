@@ -50,7 +50,7 @@ class Planner:
         for sequence in self._running:
             (decoding if sequence.is_decoding else reading).append(sequence)
         # Forced tokens may be many: they leave rows to prompts, which would wait for as long as there are some.
-        self._rows_for_prompts = self._chunk_rows // 2 if reading or len(self._waiting) else 0
+        self._rows_for_prompts = self._chunk_rows // 2 if reading or self._waiting else 0
         self._mask_wait.begin_step()
         for sequence in decoding:
             if sequence.guide is not None:
@@ -175,14 +175,20 @@ class Planner:
 
     def _admit(self, batch: Batch) -> None:
         passed: list[Sequence] = []
-        looked_at, is_full = 0, False
+        looked_at = 0
+        shares: Counter[str] | None = None  # once memory is full
+        hopeless: set[str] = set()  # tenants that have their share then
         while self._waiting and looked_at < _MAX_LOOKAHEAD and self._has_budget(batch):
+            if shares is not None and hopeless.issuperset(self._waiting.tenants):
+                break  # however many wait: a long queue must not delay the step
             looked_at += 1
             sequence = self._waiting.popleft()
-            if self._waits_for_leader(batch, sequence):
+            tenant = self._waiting.tenant_of(sequence)
+            if shares is not None and not _is_below_share(tenant, shares):
+                hopeless.add(tenant)
                 passed.append(sequence)
                 continue
-            if is_full and self._victim_for(sequence) is None:
+            if self._waits_for_leader(batch, sequence):
                 passed.append(sequence)
                 continue
             match = self._memory.match(sequence)
@@ -191,11 +197,12 @@ class Planner:
                 continue
             if not self._start(batch, sequence, match):
                 passed.append(sequence)
-                is_full = True  # only a tenant below its share may still start, by preemption
+                shares = self._shares()  # only who is below may still start, by preemption
                 continue
             self._running.append(sequence)
             self._note_start(sequence)
             self._prompt_chunk(batch, sequence)
+            shares = None if shares is None else self._shares()
         self._waiting.extendleft(reversed(passed))
 
     def _start(self, batch: Batch, sequence: Sequence, match: Match | None) -> bool:
@@ -213,18 +220,16 @@ class Planner:
             )  # the match may have been in the slot of the preempted one
 
     def _victim_for(self, sequence: Sequence) -> Sequence | None:
-        """The youngest sequence of the tenant that runs most, if this sequence's tenant runs less than its share.
-
-        The difference must be two or more, so that the preempted tenant cannot preempt in turn.
-        """
-        tenant_of = self._waiting.tenant_of
-        running = Counter(map(tenant_of, self._running))
-        if len(running) < 2 and running.keys() <= {tenant_of(sequence)}:
+        """The youngest sequence of the tenant that runs most, if this sequence's tenant runs less than its share."""
+        tenant_of, shares = self._waiting.tenant_of, self._shares()
+        if not _is_below_share(tenant_of(sequence), shares):
             return None
-        (most, count), *_ = running.most_common(1)
-        if count < running[tenant_of(sequence)] + 2:
-            return None
+        most = max(shares, key=shares.__getitem__)
         return next(s for s in reversed(self._running) if tenant_of(s) == most)
+
+    def _shares(self) -> Counter[str]:
+        """How many sequences of each tenant run."""
+        return Counter(map(self._waiting.tenant_of, self._running))
 
     def _waits_for_leader(self, batch: Batch, sequence: Sequence) -> bool:
         """Whether the candidate must wait: its leader has not computed the prompt up to where it can be forked."""
@@ -273,3 +278,8 @@ class Planner:
         victim.rewind()
         self._waiting.appendleft(victim)
         self._counts.preemptions += 1
+
+
+def _is_below_share(tenant: str, shares: Counter[str]) -> bool:
+    """The difference must be two or more, so that the preempted tenant cannot preempt in turn."""
+    return max(shares.values(), default=0) >= shares[tenant] + 2

@@ -4,7 +4,7 @@ So a tenant with a thousand waiting requests delays the first request of another
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, KeysView
 
 from segue.engine.request.sequence import Sequence
 
@@ -13,6 +13,11 @@ class WaitingQueue:
     def __init__(self, tenant_of: Callable[[Sequence], str]) -> None:
         self.tenant_of = tenant_of
         self._queues: OrderedDict[str, deque[Sequence]] = OrderedDict()  # the next tenant is first
+
+    @property
+    def tenants(self) -> KeysView[str]:
+        """Of all sequences that wait."""
+        return self._queues.keys()
 
     def extend(self, sequences: Iterable[Sequence]) -> None:
         for sequence in sequences:
@@ -44,6 +49,9 @@ class WaitingQueue:
                 self._queues[tenant] = kept
             else:
                 del self._queues[tenant]
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)  # asked for often: the length is a sum over tenants
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))

@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from segue.engine.request.sequence import Sequence
+from segue.engine.scheduling.waiting import WaitingQueue
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.types import CompletionRequest, Sampling
 from tests.engine.constraints.guided import regex
@@ -81,3 +83,34 @@ def test_what_is_read_is_counted_once() -> None:
         ended = [story.done for story in made.stories.values() if story.done is not None]
         assert stats.cached_tokens == sum(done.usage.cached_tokens for done in ended)
     assert num_preempted > 5
+
+
+@pytest.mark.parametrize("num_tenants", [1, 4])
+def test_a_long_queue_costs_a_full_server_nothing(
+    num_tenants: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every step looked at 256 of those that wait, though none of them could start: that took longer than the step."""
+    made = Bench(num_slots=8)
+    for number in range(300):
+        sampling = Sampling(seed=number, ignore_eos=True)
+        tenant = str(number % num_tenants)
+        made.submit(ask(f"{number}", max_tokens=20, tenant=tenant, sampling=sampling))
+    made.step()
+    usual, looked_at = WaitingQueue.popleft, 0
+
+    def popleft(waiting: WaitingQueue) -> Sequence:
+        nonlocal looked_at
+        looked_at += 1
+        return usual(waiting)
+
+    monkeypatch.setattr(WaitingQueue, "popleft", popleft)
+    for _ in range(10):
+        made.step()
+    assert made.scheduler.stats.running == 8
+    assert looked_at <= 10 * (1 + num_tenants)
+    late = ask("late", max_tokens=1, tenant="late")
+    made.submit(late)
+    made.step()
+    assert made.stories[late.request_id].done is not None
+    made.run()
+    assert all(story.done is not None for story in made.stories.values())
