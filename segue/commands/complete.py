@@ -16,7 +16,7 @@ from segue import config
 from segue.commands import receipts
 from segue.commands.asking import Chunk, ask_engine, ask_server, parsed
 from segue.commands.folding import Folding
-from segue.commands.options import with_engine
+from segue.commands.options import refuse_beside_url, with_engine
 from segue.commands.running import running
 from segue.config import Settings
 
@@ -71,6 +71,8 @@ def complete(
 ) -> None:
     """Complete PROMPT. Without one, or with -, it is read from standard input."""
     settings = {row: flags.pop(row) for row in list(flags) if row in _SETTINGS}
+    if url:
+        refuse_beside_url(settings, config_file)
     given = {name: _text(value) for name, value in flags.items() if value is not None}
     body: Chunk = {
         "prompt": sys.stdin.read() if prompt == "-" else prompt,

@@ -1,7 +1,7 @@
 """Settings as flags: each row of the table in config.py is an option. Defaults are there, and only told here."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,16 @@ def with_engine(command: Command) -> Command:
 def with_engine_settings(command: Command) -> Command:
     """The settings of one engine, for a command whose argument is the model."""
     return _with_rows(command, [row for row in config.TABLE if row.name in _RUNNING])
+
+
+def refuse_beside_url(flags: Mapping[str, Any], config_file: Path | None) -> None:
+    """Raise UsageError for settings of an engine where a server answers, which has its own. `flags`: by name."""
+    given = [row.flag for row in config.TABLE if flags.get(row.name) not in (None, ())]
+    given += ["--config"] if config_file is not None else []
+    if given:
+        raise click.UsageError(
+            f"{given[0]} is for a model that runs here; the server of --url has settings of its own."
+        )
 
 
 def _with_rows(command: Command, rows: list[Setting]) -> Command:

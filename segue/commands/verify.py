@@ -13,7 +13,7 @@ from segue import config
 from segue.commands import receipts
 from segue.commands.asking import Chunk, ask_engine, ask_server
 from segue.commands.folding import Folding
-from segue.commands.options import with_engine
+from segue.commands.options import refuse_beside_url, with_engine
 from segue.commands.running import running
 
 
@@ -21,12 +21,18 @@ from segue.commands.running import running
 @click.argument("receipt", type=click.Path(path_type=Path))
 @click.option("--url", help="use this server; without it, the model runs in this process")
 @with_engine
-def verify(receipt: Path, url: str | None, config_file: Path | None, **flags: Any) -> None:
+def verify(
+    receipt: Path, url: str | None, config_file: Path | None, models: str | None, **flags: Any
+) -> None:
     """Send the request of RECEIPT again, and compare every byte. Exits with 1 if the answers differ."""
     kept = receipts.read(receipt)
     body: Chunk = {**kept["request"], **receipts.REPORTS}
-    settings = config.load(flags, file=config_file)
-    answer = _fold_server(url, body) if url else asyncio.run(_fold_engine(body, settings))
+    if url:
+        refuse_beside_url(flags, config_file)
+        answer = _fold_server(url, {**body, **({"model": models} if models else {})})
+    else:
+        settings = config.load({**flags, "models": models}, file=config_file)
+        answer = asyncio.run(_fold_engine(body, settings))
     was, now = kept.get("system_fingerprint"), answer.fingerprint
     difference = receipts.first_difference(kept, answer)
     if difference is None:

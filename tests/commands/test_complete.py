@@ -17,6 +17,11 @@ def complete(*arguments: str, text: str = "") -> Result:
     return CliRunner().invoke(cli, ["complete", "--runner", "fake", *arguments], input=text)
 
 
+def ask(url: str, *arguments: str) -> Result:
+    """Of a server: no setting of an engine belongs there."""
+    return CliRunner().invoke(cli, ["complete", "--url", url, *arguments])
+
+
 def test_the_same_seed_writes_the_same_text() -> None:
     first, again, other = (
         complete("hello", "--max-tokens", "20", "--seed", seed).stdout for seed in ("1", "1", "2")
@@ -94,26 +99,48 @@ def test_a_server_gives_what_is_computed_here() -> None:
     arguments = ["abc", "--seed", "3", "--max-tokens", "12", "--json"]
     here = json.loads(complete(*arguments).stdout)
     with Live(FakeLoader()) as live:
-        there = json.loads(complete(*arguments, "--url", live.url).stdout)
-        also = json.loads(complete(*arguments, "--url", live.url + "/vllm/v1").stdout)
+        there = json.loads(ask(live.url, *arguments).stdout)
+        also = json.loads(ask(live.url + "/vllm/v1", *arguments).stdout)
     assert here["choices"] == there["choices"] == also["choices"]
 
 
 def test_a_server_that_refuses_or_is_not_there_is_one_sentence() -> None:
     with Live(FakeLoader()) as live:
-        refused = complete("x" * 5000, "--url", live.url)
+        refused = ask(live.url, "x" * 5000)
         assert isinstance(refused.exception, RequestError)
         assert "400" in refused.exception.message
     with socket.socket() as closed:  # bound but not listening: refuses every connection
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        assert isinstance(complete("x", "--url", url).exception, Unavailable)
+        assert isinstance(ask(url, "x").exception, Unavailable)
 
 
 @pytest.mark.parametrize(
     "url", ["foo", "127.0.0.1:8080", "localhost:8080/v1", "ftp://x", "http://"]
 )
 def test_an_address_that_is_none_is_one_sentence(url: str) -> None:
-    error = complete("x", "--url", url).exception
+    error = ask(url, "x").exception
     assert isinstance(error, SetupError)
     assert error.message.startswith("--url must be an address such as http://127.0.0.1:8080, not ")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--runner", "fake"),
+        ("--threads", "2"),
+        ("--vllm-option", "seed=1"),
+        ("--config", "segue.toml"),
+    ],
+)
+@pytest.mark.parametrize("command", ["complete", "verify"])
+def test_a_setting_of_an_engine_is_refused_where_a_server_answers(
+    tmp_path: Path, command: str, flags: tuple[str, str]
+) -> None:
+    """It was taken in silence, and had no effect."""
+    receipt = tmp_path / "receipt.json"
+    assert complete("x", "--max-tokens", "1", "--save", str(receipt)).exit_code == 0
+    argument = "x" if command == "complete" else str(receipt)
+    result = CliRunner().invoke(cli, [command, argument, "--url", "http://127.0.0.1:1", *flags])
+    assert result.exit_code == 2
+    assert f"{flags[0]} is for a model that runs here" in result.stderr

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from segue.cli import cli
 from segue.commands.folding import Folding
 from segue.commands.receipts import make, why
-from segue.errors import SetupError
+from segue.errors import RequestError, SetupError
 from segue.runners.fake import FakeLoader
-from tests.support.live import Live
+from tests.support.live import Live, serve
 
 
 def run(*arguments: str) -> Result:
@@ -46,7 +46,16 @@ def test_the_same_bytes_here_and_on_a_server(receipt: Path) -> None:
     assert "same bytes" in result.output
     assert "20 tokens" in result.output
     with Live(FakeLoader()) as live:
-        assert run("verify", str(receipt), "--url", live.url).exit_code == 0
+        asked = ["verify", str(receipt), "--url", live.url]
+        assert CliRunner().invoke(cli, asked).exit_code == 0
+
+
+def test_a_server_is_asked_for_the_model_that_is_named(receipt: Path) -> None:
+    with serve(FakeLoader(), "fake", strict=True) as live:
+        named = ["verify", str(receipt), "--url", live.url, "--model", "another"]
+        error = CliRunner().invoke(cli, named).exception
+    assert isinstance(error, RequestError)
+    assert "another" in error.message
 
 
 @pytest.mark.parametrize(
