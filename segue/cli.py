@@ -2,11 +2,12 @@
 
 import importlib
 import sys
+from typing import NoReturn
 
 import click
 
 from segue import __version__
-from segue.errors import SegueError
+from segue.errors import SegueError, shortage
 
 # Command → the module that defines it.
 COMMANDS = {
@@ -42,12 +43,20 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Show a SetupError as one sentence, not as a traceback."""
+    """Show a SetupError, or that the system gives no more, as one sentence, not as a traceback."""
     try:
         cli(standalone_mode=True)
     except SegueError as error:
-        from segue import logs  # the start of other commands does not wait for it
+        _end(error.message)
+    except Exception as error:
+        if (short := shortage(error)) is None:
+            raise
+        _end(short)
 
-        logs.catch_up()
-        click.echo(f"segue: {error.message}", err=True)
-        sys.exit(1)
+
+def _end(words: str) -> NoReturn:
+    from segue import logs  # the start of other commands does not wait for it
+
+    logs.catch_up()
+    click.echo(f"segue: {words}", err=True)
+    sys.exit(1)

@@ -28,6 +28,7 @@ SegueError
     └── Incompatible             a library or machine that cannot run it
 """
 
+import errno
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -172,3 +173,30 @@ def _leaves(root: type[SegueError]) -> list[type[SegueError]]:
 
 # An error crosses the process boundary as its code (types.Failed) and is raised again by it.
 BY_CODE: dict[str, type[SegueError]] = {leaf.code: leaf for leaf in _leaves(SegueError)}
+
+
+# --- errors of the system, which has no more to give: a sentence tells more of them than a traceback ---
+
+_OF_FILES = "open files: raise the limit (ulimit -n, LimitNOFILE)"
+_OF_MEMORY = "memory: free some, or raise the limit (ulimit -v, that of the container)"
+_OF_THREADS = "threads or processes: raise the limit (ulimit -u, pids.max), or that of memory"
+_BY_NUMBER = {
+    errno.EMFILE: _OF_FILES,
+    errno.ENFILE: _OF_FILES,
+    errno.ENOMEM: _OF_MEMORY,
+    errno.EAGAIN: _OF_THREADS,  # of fork
+}
+
+
+def shortage(error: BaseException) -> str | None:
+    """What the system does not give, in a sentence; None if the error is another."""
+    match error:
+        case MemoryError():
+            what = _OF_MEMORY
+        case OSError(errno=int(number)) if number in _BY_NUMBER:
+            what = _BY_NUMBER[number]
+        case RuntimeError() if "start new thread" in str(error):  # Python has no class for it
+            what = _OF_THREADS
+        case _:
+            return None
+    return f"the system gives this process no more {what}"

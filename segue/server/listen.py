@@ -25,6 +25,7 @@ KEEP_ALIVE_S = 120  # longer than clients and proxies keep idle connections in t
 GRACE_S = 5  # for writing the last answers after the engines have ended their requests
 HURRY_S = 1.0  # the same after a second signal
 SPARE_FILES = 64  # file descriptors reserved for everything but connections
+LEAST_FILES = 32  # of a server with one model and one connection
 IN_USE = "Choose another with --port; 0 takes a free one"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -66,7 +67,8 @@ def address(listener: socket.socket) -> str:
 
 
 def _max_connections() -> int:
-    """The limit of open files, less the reserve; beyond it accept() would fail for every client."""
+    """The limit of open files, less the reserve; beyond it accept() would fail for every client. Raises SetupError
+    where not even the server itself can have its files."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -75,7 +77,11 @@ def _max_connections() -> int:
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    return max(soft - SPARE_FILES, 1) if soft != resource.RLIM_INFINITY else 2**31
+    if soft == resource.RLIM_INFINITY:
+        return 2**31
+    if soft < LEAST_FILES:
+        raise SetupError(f"Only {soft} files may be open, and a server needs more (ulimit -n).")
+    return max(soft - SPARE_FILES, 1)
 
 
 class Server(uvicorn.Server):

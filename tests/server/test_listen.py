@@ -1,6 +1,8 @@
 import json
 import signal
 import socket
+import subprocess
+import sys
 
 import httpx2
 import pytest
@@ -112,3 +114,21 @@ def test_a_second_signal_means_now() -> None:
     assert json.loads(error.removeprefix("data: "))["error"]["code"] == "unavailable"
     assert done == "data: [DONE]"
     assert served.process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+def test_a_limit_of_open_files_that_nothing_fits_in_is_said_plainly() -> None:
+    """It ended in a traceback, or did not end."""
+    program = (
+        "import resource, sys\n"
+        "from segue.cli import main\n"
+        "import segue.serving\n"
+        "sys.argv = ['segue', 'serve', '--runner', 'fake', '--port', '0']\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert (
+        ended.stderr == "segue: Only 20 files may be open, and a server needs more (ulimit -n).\n"
+    )

@@ -18,7 +18,7 @@ from segue.engine.process import messages
 from segue.engine.process.client import READ_LIMIT, Client, read_report
 from segue.engine.process.spawning import beside, ending, reap, run_worker, start_apart
 from segue.engine.seam import Loader
-from segue.errors import BY_CODE, ModelUnavailable
+from segue.errors import BY_CODE, Incompatible, ModelUnavailable, shortage
 
 log = logging.getLogger("segue.supervisor")
 
@@ -82,7 +82,8 @@ class Supervisor(Client):
                 await self._one_life(ready)
             except Exception as error:
                 if not ready.done():  # the first start failed: the caller of start() gets the error
-                    ready.set_exception(error)
+                    short = shortage(error)
+                    ready.set_exception(Incompatible(short) if short else error)
                     return
                 log.error("the worker could not be started: %s", error)
             if self._is_closed.is_set():
@@ -128,8 +129,9 @@ class Supervisor(Client):
             self._writer.close()
             self._lost()
             await beside(lambda: reap(process))
-            if not self._is_closing:
-                log.error("the worker %s", ending(process.exitcode))
+        # Not where an error says more: why the model cannot be loaded, or that its process did not start.
+        if not self._is_closing:
+            log.error("the worker %s", ending(process.exitcode))
 
     async def _watch(self, process: BaseProcess) -> None:
         """Ping the worker, and kill it if it does not answer in time. Loading has no time limit."""

@@ -33,7 +33,7 @@ from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
 from segue.engine.tokens import check_ids
-from segue.errors import SegueError
+from segue.errors import Incompatible, ModelUnavailable, SegueError, shortage
 from segue.logs import set_up
 from segue.types import CompletionRequest, Delta, Event, Failed, Prompted
 
@@ -76,24 +76,29 @@ def main(
     threading.Thread(target=connections.serve_parent, args=(sock,), daemon=True).start()
     try:
         loaded = loader()
-    except SegueError as error:
-        parent.send(messages.LoadFailed(error.code, error.message))
-        return
+        worker = Worker(loaded, connections, chunk_rows, arrived, pulses)
+        ready = messages.Ready(loaded.info, num_restarts)
+        threads = worker.threads
+        if door is not None:
+            threads.append(partial(connections.serve_door, door, ready))
+        for serve in threads:
+            threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     except Exception as error:
-        log.exception("loading the model failed")
-        parent.send(messages.LoadFailed("model_unavailable", f"{type(error).__name__}: {error}"))
+        parent.send(_load_failed(error))
         return
-    worker = Worker(loaded, connections, chunk_rows, arrived, pulses)
-    ready = messages.Ready(loaded.info, num_restarts)
-    threads = worker.threads
-    if door is not None:
-        threads.append(partial(connections.serve_door, door, ready))
-    for serve in threads:
-        threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     gc.collect()
     gc.freeze()  # the model's objects live on; garbage collection then visits objects of requests only
     parent.send(ready)
     _end_if_it_fails(worker.serve_steps)
+
+
+def _load_failed(error: Exception) -> messages.LoadFailed:
+    if isinstance(error, SegueError):
+        return messages.LoadFailed(error.code, error.message)
+    if short := shortage(error):
+        return messages.LoadFailed(Incompatible.code, short)
+    log.error("loading the model failed", exc_info=error)
+    return messages.LoadFailed(ModelUnavailable.code, f"{type(error).__name__}: {error}")
 
 
 def _end_if_it_fails(thread: Callable[[], None]) -> None:

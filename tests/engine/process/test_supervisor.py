@@ -108,7 +108,7 @@ async def next_failed(events: AsyncIterator[Event]) -> Failed:
     raise AssertionError("the stream ended without an error")
 
 
-def test_a_killed_worker_ends_streams_and_comes_back() -> None:
+def test_a_killed_worker_ends_streams_and_comes_back(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with running(ENDLESS) as supervisor:
             streams = [supervisor.submit(ask(f"{i}", max_tokens=None)) for i in range(4)]
@@ -128,6 +128,7 @@ def test_a_killed_worker_ends_streams_and_comes_back() -> None:
             assert (await supervisor.stats()).restarts == 1
 
     asyncio.run(main())
+    assert "the worker was ended by SIGKILL" in caplog.messages
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,11 @@ class BrokenLoader:
         raise Incompatible("this machine will not do")
 
 
-def test_what_kept_the_model_from_loading_is_raised() -> None:
+def test_what_kept_the_model_from_loading_is_raised_and_nothing_else_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`the worker ended with exit code 0` came first, as if it had crashed."""
+
     async def main() -> None:
         supervisor = Supervisor(BrokenLoader(), chunk_rows=64)
         with pytest.raises(Incompatible, match="this machine will not do"):
@@ -144,6 +149,7 @@ def test_what_kept_the_model_from_loading_is_raised() -> None:
         await supervisor.close()
 
     asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_the_worker_dies_with_its_parent() -> None:
