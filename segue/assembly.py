@@ -20,7 +20,7 @@ from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.spawning import beside
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
-from segue.errors import Incompatible, SetupError
+from segue.errors import Incompatible, ModelUnavailable, SetupError
 from segue.models import adapter_files, gguf, model_defaults, names, sources, vocabularies
 from segue.models.adapter_files import AdapterRef
 from segue.models.digests import known_digest
@@ -30,7 +30,7 @@ from segue.models.progress import Report, silent
 from segue.processes.doors import Doors
 from segue.processes.messages import Answer, Message
 from segue.processes.shared_fleet import SharedFleet
-from segue.runners.cpu.loader import CpuLoader
+from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.defaulted import DefaultedLoader
 from segue.runners.drafted import DraftedLoader
@@ -71,10 +71,13 @@ def choose_loader(
 def choose_runner(
     settings: Settings, path: Path, name: str, adapters: Sequence[str] = ()
 ) -> tuple[str, str]:
-    """Which runner would serve this file, and why not an earlier one. Raises Incompatible.
+    """Which runner would serve this file, and why not an earlier one. Raises Incompatible, or ModelUnavailable for a
+    file whose settings make no sense: only what is not supported here goes on to the next runner.
 
     `adapters`: files of LoRA adapters. Those that do not go with the model are refused here, whatever the runner.
     """
+    if wrong := nonsense(path):
+        raise ModelUnavailable(f"{path} makes no sense: {wrong}; fetch or convert it again")
     for file in adapters:
         adapter_files.check(file, gguf.header(path))
     if settings.runner != "auto":
@@ -101,11 +104,20 @@ def tokenizer_obstacle() -> str:
 
 def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> str | None:
     """Why this runner cannot run this file here, or None if it can."""
-    return cpu_obstacle(path, adapters) if runner == "cpu" else None
+    return cpu_obstacle(path, adapters) if runner == "cpu" else nonsense(path)
+
+
+def wrong_flavour(settings: Settings) -> str | None:
+    """Why the instruction set that is asked for cannot be used here, or None."""
+    name = settings.cpu_flavour
+    if not name or settings.engine == "vllm" or settings.runner not in ("auto", "cpu"):
+        return None
+    obstacle = flavour_obstacle(name)
+    return obstacle and f"{settings.origin('cpu_flavour')} is {name!r}, but {obstacle}"
 
 
 def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Report) -> CpuLoader:
-    loader = CpuLoader(
+    return CpuLoader(
         path=str(path),
         name=name,
         context_length=settings.context_length,
@@ -116,9 +128,7 @@ def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Rep
         flavour=settings.cpu_flavour or "",
         cache_dir=str(settings.cache_dir),
         adapters=adapters,
-    )
-    loader.prepare(report)
-    return loader
+    ).prepared(report)
 
 
 def _llama(settings: Settings, path: Path, name: str, adapters: Files) -> Loader:
@@ -196,6 +206,8 @@ def build_fleet(settings: Settings, report: Report, doors: Doors | None = None) 
 
     `doors`: where other server processes connect to the workers.
     """
+    if wrong := wrong_flavour(settings):
+        raise Incompatible(wrong)
     members = build_members(settings, report, doors)
     return Fleet(members, settings.keep_alive_s or None, settings.strict_model)
 

@@ -270,6 +270,13 @@ class Settings:
         ),
     )
 
+    # Which flag, variable or key of a file each value comes from; not a setting itself.
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def origin(self, name: str) -> str:
+        """Where the value of this setting was given, as a message should name it."""
+        return self.origins.get(name, name)
+
     def as_toml(self) -> str:
         """A file that load() reads back as these settings, but for the secrets."""
         rows = [
@@ -280,6 +287,7 @@ class Settings:
         return "\n".join(line for pair in rows for line in pair) + "\n"
 
 
+Found = dict[str, tuple[Any, str]]  # by the name of a setting: its value, and where it was given
 TABLE = table_of(Settings)
 _BY_NAME = {row.name: row for row in TABLE}
 
@@ -289,23 +297,23 @@ def load(
 ) -> Settings:
     """The one merge. Flags are by field name, None (or nothing in a list) where not given."""
     file = file or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
-    values = _from_file(file) if file else {}
-    values |= _from_environment(environ) | _from_flags(flags)
+    found = _from_file(file) if file else {}
+    found |= _from_environment(environ) | _from_flags(flags)
+    values = {name: value for name, (value, _) in found.items()}
     if "cache_dir" not in values:
         values["cache_dir"] = user_cache_dir(environ)
-    return Settings(**values)
+    return Settings(**values, origins={name: origin for name, (_, origin) in found.items()})
 
 
-def _from_file(file: Path) -> dict[str, Any]:
+def _from_file(file: Path) -> Found:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise SetupError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:  # of UTF-8 and of TOML
         raise SetupError(f"{file} is not TOML: {error}") from None
-    return {
-        key: _row(key, f"{file}: ").parse(value, f"{file}: {key}") for key, value in content.items()
-    }
+    rows = {key: (_row(key, f"{file}: "), f"{file}: {key}") for key in content}
+    return {key: (row.parse(content[key], where), where) for key, (row, where) in rows.items()}
 
 
 def _row(key: str, where: str = "") -> Setting:
@@ -316,12 +324,12 @@ def _row(key: str, where: str = "") -> Setting:
     return _BY_NAME[key]
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+def _from_environment(environ: Mapping[str, str]) -> Found:
     for name in environ:
         if name.startswith("SEGUE_") and environ[name]:
             _check_variable(name)
     return {
-        row.name: row.parse(text, row.variable, from_text=True)
+        row.name: (row.parse(text, row.variable, from_text=True), row.variable)
         for row in TABLE
         # Kubernetes sets SEGUE_PORT=tcp://… of its own accord for a service named "segue".
         if (text := environ.get(row.variable, "")) and not text.startswith("tcp://")
@@ -345,9 +353,10 @@ def _check_variable(name: str) -> None:
         raise SetupError(f"there is no variable {name}; did you mean {meant}?")
 
 
-def _from_flags(flags: Mapping[str, object]) -> dict[str, Any]:
+def _from_flags(flags: Mapping[str, object]) -> Found:
     given = {name: value for name, value in flags.items() if value is not None and value != ()}
+    rows = {name: (_row(name), _row(name).flag or name) for name in given}
     return {
-        name: _row(name).parse(value, _row(name).flag or name, from_text=isinstance(value, str))
-        for name, value in given.items()
+        name: (row.parse(given[name], flag, from_text=isinstance(given[name], str)), flag)
+        for name, (row, flag) in rows.items()
     }

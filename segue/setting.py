@@ -97,10 +97,10 @@ def _path(wanted: type, value: object) -> Path:
 
 
 def table_of(settings: type) -> tuple[Setting, ...]:
-    """One row for each field of this dataclass."""
+    """One row for each field of this dataclass that says what it is."""
     hints = get_type_hints(settings, include_extras=True)
     rows = []
-    for item in fields(settings):
+    for item in filter(lambda each: each.metadata, fields(settings)):
         hint, bare, said = hints[item.name], _bare(hints[item.name]), item.metadata
         kind = _KINDS[get_origin(bare) or bare]
         flag = said["flag"] if said["flag"] is not None else "--" + item.name.replace("_", "-")

@@ -25,6 +25,13 @@ def test_each_layer_covers_the_one_below(tmp_path: Path) -> None:
     assert got.log_level == Settings().log_level
 
 
+def test_a_setting_knows_where_it_was_given(tmp_path: Path) -> None:
+    file = written(tmp_path, "port = 1\nthreads = 1\ncpu_flavour = 'avx2'")
+    got = load({"port": 3}, HOME | {"SEGUE_PORT": "2", "SEGUE_CPU": "neon"}, file)
+    origins = [got.origin(name) for name in ("port", "cpu_flavour", "threads", "host")]
+    assert origins == ["--port", "SEGUE_CPU", f"{file}: threads", "host"]
+
+
 def test_text_is_read_by_the_kind_of_the_setting() -> None:
     environ = HOME | {
         "SEGUE_MODELS": "a.gguf, b.gguf,",

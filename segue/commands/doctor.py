@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segue import __version__, config, machine
-from segue.assembly import draft_obstacle, tokenizer_obstacle
+from segue.assembly import draft_obstacle, tokenizer_obstacle, wrong_flavour
 from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 from segue.config import Settings
@@ -91,7 +91,9 @@ def _processor(settings: Settings, root: Path) -> Iterator[Finding]:
         yield Finding("threads", "ok", f"{threads} of {cpus} usable processors")
     has = machine.instructions(root)
     vectors = {"amx_int8", "avx512f", "avx_vnni", "avx2", "asimddp", "i8mm", "sve", "sme"}
-    if has and not vectors & set(has):
+    if wrong := wrong_flavour(settings):
+        yield Finding("instructions", "fails", wrong)
+    elif has and not vectors & set(has):
         words = f"only {', '.join(has)}: products run on narrow vectors"
         yield Finding("instructions", "slow", words)
     else:

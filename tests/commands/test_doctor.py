@@ -76,6 +76,7 @@ def test_settings_that_would_not_work(tmp_path: Path) -> None:
     assert states(tmp_path, GOOD, host="0.0.0.0")["keys"][0] == "slow"
     assert states(tmp_path, GOOD, threads=10_000)["threads"][0] == "slow"
     assert states(tmp_path, GOOD, cache_dir=Path("/proc/nowhere"))["cache"][0] == "fails"
+    assert states(tmp_path, GOOD, cpu_flavour="abacus")["instructions"][0] == "fails"
 
 
 def test_adapters_and_the_draft_model_must_go_with_the_model(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
     <cache>/cpu/<key>.code    the SHA-256 of what follows, then an object file
 
-A damaged entry is compiled again. If the folder cannot be written (read-only, full), code is compiled at each start.
+A damaged entry is compiled again. If the folder cannot be written (read-only, full), code is compiled at each start,
+once: the process that compiles it hands it to the worker in memory.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -32,6 +33,18 @@ _STEP_SOURCES = (
 )
 _KEPT_S = 60 * 86400  # unused entries are deleted after this time
 _LONGEST_WAIT_S = 60  # for another process that compiles the same code
+
+_unwritten: dict[str, bytes] = {}  # by the path of the entry: code that could not be written there
+
+
+def unwritten() -> tuple[tuple[str, bytes], ...]:
+    """What this process compiled and could not keep, for a process that it starts."""
+    return tuple(_unwritten.items())
+
+
+def take_unwritten(entries: Iterable[tuple[str, bytes]]) -> None:
+    """What the process that started this one could not keep."""
+    _unwritten.update(entries)
 
 
 def sources() -> list[Path]:
@@ -59,8 +72,12 @@ class KeptCode:
         self._folder = Path(cache_dir) / "cpu"
 
     def has_step(self) -> bool:
-        """Whether a step compiled from these sources is in the cache, for any processor."""
-        return any(self._folder.glob(f"{sources_digest()}-*.code"))
+        """Whether a step compiled from these sources is there, for any processor."""
+        name = f"{sources_digest()}-*.code"
+        known = (Path(path) for path in _unwritten)
+        return any(self._folder.glob(name)) or any(
+            path.parent == self._folder and path.match(name) for path in known
+        )
 
     def __call__(self, key: str, make: Callable[[], bytes]) -> bytes:
         """The code under the key; `make` compiles it if it is missing, once for all processes that start together."""
@@ -82,10 +99,10 @@ class KeptCode:
         try:
             content = path.read_bytes()
         except OSError:
-            return None
+            return _unwritten.get(str(path))
         digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if hashlib.sha256(code).digest() != digest:
-            return None
+            return _unwritten.get(str(path))
         with contextlib.suppress(OSError):  # the folder may be read-only
             os.utime(path)
         return code
@@ -103,8 +120,10 @@ class KeptCode:
                 raise
             self._forget_old()
         except OSError as error:
-            reason = error.strerror or error
-            log.warning("compiled code cannot be kept in %s (%s)", self._folder, reason)
+            if not _unwritten:
+                reason = error.strerror or error
+                log.warning("compiled code cannot be kept in %s (%s)", self._folder, reason)
+            _unwritten[str(self._path(key))] = code
 
     def _forget_old(self) -> None:
         before = time.time() - _KEPT_S

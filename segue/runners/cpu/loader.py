@@ -4,7 +4,7 @@ import importlib.util
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +20,9 @@ from segue.models.gguf_lists import gguf_lists
 from segue.models.origin import gguf_origin
 from segue.models.progress import Report
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
-from segue.runners.cpu.kept_code import KeptCode
+from segue.runners.cpu.kept_code import KeptCode, take_unwritten, unwritten
 from segue.runners.llama.vocab import LlamaVocab, model_info
 
 if TYPE_CHECKING:
@@ -30,6 +31,22 @@ if TYPE_CHECKING:
 _ADAPTER_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
 
 log = logging.getLogger("segue")
+
+
+def flavour_obstacle(name: str) -> str | None:
+    """Why the kernels cannot be compiled for the flavour of this name here, or None if they can."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return None  # no flavour can: `obstacle` says so
+    from segue.runners.cpu.products.processor import is_possible, possible
+
+    if is_possible(name):
+        return None
+    return f"this processor can run {', '.join(flavour.name for flavour in possible())}"
+
+
+def nonsense(path: str | Path) -> str | None:
+    """Why no runner can compute what this file's settings say, or None."""
+    return senseless(gguf.header(path))
 
 
 def obstacle(path: str | Path, adapters: Sequence[str] = ()) -> str | None:
@@ -78,9 +95,15 @@ class CpuLoader:
     flavour: str = ""  # instruction set, see products/processor.py; "": the best one
     cache_dir: str = "."
     adapters: tuple[tuple[str, str], ...] = ()  # (name, file) of LoRA adapters
+    code: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)  # see kept_code.unwritten
 
-    def prepare(self, report: Report) -> None:
-        """Compile the kernels now, with progress reports, so that loading the model finds them in the cache."""
+    def prepared(self, report: Report) -> "CpuLoader":
+        """Compile the kernels now, with progress reports, so that loading the model finds them: in the cache, or in
+        the loader that is returned."""
+        self._compile(report)
+        return replace(self, code=unwritten())
+
+    def _compile(self, report: Report) -> None:
         kept = KeptCode(self.cache_dir)
         if kept.has_step():
             return
@@ -103,6 +126,7 @@ class CpuLoader:
         from segue.runners.cpu.products.processor import VARIABLE, this_target
         from segue.runners.cpu.runner import CpuRunner
 
+        take_unwritten(self.code)
         return CpuRunner(
             self.path,
             cache_dir=self.cache_dir,

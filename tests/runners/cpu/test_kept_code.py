@@ -60,6 +60,29 @@ def test_a_folder_that_cannot_be_made_is_no_obstacle(tmp_path: Path) -> None:
     assert KeptCode(tmp_path / "file")("key", make) == b"machine code"
 
 
+def test_code_that_cannot_be_written_is_made_once_and_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server compiled it, and its worker compiled it again, with a warning for each piece."""
+    monkeypatch.setattr(kept_code, "_unwritten", {})
+    folder = tmp_path / "file"
+    folder.write_text("not a folder")
+    step, make = f"{kept_code.sources_digest()}-x", Maker()
+    assert not KeptCode(folder).has_step()
+    for key in (step, step, "other"):
+        assert KeptCode(folder)(key, make) == b"machine code"
+    assert make.count == 2
+    assert KeptCode(folder).has_step()
+    assert not KeptCode(tmp_path / "elsewhere").has_step()
+
+    handed = kept_code.unwritten()
+    monkeypatch.setattr(kept_code, "_unwritten", {})  # as in another process
+    kept_code.take_unwritten(handed)
+    assert KeptCode(folder)(step, make) == b"machine code"
+    assert make.count == 2
+    assert len(caplog.records) == 1
+
+
 def test_a_full_disk_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")

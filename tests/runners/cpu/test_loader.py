@@ -1,4 +1,6 @@
 import hashlib
+import pickle
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,9 @@ import pytest
 from segue import config
 from segue.errors import Incompatible
 from segue.models.origin import gguf_origin
-from segue.runners.cpu import loader
+from segue.models.progress import silent
+from segue.runners.cpu import compile, kept_code, loader
+from segue.runners.cpu.kept_code import KeptCode, sources_digest
 from segue.runners.cpu.loader import CpuLoader
 
 
@@ -31,3 +35,22 @@ def test_the_file_is_told_with_its_digest(q8_gguf: Path) -> None:
     vocab.close()
     digest = hashlib.sha256(q8_gguf.read_bytes()).hexdigest()
     assert info.origin == gguf_origin(q8_gguf, digest)
+
+
+def test_code_that_cannot_be_kept_goes_to_the_worker_with_its_loader(
+    q8_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def compile_all(types: Iterable[str], flavour: str, kept: KeptCode) -> None:
+        made.append("step")
+        kept(f"{sources_digest()}-x", lambda: b"machine code")
+
+    monkeypatch.setattr(compile, "compile_all", compile_all)
+    monkeypatch.setattr(kept_code, "_unwritten", {})
+    (tmp_path / "file").write_text("not a folder")
+    fresh = CpuLoader(str(q8_gguf), "x", cache_dir=str(tmp_path / "file"))
+    sent = pickle.loads(pickle.dumps(fresh.prepared(silent)))
+    assert [code for _, code in sent.code] == [b"machine code"]
+    assert fresh.prepared(silent) == sent
+    assert made == ["step"], "the second model of this server needs no other"

@@ -19,6 +19,8 @@ _TAIL = """
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, measures given layer by
   layer, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
   attention that is not causal, other betas of YaRN, Granite without rotations, other scales of experts.
+- A file whose settings make no sense (more layers than tensors, more experts used than there are, numbers that are
+  none) is refused, and no other runner tries it.
 - Weights: {types}.
 
 Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: ten tiny models with random weights each, a

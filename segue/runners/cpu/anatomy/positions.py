@@ -11,7 +11,6 @@ from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.measures import anatomy_of, real
 from segue.runners.cpu.exact_math import logarithm, power
 
-SCALINGS = ("none", "linear", "yarn", "longrope")
 # YaRN: a pair with more rotations than YARN_FAST over the original context is unchanged, below YARN_SLOW it is scaled.
 YARN_FAST, YARN_SLOW = 32.0, 1.0
 _PI = 3.141592653589793

@@ -1,8 +1,13 @@
-"""The settings of a file that are numbers: which are counts, which are real, and in what range they make sense."""
+"""Which settings of a file make sense. What makes none is computed by no runner: llama.cpp would end the process.
+
+Numbers: which are counts, which are real, and in what range. Then what settings say of each other.
+"""
 
 import math
 
 from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.measures import head_size
 
 _MOST = 2**32  # GGUF's counts have 32 bits
 _LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
@@ -43,7 +48,53 @@ POSITIVE = (
     "rope.scaling.attn_factor",
     "rope.scaling.factor",
 )
+SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other either
+MOST_EXPERTS = 1024
 BASES = ("rope.freq_base", "rope.freq_base_swa")  # above 1; all real numbers may be 0: not given
+
+
+def senseless(header: GgufHeader) -> str | None:
+    """Why no runner can compute what the file says, or None. Of other architectures: as far as they are all alike."""
+    wrong = _wrong_layers(header) or _wrong_experts(header) or _wrong_scaling(header)
+    if wrong or header.architecture not in FAMILIES:
+        return wrong
+    return wrong_number(header) or _wrong_heads(header)
+
+
+def _wrong_layers(header: GgufHeader) -> str | None:
+    key = f"{header.architecture}.block_count"
+    layers, tensors = header.metadata.get(key), len(header.tensors)
+    if type(layers) is int and not 0 < layers <= tensors:
+        return f"{key} is {layers}, but the file has {tensors} tensors"
+    return None
+
+
+def _wrong_experts(header: GgufHeader) -> str | None:
+    keys = [f"{header.architecture}.expert_{name}count" for name in ("", "used_")]
+    if any(key in header.array_lengths for key in keys):
+        return None  # of each layer
+    experts, used = header.count("expert_count"), header.count("expert_used_count")
+    if not min(experts, 1) <= used <= experts <= MOST_EXPERTS:
+        return f"{used} of {experts} experts are used"
+    return None
+
+
+def _wrong_scaling(header: GgufHeader) -> str | None:
+    kind = header.metadata.get(f"{header.architecture}.rope.scaling.type", "none")
+    return None if kind in SCALINGS else f"positions are scaled by {kind!r:.40}"
+
+
+def _wrong_heads(header: GgufHeader) -> str | None:
+    heads = header.count("attention.head_count")
+    if not heads:
+        return None  # given for each layer, or not at all
+    key_heads, size = header.count("attention.head_count_kv") or heads, head_size(header)
+    if heads % key_heads:
+        return f"{heads} heads do not share {key_heads} keys evenly"
+    turning = header.count("rope.dimension_count") or size
+    if turning > size or turning % 2:
+        return f"positions turn {turning} of a head's {size} dimensions"
+    return None
 
 
 def wrong_number(header: GgufHeader) -> str | None:

@@ -170,6 +170,11 @@ def possible() -> tuple[Flavour, ...]:
     )
 
 
+def is_possible(name: str) -> bool:
+    """Whether this machine can execute the flavour of this name, as SEGUE_CPU would give it."""
+    return name.strip().lower() in {"", *(flavour.name for flavour in possible())}
+
+
 def this_target(environ: Mapping[str, str] = os.environ) -> Target:
     """The target for this machine. Raises Incompatible if SEGUE_CPU names a flavour that cannot run here."""
     name = environ.get(VARIABLE, "").strip().lower()

@@ -1,0 +1,94 @@
+"""Which runner serves a model, and what is refused before a model's process is started."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from segue import assembly, config
+from segue.errors import Incompatible, ModelUnavailable
+from segue.models.progress import silent
+from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_models import MODELS, Value, write
+
+EXPERTS = "llama with experts"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "origin"),
+    [
+        ({"cpu_flavour": "abacus"}, {"SEGUE_CPU": "avx2"}, "--cpu-flavour"),
+        ({}, {"SEGUE_CPU": "abacus"}, "SEGUE_CPU"),
+    ],
+)
+def test_an_instruction_set_that_is_not_here_is_refused_at_once(
+    flags: dict[str, str], environ: dict[str, str], origin: str
+) -> None:
+    """A worker was started first, and SEGUE_CPU named even where the flag was used."""
+    settings = config.load(flags, {"HOME": "/nowhere", **environ})
+    with pytest.raises(Incompatible) as told:
+        assembly.build_fleet(settings, silent)
+    assert told.value.message.startswith(f"{origin} is 'abacus', but this processor can run ")
+    assert told.value.message.endswith("generic")
+
+
+@pytest.mark.parametrize(
+    "other", [{"runner": "llama"}, {"runner": "fake"}, {"cpu_flavour": "auto"}]
+)
+def test_where_it_has_no_say_it_is_no_obstacle(other: dict[str, str]) -> None:
+    assert assembly.wrong_flavour(load(**{"cpu_flavour": "abacus", **other})) is None
+
+
+def load(runner: str = "auto", **flags: str) -> config.Settings:
+    return config.load({"runner": runner, **flags}, {"HOME": "/nowhere"})
+
+
+@pytest.mark.parametrize("runner", ["auto", "llama", "cpu"])
+@pytest.mark.parametrize(
+    ("model", "settings", "reason"),
+    [
+        # llama.cpp ends the process that loads these.
+        ("llama", {"block_count": 0}, "block_count is 0, but the file has 30 tensors"),
+        ("llama", {"block_count": 600}, "block_count is 600, but the file has 30 tensors"),
+        ("llama", {"rope.scaling.type": "abacus"}, "positions are scaled by 'abacus'"),
+        (EXPERTS, {"expert_used_count": 0}, "0 of 8 experts are used"),
+        (EXPERTS, {"expert_used_count": 9}, "9 of 8 experts are used"),
+        (EXPERTS, {"expert_count": 0}, "3 of 0 experts are used"),
+        (EXPERTS, {"expert_count": 100_000}, "3 of 100000 experts are used"),
+        # With these it computes what is no number, or ends later.
+        ("llama", {"rope.freq_base": float("nan")}, "rope.freq_base is nan"),
+        ("phi2", {"rope.dimension_count": 99}, "positions turn 99 of a head's 16 dimensions"),
+        # Beside a setting that our kernels do not know.
+        ("llama", {"novelty": 1, "block_count": 600}, "block_count is 600, but the file has"),
+    ],
+)
+def test_settings_that_make_no_sense_go_on_to_no_other_runner(
+    tmp_path: Path, runner: str, model: str, settings: dict[str, Value], reason: str
+) -> None:
+    tiny = MODELS[model]
+    path = write(tmp_path / "x.gguf", replace(tiny, settings={**tiny.settings, **settings}))
+    with pytest.raises(ModelUnavailable) as told:
+        assembly.choose_runner(load(runner), path, "x")
+    assert "makes no sense: " in told.value.message
+    assert reason in told.value.message
+    assert reason in (assembly.runner_obstacle("llama", path) or "")
+
+
+def test_what_our_kernels_do_not_know_goes_on_to_llama_cpp(tmp_path: Path) -> None:
+    tiny = MODELS["llama"]
+    path = write(tmp_path / "x.gguf", replace(tiny, settings={"novelty": 1}))
+    runner, why = assembly.choose_runner(load(), path, "x")
+    assert runner == "llama"
+    assert "settings it does not know: novelty" in why
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_known_model_makes_sense(tmp_path: Path, model: str) -> None:
+    path = write(tmp_path / "x.gguf", MODELS[model])
+    assert assembly.choose_runner(load(), path, "x") == ("cpu", "")
+    assert assembly.runner_obstacle("llama", path) is None
+
+
+def test_another_architecture_makes_sense(tmp_path: Path) -> None:
+    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="mamba")
+    assert assembly.choose_runner(load(), path, "x")[0] == "llama"
