@@ -65,8 +65,13 @@ ROWS = (
     Row("preemptions", "counter", "Sequences computed again.", lambda s: s.preemptions),
     Row("evictions", "counter", "Cached prefixes given up.", lambda s: s.evictions),
     Row("finished", "counter", "Requests answered in full.", lambda s: s.finished),
-    Row("cancelled", "counter", "Requests whose client left.", lambda s: s.cancelled),
-    Row("failed", "counter", "Requests that failed.", lambda s: s.failed),
+    Row(
+        "cancelled",
+        "counter",
+        "Requests ended early: the client left, or their time was up.",
+        lambda s: s.cancelled,
+    ),
+    Row("failed", "counter", "Requests that failed in the model's process.", lambda s: s.failed),
     Row("restarts", "counter", "Times the model's process began again.", lambda s: s.restarts),
     Row("stats_age_seconds", "gauge", "Since the figures above were true.", lambda s: s.age_s),
 )
@@ -126,7 +131,8 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         sums = [sum(self._numbers[place::_ROW_SIZE]) for place in range(_ROW_SIZE)]
-        answers = CounterMetricFamily("segue_answers", "Answers by HTTP status.", labels=["status"])
+        doc = "Answers by HTTP status; a stream that failed by that of its error."
+        answers = CounterMetricFamily("segue_answers", doc, labels=["status"])
         for status, count in zip(_STATUSES, sums, strict=False):
             if count:
                 answers.add_metric([f"{status}"], count)

@@ -1,6 +1,8 @@
 """The folder that server processes share, with the sockets where they reach the models' workers.
 
 A file in it is locked as long as the server lives. So the next one finds the folders of servers that were killed.
+The folder itself is locked too, which tells systemd-tmpfiles to leave it alone: the files of a server that runs for
+weeks look old, and a server process that is started again would count and limit in new ones.
 """
 
 import contextlib
@@ -42,7 +44,7 @@ class Doors:
             shutil.rmtree(folder)
             folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
         self.folder = folder
-        self._lock = _locked(Path(folder))
+        self._locks = (_locked(Path(folder)), _held(folder))
         _remove_left(Path(folder).parent)
         self.addresses: dict[str, str] = {}  # by model
         self._socks: list[socket.socket] = []
@@ -69,7 +71,8 @@ class Doors:
         for sock in self._socks:
             sock.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-        os.close(self._lock)
+        for lock in self._locks:
+            os.close(lock)
 
 
 def _locked(folder: Path) -> int:
@@ -79,6 +82,12 @@ def _locked(folder: Path) -> int:
     fcntl.flock(lock, fcntl.LOCK_EX)
     new.rename(folder / _LOCK)
     return lock
+
+
+def _held(folder: str) -> int:
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
 
 
 def _remove_left(parent: Path) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from segue import __version__
-from segue.errors import BY_CODE, EngineFault, SetupError
+from segue.errors import SetupError
 from segue.server.admission.admission import Trace
 from segue.server.admission.request_record import RequestRecord
 
@@ -151,9 +151,7 @@ def _path(record: RequestRecord) -> str:
 
 def _error(record: RequestRecord) -> str | None:
     """What went wrong here; a client's mistake is no error of ours, whoever found it."""
-    code = record.failure
-    status = BY_CODE.get(code, EngineFault).status if code else record.status
-    return (code or f"{status}") if status >= 500 else None
+    return (record.failure or f"{record.status}") if record.outcome >= 500 else None
 
 
 def _reasons(record: RequestRecord) -> list[str] | None:

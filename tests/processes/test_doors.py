@@ -33,6 +33,21 @@ def test_the_folder_is_this_users_alone_and_goes_with_the_server(
     assert list(deep.iterdir()) == []
 
 
+@pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="connections cannot be passed on here")
+def test_the_folder_is_locked_against_those_who_clean_up(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd-tmpfiles removes nothing in a folder that it cannot lock."""
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr("tempfile.tempdir", str(short))
+    with Doors() as doors:
+        descriptor = os.open(doors.folder, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
 @pytest.fixture
 def short() -> Iterator[Path]:
     """A folder with room for a socket's path."""

@@ -154,6 +154,6 @@ class Admission:
         record.status = record.status or CLIENT_LEFT
         record.log()
         whole_s = None if record.first_s is None else record.elapsed_s
-        self._metrics.observe(record.status, record.token_s, whole_s)
+        self._metrics.observe(record.outcome, record.token_s, whole_s)
         if self._trace is not None:
             self._trace(record, self.dialect_at(record.path).name)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from starlette.types import Scope
 
+from segue.errors import BY_CODE, EngineFault
 from segue.server.admission.limits import Permit
 from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Reason
 
@@ -98,6 +99,11 @@ class RequestRecord:
     def first_s(self) -> float | None:
         """Until the model's first event; None if it had none, or refused the request."""
         return None if self._first_at is None else self._first_at - self._begun_at
+
+    @property
+    def outcome(self) -> int:
+        """The status of its end: an answer that failed after its status was sent has that of its error."""
+        return BY_CODE.get(self.failure, EngineFault).status if self.failure else self.status
 
     def log(self) -> None:
         """Write the access log line of this request."""

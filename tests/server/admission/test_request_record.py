@@ -118,6 +118,30 @@ def test_what_the_connection_answers_by_itself_is_counted_as_it_was_sent(
     assert [line.split()[3] for line in lines(log)] == ([code] if has_line else [])
 
 
+@pytest.mark.parametrize(
+    ("code", "status"), [("engine_died", "503"), ("timeout", "504"), ("new", "500")]
+)
+def test_a_stream_that_failed_is_counted_by_its_error(
+    launch: Launch, log: pytest.LogCaptureFixture, code: str, status: str
+) -> None:
+    """Its status was sent long before: by that alone, a server whose model dies again and again looks well."""
+    pause = Pause()
+    events = [Prompted(0, (1,), 0), Delta(0, "one", (1,)), pause, Failed(code, "broken")]
+    live = launch(lambda _: events, drain_s=0.0)
+    body = {"prompt": "a", "stream": True}
+    with live.client.stream("POST", "/v1/completions", json=body, headers=OURS) as answer:
+        parts = answer.iter_lines()
+        assert '"one"' in next(parts)
+        live.release(pause)
+        assert "broken" in "".join(parts)
+    (line,) = lines(log)
+    assert line.split()[3] == "200"
+    assert f"error={code} " in line
+    found = counted(live)
+    assert found[status] == 1
+    assert "200" not in found
+
+
 def test_times_are_those_of_requests_that_had_a_token_and_of_requests_that_ran(
     launch: Launch, log: pytest.LogCaptureFixture
 ) -> None:
