@@ -1,6 +1,7 @@
 """The command line. A command is imported only when it is used, so that completion in a shell is fast."""
 
 import importlib
+import os
 import sys
 from typing import NoReturn
 
@@ -49,9 +50,17 @@ def main() -> None:
     except SegueError as error:
         _end(error.message)
     except Exception as error:
-        if (short := shortage(error)) is None:
+        words = shortage(error) or _file_trouble(error)
+        if words is None:
             raise
-        _end(short)
+        _end(words)
+
+
+def _file_trouble(error: Exception) -> str | None:
+    """Which file could not be read or written, and why."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fspath(error.filename)!s}: {error.strerror}"
+    return None
 
 
 def _end(words: str) -> NoReturn:

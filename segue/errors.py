@@ -185,6 +185,7 @@ _BY_NUMBER = {
     errno.ENFILE: _OF_FILES,
     errno.ENOMEM: _OF_MEMORY,
     errno.EAGAIN: _OF_THREADS,  # of fork
+    errno.ENOSPC: "space on the disk",
 }
 
 

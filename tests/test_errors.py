@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ def of_system(number: int) -> OSError:
         (of_system(errno.ENFILE), "open files"),
         (of_system(errno.ENOMEM), "memory"),
         (MemoryError(), "memory"),
+        (of_system(errno.ENOSPC), "space on the disk"),
         (of_system(errno.EAGAIN), "threads"),
         (NO_THREAD, "threads"),
     ],
@@ -59,6 +61,15 @@ def test_a_command_ends_in_a_sentence(
         cli.main()
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith("segue: the system gives this process no more open")
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cli, "cli", lambda **_: (tmp_path / "none" / "x.svg").write_text("x"))
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert capsys.readouterr().err == f"segue: {tmp_path}/none/x.svg: No such file or directory\n"
 
 
 def start(loader: Any) -> None:

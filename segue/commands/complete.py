@@ -1,6 +1,7 @@
 """`segue complete`: completes one prompt and streams the text to standard output."""
 
 import asyncio
+import io
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ from segue.commands.folding import Folding
 from segue.commands.options import refuse_beside_url, with_engine
 from segue.commands.running import running
 from segue.config import Settings
+from segue.errors import SetupError
 
 _PROBABILITY = click.FloatRange(0, 1)
 # Terminal colours (of 256), from likely to unlikely tokens; the first is none.
@@ -73,9 +75,11 @@ def complete(
     settings = {row: flags.pop(row) for row in list(flags) if row in _SETTINGS}
     if url:
         refuse_beside_url(settings, config_file)
+    if save:
+        receipts.check_place(save)
     given = {name: _text(value) for name, value in flags.items() if value is not None}
     body: Chunk = {
-        "prompt": sys.stdin.read() if prompt == "-" else prompt,
+        "prompt": _standard_input() if prompt == "-" else prompt,
         **({"model": models} if url and models else {}),
         **given,
         **({"stop": list(filter(None, stop))} if any(stop) else {}),
@@ -91,11 +95,20 @@ def complete(
     if stats:
         click.echo(answer.stats(), err=True)
     if save:
-        text = json.dumps(receipts.make(body, answer), ensure_ascii=False, indent=1)
-        save.write_text(text + "\n", encoding="utf-8")
+        receipts.write(save, receipts.make(body, answer))
 
 
 _SETTINGS = {row.name for row in config.TABLE}
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:  # closed by whoever started this
+        return ""
+    try:
+        content = io.BytesIO(sys.stdin.buffer.read())
+        return io.TextIOWrapper(content, "utf-8").read()
+    except UnicodeDecodeError as error:
+        raise SetupError(f"standard input is not UTF-8: {error}") from None
 
 
 def _text(value: Any) -> Any:
@@ -105,6 +118,8 @@ def _text(value: Any) -> Any:
             return Path(value[1:]).read_text(encoding="utf-8")
         except OSError as error:
             raise click.BadParameter(f"{value[1:]}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise click.BadParameter(f"{value[1:]} is not UTF-8: {error}") from None
     return value
 
 

@@ -1,6 +1,7 @@
 """A receipt: a file with a request, its answer and what computed it, which `segue verify` checks."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,24 @@ def make(body: dict[str, Any], answer: Folding) -> dict[str, Any]:
         },
         "system_fingerprint": answer.fingerprint,
     }
+
+
+def check_place(file: Path) -> None:
+    """Raises SetupError if no file can be written there: before a long answer is computed, not after."""
+    if file.is_dir():
+        raise SetupError(f"cannot write {file}: it is a folder")
+    if not file.parent.is_dir():
+        raise SetupError(f"cannot write {file}: there is no folder {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise SetupError(f"cannot write {file}: it is not permitted")
+
+
+def write(file: Path, receipt: dict[str, Any]) -> None:
+    text = json.dumps(receipt, ensure_ascii=False, indent=1)
+    try:
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SetupError(f"cannot write {file}: {error.strerror}") from None
 
 
 def read(file: Path) -> dict[str, Any]:

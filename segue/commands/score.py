@@ -125,12 +125,12 @@ async def _score(engine: Engine, subject: Subject) -> Scored | Refused:
         prompt_logprobs=0,
     )
     scored = Scored(subject.line, ())
-    async for event in engine.submit(request):
-        if isinstance(event, Failed):
-            error = error_of(event)
-            if isinstance(error, RequestError):
-                return Refused(subject.line, error.message)
-            raise error
-        if isinstance(event, Prompted):
-            scored = counted(subject, event.scores or ())
+    try:
+        async for event in engine.submit(request):
+            if isinstance(event, Failed):
+                raise error_of(event)
+            if isinstance(event, Prompted):
+                scored = counted(subject, event.scores or ())
+    except RequestError as error:
+        return Refused(subject.line, error.message)
     return scored

@@ -2,6 +2,7 @@ import json
 import re
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -35,6 +36,18 @@ def test_standard_input_and_echo() -> None:
     assert result.stdout == "hello there\n"
 
 
+def test_standard_input_that_is_not_utf_8_or_closed_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = ["complete", "--runner", "fake"]
+    error = CliRunner().invoke(cli, arguments, input=b"caf\xe9").exception
+    assert isinstance(error, SetupError)
+    assert "standard input is not UTF-8" in error.message
+    assert isinstance(complete("caf\udce9").exception, InvalidField), "as an argument comes"
+    monkeypatch.setattr("segue.commands.complete.sys", SimpleNamespace(stdin=None))
+    assert isinstance(CliRunner().invoke(cli, arguments).exception, InvalidField)
+
+
 def test_a_stop_text_ends_it() -> None:
     greedy = ("hello", "--temperature", "0", "--max-tokens", "12")
     whole = complete(*greedy).stdout.rstrip("\n")
@@ -59,6 +72,8 @@ def test_a_schema_can_be_in_a_file(tmp_path: Path) -> None:
     file.write_text('{"const": 7}')
     assert complete("x", "--json-schema", f"@{file}").stdout == "7\n"
     assert "No such file" in complete("x", "--json-schema", "@/nothing.json").output
+    file.write_bytes(b'{"const": "\xe9"}')
+    assert "is not UTF-8" in complete("x", "--json-schema", f"@{file}").output
 
 
 def test_several_choices_stand_below_each_other() -> None:
@@ -122,6 +137,17 @@ def test_an_address_that_is_none_is_one_sentence(url: str) -> None:
     error = ask(url, "x").exception
     assert isinstance(error, SetupError)
     assert error.message.startswith("--url must be an address such as http://127.0.0.1:8080, not ")
+
+
+@pytest.mark.parametrize("name", ["", "none/x.json"])
+def test_a_receipt_that_cannot_be_written_is_told_before_the_answer(
+    tmp_path: Path, name: str
+) -> None:
+    """It was told by a traceback, after it."""
+    result = complete("x", "--save", str(tmp_path / name))
+    assert isinstance(result.exception, SetupError)
+    assert result.exception.message.startswith(f"cannot write {tmp_path / name}: ")
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(

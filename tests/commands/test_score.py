@@ -49,6 +49,14 @@ def test_a_line_that_is_too_long_is_refused_alone() -> None:
     assert "line 1" in result.stderr
 
 
+def test_a_line_with_half_a_character_is_refused_alone() -> None:
+    """JSON can write one, and UTF-8 cannot."""
+    result = score('{"text": "a\\ud83d"}\n{"text": "ab"}', "--json")
+    refused, scored = objects(result)
+    assert "half a character" in refused["error"]
+    assert scored["num_tokens"] == 2
+
+
 def test_bad_input_is_refused_before_anything_is_loaded() -> None:
     result = score('{"text": "a"}\nplain\n')
     assert isinstance(result.exception, InvalidField)

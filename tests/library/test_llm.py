@@ -190,3 +190,10 @@ def test_a_text_that_is_none_is_refused_before_the_worker_sees_it(llm: LLM) -> N
 def test_an_unknown_setting_is_named_with_the_one_that_was_meant() -> None:
     with pytest.raises(SetupError, match=r"there is no setting 'thread'; did you mean threads\?"):
         LLM(runner="fake", thread=3)
+
+
+def test_half_a_character_is_a_wrong_text_and_ends_nothing(llm: LLM) -> None:
+    for ask in (llm.complete, llm.score, llm.tokenize):
+        with pytest.raises(InvalidField, match="half a character"):
+            ask("caf\udce9")
+    assert llm.complete("a", max_tokens=2).usage.completion_tokens == 2

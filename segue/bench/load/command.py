@@ -18,10 +18,11 @@ from segue.bench.load.requests import REQUEST_FORMATS, Body, prompt
 from segue.cpus import usable_cpus
 
 WARM_UP = 2
+DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 @click.command()
-@click.argument("url", default="http://127.0.0.1:8080")
+@click.argument("url", default=DEFAULT_URL)
 @click.option(
     "--dialect", type=click.Choice(list(REQUEST_FORMATS)), default="openai", show_default=True
 )
@@ -68,6 +69,8 @@ def bench(
     from SEGUE_API_KEY."""
     if rate and contexts:
         raise click.UsageError("--rate and --contexts exclude each other")
+    for address in (url, against):
+        _check_address(address)
     loads = _numbers(contexts or rate or clients)
     unit = "words" if contexts else "/s" if rate else "clients"
     words = passage().split()
@@ -97,6 +100,11 @@ def bench(
     if json_file:
         content = {"unit": unit, "figures": [row.as_json() for row in rows]}
         json_file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _check_address(address: str | None) -> None:
+    if address not in (None, "llama.cpp") and not address.startswith(("http://", "https://")):
+        raise click.BadParameter(f"{address!a} is no address such as {DEFAULT_URL}")
 
 
 def _host(url: str) -> str:

@@ -17,7 +17,7 @@ from segue.engine.process.mailbox import Mailbox
 from segue.engine.process.stats_report import LastStats
 from segue.engine.process.suspects import Suspects, digests
 from segue.engine.seam import Sink
-from segue.errors import BY_CODE, EngineDied, EngineFault, Unavailable
+from segue.errors import BY_CODE, EngineDied, EngineFault, InvalidField, Unavailable
 from segue.types import LAST, CompletionRequest, Event, Failed, ModelInfo, Stats
 
 READ_LIMIT = 2**20
@@ -72,7 +72,7 @@ class Client:
         self, request: CompletionRequest, sink: Sink | None = None
     ) -> AsyncGenerator[Event, None]:
         self._check_ready()
-        data = messages.frame(messages.Submit(request))
+        data = _framed(messages.Submit(request))
         mailbox = self._open[request.request_id] = _Open(request, sink)
         self._nothing_open.clear()
         self._write(data)
@@ -176,7 +176,7 @@ class Client:
             raise Unavailable(f"the server is {what}; try again soon", retry_after_s=wait_s)
 
     def _send(self, message: messages.WorkerMessage) -> None:
-        self._write(messages.frame(message))
+        self._write(_framed(message))
 
     def _write(self, data: bytes) -> None:
         if self._writer is not None and not self._writer.is_closing():
@@ -195,6 +195,15 @@ class Client:
             code, message, param = answer.error
             raise BY_CODE.get(code, EngineFault)(message, param)
         return answer
+
+
+def _framed(message: messages.WorkerMessage) -> bytes:
+    try:
+        return messages.frame(message)
+    except UnicodeEncodeError as error:
+        raise InvalidField(
+            f"a text has half a character, which UTF-8 cannot write, at its position {error.start}"
+        ) from None
 
 
 async def read_report(reader: asyncio.StreamReader) -> messages.Report | None:

@@ -38,7 +38,8 @@ class Outbox:
 
     def send(self, report: messages.Report) -> None:
         data = messages.frame(report)
-        with self._lock:
+        # Where the other side is gone, the thread that reads from it sees to that.
+        with self._lock, contextlib.suppress(ConnectionError):
             self._sock.sendall(data)
 
 

@@ -93,6 +93,8 @@ def test_prompts_may_be_longer_than_the_text() -> None:
 def test_a_server_that_is_not_there_or_refuses_is_told(live: Live) -> None:
     assert "does not answer" in bench("http://127.0.0.1:9").output
     assert "404" in bench(live.url + "/nothing").output
+    for arguments in (["foo"], ["127.0.0.1:8080"], [live.url, "--against", "foo"]):
+        assert "is no address such as http" in bench(*arguments).output
     assert "must be numbers" in bench(live.url, "--clients", "x").output
 
 

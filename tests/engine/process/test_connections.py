@@ -199,6 +199,14 @@ def test_a_call_is_answered_where_it_came_from(inside: Inside) -> None:
         assert heard(sock) == messages.Answer(0, tokens=[sock.fileno()])
 
 
+def test_a_parent_that_is_gone_is_no_error_of_what_is_told() -> None:
+    """The thread that reads ends the process; a traceback of the step thread came before it (`complete | head`)."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        theirs.close()
+        Outbox(ours).send(messages.StepEvents({}))
+
+
 def test_a_ping_is_answered(inside: Inside) -> None:
     sock = inside.attach()
     sock.sendall(messages.frame(messages.Ping()))
