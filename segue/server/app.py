@@ -58,13 +58,13 @@ def create_app(
         Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
     ]
     unknown = _unknown(routes)
-    public_paths, check_path = _public_paths(mounts), _path_check(routes, unknown)
+    check_path = _path_check(routes, unknown)
     admission = Admission(
         dialect_at,
         policy,
         limiter,
         metrics,
-        public_paths=public_paths,
+        public_paths=public_paths(mounts),
         check_path=check_path,
         trace=trace,
         num_processes=sharing.num_processes,
@@ -102,7 +102,7 @@ def _ends(dialect: Dialect) -> Iterator[Operation | Companion]:
     yield from dialect.companions
 
 
-def _public_paths(mounts: list[Mount]) -> frozenset[str]:
+def public_paths(mounts: list[Mount]) -> frozenset[str]:
     companions = [(prefix, end) for prefix, _, end in mounts if isinstance(end, Companion)]
     return PUBLIC_PATHS | {prefix + end.path for prefix, end in companions if end.is_public}
 

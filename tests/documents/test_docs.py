@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from segue import config
+from segue.dialects import DIALECTS
+from segue.server.app import mounts_of, public_paths
+from segue.server.playground.paths import PUBLIC_PATHS
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "reliability.md").read_text()
@@ -23,6 +26,11 @@ def test_every_test_that_is_named_exists(reference: str) -> None:
 @pytest.mark.parametrize("flag", FLAGS)
 def test_every_flag_that_is_named_exists(flag: str) -> None:
     assert flag in {row.flag for row in config.TABLE}
+
+
+def test_every_path_that_needs_no_key_is_named() -> None:
+    paths = public_paths(mounts_of(DIALECTS, "openai")) - PUBLIC_PATHS
+    assert {path for path in paths if f"`{path}`" not in TEXT} == set()
 
 
 def test_every_corpus_that_is_named_exists_and_none_is_forgotten() -> None:
