@@ -119,15 +119,15 @@ class RequestEvents:
         if candidate.num_top is not None:
             if output.prompt_logprobs is None:
                 raise EngineFault("vLLM did not score the prompt")
-            candidate.scores = prompt_scores(
-                output.prompt_logprobs, candidate.num_prompt, candidate.num_top
-            )
+            candidate.scores = prompt_scores(output.prompt_logprobs, candidate.num_prompt)
         return self._job.prompted(candidate, now)
 
     def _drawn(self, candidate: Candidate, completion: Completion, now: float) -> list[Event]:
         job, events = self._job, list[Event]()
         scored = _scored(completion) if job.needs_scores else []
         for index, token in enumerate(completion.token_ids):
+            if completion.finish_reason == "error" and self._is_refused(candidate, token, now):
+                break
             score = None
             if job.needs_scores:
                 entries = scored[index][1]
@@ -147,6 +147,15 @@ class RequestEvents:
             return
         if witness.accept(token) and candidate.cause in (None, "max_tokens"):
             candidate.cause = "constraint"
+
+    def _is_refused(self, candidate: Candidate, token: int, now: float) -> bool:
+        """Whether vLLM drew what the constraint forbids, as bans left nothing else: then it is no part of the text."""
+        witness = self._witnesses.get(candidate)
+        if witness is None or witness.allows(token):
+            return False
+        candidate.cause = "constraint" if witness.is_whole else "dead_end"
+        candidate.last_token_s = now
+        return True
 
     def _set_cause_at_dead_end(self, candidate: Candidate) -> None:
         """Set the cause where vLLM ended the text because its constraint allows no token, though it is not met."""

@@ -21,12 +21,14 @@ from segue.errors import (
     ModelUnavailable,
     SegueError,
     SetupError,
+    Unavailable,
 )
 from segue.fingerprint import unpromised
 from segue.types import ModelInfo
 
 _MAX_LORAS = 8  # adapters in one batch: vLLM keeps room for each
 MAX_BEAMS = 128  # of beam search, which needs twice as many alternatives of a token
+_RETRY_S = 1.0  # where vLLM's own queue is full
 _CUTS = "segue.distributed.logits.filter_processors:"
 _DRAWS = "segue.distributed.logits.draw_processors:"
 
@@ -71,23 +73,43 @@ class Launch:
 
 
 class Gauges:
-    """The last statistics of vLLM's scheduler."""
+    """The last statistics of vLLM's schedulers: of one, or of each engine (data_parallel_size)."""
 
     def __init__(self) -> None:
-        self.running = 0
-        self.waiting = 0
-        self.kv_usage = 0.0
+        self._last: dict[int, Any] = {}  # by engine; None: it has told nothing yet
         self.steps = 0
         self.preemptions = 0
 
-    def record(self, scheduler: Any, iteration: Any) -> None:
+    def expect(self, engine: int) -> None:
+        self._last.setdefault(engine, None)
+
+    def record(self, engine: int, scheduler: Any, iteration: Any) -> None:
         if scheduler is not None:
-            self.running = scheduler.num_running_reqs
-            self.waiting = scheduler.num_waiting_reqs
-            self.kv_usage = scheduler.kv_cache_usage
+            self._last[engine] = scheduler
             self.steps += 1
         if iteration is not None:
             self.preemptions += iteration.num_preempted_reqs
+
+    @property
+    def num_engines(self) -> int:
+        return max(1, len(self._last))
+
+    @property
+    def running(self) -> int:
+        return sum(last.num_running_reqs for last in self._told)
+
+    @property
+    def waiting(self) -> int:
+        return sum(last.num_waiting_reqs for last in self._told)
+
+    @property
+    def kv_usage(self) -> float:
+        """Of all their memory, of which each has the same share."""
+        return float(sum(last.kv_cache_usage for last in self._told)) / self.num_engines
+
+    @property
+    def _told(self) -> list[Any]:
+        return [last for last in self._last.values() if last is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +123,7 @@ class Launched:
     prompt: Callable[[Sequence[int], str], Any]  # tokens, cache salt → vLLM's prompt
     error: Callable[[Exception], SegueError]
     can_draw: bool = True  # whether Segue's own sampler can draw
+    can_cut: bool = True  # whether filters can have an order that vLLM lacks
     # LoRA adapters by name, as vLLM's requests
     adapters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -128,10 +151,16 @@ def engine_config(launch: Launch, headless: bool = False) -> Any:
     known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
     arguments |= parse_options(launch.options, known)
     config = AsyncEngineArgs(**arguments).create_engine_config(_usage(), headless=headless)
-    kind = "Slots" if config.use_v2_model_runner else "Rows"
-    draws = [f"{_DRAWS}Draw{kind}"] if _can_draw(config) else []
-    config.model_config.logits_processors = [f"{_CUTS}Cut{kind}", *draws]
+    given = config.model_config.logits_processors or ()
+    config.model_config.logits_processors = [*given, *_processors(config)]
     return config
+
+
+def _processors(config: Any) -> list[str]:
+    """Segue's own logits processors. The one that draws is the last: it leaves one token in a row."""
+    kind = "Slots" if config.use_v2_model_runner else "Rows"
+    cuts = [f"{_CUTS}Cut{kind}"] if _can_cut(config) else []
+    return [*cuts, f"{_DRAWS}Draw{kind}"] if _can_draw(config) else cuts
 
 
 def _usage() -> Any:
@@ -143,6 +172,11 @@ def _usage() -> Any:
 
 def _can_draw(config: Any) -> bool:
     return config.speculative_config is None
+
+
+def _can_cut(config: Any) -> bool:
+    """vLLM's first model runner refuses to start with such a processor if it speculates."""
+    return config.speculative_config is None or config.use_v2_model_runner
 
 
 def _launch(launch: Launch) -> Launched:
@@ -173,6 +207,7 @@ def _launch(launch: Launch) -> Launched:
         prompt=_prompt,
         error=_error,
         can_draw=_can_draw(config),
+        can_cut=_can_cut(config),
         adapters=_adapters(launch.adapters),
     )
 
@@ -207,12 +242,13 @@ def _stat_logger(gauges: Gauges) -> Any:
 
     class Recorder(StatLoggerBase):  # type: ignore[misc, unused-ignore]
         def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-            pass
+            self._engine = engine_index
+            gauges.expect(engine_index)
 
         def record(
             self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **more: Any
         ) -> None:
-            gauges.record(scheduler_stats, iteration_stats)
+            gauges.record(self._engine, scheduler_stats, iteration_stats)
 
         def log_engine_initialized(self) -> None:
             pass
@@ -297,13 +333,15 @@ def _prompt(tokens: Sequence[int], salt: str) -> Any:
 
 
 def _error(error: Exception) -> SegueError:
-    from vllm.exceptions import VLLMClientError
+    from vllm.exceptions import GracefulHTTPError, VLLMClientError
     from vllm.v1.engine.exceptions import EngineDeadError
 
     if isinstance(error, SegueError):
         return error
     if isinstance(error, EngineDeadError):
         return EngineDied("vLLM's engine ended unexpectedly; it is being started again")
+    if isinstance(error, GracefulHTTPError):  # max_num_queued_reqs, for one
+        return Unavailable(error.message, retry_after_s=_RETRY_S)
     if isinstance(error, VLLMClientError | ValueError):
         return InvalidField(
             f"vLLM refuses this request: {error}", getattr(error, "parameter", None)

@@ -237,6 +237,11 @@ def _steps(s: Sampling) -> dict[str, Any]:
     return values | {"extra_args": {CUTS_KEY: listed}}
 
 
+def has_own_order(s: Sampling) -> bool:
+    """Whether its filters act in an order that only a logits processor of Segue has."""
+    return CUTS_KEY in _steps(s).get("extra_args", {})
+
+
 def _is_native(cuts: Sequence[Step]) -> bool:
     """Whether these filters equal vLLM's own order: temperature, then min_p, top_k and top_p.
 

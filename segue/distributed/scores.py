@@ -31,9 +31,10 @@ class Flat(Protocol):
     def ranks(self) -> Sequence[int | None]: ...
 
 
-def prompt_scores(flat: Flat, num_tokens: int, num_top: int) -> Scores:
+def prompt_scores(flat: Flat, num_tokens: int) -> Scores:
     """Scores of all prompt tokens but the first."""
-    shape = num_tokens - 1, num_top + 1
+    num_rows = num_tokens - 1
+    shape = num_rows, max(1, len(flat.token_ids) // max(1, num_rows))
     ids = np.array(flat.token_ids, np.int32).reshape(shape)
     values = np.maximum(
         np.array(flat.logprobs, np.float32).reshape(shape), np.float32(LOWEST_LOGPROB)

@@ -19,7 +19,14 @@ from segue.engine.process.supervisor import next_pause
 from segue.engine.request.sequence import Sequence as Candidate
 from segue.engine.seam import Sink
 from segue.engine.tokens import check_ids
-from segue.errors import EngineDied, ModelUnavailable, SegueError, SetupError, Unavailable
+from segue.errors import (
+    EngineDied,
+    EngineFault,
+    ModelUnavailable,
+    SegueError,
+    SetupError,
+    Unavailable,
+)
 from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
 
 log = logging.getLogger("segue.vllm")
@@ -117,7 +124,7 @@ class VllmEngine:
             running=now.running,
             waiting=now.waiting,
             slots_used=now.running,
-            slots_total=limits.num_slots,
+            slots_total=limits.num_slots * now.num_engines,
             cells_used=round(now.kv_usage * limits.num_cells),
             cells_total=limits.num_cells,
             steps=now.steps,
@@ -197,7 +204,7 @@ class VllmEngine:
 
     def _fail(self, requests: VllmRequests, box: _Open, error: Exception) -> None:
         known = requests.launched.error(error)
-        if known is not error and not isinstance(known, EngineDied):
+        if known is not error and isinstance(known, EngineFault):
             log.error("a request failed", exc_info=error)
         if isinstance(known, EngineDied):
             known.retry_after_s = _RETRY_S
@@ -248,12 +255,15 @@ class VllmEngine:
         return self._requests
 
     async def _take(self, launched: Launched) -> None:
-        if is_claimed():
-            launched = await _tried(launched)
-        self._launched = launched
-        self._requests = await asyncio.to_thread(
-            VllmRequests, launched
-        )  # reads the whole vocabulary
+        try:
+            await _load_adapters(launched)
+            if is_claimed():
+                launched = await _tried(launched)
+            requests = await asyncio.to_thread(VllmRequests, launched)  # reads the whole vocabulary
+        except BaseException:  # it is not served, and must not keep its memory
+            await asyncio.to_thread(launched.llm.shutdown)
+            raise
+        self._launched, self._requests = launched, requests
 
     async def _live(self) -> None:
         pause_s, begun = 0.0, time.monotonic()
@@ -272,13 +282,18 @@ class VllmEngine:
                 await self._take(await self._launched_again())
             except SetupError as error:
                 log.error("vLLM could not be started again: %s", error.message)
+            except Exception:
+                log.exception("vLLM could not be started again")
 
     async def _end_open_requests(self, requests: VllmRequests) -> None:
         log.error("vLLM's engine died; it is being started again")
         self._requests = None
         for box in list(self._open):
             self._fail(requests, box, EngineDied("vLLM's engine ended unexpectedly"))
-        await asyncio.to_thread(requests.launched.llm.shutdown)
+        try:
+            await asyncio.to_thread(requests.launched.llm.shutdown)
+        except Exception:  # what is left of it must not prevent another start
+            log.exception("vLLM's engine died, and could not be shut down")
 
     async def _launched_again(self) -> Launched:
         """Launch vLLM. If cancelled meanwhile, the engine is shut down as soon as it is up."""
@@ -290,12 +305,20 @@ class VllmEngine:
             raise
 
 
+async def _load_adapters(launched: Launched) -> None:
+    """As `vllm serve` does: vLLM's engine dies of one that it cannot load with a request. Raises ModelUnavailable."""
+    for name, adapter in launched.adapters.items():
+        try:
+            await launched.llm.add_lora(adapter)
+        except Exception as error:
+            raise ModelUnavailable(f"vLLM cannot load the adapter {name}: {error}") from error
+
+
 async def _tried(launched: Launched) -> Launched:
     """The same, with what a trial of batch invariance found. Raises ModelUnavailable if vLLM fails on it."""
     try:
         holds = await is_invariant(launched)
     except Exception as error:
-        await asyncio.to_thread(launched.llm.shutdown)
         raise ModelUnavailable(
             f"vLLM cannot compute in its batch-invariant mode here: {launched.error(error).message}. Its kernels "
             f"need a GPU that has them; unset {VARIABLE} to serve without."

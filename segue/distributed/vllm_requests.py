@@ -9,13 +9,13 @@ from segue.distributed.follow import Ask
 from segue.distributed.grammars import lark
 from segue.distributed.launch import MAX_BEAMS, Launched
 from segue.distributed.logits.own_draws import Draw, needs_history, steps_only
-from segue.distributed.mapping import Asked, check, forced, is_drawn_here, parameters
+from segue.distributed.mapping import Asked, check, forced, has_own_order, is_drawn_here, parameters
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.request.sequence import Sequence as Candidate
 from segue.engine.seam import Model
-from segue.engine.tokens import longest_piece
+from segue.engine.tokens import check_ids, longest_piece
 from segue.errors import InvalidField, PromptTooLong
 from segue.types import CompletionRequest
 
@@ -68,12 +68,25 @@ class VllmRequests:
         job = prepare(request, Model(vocab, limits))
         job.ignored = grammar.ignored if grammar else ()
         _check_room(job, limits.context_length)
-        if not self.launched.can_draw and any(self._is_drawn_here(job, s) for s in job.sequences):
+        if vocab.size > limits.vocab_size:
+            _check_known(job, limits.vocab_size)
+        self._check_sampler(job)
+        return VllmRequest(job, RequestEvents(job, vocab, grammar), text)
+
+    def _check_sampler(self, job: Job) -> None:
+        """While vLLM speculates, it cannot call all of Segue's logits processors. Raises InvalidField."""
+        is_drawn_here = any(self._is_drawn_here(job, sequence) for sequence in job.sequences)
+        if is_drawn_here and not self.launched.can_draw:
             raise InvalidField(
                 "this request needs Segue's own sampler, which vLLM cannot call while it speculates "
                 "(speculative_config)"
             )
-        return VllmRequest(job, RequestEvents(job, vocab, grammar), text)
+        draws = job.request.max_tokens != 0 and not is_drawn_here and not job.request.beam_search
+        if draws and not self.launched.can_cut and has_own_order(job.request.sampling):
+            raise InvalidField(
+                "this request filters tokens before it scales by the temperature, which vLLM's first "
+                "model runner cannot do while it speculates (speculative_config)"
+            )
 
     def _check_constraint(self, request: CompletionRequest, param: str) -> None:
         infill = request.infill
@@ -94,7 +107,7 @@ class VllmRequests:
         if candidate.is_probe:
             return self._probe(prepared.job, candidate, name)
         if candidate.num_next:
-            asked = Asked(None, 0, 1, candidate.num_next, None)
+            asked = Asked(None, 0, 1, self._most(candidate.num_next), None)
             return self._ask(request, name, candidate.tokens, forced(request, asked), None)
         job = prepared.job
         num_top = max(request.logprobs or 0, WATCHED_TOP if candidate.watched else 0)
@@ -102,13 +115,19 @@ class VllmRequests:
             seed=request.sampling.seed,
             candidate=candidate.candidate,
             max_tokens=candidate.max_tokens,
-            num_alternatives=num_top if job.needs_scores else None,
-            prompt_alternatives=candidate.num_top,
+            num_alternatives=self._most(num_top) if job.needs_scores else None,
+            prompt_alternatives=None
+            if candidate.num_top is None
+            else self._most(candidate.num_top),
             draw=_draw(job, candidate, name) if self._is_drawn_here(job, candidate) else None,
         )
         values = parameters(request, job.rules, asked)
         grammar = None if request.max_tokens == 0 else prepared.grammar
         return self._ask(request, name, candidate.tokens, values, grammar)
+
+    def _most(self, num_alternatives: int) -> int:
+        """So many of them as there are tokens: vLLM's engine dies of a request for more."""
+        return min(num_alternatives, self.launched.capabilities.vocab_size)
 
     def _ask(
         self,
@@ -179,3 +198,10 @@ def _check_room(job: Job, context: int) -> None:
                 "prompt",
                 details={"n_prompt_tokens": candidate.num_prompt, "n_ctx": context},
             )
+
+
+def _check_known(job: Job, vocab_size: int) -> None:
+    """Raise if a prompt has a token that the tokenizer knows and the weights do not: vLLM's engine dies of it."""
+    for candidate in job.sequences:
+        if candidate.leader is None:
+            check_ids(candidate.tokens, vocab_size, "prompt")

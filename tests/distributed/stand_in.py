@@ -80,6 +80,10 @@ class StandIn:
         self.stride = stride  # tokens an output holds at the most
         self.limits = default_capabilities(context_length=context_length)
         self.adapters: dict[str, Any] = {}
+        self.loaded: list[Any] = []  # of these
+        self.unfit: tuple[Any, ...] = ()  # of these, too
+        # Tokens that the constraint forbids: vLLM draws one where bans leave nothing else.
+        self.refused: frozenset[int] = frozenset()
         self._draws = OwnDraws(self.limits.vocab_size)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.asked: list[dict[str, Any]] = []
@@ -130,6 +134,12 @@ class StandIn:
             self._tasks.pop(collector.request_id, None)
             collector.put(error)
 
+    async def add_lora(self, lora_request: Any) -> bool:
+        self.loaded.append(lora_request)
+        if lora_request in self.unfit:
+            raise ValueError("rank 32 is greater than max_lora_rank 16")
+        return True
+
     async def abort(self, request_id: str, internal: bool = False) -> None:
         assert internal
         task = self._tasks.pop(request_id, None)
@@ -158,7 +168,9 @@ class StandIn:
                 token = self._draw(logits[-1], params, num_drawn)
                 _add(completion, rows[-1], token, params.get("logprobs"))
                 num_drawn += 1
-                if token in params.get("stop_token_ids", ()):
+                if token in self.refused:
+                    completion.finish_reason = "error"
+                elif token in params.get("stop_token_ids", ()):
                     completion.finish_reason = "stop"
                 elif num_drawn == params["max_tokens"]:
                     completion.finish_reason = "length"
@@ -186,6 +198,7 @@ def _logprobs(logits: Any) -> Any:
 
 def _entries(row: Any, token: int, num_top: int) -> list[tuple[int, float, int]]:
     """The token itself first, as vLLM has it."""
+    assert num_top <= len(row), "vLLM's engine dies of it"
     best = np.argsort(-row, kind="stable")[:num_top]
     own = (token, float(row[token]), 1 + int((row > row[token]).sum()))
     return [own, *((int(i), float(row[i]), rank) for rank, i in enumerate(best, 1))]

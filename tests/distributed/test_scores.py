@@ -11,7 +11,7 @@ VOCAB = FakeVocab()
 def test_a_prompt_of_three_tokens() -> None:
     """The token itself comes first, whether or not it is among the likeliest."""
     flat = Flat([70, 65, 66, 65, 65, 67], [-9.0, -1.0, -2.0, -0.5, -0.5, -3.0], [9, 1, 2, 1, 1, 2])
-    scores = prompt_scores(flat, 3, 2)
+    scores = prompt_scores(flat, 3)
     first, second = scores.tokens([70, 65], VOCAB.piece)
     assert (first.token, first.logprob, first.rank) == (70, -9.0, 9)
     assert first.top == (Alternative(65, b"A", -1.0), Alternative(66, b"B", -2.0))
@@ -20,7 +20,7 @@ def test_a_prompt_of_three_tokens() -> None:
 
 
 def test_a_prompt_of_one_token_has_no_scores() -> None:
-    assert len(prompt_scores(Flat([], [], []), 1, 3)) == 0
+    assert len(prompt_scores(Flat([], [], []), 1)) == 0
 
 
 @pytest.mark.parametrize("num_top", [0, 1, 2])

@@ -66,6 +66,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
         "prompt_logprobs": 1,
         "max_tokens": 0,
     },
+    "more alternatives than tokens": {"logprobs": 999, "prompt_logprobs": 999},
     "prompt scored without alternatives": {"prompt_logprobs": 0, "max_tokens": 0, "n": 2},
     "choices": {"n": 3, "logprobs": 0},
     "ranked": {"n": 2, "best_of": 4},
@@ -223,6 +224,26 @@ def test_the_end_of_a_constraint(script: bytes, cause: str) -> None:
             story = await told(engine, ask("x", sampling=sampling, constraint=constraint))
         assert story.finished[0].cause == cause
         assert llm.asked[0]["grammar"].startswith("%llguidance {}\nstart:")
+
+    run(check())
+
+
+@pytest.mark.parametrize(("value", "cause"), [("abc", "dead_end"), ("ab(c)?", "constraint")])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_where_bans_leave_nothing_of_a_constraint(value: str, cause: str, stride: int) -> None:
+    """vLLM draws what is forbidden, then. It is no part of the text, which ends as on our own engine."""
+
+    async def check() -> None:
+        llm = StandIn(b"ab!", stride)
+        llm.refused = frozenset(b"!")
+        sampling = Sampling(seed=7, temperature=0.0, allowed_token_ids=tuple(b"ab"))
+        constraint = Constraint(kind="regex", value=value)
+        request = ask("x", sampling=sampling, constraint=constraint)
+        [expected] = Bench(FakeRunner(default_capabilities(), b"ab!")).run(request)
+        async with started(llm) as engine:
+            story = await told(engine, request)
+        assert (story.texts[0], story.finished[0].cause) == ("ab", cause)
+        assert story.essence == expected.essence
 
     run(check())
 

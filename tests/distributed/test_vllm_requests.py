@@ -1,6 +1,7 @@
-"""Where a request is prepared: on the event loop if that is quick, else on a thread."""
+"""Where a request is prepared: on the event loop if that is quick, else on a thread. And what is refused then."""
 
 import asyncio
+import dataclasses
 import threading
 from typing import Any
 
@@ -9,7 +10,8 @@ from msgspec.structs import replace
 
 from segue.distributed import vllm_requests
 from segue.distributed.vllm import VllmEngine
-from segue.distributed.vllm_requests import is_quick
+from segue.distributed.vllm_requests import VllmRequests, is_quick
+from segue.errors import InvalidField
 from segue.types import Constraint, Infill, Prompt, Sampling
 from tests.distributed.stand_in import StandIn
 from tests.engine.harness import ask
@@ -66,3 +68,32 @@ def test_a_quick_request_does_not_wait_for_a_thread(
 
     asyncio.run(scenario())
     assert [thread == threading.get_ident() for thread in threads] == [is_on_loop]
+
+
+CUTS_FIRST = Sampling(temperature=0.7, top_p=0.9, order=("top_p", "temperature"))
+
+
+def test_an_order_that_needs_a_processor_is_refused_where_vllm_takes_none() -> None:
+    """As its first model runner while it speculates."""
+    launched = dataclasses.replace(StandIn().launched(), can_draw=False, can_cut=False)
+    requests = VllmRequests(launched)
+    with pytest.raises(InvalidField, match="speculative_config"):
+        requests.prepare(ask("x", sampling=CUTS_FIRST))
+    with pytest.raises(InvalidField, match="speculative_config"):
+        requests.prepare(ask("x", sampling=Sampling(typical_p=0.5)))
+    for fields in (
+        {"sampling": replace(CUTS_FIRST, order=("temperature", "top_p"))},
+        {"sampling": replace(CUTS_FIRST, temperature=0.0)},
+        {"sampling": CUTS_FIRST, "max_tokens": 0},
+    ):
+        assert requests.prepare(ask("x", **fields))
+
+
+def test_a_token_that_the_weights_do_not_know_is_refused() -> None:
+    """A tokenizer with more tokens than the model has embeddings: vLLM's engine would die of it."""
+    stand_in = StandIn()
+    stand_in.limits = dataclasses.replace(stand_in.limits, vocab_size=100)
+    requests = VllmRequests(stand_in.launched())
+    assert requests.prepare(ask("a b", sampling=Sampling(temperature=0.0)))
+    with pytest.raises(InvalidField, match="token id 122, but the model's ids are 0 to 99"):
+        requests.prepare(ask("a z"))

@@ -64,6 +64,27 @@ def test_the_engine_is_configured_as_by_vllm_serve(
     assert differing - OF_EACH == MEANT
 
 
+def test_processors_are_those_that_the_model_runner_takes(tiny_gguf: Path, tmp_path: Path) -> None:
+    """Ours come after the user's. With speculation the first model runner would refuse to start with any."""
+    folder = str(write_tiny_hf(tmp_path / "tiny", tiny_gguf))
+    speculation = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3}
+    configs = [
+        engine_config(Launch(model=folder, name="tiny", options=(option,)))
+        for option in (
+            'logits_processors=["mine:Mine"]',
+            f"speculative_config={json.dumps(speculation)}",
+        )
+    ]
+    found = [
+        [name.rpartition(":")[2] for name in config.model_config.logits_processors]
+        for config in configs
+    ]
+    if configs[0].use_v2_model_runner:
+        assert found == [["Mine", "CutSlots", "DrawSlots"], ["CutSlots"]]
+    else:
+        assert found == [["Mine", "CutRows", "DrawRows"], []]
+
+
 def test_its_processes_are_started_as_by_vllm_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     from vllm.entrypoints.serve.utils.api_utils import cli_env_setup
 

@@ -104,6 +104,19 @@ def test_an_adapter_is_a_model_by_its_name(
     assert min(apart) > 10 * PRECISION, "the adapters make a difference"
 
 
+def test_an_adapter_that_does_not_fit_is_told_at_the_start(tiny_gguf: Path, tmp_path: Path) -> None:
+    """As by `vllm serve`. vLLM's engine dies of a request for it, and so would all others."""
+    lora = write_tiny_lora(tmp_path / "lora.gguf", tiny_gguf, rank=32)
+    modules = json.dumps({"giant": str(write_tiny_peft(tmp_path / "giant", lora))})
+    model = write_tiny_hf(tmp_path / "tiny", tiny_gguf)
+    options = (f"dtype={DTYPE}", "enforce_eager=true", f"lora_modules={modules}", *GPU_OPTIONS)
+    arguments = [word for option in options for word in ("--vllm-option", option)]
+    arguments += ["--engine", "vllm", "--kv-memory-mib", "64"]
+    refusal = pytest.raises(RuntimeError, match=r"segue: .* adapter giant: .*max_lora_rank")
+    with refusal, serving(str(model), *arguments):
+        pass
+
+
 def test_lora_by_the_fields_of_others(client: httpx2.Client) -> None:
     """What llama.cpp and mistral.rs call it is the same adapter; what vLLM cannot do is refused."""
     tokens, asked = ids(client, TEXT), {"max_tokens": 0, "echo": True, "logprobs": 0}

@@ -324,6 +324,9 @@ class Witness:
         self._matcher.consume_token(token)
         return bool(self._matcher.is_stopped() and not self._matcher.is_error())
 
+    def allows(self, token: int) -> bool:
+        return bool(self._matcher.validate_tokens([token]))
+
     @property
     def is_whole(self) -> bool:
         return bool(self._matcher.is_accepting())

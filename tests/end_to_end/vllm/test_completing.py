@@ -211,6 +211,22 @@ def test_constraints_hold(
             assert set(choice["text"]) <= set("ab")
 
 
+@pytest.mark.parametrize(
+    ("allowed", "regex", "text", "reason"),
+    [("", "yes", "", "error"), ("ye", "yes", "ye", "error"), ("ye", "ye(s)?", "ye", "stop")],
+)
+def test_bans_that_leave_nothing_of_a_constraint(
+    client: httpx2.Client, allowed: str, regex: str, text: str, reason: str
+) -> None:
+    """The text ends where nothing may follow, as on our own engine; what vLLM draws there is no part of it."""
+    bans = {"allowed_token_ids": [*ids(client, "#"), *(ids(client, char)[0] for char in allowed)]}
+    body = {"structured_outputs": {"regex": regex}, "max_tokens": 8, "temperature": 0, **bans}
+    answer = complete(client, TEXT, **body)
+    [choice] = answer["choices"]
+    assert (choice["text"], choice["finish_reason"]) == (text, reason)
+    assert answer["usage"]["completion_tokens"] == len(text)
+
+
 def test_suffix_by_the_models_own_tokens(client: httpx2.Client) -> None:
     answer = client.post(
         "/v1/completions",

@@ -1,0 +1,94 @@
+"""What is made of vLLM's configuration, statistics and errors. vLLM itself is not needed."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from segue.distributed import launch
+from segue.distributed.launch import Gauges
+from segue.errors import EngineDied, EngineFault, InvalidField, Unavailable
+
+
+def told(running: int, waiting: int, usage: float) -> Any:
+    return SimpleNamespace(num_running_reqs=running, num_waiting_reqs=waiting, kv_cache_usage=usage)
+
+
+def test_gauges_are_of_all_engines() -> None:
+    """With data_parallel_size there are several, and each tells of itself."""
+    gauges = Gauges()
+    assert (gauges.num_engines, gauges.running, gauges.kv_usage) == (1, 0, 0.0)
+    for engine in (0, 1):
+        gauges.expect(engine)
+    gauges.record(0, told(3, 1, 0.5), SimpleNamespace(num_preempted_reqs=2))
+    assert (gauges.num_engines, gauges.running, gauges.kv_usage) == (2, 3, 0.25)
+    gauges.record(1, told(4, 0, 0.25), None)
+    assert (gauges.running, gauges.waiting, gauges.kv_usage) == (7, 1, 0.375)
+    gauges.record(0, told(0, 0, 0.0), SimpleNamespace(num_preempted_reqs=1))
+    assert (gauges.running, gauges.waiting, gauges.kv_usage) == (4, 0, 0.125)
+    gauges.record(1, None, None)
+    assert (gauges.running, gauges.steps, gauges.preemptions) == (4, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("speculates", "is_second", "expected"),
+    [
+        (False, False, ["CutRows", "DrawRows"]),
+        (False, True, ["CutSlots", "DrawSlots"]),
+        (True, True, ["CutSlots"]),
+        (True, False, []),  # it would refuse to start
+    ],
+)
+def test_processors_of_vllms_two_model_runners(
+    speculates: bool, is_second: bool, expected: list[str]
+) -> None:
+    config = SimpleNamespace(
+        speculative_config=object() if speculates else None, use_v2_model_runner=is_second
+    )
+    names = [name.rpartition(":")[2] for name in launch._processors(config)]
+    assert names == expected
+
+
+class Client(Exception):
+    pass
+
+
+class Graceful(Exception):
+    message = "The engine is busy."
+
+
+class Dead(Exception):
+    pass
+
+
+@pytest.fixture
+def exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of vLLM, by its names."""
+    named: dict[str, dict[str, Any]] = {
+        "vllm.exceptions": {"VLLMClientError": Client, "GracefulHTTPError": Graceful},
+        "vllm.v1.engine.exceptions": {"EngineDeadError": Dead},
+    }
+    for name, found in named.items():
+        module = ModuleType(name)
+        vars(module).update(found)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.usefixtures("exceptions")
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Graceful(), Unavailable),
+        (Client(), InvalidField),
+        (ValueError(), InvalidField),
+        (Dead(), EngineDied),
+        (RuntimeError(), EngineFault),
+    ],
+    ids=repr,
+)
+def test_errors_of_vllm(error: Exception, expected: type[Exception]) -> None:
+    known = launch._error(error)
+    assert type(known) is expected
+    if isinstance(known, Unavailable):
+        assert (known.message, known.retry_after_s) == ("The engine is busy.", 1.0)
