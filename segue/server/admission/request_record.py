@@ -102,8 +102,9 @@ class RequestRecord:
 
     @property
     def outcome(self) -> int:
-        """The status of its end: an answer that failed after its status was sent has that of its error."""
-        return BY_CODE.get(self.failure, EngineFault).status if self.failure else self.status
+        """The status of its end: an answer that failed after it had begun has that of its error."""
+        has_broken = self.failure != "" and self.status < 400
+        return BY_CODE.get(self.failure, EngineFault).status if has_broken else self.status
 
     def log(self) -> None:
         """Write the access log line of this request."""

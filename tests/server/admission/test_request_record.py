@@ -142,6 +142,15 @@ def test_a_stream_that_failed_is_counted_by_its_error(
     assert "200" not in found
 
 
+def test_an_error_that_was_sent_is_counted_as_its_dialect_sent_it(launch: Launch) -> None:
+    live = launch(lambda _: [Failed("rate_limit_exceeded", "full")], dialects=DIALECTS)
+    body = {"model": "tiny", "prompt": "a", "stream": False}
+    assert live.client.post("/ollama/api/generate", json=body).status_code == 503
+    found = counted(live)
+    assert found["503"] == 1
+    assert "429" not in found
+
+
 def test_times_are_those_of_requests_that_had_a_token_and_of_requests_that_ran(
     launch: Launch, log: pytest.LogCaptureFixture
 ) -> None:
