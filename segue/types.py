@@ -190,15 +190,15 @@ class Alternative(Struct, frozen=True, array_like=True):
 
 
 class TokenScore(Struct, frozen=True, array_like=True):
-    """The score of one token: log-softmax of the raw logits, before penalties and temperature.
-
-    With post_sampling_probs, a drawn token is scored by the distribution that it was drawn from."""
+    """The score of one token: log-softmax of the raw logits, before penalties and temperature. With
+    post_sampling_probs, a drawn token is scored by the distribution that it was drawn from."""
 
     token: int
     piece: bytes
     logprob: float | None  # None for the first token of a prompt, which nothing precedes
     rank: int  # 1 is the likeliest; 0 where logprob is None
     top: tuple[Alternative, ...]  # likeliest first
+    is_shown: bool = True  # whether its piece is in the text; control tokens are usually left out
 
 
 class Share(Struct, frozen=True, array_like=True):

@@ -36,7 +36,7 @@ _LABEL_CHARS = 48
 
 
 @click.command()
-@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@click.argument("file", type=click.File(encoding="utf-8-sig"), default="-")
 @click.option(
     "--format",
     "layout",

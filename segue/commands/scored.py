@@ -115,14 +115,14 @@ def read_subjects(lines: Iterable[str], layout: Layout = "auto") -> list[Subject
 def _is_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
 def _from_json(line: int, text: str) -> Subject:
     try:
         entry = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidField(f"line {line} is not JSON: {error}") from None
     match entry:
         case {"context": str(context), "continuation": str(continuation)} if continuation:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from segue.bounds import MAX_INT32, MAX_INT64, MAX_LOGPROBS
 from segue.dialects import openai
 from segue.dialects.base import Card, Companion, Dialect, Difference, Operation, Reply, Service
+from segue.dialects.fields.infill_fields import check_prompts
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, Text
 from segue.dialects.fields.table import Field
 from segue.dialects.rendering.chat_logprobs import ChatLogprobs
@@ -79,7 +80,12 @@ FIELDS = openai.FIELDS.pick(
     ),
 )
 
-RULES = (openai.check_candidates, openai.score_prompt, openai.name_idle_stream_options)
+RULES = (
+    check_prompts,
+    openai.check_candidates,
+    openai.score_prompt,
+    openai.name_idle_stream_options,
+)
 
 # --- answers -------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,3 +62,12 @@ def test_bad_input_is_refused_before_anything_is_loaded() -> None:
     result = score('{"text": "a"}\nplain\n')
     assert isinstance(result.exception, InvalidField)
     assert "line 2" in result.exception.message
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    """Editors on Windows write one; JSONL was scored as if its braces were the text."""
+    marked = tmp_path / "marked.jsonl"
+    marked.write_text('{"text": "abc"}\n{"text": "de"}\n', encoding="utf-8-sig")
+    results = objects(score("", "--json", str(marked)))
+    assert ["".join(each["tokens"]) for each in results] == ["abc", "de"]
+    assert objects(score("\ufeffabc\n", "--json"))[0]["num_tokens"] == 3

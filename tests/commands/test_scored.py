@@ -49,6 +49,7 @@ def test_an_object_in_the_first_line_makes_it_jsonl() -> None:
         '{"context": "a"}',
         '{"context": "a", "continuation": ""}',
         '{"context": [1], "continuation": "b"}',
+        '{"text": ' + "[" * 5000,
     ],
 )
 def test_other_objects_are_refused_by_line(line: str) -> None:

@@ -97,27 +97,40 @@ def test_system_fingerprint_begins_with_b() -> None:
     assert whole["system_fingerprint"] == "b0-0123abcd"
 
 
-def test_offsets_of_an_echo_are_those_of_its_text() -> None:
-    """BOS, which the tokenizer put in front of the text, has no width."""
+@pytest.mark.parametrize(
+    ("text", "pieces", "offsets"),
+    [
+        ("Hey", [b"<s>", b"Hey", b" you"], [0, 0, 3]),
+        ("\ufffd", [b"\xe2", b"\x98", b" you"], [0, 1, 2]),
+    ],
+    ids=["BOS, which the tokenizer put in front, has no width", "ids may end inside a character"],
+)
+def test_offsets_of_an_echo_are_those_of_its_text(
+    text: str, pieces: list[bytes], offsets: list[int]
+) -> None:
     (operation, *_) = LLAMACPP.operations
-    call = operation.parse({"prompt": "Hey", "echo": True, "logprobs": 1}, STAMP)
-    bos, *others = (
+    call = operation.parse({"prompt": text, "echo": True, "logprobs": 1}, STAMP)
+    scores = tuple(
         TokenScore(token, piece, -1.0 if token else None, 1, ())
-        for token, piece in enumerate([b"<s>", b"Hey", b" you"])
+        for token, piece in enumerate(pieces)
     )
+    num_prompt = 2 if pieces[0] == b"<s>" else 1
+    answer = b"".join(pieces[num_prompt:]).decode(errors="replace")
     events: list[Event] = [
-        Prompted(0, (0, 1), 0, "Hey", (bos, others[0])),
-        Delta(0, " you", (2,), (others[1],)),
+        Prompted(0, (0, 1)[:num_prompt], 0, text, scores[:num_prompt]),
+        Delta(0, answer, (2,), scores[num_prompt:]),
         Finished(0, "length", "max_tokens", 1),
     ]
     streamed, tally = Completion(call), Tally(call.request)
     chunks = [chunk for event in events for chunk in streamed.push(event)]
     written = [json.loads(msgspec.json.encode(chunk))["choices"][0] for chunk in chunks]
-    assert [each["logprobs"]["text_offset"] for each in written[:2]] == [[0, 0], [3]]
+    parts = [each["logprobs"]["text_offset"] for each in written[:2]]
+    assert parts == [offsets[:num_prompt], offsets[num_prompt:]]
     for event in events:
         tally.push(event)
     (whole,) = Completion(call).fold(tally)["choices"]
-    assert (whole["text"], whole["logprobs"]["text_offset"]) == ("Hey you", [0, 0, 3])
+    assert (whole["text"], whole["logprobs"]["text_offset"]) == (text + answer, offsets)
+    assert [each["id"] for each in whole["logprobs"]["content"]] == [0, 1, 2]
 
 
 def test_milliseconds_of_progress_are_an_integer() -> None:

@@ -7,9 +7,23 @@ import pytest
 
 from segue.dialects.base import Call, Card, Stamp
 from segue.dialects.ollama import OLLAMA, text
+from segue.dialects.ollama.generate import Generation
 from segue.dialects.ollama.pages import list_running
+from segue.dialects.rendering.tally import Tally
 from segue.errors import BY_CODE, Overloaded, UnknownModel
-from segue.types import CUT_FIRST, Prompt, Sampling, Truncation
+from segue.types import (
+    CUT_FIRST,
+    Delta,
+    Done,
+    Event,
+    Finished,
+    Prompt,
+    Prompted,
+    Sampling,
+    TokenScore,
+    Truncation,
+    Usage,
+)
 from tests.support.one_card import CHATTY, OneCard
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
@@ -84,6 +98,28 @@ def test_prompts() -> None:
     assert generate(prompt="", suffix="b").request.prompts == (Prompt(("",)),)
     assert generate(model="m:latest").request.model == "m:latest"
     assert OLLAMA.operations[0].plain_name("m:latest") == "m"
+
+
+def test_the_end_token_has_no_log_probability() -> None:
+    """Ollama leaves it out, so that the tokens make the text."""
+    call = generate(logprobs=True)
+    said = TokenScore(1, b"a", -1.0, 1, ())
+    end = TokenScore(2, b"</s>", -2.0, 1, (), is_shown=False)
+    tally = Tally(call.request)
+    events: list[Event] = [
+        Prompted(0, (9,), 0),
+        Delta(0, "a", (1,), (said,)),
+        Delta(0, "", (2,), (end,)),
+        Finished(0, "stop", "eos", 2),
+        Done(Usage(1, 2, 0), 1),
+    ]
+    streamed = Generation(call)
+    lines = [line for event in events for line in streamed.push(event)]
+    for event in events:
+        tally.push(event)
+    whole = Generation(call).fold(tally)
+    assert [each["token"] for each in whole["logprobs"]] == ["a"]
+    assert [line.get("logprobs") for line in lines] == [whole["logprobs"], None, None]
 
 
 def test_errors() -> None:

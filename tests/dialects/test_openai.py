@@ -231,4 +231,5 @@ def test_error_types() -> None:
 
 def test_returned_tokens_have_their_log_probabilities() -> None:
     assert parse(return_token_ids=True).request.score_stops
+    assert parse(return_token_ids=True, suffix="x").request.score_stops
     assert not parse(logprobs=0).request.score_stops

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from segue.bounds import MAX_FILE_NAME_CHARS, MAX_SNIPPETS
 from segue.dialects.fields.kinds import Mismatch, Text, Word
 from segue.dialects.fields.table import Draft, Field
+from segue.errors import InvalidField
 from segue.types import Infill, Prompt, Snippet
 
 
@@ -88,3 +89,13 @@ def describe_gap(draft: Draft) -> None:
     infill = draft.values.get("infill", Infill(suffix=Prompt((), parse_special=False)))
     fields = {name.removeprefix("shape."): value for name, value in told.items()}
     draft.values["infill"] = replace(infill, **fields)
+
+
+def check_prompts(draft: Draft) -> None:
+    """Nothing continues an empty text. Before a suffix it is the beginning of a file."""
+    prompts: tuple[Prompt, ...] = draft.values["prompts"]
+    empty = [index for index, prompt in enumerate(prompts) if not any(prompt.parts)]
+    if empty and "infill" not in draft.values:
+        at = f"[{empty[0]}]" if len(prompts) > 1 else ""
+        message = f'prompt{at} must be a non-empty string or list of token ids, not ""'
+        raise InvalidField(message, "prompt")

@@ -27,13 +27,15 @@ class Suffix:
 class OnePrompt:
     """One text, for systems that take no token ids and no lists."""
 
+    may_be_empty: bool = False  # the rule check_prompts decides
+
     def read(self, value: Any) -> tuple[Prompt, ...]:
-        if type(value) is not str or not value:
+        if type(value) is not str or not (value or self.may_be_empty):
             raise Mismatch("a non-empty string", value)
         return (Prompt((value,)),)
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "minLength": 1}
+        return {"type": "string"} if self.may_be_empty else {"type": "string", "minLength": 1}
 
 
 @dataclass(frozen=True)
@@ -42,17 +44,20 @@ class Prompts:
     outer list makes the whole list one prompt; otherwise each entry is a prompt of its own."""
 
     keeps_empty: bool = False  # texts: where the model puts BOS in front, even they have a token
+    may_be_empty: bool = False  # a text alone: the rule check_prompts decides
 
     def read(self, value: Any) -> tuple[Prompt, ...]:
         if type(value) is str or (type(value) is list and int in set(map(type, value))):
-            return (Prompt(_parts(value, "", self.keeps_empty)),)
+            return (self._one(value, ""),)
         if type(value) is not list or not value:
             raise Mismatch(self._expected, value)
         if len(value) > MAX_PROMPTS:
             raise Mismatch(f"at most {MAX_PROMPTS} prompts", value)
-        return tuple(
-            Prompt(_parts(entry, f"[{i}]", self.keeps_empty)) for i, entry in enumerate(value)
-        )
+        return tuple(self._one(entry, f"[{i}]") for i, entry in enumerate(value))
+
+    def _one(self, value: Any, at: str) -> Prompt:
+        keeps_empty = self.keeps_empty or (self.may_be_empty and value == "")
+        return Prompt(_parts(value, at, keeps_empty))
 
     @property
     def _expected(self) -> str:

@@ -90,6 +90,11 @@ def truncate(draft: Draft) -> None:
             raise draft.refuse("shape.truncate_to", f"cannot be given together with {given}")
         if values["shape.truncate_to"] == 0:
             raise draft.refuse("shape.truncate_to", "must leave a token: at least 1, or -1")
+        if "infill" in values and values["shape.truncate_to"] is not None:
+            # What stands around a gap is cut to the context, and nearest to the cursor it stays.
+            sent = ("shape.truncate_to", "shape.truncation_side")
+            draft.ignored += [draft.given[target] for target in sent if target in values]
+            return
         side = values.get("shape.truncation_side", "start")
         values["truncation"] = Truncation(max_tokens=values["shape.truncate_to"], side=side)
     elif "shape.truncation_side" in values:

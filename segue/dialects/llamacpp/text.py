@@ -5,7 +5,7 @@ from typing import Any
 
 from segue.dialects.base import Call
 from segue.dialects.llamacpp.probabilities import entries
-from segue.dialects.rendering.logprobs import LegacyLogprobs, echo_start
+from segue.dialects.rendering.logprobs import LegacyLogprobs, echoed
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.template import Template, hole
 from segue.dialects.rendering.text_completion import render_progress, render_usage
@@ -36,12 +36,17 @@ class Logprobs:
     """Both layouts in one object: the chat entries the server sends, the lists its manual shows."""
 
     def __init__(self, request: CompletionRequest, prompt: Prompted):
-        start = echo_start(prompt) if request.echo else 0
+        start = len(prompt.text or "") if request.echo else 0
         self._request = request
         self._legacy = LegacyLogprobs(request.logprobs or 0, start)
 
-    def push(self, scores: tuple[TokenScore, ...]) -> dict[str, Any]:
+    def push(self, scores: tuple[TokenScore, ...]) -> dict[str, list[Any]]:
         return {"content": entries(scores, self._request), **self._legacy.push(scores)}
+
+    def echo(self, prompt: Prompted) -> dict[str, list[Any]]:
+        """The prompt's own tokens, which stand before all others."""
+        scores = entries(prompt.scores or (), self._request)
+        return {"content": scores, **echoed(prompt, self._request.logprobs or 0)}
 
 
 class Completion:
@@ -83,7 +88,7 @@ class Completion:
         if template is None:
             template = self._templates[delta.choice] = self._template(delta.choice)
         prompt = self._prompts[delta.choice // self._request.n]
-        logprobs = self._scored(delta.choice, prompt, delta.scores) if delta.scores else None
+        logprobs = self._writer(delta.choice, prompt).push(delta.scores) if delta.scores else None
         values: dict[str, Any] = {"text": delta.text, "logprobs": logprobs}
         if self._tells_timings:
             self._num_tokens[delta.choice] += len(delta.tokens)
@@ -95,13 +100,11 @@ class Completion:
         timed = {"timings": hole("timings")} if self._tells_timings else {}
         return Template(self._chunk(choice, **timed))
 
-    def _scored(
-        self, choice: int, prompt: Prompted, scores: tuple[TokenScore, ...]
-    ) -> dict[str, Any]:
+    def _writer(self, choice: int, prompt: Prompted) -> Logprobs:
         writer = self._logprobs.get(choice)
         if writer is None:
             writer = self._logprobs[choice] = Logprobs(self._request, prompt)
-        return writer.push(scores)
+        return writer
 
     def _open(self, prompt: Prompted) -> list[Any]:
         self._prompts[prompt.prompt] = prompt
@@ -113,7 +116,7 @@ class Completion:
                 _choice(
                     choice,
                     prompt.text or "",
-                    self._scored(choice, prompt, prompt.scores) if prompt.scores else None,
+                    self._writer(choice, prompt).echo(prompt) if prompt.scores else None,
                 )
             )
             for choice in range(prompt.prompt * n, (prompt.prompt + 1) * n)
@@ -138,12 +141,14 @@ class Completion:
 
     def _fold_choice(self, tally: Tally, index: int) -> dict[str, Any]:
         choice, prompt = tally.choices[index], tally.prompts[index // tally.n]
-        scores, text = tuple(choice.scores), choice.text
-        if self._request.echo:
-            scores = (*(prompt.scores or ()), *scores)
+        text, logprobs, echo = choice.text, None, self._request.echo
+        if echo:
             text = (prompt.text or "") + text
-        is_scored = self._request.logprobs is not None
-        logprobs = self._scored(index, prompt, scores) if is_scored else None
+        if self._request.logprobs is not None:
+            writer = self._writer(index, prompt)
+            logprobs = writer.push(tuple(choice.scores))
+            if echo:
+                logprobs = {key: rows + logprobs[key] for key, rows in writer.echo(prompt).items()}
         return _choice(index, text, logprobs, choice.finished.reason)
 
 

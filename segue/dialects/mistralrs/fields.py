@@ -7,6 +7,7 @@ from segue.bounds import MAX_INT32, MAX_N, MAX_NUMBER, MIN_DIVISOR
 from segue.dialects import openai
 from segue.dialects.fields.adapter_fields import ADAPTER
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
+from segue.dialects.fields.infill_fields import check_prompts
 from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import OnePrompt
@@ -42,7 +43,9 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         default="default",
         nullable=False,
     ),
-    Field("prompt", OnePrompt(), "The text to complete.", "prompts", required=True),
+    Field(
+        "prompt", OnePrompt(may_be_empty=True), "The text to complete.", "prompts", required=True
+    ),
     Field(
         "max_tokens",
         Integer(1, MAX_INT32),
@@ -140,6 +143,7 @@ def score_echoed_prompt(draft: Draft) -> None:
 
 
 RULES = (
+    check_prompts,
     keep_the_best,
     openai.check_candidates,
     set_order,

@@ -113,8 +113,9 @@ class Generation:
             "response": text,
             "done": is_last,
         }
-        if scores and self._call.request.logprobs is not None:
-            line["logprobs"] = [self._scored(score) for score in scores]
+        shown = [score for score in scores or () if score.is_shown]  # not of the end token
+        if shown and self._call.request.logprobs is not None:
+            line["logprobs"] = [self._scored(score) for score in shown]
         return line
 
     def _scored(self, score: TokenScore) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from segue.dialects.base import Card, Companion, Dialect, Operation, Reply, Serv
 from segue.dialects.fields.adapter_fields import ADAPTER, LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY
 from segue.dialects.fields.duration import Duration
-from segue.dialects.fields.infill_fields import GAP_ROWS, describe_gap
+from segue.dialects.fields.infill_fields import GAP_ROWS, check_prompts, describe_gap
 from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
@@ -48,7 +48,7 @@ FIELDS = Table(
         Field("model", Text(256), "A served name or alias, or `default`.", "model"),
         Field(
             "prompt",
-            Prompts(),
+            Prompts(may_be_empty=True),
             "Text, token ids, a mix of both, or a list of prompts.",
             "prompts",
             required=True,
@@ -288,8 +288,7 @@ def score_prompt(draft: Draft) -> None:
 
 def score_returned(draft: Draft) -> None:
     """Where token ids are returned, each has its log-probability, also those inside a stop string."""
-    is_whole = draft.values.get("shape.token_ids", False) and "infill" not in draft.values
-    draft.values["score_stops"] = is_whole
+    draft.values["score_stops"] = draft.values.get("shape.token_ids", False)
 
 
 def name_idle_stream_options(draft: Draft) -> None:
@@ -300,6 +299,7 @@ def name_idle_stream_options(draft: Draft) -> None:
 
 RULES = (
     describe_gap,
+    check_prompts,
     check_candidates,
     widen_logprobs,
     score_prompt,

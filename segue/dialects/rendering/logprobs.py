@@ -37,7 +37,8 @@ class LegacyLogprobs:
     """Writes runs of scored tokens; `push` says where in the text each token began.
 
     Offsets count characters from the start of the prompt. A token that begins inside a character
-    has the offset of that character. It does not matter how the tokens are split over calls.
+    has the offset of that character; one that the text does not show has no width. It does not matter
+    how the tokens are split over calls.
     """
 
     def __init__(self, num_top: int, offset: int, name: Name = by_text):
@@ -54,7 +55,7 @@ class LegacyLogprobs:
         for score in scores:
             called = self._name(score.token, score.piece)
             tokens.append(called)
-            text = self._detokenizer.push(score.piece)
+            text = self._detokenizer.push(score.piece if score.is_shown else b"")
             offsets.append(max(self._offset + self._detokenizer.num_before, 0))
             self._offset += len(text)
             if score.logprob is None:

@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from segue.bounds import MAX_BIAS, MAX_INT32, MAX_INT64, MAX_N, MIN_DIVISOR
 from segue.dialects import openai
+from segue.dialects.fields.infill_fields import check_prompts
 from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
@@ -255,11 +256,12 @@ def check_stream_options(draft: Draft) -> None:
 
 
 def score_stops(draft: Draft) -> None:
-    """Log-probabilities are of all tokens, as token_ids and usage are; not of middles, which are cut at their best."""
-    draft.values["score_stops"] = "infill" not in draft.values
+    """Log-probabilities are of all tokens, as token_ids and usage are."""
+    draft.values["score_stops"] = True
 
 
 RULES = (
+    check_prompts,
     openai.check_candidates,
     openai.score_prompt,
     score_stops,

@@ -107,6 +107,11 @@ class Job:
         salts = (sequence.salt for sequence in self.sequences if not self.request.use_cache)
         return frozenset(salt for salt in salts if salt is not None)
 
+    @property
+    def scores_stops(self) -> bool:
+        """Whether tokens inside a stop string have scores, too."""
+        return self.request.score_stops
+
     def is_useful(self, sequence: Sequence) -> bool:
         """Whether others may go on from what it has computed, once it has ended."""
         if sequence.is_probe:
@@ -143,7 +148,7 @@ class Job:
                         request.sampling.min_tokens,
                         request.min_indent,
                         request.include_stop,
-                        request.score_stops,
+                        self.scores_stops,
                     ),
                     max_tokens=wanted,
                     time_limit_s=request.time_limit_s,

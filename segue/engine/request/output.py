@@ -5,6 +5,7 @@ stop string has no score, or it comes at the end (`scores_stops`). So the answer
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from segue.detokenizer import Detokenizer
 from segue.engine.request.stops import IndentLimit, StopMatcher
@@ -45,6 +46,8 @@ class Output:
     def push(self, token: int, piece: bytes, score: TokenScore | None) -> None:
         """One more token; `piece` is empty for those that have no text. Sets `stopped_by` on a match."""
         self._tokens.append(token)
+        if score is not None and not piece and score.piece:
+            score = replace(score, is_shown=False)
         if self.num_known:
             known, self.num_known = self.num_known, max(0, self.num_known - len(piece))
             piece = piece[known:]

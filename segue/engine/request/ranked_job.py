@@ -68,6 +68,10 @@ class RankedJob(Job):
     def num_candidates(self) -> int:
         return max(self.request.best_of or RANKED_CANDIDATES, self.request.n)
 
+    @property
+    def scores_stops(self) -> bool:
+        return False  # a middle ends before its stop string, and so do its tokens
+
     def _num_wanted(self, index: int, num_prompt: int) -> int:
         """max_tokens, plus one if the first token repeats the text that token healing removed."""
         room = self._limits.context_length - num_prompt - SCORED_SUFFIX

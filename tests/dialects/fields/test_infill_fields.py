@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from segue.dialects import DIALECTS
 from segue.dialects.base import Operation, Stamp
 from segue.dialects.llamacpp import INFILL
 from segue.dialects.openai import OPENAI
@@ -92,3 +93,36 @@ def test_best_of_is_how_many_are_ranked(operation: Operation, gap: dict[str, Any
     assert read(operation, {**gap, "best_of": 4, "stream": True}).best_of == 4
     with pytest.raises(InvalidField, match="at least n"):
         read(operation, {**gap, "n": 3, "best_of": 2})
+
+
+FILLING = {
+    f"{dialect.name}{operation.path}": operation
+    for dialect in DIALECTS
+    for operation in dialect.operations
+    if "suffix" in operation.table.known and dialect.name != "llamafile"
+}
+
+
+@pytest.mark.parametrize("name", FILLING)
+def test_a_gap_may_be_at_the_start_of_a_file(name: str) -> None:
+    """Editors send an empty prompt then."""
+    body = {"model": "m", "prompt": "", "suffix": "print(x)"}
+    request = read(FILLING[name], body)
+    assert [prompt.parts for prompt in request.prompts] == [("",)]
+    assert request.infill is not None
+
+
+def test_each_prompt_may_be_such_a_start() -> None:
+    request = read(ROOT, {"prompt": ["", "a"], "suffix": "b"})
+    assert [prompt.parts for prompt in request.prompts] == [("",), ("a",)]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "named"), [("", "prompt"), ([""], "prompt"), (["a", ""], "prompt[1]")]
+)
+@pytest.mark.parametrize("suffix", [{}, {"suffix": ""}, {"suffix": None}])
+def test_nothing_continues_an_empty_text(prompt: Any, named: str, suffix: dict[str, Any]) -> None:
+    with pytest.raises(InvalidField) as refused:
+        read(ROOT, {"prompt": prompt, **suffix})
+    assert refused.value.param == "prompt"
+    assert refused.value.message.startswith(f"{named} must be a non-empty string")

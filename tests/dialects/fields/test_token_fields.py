@@ -46,6 +46,12 @@ def test_a_side_alone_is_named_as_ignored() -> None:
     assert parse(truncation_side="left").ignored == ("truncation_side",)
 
 
+def test_what_stands_around_a_gap_is_cut_to_the_context_alone() -> None:
+    sent = {"truncate_prompt_tokens": 5, "truncation_side": "left"}
+    assert parse(suffix="x", **sent).ignored == tuple(sent)
+    assert parse(suffix="x", truncate_prompt_tokens=-1).ignored == ()
+
+
 @pytest.mark.parametrize(
     "body",
     [

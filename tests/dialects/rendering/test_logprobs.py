@@ -117,3 +117,13 @@ def test_offsets_after_a_broken_character() -> None:
         writer = LegacyLogprobs(0, 11)
         offsets = [offset for run in runs for offset in writer.push(run)["text_offset"]]
         assert offsets == [11, 12, 13]
+
+
+def test_a_token_that_the_text_leaves_out_has_no_width() -> None:
+    """Not even inside a character: the text goes on as if it were not there."""
+    hidden = TokenScore(9, b"<|im_start|>", -1.0, 1, (), is_shown=False)
+    before, rest = (TokenScore(i, piece, -1.0, 1, ()) for i, piece in enumerate([b"\xc3", b"\xa9"]))
+    after = TokenScore(2, b"b", -1.0, 1, ())
+    layout = LegacyLogprobs(0, 4).push([before, hidden, rest, hidden, after])
+    assert layout["text_offset"] == [4, 4, 4, 5, 5]
+    assert layout["tokens"][1] == "<|im_start|>"

@@ -71,6 +71,17 @@ def test_a_token_after_a_broken_character_starts_after_it() -> None:
     assert scores == [0, 1], "d and e were swallowed"
 
 
+def test_a_token_that_the_text_leaves_out_is_marked() -> None:
+    """A control token has a spelling, which the text does not show."""
+    output = Output(())
+    output.push(0, b"a", scored(0, b"a"))
+    output.push(1, b"", scored(1, b"<|im_start|>"))
+    output.push(2, b"", scored(2, b""))
+    shown = output.flush()
+    assert shown is not None
+    assert [score.is_shown for score in shown.scores] == [True, False, True]
+
+
 def test_a_stop_may_begin_in_tokens_in_which_none_may_end() -> None:
     output = Output((">q",), min_tokens=1)
     output.push(0, b">", None)

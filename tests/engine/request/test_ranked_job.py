@@ -151,6 +151,15 @@ def test_stop_strings_end_candidates_and_are_reported_with_them() -> None:
     assert (cut.finished[0].cause, cut.finished[0].stop) == ("eos", None)
 
 
+def test_tokens_of_a_stop_string_are_no_part_of_a_middle() -> None:
+    """Not even where the request wants their scores, as it may of other texts."""
+    grey = bench("the sky is grey today!!")
+    gap = fill("the sky is", "!!", max_tokens=30, stop=("today",), score_stops=True, logprobs=0)
+    [story] = grey.run(gap)
+    assert story.texts[0] == " grey "
+    assert [score.piece for score in story.scores[0]] == [b"%c" % byte for byte in b" grey "]
+
+
 def test_no_stop_string_is_made_by_the_space_before_the_suffix() -> None:
     """Editors that want one line send a line break as the stop, and got middles that ended with one."""
     lines = bench("the sky is\ngrey")

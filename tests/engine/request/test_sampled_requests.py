@@ -3,10 +3,11 @@
 import math
 
 import pytest
+from msgspec import structs
 
 from segue.errors import InvalidField
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
-from segue.types import CUT_FIRST, Sampling, Stats
+from segue.types import CUT_FIRST, Infill, Prompt, Sampling, Stats
 from tests.engine.harness import Bench, RequestEvents, ask
 
 NEG_INF = float("-inf")
@@ -53,6 +54,26 @@ def test_ignored_ends_do_not_stop_the_text() -> None:
     assert passing.finished[0].cause == "max_tokens"
     assert EOS in passing.tokens[0]
     assert len(passing.tokens[0]) == 30
+
+
+def test_pieces_that_are_shown_make_the_text() -> None:
+    """Where a control token is drawn amid a text, its score says that the text has nothing of it."""
+    bench = Bench(FakeRunner(default_capabilities(), end_bias=20.0))
+    sampling = Sampling(seed=1, pass_eos=True)
+    (story,) = bench.run(ask("abc", sampling=sampling, max_tokens=30, logprobs=0))
+    assert EOS in story.tokens[0]
+    shown = b"".join(score.piece for score in story.scores[0] if score.is_shown)
+    assert shown.decode(errors="replace") == story.texts[0]
+    assert len(story.scores[0]) == 30
+
+
+@pytest.mark.parametrize("infill", [None, Infill(suffix=Prompt((" end",)))])
+def test_every_token_has_a_score_where_asked_for(infill: Infill | None) -> None:
+    """Also where a model fills a gap by its own tokens, and a stop string ends the text."""
+    request = ask("0", sampling=greedy(), stop=("345",), max_tokens=20, logprobs=0, infill=infill)
+    (story,) = scripted().run(structs.replace(request, score_stops=True))
+    assert story.finished[0].stop == "345"
+    assert [score.token for score in story.scores[0]] == story.tokens[0]
 
 
 def test_bad_words_do_not_appear() -> None:
