@@ -283,6 +283,7 @@ class FimTokens:
     pad: int | None = None
     repo: int | None = None
     file_sep: int | None = None
+    suffix_first: bool = False  # whether the model knows that order only
 
 
 class Vocab(Protocol):

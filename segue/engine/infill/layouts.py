@@ -40,8 +40,11 @@ FAMILIES: dict[bytes, Family] = {
     b"<fim-prefix>": _BIGCODE,  # SantaCoder
     b"<PRE>": Family(spm=SPM_INSIDE),  # CodeLlama
     b"[PREFIX]": _SUFFIX_FIRST,  # Codestral, which has no middle token
-    b"<[fim-prefix]>": _SUFFIX_FIRST,  # Seed-Coder
+    b"<[fim-prefix]>": _SUFFIX_FIRST,  # Seed-Coder; Mellum's tokens do not tell (FimTokens.suffix_first)
 }
+
+# StarCoder 2 takes the name of a file for its first line, so that it is part of the prefix. By its separator.
+_NAME_INSIDE = b"<file_sep>"
 
 # Tokens that end a middle though neither the GGUF nor llama.cpp says so.
 _ENDS = ("<|file_separator|>", "<file_sep>", "<filename>", "<EOT>", "▁<EOT>")
@@ -64,14 +67,15 @@ def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: 
         del before[0]  # the caller's tokens already begin with BOS
     layout = _layout(family, infill, len(after))
     repo, files, current = _surroundings(infill, vocab, fim, family)
+    current, name = _name_inside(vocab, fim, current)
 
-    room -= _checked_size(len(opening) + len(repo) + len(current) + 3, room)
+    room -= _checked_size(len(opening) + len(repo) + len(current) + len(name) + 3, room)
     kept = split(len(before) + len(typed), len(after), [len(file) for file in files], room)
     given = sum(map(len, files))
     prefix = (before + typed)[len(before) + len(typed) - kept.prefix :]
     files = files[len(files) - kept.snippets :]
     at = max(0, len(prefix) - len(typed))
-    parts = {"before": prefix[:at], "typed": prefix[at:], "after": after[: kept.suffix]}
+    parts = {"before": name + prefix[:at], "typed": prefix[at:], "after": after[: kept.suffix]}
     division = Split(
         Share(len(prefix), len(before) + len(typed)),
         Share(kept.suffix, len(after)),
@@ -117,7 +121,7 @@ def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> La
 
 
 def _family(vocab: Vocab, fim: FimTokens) -> Family:
-    if fim.middle is None:
+    if fim.middle is None or fim.suffix_first:
         return _SUFFIX_FIRST
     spelling = vocab.piece(fim.prefix).replace("▁".encode(), b"").strip()
     return FAMILIES.get(spelling, _ANY)
@@ -188,6 +192,13 @@ def _surroundings(
     path = _path(folder, infill.filename)
     current = [separator, *read(f"{path}\n")] if _is_named(infill) else []
     return repo, files, current
+
+
+def _name_inside(vocab: Vocab, fim: FimTokens, current: list[int]) -> tuple[list[int], list[int]]:
+    """The header of the file that is filled in: what stands before the prefix's marker, and what after it."""
+    separator = b"" if fim.file_sep is None else vocab.piece(fim.file_sep)
+    at = 1 if separator == _NAME_INSIDE else len(current)
+    return current[:at], current[at:]
 
 
 def _is_named(infill: Infill) -> bool:

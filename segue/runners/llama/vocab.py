@@ -29,6 +29,8 @@ FIM_ROLES: dict[str, tuple[str, tuple[bytes, ...]]] = {
 # Every newer Mistral vocabulary has these, but only Codestral was trained on them, and without a
 # middle: [SUFFIX] suffix [PREFIX] prefix.
 CODESTRAL_FIM = {"prefix": b"[PREFIX]", "suffix": b"[SUFFIX]"}
+# It has StarCoder's tokens, but its examples have the suffix first.
+MELLUM = "mellum"
 _GUESSED = 1024  # general.file_type of a file that does not say
 
 
@@ -146,12 +148,13 @@ class LlamaVocab:
         for role, (finder, spellings) in FIM_ROLES.items():
             token = _known(getattr(self._api, finder)(self._vocab))
             found[role] = self._find_control(spellings) if token is None else token
-        if "codestral" in (self.metadata("general.name") or "").lower():
+        name = (self.metadata("general.name") or "").lower()
+        if "codestral" in name:
             found |= {role: self._find_control((text,)) for role, text in CODESTRAL_FIM.items()}
         prefix, suffix = found.pop("prefix"), found.pop("suffix")
         if prefix is None or suffix is None:
             return None
-        return FimTokens(prefix=prefix, suffix=suffix, **found)
+        return FimTokens(prefix=prefix, suffix=suffix, suffix_first=MELLUM in name, **found)
 
     def _find_control(self, spellings: tuple[bytes, ...]) -> int | None:
         known = {self._pieces[token]: token for token in self._controls}

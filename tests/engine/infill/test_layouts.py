@@ -108,9 +108,35 @@ def test_repository_context_as_qwen_knows_it() -> None:
 def test_repository_context_as_starcoder_2_knows_it(tmp_path: Path) -> None:
     controls = (*STARCODER, "<repo_name>", "<file_sep>")
     vocab = LlamaVocab(write_tiny_gguf(tmp_path / "x.gguf", fim=False, control_tokens=controls))
-    asked = ask(snippets=(Snippet("a = 1\n", "a.py"),), repo="proj", filename="c.py")
-    assert spell(vocab, lay(vocab, asked).tokens).startswith(
-        "[<repo_name>]proj[<file_sep>]a.py\na = 1\n[<file_sep>]c.py\n[<fim_prefix>]"
+    snippets = (Snippet("a = 1\n", "a.py"),)
+    files = "[<repo_name>]proj[<file_sep>]a.py\na = 1\n[<file_sep>]"
+
+    def spelled(order: str) -> str:
+        asked = ask(snippets=snippets, repo="proj", filename="c.py", order=order)
+        return spell(vocab, lay(vocab, asked).tokens)
+
+    inside = f"c.py\n{BEFORE}{TYPED}"  # to it the name is the first line of the file
+    assert spelled("psm") == f"{files}[<fim_prefix>]{inside}[<fim_suffix>]{AFTER}[<fim_middle>]"
+    assert spelled("spm") == f"{files}[<fim_prefix>][<fim_suffix>]{AFTER}[<fim_middle>]{inside}"
+
+
+def test_a_name_inside_the_prefix_stays_where_the_file_is_cut(tmp_path: Path) -> None:
+    controls = (*STARCODER, "<file_sep>")
+    vocab = LlamaVocab(write_tiny_gguf(tmp_path / "x.gguf", fim=False, control_tokens=controls))
+    laid = lay(vocab, ask(filename="c.py"), "x = 1\n" * 100, room=60)
+    assert len(laid.tokens) <= 60
+    assert spell(vocab, laid.tokens).startswith("[<file_sep>][<fim_prefix>]c.py\n")
+
+
+def test_mellum_has_the_suffix_first(tmp_path: Path) -> None:
+    controls = (*STARCODER, "<filename>")
+    path = tmp_path / "x.gguf"
+    write_tiny_gguf(path, name="Mellum 4b Base", fim=False, control_tokens=controls)
+    vocab = LlamaVocab(path)
+    asked = ask(snippets=(Snippet("a = 1\n", "a.py"),), filename="c.py")
+    assert spell(vocab, lay(vocab, asked).tokens) == (
+        "[<filename>]a.py\na = 1\n[<filename>]c.py\n"
+        f"[<fim_suffix>]{AFTER}[<fim_prefix>]{BEFORE}{TYPED}[<fim_middle>]"
     )
 
 
