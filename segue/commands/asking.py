@@ -40,10 +40,10 @@ def parsed(body: Chunk, fingerprint: str = f"segue-{__version__}") -> Call:
 
 
 async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
-    """The chunks that a server would send, after one that holds the seed."""
-    call = parsed(body, engine.info.fingerprint)
+    """The chunks that a server would send, after one that holds the seed and begins the computation."""
+    call = parsed({"model": engine.info.name, **body}, engine.info.fingerprint)
     renderer = TextCompletion(call)
-    yield {"seed": call.request.sampling.seed}
+    yield {"seed": call.request.sampling.seed, "begins": True}
     request = msgspec.structs.replace(call.request, model="")
     async with aclosing(engine.submit(request)) as events:
         async for event in events:

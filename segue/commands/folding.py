@@ -34,6 +34,8 @@ class Folding:
     def push(self, chunk: dict[str, Any]) -> None:
         if "seed" in chunk:
             self.seed = chunk["seed"]
+            if chunk.get("begins"):  # until now, the model was loaded
+                self._begun = self._clock()
             return
         self.model = chunk.get("model", self.model)
         self.fingerprint = chunk.get("system_fingerprint") or self.fingerprint

@@ -12,6 +12,7 @@ gives there, to the byte.
 import asyncio
 import atexit
 import itertools
+import operator
 import queue
 import secrets
 import weakref
@@ -26,6 +27,7 @@ from segue.bounds import DRAWN_SEEDS
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.tally import Tally
+from segue.errors import InvalidField
 from segue.library.answers import Choice, Completion, Piece, Score
 from segue.library.engine_thread import EngineThread
 from segue.library.options import Options
@@ -179,6 +181,8 @@ class LLM:
                 pieces.put(piece)
 
     async def _score(self, text: Text, num_top: int) -> Score:
+        if num_top < 0:
+            raise InvalidField(f"num_top must be 0 or more, not {num_top}", "num_top")
         request = CompletionRequest(
             request_id=f"llm-{next(_numbers)}",
             model="",
@@ -208,15 +212,29 @@ class _Relay:
 # --- requests, read by the table of the root dialect ---------------------------------------------
 
 
+# Fields that the table knows, and that mean nothing here.
+_ELSEWHERE = {
+    "model": "an LLM has one model",
+    "stream": "the method stream gives an answer while it is generated",
+}
+
+
 def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
+    for name in options.keys() & _ELSEWHERE:
+        raise TypeError(f"there is no option {name}: {_ELSEWHERE[name]}")
+    if isinstance(prompt, bytes | bytearray | memoryview):
+        raise InvalidField("prompt must be a text or token ids, not bytes: decode them", "prompt")
     wire = list(prompt) if isinstance(prompt, Iterable) and not isinstance(prompt, str) else prompt
-    body = msgspec.to_builtins({"prompt": wire, **options, **more})
+    # The hook is for integers of other libraries, as in an array of token ids.
+    body = msgspec.to_builtins({"prompt": wire, **options, **more}, enc_hook=operator.index)
     number = f"llm-{next(_numbers)}"
     seed = secrets.randbelow(DRAWN_SEEDS)
     stamp = Stamp(request_id=number, public_id=number, created=0, seed=seed, fingerprint="")
     call = _OPERATION.parse(body, stamp)
     if call.ignored:
         raise TypeError(f"there is no option {', '.join(call.ignored)}")
+    if len(call.request.prompts) > 1:
+        raise InvalidField("prompt must be one prompt: complete_batch takes several", "prompt")
     return msgspec.structs.replace(call.request, model="")
 
 

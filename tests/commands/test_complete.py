@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue.cli import cli
+from segue.commands.folding import Folding
 from segue.errors import InvalidField, PromptTooLong, RequestError, SetupError, Unavailable
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
@@ -105,6 +106,7 @@ def test_the_answer_as_json_and_its_stats() -> None:
     answer = json.loads(result.stdout)
     assert len(answer["choices"][0]["tokens"]) == 4
     assert answer["seed"] == 5
+    assert answer["model"] == "fake"
     assert answer["usage"]["completion_tokens"] == 4
     assert "4 tokens" in result.stderr
     assert "seed 5" in result.stderr
@@ -117,6 +119,16 @@ def test_a_server_gives_what_is_computed_here() -> None:
         there = json.loads(ask(live.url, *arguments).stdout)
         also = json.loads(ask(live.url + "/vllm/v1", *arguments).stdout)
     assert here["choices"] == there["choices"] == also["choices"]
+    assert here["model"] == there["model"] == "fake"
+
+
+def test_the_load_of_a_model_is_not_part_of_the_wait_for_the_first_token() -> None:
+    """`first after 4721 ms` was said of a start that took most of it."""
+    clock = iter([0.0, 5.0, 5.25]).__next__
+    answer = Folding(clock)
+    answer.push({"seed": 1, "begins": True})
+    answer.push({"choices": [{"index": 0, "text": "a", "token_ids": [1]}]})
+    assert "first after 250 ms" in answer.stats()
 
 
 def test_a_server_that_refuses_or_is_not_there_is_one_sentence() -> None:

@@ -8,6 +8,7 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from segue import LLM
@@ -126,9 +127,37 @@ def test_a_wrong_option_is_named(llm: LLM, options: typing.Any, word: str) -> No
         llm.complete("x", **options)
 
 
-def test_an_unknown_option_is_a_type_error(llm: LLM) -> None:
-    with pytest.raises(TypeError, match="temprature"):
-        llm.complete("x", temprature=1)  # type: ignore[call-arg]
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("temprature", "there is no option temprature"),
+        ("stream", "no option stream: the method stream"),  # these two had no effect
+        ("model", "no option model: an LLM has one model"),
+    ],
+)
+def test_an_unknown_option_is_a_type_error(llm: LLM, option: str, words: str) -> None:
+    options: typing.Any = {option: 1}
+    with pytest.raises(TypeError, match=words):
+        llm.complete("x", **options)
+
+
+def test_ids_may_be_an_array_and_bytes_are_none(llm: LLM) -> None:
+    """Bytes were taken for token ids, in silence."""
+    ids: typing.Any = np.array([104, 105], np.int32)
+    seed: typing.Any = np.int64(1)
+    assert llm.complete(ids, seed=seed).text == llm.complete([104, 105], seed=1).text
+    wrong: typing.Any
+    for wrong in (b"hi", bytearray(b"hi"), memoryview(b"hi")):
+        with pytest.raises(InvalidField, match="not bytes"):
+            llm.complete(wrong)
+
+
+def test_several_prompts_are_a_batch(llm: LLM) -> None:
+    """Of the answers to a list of texts, `text` was the first."""
+    several: typing.Any = ["one", "two"]
+    with pytest.raises(InvalidField, match="complete_batch takes several"):
+        llm.complete(several)
+    assert len(llm.complete_batch(several, max_tokens=2)) == 2
 
 
 def test_every_option_is_a_field_of_the_table_under_its_first_name() -> None:
@@ -190,6 +219,12 @@ def test_a_text_that_is_none_is_refused_before_the_worker_sees_it(llm: LLM) -> N
 def test_an_unknown_setting_is_named_with_the_one_that_was_meant() -> None:
     with pytest.raises(SetupError, match=r"there is no setting 'thread'; did you mean threads\?"):
         LLM(runner="fake", thread=3)
+
+
+def test_a_number_of_alternatives_is_not_negative(llm: LLM) -> None:
+    """The worker failed to prepare it, with a traceback in the log."""
+    with pytest.raises(InvalidField, match="num_top must be 0 or more, not -1"):
+        llm.score("abc", num_top=-1)
 
 
 def test_half_a_character_is_a_wrong_text_and_ends_nothing(llm: LLM) -> None:
