@@ -67,15 +67,15 @@ def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: 
         del before[0]  # the caller's tokens already begin with BOS
     layout = _layout(family, infill, len(after))
     repo, files, current = _surroundings(infill, vocab, fim, family)
-    current, name = _name_inside(vocab, fim, current)
+    current, inside = _name_inside(vocab, fim, current)
 
-    room -= _checked_size(len(opening) + len(repo) + len(current) + len(name) + 3, room)
+    room -= _checked_size(len(opening) + len(repo) + len(current) + len(inside) + 3, room)
     kept = split(len(before) + len(typed), len(after), [len(file) for file in files], room)
     given = sum(map(len, files))
     prefix = (before + typed)[len(before) + len(typed) - kept.prefix :]
     files = files[len(files) - kept.snippets :]
     at = max(0, len(prefix) - len(typed))
-    parts = {"before": name + prefix[:at], "typed": prefix[at:], "after": after[: kept.suffix]}
+    parts = {"before": inside + prefix[:at], "typed": prefix[at:], "after": after[: kept.suffix]}
     division = Split(
         Share(len(prefix), len(before) + len(typed)),
         Share(kept.suffix, len(after)),

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -105,7 +104,13 @@ def test_fim_tokens_found_by_spelling(
     if not ids:
         assert vocab.fim is None
         return
-    assert vocab.fim == replace(FimTokens(ids["prefix"], ids["suffix"], None), **ids)
+    assert vocab.fim == FimTokens(
+        ids["prefix"],
+        ids["suffix"],
+        ids.get("middle"),
+        repo=ids.get("repo"),
+        file_sep=ids.get("file_sep"),
+    )
     separators = {ids[role] for role in ("repo", "file_sep") if role in ids}
     assert vocab.end_tokens == {NUM_ORDINARY} | separators
 
