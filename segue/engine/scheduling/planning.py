@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
 from segue.engine.scheduling.forced import MAX_FORCED, Forced
+from segue.engine.scheduling.long_prompts import LongPrompts
 from segue.engine.scheduling.prefix_cache import Match, common_length
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Span
@@ -38,6 +39,7 @@ class Planner:
         self._draft_model = state.draft
         self._proposed: dict[Sequence, list[int]] = {}  # by the draft model, for this step
         self._rows_for_prompts = 0  # of this step, that drafts do not take
+        self._long = LongPrompts(self._chunk_rows)
         self.awaits_mask = (
             False  # a sequence was left out of the last batch: its mask was not ready
         )
@@ -59,10 +61,7 @@ class Planner:
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
                 self._decode_row(batch, sequence, len(decoding) - place)
-        for sequence in reading:
-            if sequence.slot is not None:
-                self._prompt_chunk(batch, sequence)
-        self._admit(batch)
+        self._read_prompts(batch, reading)
         return batch if batch.spans else None
 
     def _decode_row(self, batch: Batch, sequence: Sequence, num_left: int) -> None:
@@ -119,25 +118,69 @@ class Planner:
         found = sequence.drafter.draft(sequence.tokens, min(limit, free))
         return found or proposed[:limit]
 
-    def _prompt_chunk(self, batch: Batch, sequence: Sequence) -> None:
-        budget = min(
-            self._chunk_rows - batch.num_prompt_rows, self._limits.max_rows - batch.num_rows
-        )
-        count = min(sequence.num_pending, budget)
-        # One that was preempted may wait for a mask: then its last row is for a later step, as it is while decoding.
-        stops_before = self._stops_at_fork(sequence) or sequence.awaits_mask
-        if stops_before and count == sequence.num_pending > 1:
-            count -= 1
+    def _read_prompts(self, batch: Batch, reading: list[Sequence]) -> None:
+        """Chunks of prompts that are being read, and of those that can start, the oldest first.
+
+        Long ones leave rows to others, and then get what these have left.
+        """
+        self._long.begin_step(reading)
+        for sequence in reading:
+            if sequence.slot is not None:
+                self._prompt_chunk(batch, sequence)
+        self._admit(batch)
+        if self._long.has_left_rows:
+            self._long.end()
+            for sequence in [s for s in self._running if not s.is_decoding]:
+                if sequence in batch.sequences:
+                    self._extend(batch, sequence)
+                else:
+                    self._prompt_chunk(batch, sequence, may_preempt=not batch.spans)
+            self._admit(batch)
+
+    def _prompt_chunk(self, batch: Batch, sequence: Sequence, may_preempt: bool = True) -> None:
+        count = self._chunk(batch, sequence)
         while count > 0 and sequence.slot is not None:
             if self._memory.make_room(batch.num_cells + self._cells(sequence, count)):
                 batch.num_prompt_rows += count
+                self._long.read(self._waiting.tenant_of(sequence), sequence.num_pending, count)
                 self._append(batch, sequence, count, self._num_logits(sequence, count))
+                return
+            if not may_preempt:
                 return
             if len(self._running) == 1:
                 raise EngineFault("the KV memory cannot hold one sequence of the model's context")
             if self._running[-1] is sequence and batch.spans:
                 return  # the others run; this one waits for cells until the next step
             self._preempt_youngest(batch)
+
+    def _chunk(self, batch: Batch, sequence: Sequence, num_taken: int = 0) -> int:
+        """How many rows it may have in this step. `num_taken`: how many it has already."""
+        count = min(sequence.num_pending, num_taken + self._rows_left(batch, sequence))
+        # One that was preempted may wait for a mask: then its last row is for a later step, as it is while decoding.
+        stops_before = self._stops_at_fork(sequence) or sequence.awaits_mask
+        return count - (stops_before and count == sequence.num_pending > 1)
+
+    def _rows_left(self, batch: Batch, sequence: Sequence) -> int:
+        """How many more rows it may take."""
+        left = min(self._chunk_rows - batch.num_prompt_rows, self._limits.max_rows - batch.num_rows)
+        tenant = self._waiting.tenant_of(sequence)
+        return self._long.limit(tenant, sequence.num_pending, max(0, left))
+
+    def _extend(self, batch: Batch, sequence: Sequence) -> None:
+        """Let it read more, if rows and cells are left: nobody is preempted for that."""
+        at = batch.sequences.index(sequence)
+        before = batch.spans[at]
+        num_before = len(before.tokens)
+        count = self._chunk(batch, sequence, num_before)
+        added = self._cells(sequence, count) - self._cells(sequence, num_before)
+        if count <= num_before or not self._memory.make_room(batch.num_cells + added):
+            return
+        tokens = sequence.tokens[before.past : before.past + count]
+        num_logits = self._num_logits(sequence, count)
+        batch.spans[at] = before._replace(tokens=tokens, num_logits=num_logits)
+        batch.num_rows += count - num_before
+        batch.num_prompt_rows += count - num_before
+        batch.num_cells += added
 
     def _stops_at_fork(self, sequence: Sequence) -> bool:
         """Whether this span must end before the last prompt token, where a slot that cannot be trimmed is forked."""
@@ -188,7 +231,7 @@ class Planner:
                 hopeless.add(tenant)
                 passed.append(sequence)
                 continue
-            if self._waits_for_leader(batch, sequence):
+            if self._waits_for_leader(batch, sequence) or not self._rows_left(batch, sequence):
                 passed.append(sequence)
                 continue
             match = self._memory.match(sequence)
@@ -209,7 +252,7 @@ class Planner:
         """Admit the sequence. If memory is full, preempt a sequence of a tenant that holds more than its share."""
         while True:
             must = not self._running
-            if self._memory.start(sequence, match, batch.num_cells, must):
+            if self._memory.start(sequence, match, batch.num_cells + self._long.num_cells, must):
                 return True
             victim = self._victim_for(sequence)
             if victim is None:
