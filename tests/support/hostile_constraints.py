@@ -92,6 +92,8 @@ HARMLESS: list[Constraint] = [
         _nested(3, '{"type": "string", "maxLength": 2000}'),
         _nested(3, '{"type": "string", "pattern": "b[a-z]{2,}"}'),
         *('{"type": "string", "pattern": "^+[a-z]$"}', '{"type": "string", "pattern": "^{2}x$"}'),
+        *(json.dumps({"pattern": p}) for p in ("(^|)" * 60 + "a", "a" + "(|$)" * 2000, "^" * 5000)),
+        json.dumps({"pattern": f"({'|'.join(['^a'] * 3000)})({'|'.join(['b$'] * 3000)})"}),
         '{"type": "array", "prefixItems": [{"type": "null"}, {"$ref": "#/prefixItems/0"}]}',
         '{"type": "object", "properties": {"child": {"$ref": "#"}}}',
         '{"type": "array", "items": {"type": "string"}, "maxItems": 100000000}',

@@ -197,14 +197,32 @@ def _closed_schema(value: Any, param: str) -> Any:
     return _json_schema(msgspec.json.encode(_closed(schema)).decode(), param)
 
 
+_VALUES = frozenset({"const", "enum", "default", "example", "examples"})  # no schemas
+_BY_NAME = frozenset(  # a schema for each name
+    {
+        *("properties", "patternProperties", "$defs", "definitions"),
+        *("dependentSchemas", "dependencies"),
+    }
+)
+
+
 def _closed(schema: Any) -> Any:
-    """The schema with additionalProperties: false in every object that lists properties."""
+    """The schema with additionalProperties: false in every object that says something of its properties."""
     if type(schema) is list:
         return [_closed(each) for each in schema]
     if type(schema) is not dict:
         return schema
-    closed = {key: _closed(value) for key, value in schema.items()}
-    return {"additionalProperties": False, **closed} if "properties" in schema else closed
+    closed = {key: _closed_within(key, value) for key, value in schema.items()}
+    is_open = schema.keys() & {"properties", "patternProperties"}
+    return {"additionalProperties": False, **closed} if is_open else closed
+
+
+def _closed_within(keyword: str, value: Any) -> Any:
+    if keyword in _VALUES:
+        return value
+    if keyword in _BY_NAME and type(value) is dict:
+        return {name: _closed(each) for name, each in value.items()}
+    return _closed(value)
 
 
 # --- Ollama's format -----------------------------------------------------------------------------

@@ -86,11 +86,25 @@ def call_tool(draft: Draft) -> None:
     if "constraint" in draft.given:
         other = draft.given["constraint"]
         raise draft.refuse("shape.tool_choice", f"cannot be given together with {other}")
-    calls = [_call(name, tools[name]) for name in ([wanted] if wanted else tools)]
+    names = [wanted] if wanted else list(tools)
+    calls = [_call(name, _alone(tools[name], f"tool:{i}")) for i, name in enumerate(names)]
     schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
     draft.values["constraint"] = Constraint(
         kind="json_schema", value=msgspec.json.encode(schema).decode(), param="tools"
     )
+
+
+def _alone(schema: dict[str, Any], own_id: str) -> dict[str, Any]:
+    """The same within another schema: an address of its own, by which its references find their targets in it."""
+    if "$id" in schema:
+        return schema
+    if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
+        return {"$id": own_id, **schema}
+    # Up to draft 7 a $ref hides what stands beside it, an $id too.
+    kept: dict[str, Any] = {
+        key: schema[key] for key in ("$schema", "definitions", "$defs") if key in schema
+    }
+    return {"$id": own_id, **kept, "allOf": [{"$ref": schema["$ref"]}]}
 
 
 def _call(name: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,9 @@ STEP_FUEL = 50_000  # expressions that a lexer makes for one mask: some 10 ms
 # The same for one that starts anew: 80 for each of its states, less than a second.
 FRESH_FUEL = 4_000_000
 MAX_STATES = 50_000  # of a lexer, over all that it has read
+# That a parser makes for one mask: 0.2 s. Where identifiers are read by character, since a word may follow them too, a
+# vocabulary of 50,000 tokens needs half a million.
+MAX_ITEMS = 4_000_000
 _MAX_FORCED = 64  # tokens known ahead
 _STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
 _stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
@@ -110,6 +113,7 @@ def _limits(step_fuel: int) -> llguidance.LLParserLimits:
     return llguidance.LLParserLimits(
         initial_lexer_fuel=300_000,
         step_lexer_fuel=step_fuel,
+        step_max_items=MAX_ITEMS,
         max_lexer_states=MAX_STATES,
         verbose_errors=False,
     )

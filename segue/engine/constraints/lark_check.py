@@ -60,12 +60,19 @@ def _check_depth(outside: str, rules: list[re.Match[str]]) -> None:
 def replaced(text: str, compile: Callable[[Json], str]) -> str:
     """The text with each schema in it replaced. Raises GrammarError."""
     pieces: list[str] = []
-    end = 0
-    while (found := _INLINE.search(text, end)) is not None:
-        pieces.append(text[end : found.start()])
-        start, end = found.end(), _end_of_object(text, found.end())
-        pieces.append(compile(read_json(text[start:end], "the schema after %json")))
-    return "".join([*pieces, text[end:]])
+    copied = at = 0
+    inline = _INLINE.search(text)
+    while inline is not None:
+        quiet = _QUIET.search(text, at)
+        if quiet is not None and quiet.start() < inline.start():  # in a string there is no schema
+            at = quiet.end()
+            inline = inline if at <= inline.start() else _INLINE.search(text, at)
+            continue
+        pieces.append(text[copied : inline.start()])
+        copied = at = _end_of_object(text, inline.end())
+        pieces.append(compile(read_json(text[inline.end() : at], "the schema after %json")))
+        inline = _INLINE.search(text, at)
+    return "".join([*pieces, text[copied:]])
 
 
 def _end_of_object(text: str, start: int) -> int:

@@ -5,10 +5,13 @@ impossible. So everything regular starts as one lexeme, the lexer is played thro
 expected together, and a lexeme that runs on is taken apart, down to single characters if need be.
 """
 
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from segue.engine.constraints.automaton import Automaton, State, Undecided, Work, overlap
 from segue.engine.constraints.grammar import (
+    Chars,
     Either,
     Lexeme,
     Literal,
@@ -38,14 +41,16 @@ def cut(rules: Rules) -> Rules:
     work = Work(_MAX_WORK)
     for _ in range(_MAX_ROUNDS):
         shaped = _Shaper(rules, regular, apart).all()
+        if isinstance(shaped["root"], Lexeme):
+            return shaped
         try:
             running_on = _Play(shaped, rules, work).running_on()
-        except (Undecided, RecursionError):  # what can be matched is still the grammar's
+        except (Undecided, RecursionError):
             break
         if not running_on:
-            break
+            return shaped
         apart |= {lexeme.node for lexeme in running_on}
-    return shaped
+    return _Shaper(rules, regular, apart, by_character=True).all()  # dear, but no text is lost
 
 
 @dataclass
@@ -53,6 +58,7 @@ class _Shaper:
     rules: Rules
     regular: frozenset[str]
     apart: set[Node]  # regular, but no longer one lexeme
+    by_character: bool = False  # nothing longer is one lexeme
 
     def all(self) -> Rules:
         shaped: Rules = {}
@@ -65,13 +71,13 @@ class _Shaper:
         return shaped
 
     def shape(self, node: Node) -> Node:
-        if self._is_regular(node) and node not in self.apart:
+        if self._is_regular(node) and not self._is_apart(node):
             return Lexeme(node)
         match node:
             case Literal(text):
                 return Seq(tuple(Lexeme(Literal(c)) for c in text))
             case Seq(items):
-                is_apart = node in self.apart
+                is_apart = self._is_apart(node)
                 return seq(*(self.shape(n) for n in (items if is_apart else self._runs(items))))
             case Either(options):
                 return Either(tuple(map(self.shape, options)))
@@ -94,6 +100,13 @@ class _Shaper:
 
     def _is_regular(self, node: Node) -> bool:
         return all(name in self.regular for name in refs(node))
+
+    def _is_apart(self, node: Node) -> bool:
+        if self.by_character:
+            return not (
+                isinstance(node, Chars) or (isinstance(node, Literal) and len(node.text) == 1)
+            )
+        return node in self.apart
 
 
 class _Play:
@@ -150,22 +163,27 @@ class _Play:
     # --- what comes first in a rule, and what after a lexeme --------------------------------------
 
     def _settle(self) -> None:
-        while sum(self._learn_first(name, body) for name, body in self._shaped.items()):
-            pass
-        while sum(self._learn_follow(name, body) for name, body in self._shaped.items()):
-            pass
+        used = {name: frozenset(refs(body)) for name, body in self._shaped.items()}
+        users: dict[str, list[str]] = defaultdict(list)
+        for name, others in used.items():
+            for other in others:
+                users[other].append(name)
+        # What is used comes before what uses it; then the other way round.
+        _until_settled(reversed(used), lambda name: users[name] if self._learn_first(name) else ())
+        _until_settled(used, lambda name: self._learn_follow(name, used[name]))
 
-    def _learn_first(self, name: str, body: Node) -> bool:
-        before = self._first[name], name in self._nullable
+    def _learn_first(self, name: str) -> bool:
+        body, before = self._shaped[name], (self._first[name], name in self._nullable)
         self._first[name] = self._flow(body, _NONE)
         if self._may_be_empty(body):
             self._nullable.add(name)
         return before != (self._first[name], name in self._nullable)
 
-    def _learn_follow(self, name: str, body: Node) -> bool:
-        before = sum(map(len, self._follow.values())) + sum(map(len, self._after.values()))
-        self._flow(body, self._after[name], learn=True)
-        return before != sum(map(len, self._follow.values())) + sum(map(len, self._after.values()))
+    def _learn_follow(self, name: str, used: frozenset[str]) -> list[str]:
+        """The rules of which more is known now about what follows them."""
+        before = {other: self._after[other] for other in used}
+        self._flow(self._shaped[name], self._after[name], learn=True)
+        return [other for other, after in before.items() if after != self._after[other]]
 
     def _flow(self, node: Node, after: Lexemes, learn: bool = False) -> Lexemes:
         """The lexemes that can begin this node, or `after` it. Records which lexeme follows which."""
@@ -202,6 +220,19 @@ class _Play:
             case Repeat(item, least):
                 return least == 0 or self._may_be_empty(item)
         return all(map(self._may_be_empty, children(node)))
+
+
+def _until_settled(names: Iterable[str], learn: Callable[[str], Iterable[str]]) -> None:
+    """Learns about each name, and again about those that what was learnt concerns."""
+    waiting = deque(names)
+    queued = set(waiting)
+    while waiting:
+        name = waiting.popleft()
+        queued.discard(name)
+        for other in learn(name):
+            if other not in queued:
+                queued.add(other)
+                waiting.append(other)
 
 
 def _leaves(rules: Rules) -> list[Lexeme]:

@@ -137,6 +137,28 @@ def test_options_of_structured_outputs() -> None:
     assert spaced.whitespace == "[ ]?"
 
 
+def test_objects_are_closed_and_values_are_left_as_they_are() -> None:
+    schema = {
+        "properties": {
+            "properties": {"patternProperties": {"a": {}}},
+            "b": {"const": {"properties": 1}, "items": [{"properties": {}}]},
+        },
+        "enum": [{"properties": {}}],
+    }
+    closed = read("structured_outputs", {"json": schema, "disable_additional_properties": True})
+    assert json.loads(closed.value) == {
+        "additionalProperties": False,
+        "properties": {
+            "properties": {"additionalProperties": False, "patternProperties": {"a": {}}},
+            "b": {
+                "const": {"properties": 1},
+                "items": [{"additionalProperties": False, "properties": {}}],
+            },
+        },
+        "enum": [{"properties": {}}],
+    }
+
+
 def test_systems_that_have_one_form_only() -> None:
     assert GBNF.kind.read("root ::= [a]").kind == "gbnf"
     with pytest.raises(Mismatch):

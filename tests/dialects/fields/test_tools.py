@@ -3,10 +3,13 @@ from typing import Any
 
 import pytest
 
+from segue.bench.exactness.trial import is_whole
 from segue.dialects.fields.constraint_fields import CONSTRAINTS
 from segue.dialects.fields.table import Draft, Table
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
+from segue.engine.constraints.compiler import Compiler
 from segue.errors import InvalidField
+from segue.runners.fake import VOCAB_SIZE, FakeVocab
 
 TABLE = Table((*CONSTRAINTS.rows, *TOOL_ROWS))
 NOW = {"type": "function", "function": {"name": "now"}}
@@ -35,13 +38,36 @@ def test_a_named_call_is_the_answer() -> None:
     ]
     schema = json.loads(constraint.value)
     assert schema["properties"]["name"] == {"const": "add"}
-    assert schema["properties"]["arguments"] == {"type": "object", "required": ["x"]}
+    arguments = schema["properties"]["arguments"]
+    assert arguments == {"$id": "tool:0", "type": "object", "required": ["x"]}
     assert constraint.param == "tools"
 
 
 def test_some_call_is_the_answer() -> None:
     schema = json.loads(read(tools=[NOW, ADD], tool_choice="required").values["constraint"].value)
     assert [each["properties"]["name"]["const"] for each in schema["anyOf"]] == ["now", "add"]
+
+
+def tool(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+OWN = {"$ref": "#/$defs/own", "$defs": {"own": {"const": 1}}}
+OLD = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "$ref": "#/definitions/own",
+    "definitions": {"own": {"const": 2}},
+}
+NAMED = {"$id": "http://a/b", "$ref": "b#/$defs/own", "$defs": {"own": {"const": 3}}}
+
+
+def test_parameters_refer_to_themselves() -> None:
+    tools = [tool("own", OWN), tool("old", OLD), tool("named", NAMED)]
+    constraint = read(tools=tools, tool_choice="required").values["constraint"]
+    grammar = Compiler(FakeVocab(), VOCAB_SIZE).compile(constraint)
+    for number, name in enumerate(("own", "old", "named"), 1):
+        assert is_whole(grammar, f'{{"name":"{name}","arguments":{number}}}')
+        assert not is_whole(grammar, f'{{"name":"{name}","arguments":{number + 1}}}')
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,13 @@ def test_what_is_only_frightening_compiles(constraint: Constraint) -> None:
         ('{"type": "object", "properties": {"a": {"maxLen": 3}}}', "#/properties/a: the keyword"),
         ('{"anyOf": [{}, {"items": {"unique": 1}}]}', "#/anyOf/1/items: the keyword"),
         ('{"$defs": {"x": {"iff": {}}}, "$ref": "#/$defs/x"}', "#/$defs/x: the keyword 'iff'"),
+        (
+            '{"items": {"$ref": "#/$defs/x"}, "$defs": {"x": {"uniqueItems": true}}}',
+            "#/$defs/x: uniqueItems",
+        ),
+        ('{"properties": {"a": {"minProperties": 2}}}', "#/properties/a: minProperties"),
+        ('{"properties": {"a": {"multipleOf": 0.7}}}', "#/properties/a: multiples of 0.7"),
+        ('{"items": {"contains": {}, "minContains": 1e9}}', "#/items: contains"),
     ],
 )
 def test_a_keyword_that_would_be_ignored_is_named(value: str, place: str) -> None:
@@ -68,7 +75,7 @@ def test_a_keyword_that_would_be_ignored_is_named(value: str, place: str) -> Non
     ("value", "ignored"),
     [
         ('{"type": "string", "maxLen": 3, "if": {}, "format": "bogus"}', "/maxLen /format"),
-        ('{"type": "array", "uniqueItems": true}', "uniqueItems"),
+        ('{"items": {"type": "array", "uniqueItems": true}}', "/items/uniqueItems"),
         ('{"type": "object", "minProperties": 2}', "minProperties"),
         ('{"properties": {"a b": {"$ref": "#/x-y"}}, "x-y": {"é;": 1}}', "/x-y/%C3%A9%3B"),
         ('{"$schema": "https://else.where/", "type": "null"}', "/$schema"),
@@ -105,6 +112,18 @@ def test_many_ignored_keywords_are_named_without_their_places() -> None:
     value = f'{{"type": "object", "properties": {{{names}}}}}'
     lenient = Constraint(kind="json_schema", value=value, lenient=True, param="it")
     assert COMPILER.compile(lenient).ignored == ("it#maxLen", "it#minLen")
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        ('start: "%json {"', "%json {"),
+        ('start: "a" // %json {\n', "a"),
+        ('start: "//" %json {"const": "/"} /b/', '//"/"b'),
+    ],
+)
+def test_a_schema_in_a_lark_grammar_is_none_within_a_string(grammar: str, text: str) -> None:
+    assert is_whole(COMPILER.compile(Constraint(kind="lark", value=grammar)), text)
 
 
 def test_a_format_may_be_a_mere_annotation() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.bench.exactness.grammars import Recogniser
-from segue.engine.constraints import gbnf
+from segue.engine.constraints import gbnf, lexemes
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.guide import Guide
 from segue.engine.constraints.lexemes import cut
@@ -69,7 +69,7 @@ def test_exactly_the_texts_of_the_grammar_can_be_drawn(bodies: tuple[str, str, s
 
 
 @pytest.mark.parametrize(
-    ("text", "lexemes"),
+    ("text", "num_lexemes"),
     [
         ('root ::= [a-z]+ "ab"', 1),  # regular: one lexeme, exact as it is
         ('root ::= "(" root ")" | [0-9]+', 3),
@@ -77,10 +77,10 @@ def test_exactly_the_texts_of_the_grammar_can_be_drawn(bodies: tuple[str, str, s
         ('root ::= word root | "."\nword ::= [a-z]+ "!"', 1),
     ],
 )
-def test_regular_parts_stay_whole(text: str, lexemes: int) -> None:
+def test_regular_parts_stay_whole(text: str, num_lexemes: int) -> None:
     """Masks cost more the shorter the lexemes are."""
     shaped = cut(straightened(gbnf.parse(text)))
-    assert repr(shaped).count("Lexeme(") == lexemes
+    assert repr(shaped).count("Lexeme(") == num_lexemes
 
 
 def test_spaces_that_may_swallow_the_line_break_are_taken_apart() -> None:
@@ -88,3 +88,54 @@ def test_spaces_that_may_swallow_the_line_break_are_taken_apart() -> None:
     assert drawable(grammar, "a \n\n\nb\n")
     assert drawable(grammar, "(a\n)")
     assert not drawable(grammar, "a b\n")
+
+
+def language(num_kinds: int) -> str:
+    """Statements of so many kinds. An identifier may run on into the operator "in" after it."""
+    kinds = " | ".join(f"s{i}" for i in range(num_kinds))
+    rules = [f's{i} ::= "kw{i}" ws expr ";" ws' for i in range(num_kinds)]
+    return "\n".join(
+        [
+            f'root ::= stmt*\nstmt ::= {kinds} | "{{" ws stmt* "}}" ws',
+            *rules,
+            'expr ::= term (op expr)?\nterm ::= ident | "(" expr ")" ws\nident ::= [a-z_] [a-z0-9_]* ws',
+            'op ::= ("+" | "in" | "==") ws\nws ::= [ \\n]*',
+        ]
+    )
+
+
+def test_a_grammar_too_large_to_be_analysed_loses_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexemes, "_MAX_WORK", 20_000)
+    grammar = compiled(language(30))
+    assert drawable(grammar, "kw1ain b;{kw29 (a in b)== c;}")
+    assert not drawable(grammar, "kw30 a;")
+
+
+def test_rules_in_a_long_chain_lose_no_text() -> None:
+    chain = "".join(f"a{i} ::= a{i + 1}\n" for i in range(900))
+    text = f'root ::= a0 "in" root | "." | "(" root ")"\n{chain}a900 ::= [a-z]+\n'
+    assert drawable(compiled(text), "(abcin.)")
+
+
+class Words(FakeVocab):
+    """Beside the bytes all words of four of some letters: as many tokens as a model has."""
+
+    texts = tuple("".join(word).encode() for word in itertools.product("abdefilnorstu_ ", repeat=4))
+    size = VOCAB_SIZE + len(texts)
+
+    def piece(self, token: int) -> bytes:
+        return super().piece(token) if token < VOCAB_SIZE else self.texts[token - VOCAB_SIZE]
+
+    def is_control(self, token: int) -> bool:
+        return 256 <= token < VOCAB_SIZE
+
+
+def test_words_after_words_can_be_drawn_from_many_tokens() -> None:
+    vocab = Words()
+    compiler = Compiler(vocab, vocab.size)
+    guide = Guide(compiler.compile(Constraint(kind="gbnf", value=language(3))))
+    for byte in b"kw1 foo in bar;{ kw2 (a in b) == c ;}":
+        row = np.zeros(vocab.size, np.float32)
+        assert guide.apply(row)
+        assert row[byte] == 0
+        guide.accept(byte)

@@ -130,6 +130,11 @@ OTHERS: list[Case] = [
      ' "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}}', ["null"], ['{"a":null}']),
     ('{"type": "string", "pattern": "^(?=.*[0-9])(?!a)[a-z0-9]+$"}', ['"b1"'], ['"a1"', '"bc"']),
     ('{"type": "string", "pattern": "^a|b$"}', ['"ac"', '"cb"'], ['"ca"', '"bc"']),
+    ('{"type": "string", "pattern": "(^a|b)(c|d$)"}', ['"ace"', '"ebd"'], ['"eac"', '"bde"']),
+    ('{"type": "string", "pattern": "(^|,)x(,|$)"}', ['"x"', '"a,x,b"'], ['"ax"', '"x b"']),
+    ('{"type": "string", "pattern": "a{1{}"}', ['"ba{1{}"'], ['"a"']),
+    ('{"type": "string", "maxLength": 9007199254740991}', ['""', '"ab"'], ["1"]),
+    ('{"type": "object", "maxProperties": 4294967296}', ["{}", '{"a":1}'], ["1"]),
     ('{"format": "ipv6"}', ['"::ffff:1.2.3.4"', "1"], ['"1::2::3"', '"12345::"']),
     ('{"format": "email"}', [r'"\"joe x\"@a.b"', '"a@[1.2.3.4]"'], ['"a@"', '".a@b"']),
     ('{"format": "date"}', ['"2024-02-29"'], ['"2023-02-29"', '"2024-2-29"']),
@@ -169,6 +174,15 @@ def test_texts_that_fit_are_accepted_and_no_others(case: Case) -> None:
             "contains counts too many items",
         ),
         ('{"pattern": "a(?<=b)"}', "column 2: this kind of group is not supported"),
+        ('{"pattern": "a{2}{3}"}', "column 5: { has nothing to repeat"),
+        ('{"pattern": "a|{2}"}', "column 3: { has nothing to repeat"),
+        ('{"items": {"$ref": "#/anyOf/0000000001"}, "anyOf": [{}]}', "points at nothing"),
+        ('{"$id": "http://a/", "items": {"$id": "http://[b"}}', "'http://[b' is no address"),
+        (OBJECT + '"properties": {"a": {"$ref": "#"}}, "required": ["a"]}', "fits the schema"),
+        (
+            OBJECT + '"properties": {"a": {"type": "null", "const": 1}}, "required": ["a"]}',
+            "nothing fits #/properties/a",
+        ),
     ],
 )
 def test_what_is_refused_has_its_own_reason(schema: str, why: str) -> None:

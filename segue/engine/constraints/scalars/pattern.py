@@ -68,6 +68,8 @@ def read_pattern(source: str) -> Pattern:
 
 # --- anchors --------------------------------------------------------------------------------------
 
+Edge = tuple[bool, Node]  # whether the mark was there, and what is left without it
+
 
 def _whole(node: Node) -> Node:
     """Without anchors: they are where the text begins and ends, and anything may stand where there is none."""
@@ -80,19 +82,19 @@ def _whole(node: Node) -> Node:
     return either(*options)
 
 
-def _edges(node: Node, mark: Ref) -> list[tuple[bool, Node]]:
-    """The alternatives of a node: whether each has the mark at its edge, and what is left of it."""
+def _edges(node: Node, mark: Ref) -> list[Edge]:
+    """The alternatives of a node, by whether they have the mark at their edge, and whether anything is left of them."""
     if not _holds(node, mark):
         return [(False, node)]
     match node:
         case Ref():
             return [(True, EMPTY)]
         case Either(options):
-            return [edge for option in options for edge in _edges(option, mark)]
+            return _joined([edge for option in options for edge in _edges(option, mark)])
         case Repeat(item, least, _) if item == mark:
             return [(True, EMPTY)] if least else [(False, EMPTY)]
         case Repeat(item, 0, 1):
-            return [(False, EMPTY), *_edges(item, mark)]
+            return _joined([(False, EMPTY), *_edges(item, mark)])
         case Repeat(item, 1, 1):
             return _edges(item, mark)
         case Seq(items):
@@ -100,20 +102,33 @@ def _edges(node: Node, mark: Ref) -> list[tuple[bool, Node]]:
     raise GrammarError(f"the anchor {mark.name} stands where it can never be matched")
 
 
-def _sequence_edges(items: tuple[Node, ...], mark: Ref) -> list[tuple[bool, Node]]:
-    at_left = mark is BEGIN
-    ordered = items if at_left else items[::-1]
-    found: list[tuple[bool, Node]] = []
-    rest = ordered[1:]
-    others = rest if at_left else rest[::-1]
-    for has_mark, first in _edges(ordered[0], mark):
-        inner = _edges(seq(*others), mark) if first == EMPTY and others else [(False, seq(*others))]
-        for again, remaining in inner:
-            if _holds(remaining, mark):
-                raise GrammarError(f"the anchor {mark.name} stands where it can never be matched")
-            pair = (first, remaining) if at_left else (remaining, first)
-            found.append((has_mark or again, seq(*(n for n in pair if n != EMPTY))))
-    return found
+def _joined(edges: list[Edge]) -> list[Edge]:
+    """The same in four at most: of a sequence all combinations count, and without this there are too many."""
+    kinds: dict[tuple[bool, bool], dict[Node, None]] = {}
+    for has_mark, node in edges:
+        kinds.setdefault((has_mark, node == EMPTY), {})[node] = None
+    return [(has_mark, either(*nodes)) for (has_mark, _), nodes in kinds.items()]
+
+
+def _sequence_edges(items: tuple[Node, ...], mark: Ref) -> list[Edge]:
+    ordered = items if mark is BEGIN else items[::-1]
+    found: list[Edge] = []
+    before = {False}  # whether the mark was met, in ways in which nothing else was
+    for place, item in enumerate(ordered):
+        edges = _edges(item, mark)
+        rest = ordered[place + 1 :]
+        for has_mark, first in edges:
+            if first != EMPTY:
+                if any(_holds(other, mark) for other in rest):
+                    message = f"the anchor {mark.name} stands where it can never be matched"
+                    raise GrammarError(message)
+                whole = (first, *rest) if mark is BEGIN else (*rest[::-1], first)
+                node = seq(*(n for n in whole if n != EMPTY))
+                found += [(has_mark or is_met, node) for is_met in sorted(before)]
+        before = {has_mark or met for has_mark, n in edges if n == EMPTY for met in before}
+        if not before:
+            break
+    return _joined(found + [(is_met, EMPTY) for is_met in sorted(before)])
 
 
 def _holds(node: Node, mark: Ref) -> bool:
@@ -176,8 +191,10 @@ class _Parser:
                 return self._group()
             case "\\":
                 return Chars(char_set(self._escape(in_class=False)))
-            case "*" | "+" | "?":
-                raise self._error(f"{c} has nothing to repeat", self._at - 1)
+            case "*" | "+" | "?" | "{":
+                self._at -= 1
+                self._check_alone()
+                self._at += 1
         return Literal(c)
 
     def _group(self) -> Node:
@@ -209,9 +226,14 @@ class _Parser:
             times = self._braces()
         if times is not None:
             self._take("?")  # not greedy: the same texts
-            if self._peek() in {"*", "+", "?"}:
-                raise self._error(f"{self._peek()} has nothing to repeat")
+            self._check_alone()
         return times
+
+    def _check_alone(self) -> None:
+        """One sign of repetition an item."""
+        c, start = self._peek(), self._at
+        if c in {"*", "+", "?"} or (c == "{" and self._braces() is not None):
+            raise self._error(f"{c} has nothing to repeat", start)
 
     def _braces(self) -> tuple[int, int | None] | None:
         """None if this is plain text, not a repetition."""

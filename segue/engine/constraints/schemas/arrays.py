@@ -46,12 +46,13 @@ class Tuples:
         if arrays.most is not None and arrays.least > arrays.most:
             return []
         is_free = arrays.most is None or arrays.most > 1
-        if arrays.is_unique and is_free:
+        if arrays.unique is not None and is_free:
             if not self._writer.options.is_lenient:
                 raise Unenforceable(
-                    "uniqueItems cannot be enforced; leave it out, or ask for lenient schemas"
+                    f"at {arrays.unique.part.path}: uniqueItems cannot be enforced; leave it out, or ask for "
+                    "lenient schemas"
                 )
-            self._writer.reader.ignore("uniqueItems")
+            self._writer.reader.ignore("uniqueItems", arrays.unique.part)
         if arrays.contains:
             return [Seq((_OPEN, self._counted(), _CLOSE))]
         return [Seq((_OPEN, self._plain(), _CLOSE))]

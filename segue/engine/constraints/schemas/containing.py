@@ -96,7 +96,7 @@ def unique_items(
         return ANYTHING if is_wanted else []
     if not is_wanted:
         raise Unenforceable(f"at {part.path}: the opposite of uniqueItems cannot be enforced")
-    return just(Unique())
+    return just(Unique(part))
 
 
 # --- objects ----------------------------------------------------------------------------------

@@ -52,7 +52,10 @@ def _identity(schema: dict[str, Json], base: str, draft: str) -> tuple[str, str]
     own = schema.get("$id", schema.get("id") if "draft-04" in draft else None)
     hidden = "$ref" in schema and any(name in draft for name in OLD)
     if isinstance(own, str) and not own.startswith("#") and not hidden:
-        base = urldefrag(urljoin(base, own)).url
+        try:
+            base = urldefrag(urljoin(base, own)).url
+        except ValueError:
+            raise GrammarError(f"$id {own[:100]!r} is no address") from None
     return base, draft
 
 
@@ -142,13 +145,17 @@ class Documents:
             value = part.value
             if isinstance(value, dict) and name in value:
                 part = part.child(name)
-            elif isinstance(value, list) and name.isdecimal() and int(name[:9]) < len(value):
+            elif isinstance(value, list) and _is_index(name) and int(name) < len(value):
                 part = part.child(int(name))
             else:
                 raise GrammarError(f"$ref {reference[:100]!r} points at nothing")
         if type_of(part.value) not in ("object", "boolean"):
             raise GrammarError(f"$ref {reference[:100]!r} points at no schema")
         return part
+
+
+def _is_index(step: str) -> bool:
+    return step.isascii() and step.isdecimal() and len(step) < 10
 
 
 def _all(root: Part) -> Iterator[Part]:

@@ -63,6 +63,15 @@ class Emitter:
             self.rules[name] = self._options(goals)
         return self.rules
 
+    def void_places(self) -> list[str]:
+        """The schemas that no value fits, whatever others say."""
+        return [
+            goal.part.path
+            for goals, name in self._names.items()
+            for goal in goals
+            if self.rules.get(name) == NEVER
+        ]
+
     def value(self, goals: Goals) -> Node:
         """The rule for values that meet them."""
         wanted = tuple(dict.fromkeys(goal for goal in goals if not _is_free(goal)))
@@ -91,8 +100,11 @@ class Emitter:
 
     def _options(self, goals: Goals) -> Node:
         found: dict[Node, None] = {}
-        for branch in self._expander.together(goals):
-            found.update(dict.fromkeys(self._branch(branch)))
+        try:
+            for branch in self._expander.together(goals):
+                found.update(dict.fromkeys(self._branch(branch)))
+        except GrammarError as error:
+            raise _placed(error, goals) from None
         return either(*found) if found else NEVER
 
     def _branch(self, branch: Branch) -> list[Node]:
@@ -184,6 +196,13 @@ class Emitter:
         for item in items:
             inner += [self._spelling.comma, item] if inner else [item]
         return Seq((Terminal(f'"{begin}"'), *inner, Terminal(f'"{end}"')))
+
+
+def _placed(error: GrammarError, goals: Goals) -> GrammarError:
+    """With the place of the schema, where what refused it did not know that."""
+    if not goals or str(error).startswith("at "):
+        return error
+    return type(error)(f"at {goals[0].part.path}: {error}")
 
 
 def _excluded(facts: tuple[Fact, ...], kind: str) -> list[Json]:

@@ -54,11 +54,14 @@ class Expander:
         self._work = 0
         self._num_loops = 0  # how often a schema that is being read was met again
 
-    def reason(self) -> str:
-        """Why no value fits, if no branch is left."""
+    def reason(self, void_places: list[str]) -> str:
+        """Why no value fits, given the schemas that none fits whatever others say."""
         if self._num_loops:
             return "no finite value fits the schema: it always requires itself again"
-        return "; ".join(["no value fits the schema", *dict.fromkeys(self._refusals[:3])])
+        nothing = [f"nothing fits {place}" for place in void_places[:3] if place != "#"]
+        return "; ".join(
+            ["no value fits the schema", *dict.fromkeys(self._refusals[:3] or nothing)]
+        )
 
     def goal(self, part: Part, *steps: str | int, is_wanted: bool = True) -> Goal:
         return Goal(self.documents.same(part.child(*steps)), is_wanted)

@@ -131,6 +131,7 @@ class Contains:
 
 @dataclass(frozen=True)
 class Unique:
+    part: Part  # that says so
     of = "array"
 
 

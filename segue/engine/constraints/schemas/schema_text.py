@@ -24,9 +24,10 @@ def schema_text(schema: Json, options: Options) -> Written:
     """Raises GrammarError for what cannot be enforced, and for schemas that nothing fits."""
     documents = Documents(schema)
     expander = Expander(documents, options)
-    rules = pruned(Emitter(expander, options).all(Goal(documents.same(documents.root))))
+    emitter = Emitter(expander, options)
+    rules = pruned(emitter.all(Goal(documents.same(documents.root))))
     if rules is None:
-        raise GrammarError(expander.reason())
+        raise GrammarError(expander.reason(emitter.void_places()))
     head = '%llguidance {"ignore_once": true}\n'
     if options.whitespace is not None:
         head += f"%ignore /{slashed(options.whitespace)}/\n"

@@ -153,7 +153,7 @@ class Arrays:
     least: int
     most: int | None
     contains: list[Contains]
-    is_unique: bool
+    unique: Unique | None
 
     def at(self, index: int) -> Goals:
         return self.items[index] if index < len(self.items) else self.rest
@@ -172,7 +172,7 @@ def arrays_of(facts: tuple[Fact, ...]) -> Arrays:
         max((f.least for f in sizes), default=0),
         most,
         [f for f in facts if isinstance(f, Contains) and (f.least > 0 or f.most is not None)],
-        any(isinstance(f, Unique) for f in facts),
+        next((f for f in facts if isinstance(f, Unique)), None),
     )
 
 
