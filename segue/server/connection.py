@@ -167,6 +167,17 @@ class Connection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._write_alarm.stop()
         super().resume_writing()
+        self._watch_reader()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch_reader()
+
+    def _watch_reader(self) -> None:
+        """If no more is to be written, what waits must be read in time, however little: writing is paused for much."""
+        is_all = self.cycle is None or self.cycle.response_complete or self.transport.is_closing()
+        if is_all and self._num_unread():
+            self._write_alarm.start()
 
     # --- callbacks of the parser ------------------------------------------------------------------
 
@@ -180,6 +191,8 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
             raise self._stop(MalformedHttp("Requests must not be pipelined."))
         self._unset_keepalive_if_required()
+        if not self.flow.write_paused:
+            self._write_alarm.stop()  # of the answer before
         super().on_message_begin()
         self._num_head_bytes = self._num_framing_bytes = self._num_body_bytes = 0
         self._num_headers = 0
@@ -296,7 +309,7 @@ class Connection(HttpToolsProtocol):
         moment: a close would answer its next byte with a reset, and its system would discard the answer."""
         cycle = self.cycle
         if not self._ignores_input and (cycle is None or not cycle.more_body):
-            self.transport.close()
+            self._close()
         elif not (self._is_lingering or self.transport.is_closing()):
             self._ignores_input = self._is_lingering = True
             self.flow.resume_reading()
@@ -307,6 +320,7 @@ class Connection(HttpToolsProtocol):
     def _close(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
+            self._watch_reader()
 
     def _num_unread(self) -> int:
         return self.transport.get_write_buffer_size()

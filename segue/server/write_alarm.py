@@ -38,7 +38,8 @@ class WriteAlarm:
 
     def _look(self) -> None:
         self._timer = None
-        if self._num_waiting() < self._num_before:
-            self.start()
-        else:
+        num_waiting = self._num_waiting()
+        if num_waiting and num_waiting >= self._num_before:
             self._on_stalled()
+        elif num_waiting:
+            self.start()

@@ -1,10 +1,18 @@
-"""Without a clock: time passes when the test says so."""
+"""Without a clock, time passes when the test says so; then over sockets that are not read."""
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import Callable
+from typing import cast
 from unittest.mock import Mock
 
+import pytest
+
+from segue.server.connection import Connection
 from segue.server.write_alarm import WriteAlarm
+from tests.server.conftest import Launch, Live
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 class Reader:
@@ -51,3 +59,39 @@ def test_a_reader_that_has_caught_up_is_forgotten() -> None:
     reader.alarm.stop()
     reader.wait()
     assert reader.num_stalls == 0
+
+
+def test_a_reader_that_has_taken_all_is_forgotten() -> None:
+    reader = Reader()
+    reader.alarm.start()
+    reader.num_waiting = 0
+    for _ in range(3):
+        reader.wait()
+    assert reader.num_stalls == 0
+
+
+async def unread(live: Live) -> list[int]:
+    connections = [cast("Connection", each) for each in live.connections]
+    return [each.transport.get_write_buffer_size() for each in connections]
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_answers_of_any_size_that_nobody_reads_are_not_kept(launch: Launch, closes: bool) -> None:
+    """Also where so little is left of one that writing was never paused. Such a connection stayed for ever: it closes
+    only when all is read."""
+    live = launch(write_timeout_s=0.3)
+    live.shrink_send_buffers()
+    with contextlib.ExitStack() as clients:
+        for size in range(20_000, 400_000, 20_000):
+            body = b'{"prompt":"%b","echo":true}' % (b"x" * size)
+            client = clients.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(PATIENCE_S)
+            client.connect((live.host, live.port))
+            head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n" % len(body)
+            end = b"connection: close\r\n\r\n" if closes else b"\r\n"
+            client.sendall(head + end + body)
+            with contextlib.suppress(ConnectionError):  # it may be dropped by now
+                client.recv(1)  # the answer has begun
+        wait_until(lambda: sum(live.ask(unread(live))) == 0)
+        assert live.complete().status_code == 200

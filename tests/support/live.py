@@ -74,6 +74,14 @@ class Served:
         """Requests whose head has been read, and that have not ended."""
         return len(self._server.server_state.tasks)
 
+    @property
+    def connections(self) -> set[Any]:
+        return self._server.server_state.connections
+
+    def shrink_send_buffers(self) -> None:
+        """Of connections that are accepted from now on: what a client does not read waits in the server."""
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
     def ask(self, question: Awaitable[T], patience_s: float | None = PATIENCE_S) -> T:
         """The result of something that must run in the server's loop."""
 
