@@ -28,7 +28,8 @@ SAMPLING_ROWS = (
     Row(
         "order",
         "vllm",
-        "vLLM's where that is the same, else by a logits processor; infill is refused",
+        "vLLM's where that is the same, else by a logits processor; penalties after another step and steps "
+        "named twice as typical_p; infill is refused",
     ),
     Row("seed", "vllm", "plus the number of the candidate; without one vLLM draws its own"),
     Row("temperature", "vllm", "between 0 and 0.01 vLLM takes 0.01; above 2 as typical_p"),
@@ -131,6 +132,8 @@ def is_drawn_here(sampling: Sampling, reach: int) -> bool:
     s, steps = sampling, plan(sampling)
     return (
         not _OWN_STEPS.isdisjoint(steps)
+        or "penalties" in steps[1:]
+        or len(set(steps)) < len(steps)
         or s.mirostat != 0
         or s.dynatemp_range > 0
         or _is_adaptive(s)

@@ -129,6 +129,16 @@ DRAWN_HERE: dict[str, dict[str, Any]] = {
     "min_keep": {"top_p": 0.1, "min_keep": 5},
     "penalty_window": {"repetition_penalty": 1.5, "frequency_penalty": 1.0, "penalty_window": 4},
     "penalize_prompt": {"presence_penalty": 1.5, "penalize_prompt": True},
+    "penalties after a cut": {
+        "order": ("top_k", "penalties", "temperature"),
+        "top_k": 4,
+        "presence_penalty": 2.0,
+    },
+    "a step named twice": {
+        "order": ("temperature", "top_p", "temperature"),
+        "temperature": 0.8,
+        "top_p": 0.9,
+    },
     "hot": {"temperature": 3.0, "top_k": 20},
     "top_p 0": {"top_p": 0.0},
 }
