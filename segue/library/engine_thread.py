@@ -55,6 +55,15 @@ class EngineThread:
             raise EngineFault("this LLM is closed")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    def result(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for it. If the caller is interrupted, as by Ctrl-C in a notebook that goes on, so is the work."""
+        running = self.run(work)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
+
     async def events(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
         """The events of a request; runs in the thread. Failed is raised as its exception."""
         if self._fleet is not None:

@@ -16,9 +16,9 @@ import operator
 import queue
 import secrets
 import weakref
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
 
@@ -35,6 +35,8 @@ from segue.types import CompletionRequest, Delta, Done, ModelInfo, Prompted
 
 Text = str | Sequence[int]
 """A prompt: text, or token ids that are taken as they are."""
+
+T = TypeVar("T")
 
 _OPERATION = OPENAI.operations[0]
 _numbers = itertools.count()
@@ -68,13 +70,13 @@ class LLM:
 
     def complete(self, prompt: Text, **options: Unpack[Options]) -> Completion:
         """The answer to one prompt. Raises InvalidField if an option is wrong."""
-        return self._thread.run(self._one(_request(prompt, options))).result()
+        return self._thread.result(self._one(_request(prompt, options)))
 
     def complete_batch(
         self, prompts: Sequence[Text], **options: Unpack[Options]
     ) -> list[Completion]:
         """One answer per prompt, computed together. Each is the same as for the prompt alone."""
-        return self._thread.run(self._all(_requests(prompts, options))).result()
+        return self._thread.result(self._all(_requests(prompts, options)))
 
     def stream(self, prompt: Text, **options: Unpack[Options]) -> Iterator[Piece]:
         """The answer while it is generated. Closing the iterator cancels the request."""
@@ -90,27 +92,24 @@ class LLM:
 
     def infill(self, prefix: str, suffix: str, **options: Unpack[Options]) -> Completion:
         """The text between prefix and suffix, by the model's FIM tokens or by ranking."""
-        return self._thread.run(self._one(_gap(prefix, suffix, options))).result()
+        return self._thread.result(self._one(_gap(prefix, suffix, options)))
 
     def score(self, text: Text, num_top: int = 0) -> Score:
         """The log-probability of each token of the text, and of so many alternatives."""
-        return self._thread.run(self._score(text, num_top)).result()
+        return self._thread.result(self._score(text, num_top))
 
     def score_batch(self, texts: Sequence[Text], num_top: int = 0) -> list[Score]:
-        async def scored() -> list[Score]:
-            return await asyncio.gather(*(self._score(text, num_top) for text in texts))
-
-        return self._thread.run(scored()).result()
+        return self._thread.result(_together(self._score(text, num_top) for text in texts))
 
     def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
         if not isinstance(text, str):
             raise TypeError(f"tokenize takes a text, not {text!r:.80}")
-        return self._thread.run(self._thread.engine.tokenize(text, add_special, True)).result()
+        return self._thread.result(self._thread.engine.tokenize(text, add_special, True))
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         if not all(isinstance(token, int) for token in tokens):
             raise TypeError("detokenize takes token ids: a sequence of integers")
-        pieces = self._thread.run(self._thread.engine.pieces(tokens)).result()
+        pieces = self._thread.result(self._thread.engine.pieces(tokens))
         return b"".join(pieces).decode(errors="replace")
 
     # --- with one --------------------------------------------------------------------------------
@@ -170,7 +169,7 @@ class LLM:
         )
 
     async def _all(self, requests: list[CompletionRequest]) -> list[Completion]:
-        return await asyncio.gather(*map(self._one, requests))
+        return await _together(map(self._one, requests))
 
     async def _feed(
         self, request: CompletionRequest, pieces: "queue.SimpleQueue[Piece | None] | _Relay"
@@ -195,6 +194,17 @@ class LLM:
             if isinstance(event, Prompted):
                 score = Score(tuple(event.scores or ()))
         return score
+
+
+async def _together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Every result. If one fails, the others are cancelled: nobody would get what they compute."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        raise
 
 
 class _Relay:

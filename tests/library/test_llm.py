@@ -18,6 +18,7 @@ from segue.library.llm import Text
 from segue.library.options import Options
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -65,6 +66,48 @@ def test_a_stream_that_is_left_stops_the_model(llm: LLM) -> None:
     next(stream)
     stream.close()  # type: ignore[attr-defined]
     assert llm.complete("y", max_tokens=1).tokens
+
+
+ENDLESS: Options = {"max_tokens": -1, "ignore_eos": True}
+
+
+@pytest.fixture
+def endless() -> Iterator[LLM]:
+    """Whose answers go on for minutes."""
+    with LLM(runner="fake", context_length=1_000_000) as llm:
+        yield llm
+
+
+def is_idle(llm: LLM) -> bool:
+    return llm._thread.engine.is_idle
+
+
+def test_a_call_that_is_interrupted_stops_the_model(
+    endless: LLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a notebook the program goes on after Ctrl-C, and the answer went on being computed."""
+    run = endless._thread.run
+
+    def interrupted(work: typing.Any) -> typing.Any:
+        running = run(work)
+
+        def wait() -> None:
+            wait_until(lambda: not is_idle(endless))
+            raise KeyboardInterrupt
+
+        running.result = wait  # type: ignore[method-assign, assignment]
+        return running
+
+    monkeypatch.setattr(endless._thread, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        endless.complete("x", **ENDLESS)
+    wait_until(lambda: is_idle(endless))
+
+
+def test_where_one_of_a_batch_fails_the_others_stop(endless: LLM) -> None:
+    with pytest.raises(InvalidField, match="token id"):
+        endless.complete_batch(["x", [10**6]], **ENDLESS)
+    wait_until(lambda: is_idle(endless))
 
 
 def test_a_batch_is_each_prompt_alone(llm: LLM) -> None:
