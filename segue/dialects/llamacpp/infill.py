@@ -37,7 +37,8 @@ INFILL_FIELDS = NATIVE_FIELDS.extend(
 def lay_out_gap(draft: Draft) -> None:
     """Source code is read as text, even where it spells a special token."""
     take = draft.values.pop
-    before = (*take("shape.input_prefix"), *take("shape.prompt"))
+    # At the start of a file there is an empty text, which still gets BOS if the model has one.
+    before = (*take("shape.input_prefix"), *take("shape.prompt")) or ("",)
     suffix = Prompt(take("shape.input_suffix"), parse_special=False)
     draft.values["prompts"] = (Prompt(before, parse_special=False),)
     draft.values["infill"] = Infill(suffix=suffix)

@@ -112,6 +112,12 @@ def test_a_gap_may_be_at_the_start_of_a_file(name: str) -> None:
     assert request.infill is not None
 
 
+def test_an_editor_has_a_text_there_too() -> None:
+    """An empty one gets BOS, where nothing at all would be no prompt."""
+    request = read(INFILL, {"input_prefix": "", "input_suffix": "print(x)"})
+    assert [prompt.parts for prompt in request.prompts] == [("",)]
+
+
 def test_each_prompt_may_be_such_a_start() -> None:
     request = read(ROOT, {"prompt": ["", "a"], "suffix": "b"})
     assert [prompt.parts for prompt in request.prompts] == [("",), ("a",)]

@@ -230,3 +230,15 @@ def test_every_token_around_a_middle_ends_it(tmp_path: Path) -> None:
     assert vocab.fim is not None
     names = {vocab.piece(token).decode() for token in end_tokens(vocab, vocab.fim)}
     assert names == {"<|endoftext|>", *QWEN, "<|file_separator|>"}
+
+
+@pytest.mark.parametrize("has_fim", [True, False])
+def test_the_start_of_a_file_begins_with_bos(tmp_path: Path, has_fim: bool) -> None:
+    path = write_tiny_gguf(tmp_path / "x.gguf", fim=has_fim, add_bos=True)
+    vocab, start = LlamaVocab(path), Prompt(("",))
+    if vocab.fim is None:
+        tokens = lay_out_plain(start, ask(), vocab, 500).tokens
+        assert spell(vocab, tokens) == "[<|endoftext|>]"
+    else:
+        tokens = lay_out(start, ask(), vocab, vocab.fim, 500).tokens
+        assert spell(vocab, tokens).startswith("[<|endoftext|>][<|fim_prefix|>][<|fim_suffix|>]")
