@@ -99,6 +99,7 @@ HARMLESS: list[Constraint] = [
         '{"type": "array", "items": {"type": "string"}, "maxItems": 100000000}',
         *("{}", "true", _nested(45)),
         json.dumps({"enum": [f"value {i}" for i in range(10_000)]}),
+        json.dumps({"oneOf": [{"const": i, "title": "t"} for i in range(1500)]}),
         json.dumps({"type": "object", "properties": {f"p{i}": {} for i in range(450)}}),
     ),
     *_all("lark", "start: A\nA: /(a|b)*a(a|b){20}/ & /(a|b)*b(a|b){19}/", "start: s\ns: s s | /a/"),

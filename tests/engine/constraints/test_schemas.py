@@ -108,7 +108,34 @@ OBJECTS: list[Case] = [
     ),
     ('{"not": {"const": {"a": 1}}}', ['{"a":2}', '{"a":1,"b":1}', "{}", "1"], ['{"a":1}']),
 ]
+
+
+def tagged(*kinds: str) -> str:
+    """One of several objects with a property k, each with a schema of its own for it."""
+    options = (OBJECT + f'"properties": {{"k": {kind}}}, "required": ["k"]}}' for kind in kinds)
+    return f'"oneOf": [{", ".join(options)}]'
+
+
+OLD = '{"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"const": 1}}, '
 OTHERS: list[Case] = [
+    ('{"oneOf": [{"const": 1}, {"enum": [1, 2]}, {"const": "a"}]}', ["2", '"a"'], ["1", "3"]),
+    ('{"oneOf": [{"const": 1}, {"enum": [3, 2]}, {"const": "a"}]}', ["1", "3"], ["4"]),
+    (
+        "{" + tagged('{"const": 1}', '{"enum": [2, 3]}') + "}",
+        ['{"k":1}', '{"k":3}'],
+        ['{"k":4}', "1"],
+    ),
+    ("{" + tagged('{"const": 1}', '{"type": "integer"}') + "}", ['{"k":2}'], ['{"k":1}']),
+    (
+        OLD + tagged('{"$ref": "#/definitions/a", "const": 2}', '{"enum": [1, 5]}') + "}",
+        ['{"k":5}'],
+        ['{"k":1}', '{"k":2}'],
+    ),
+    (
+        '{"oneOf": [{"required": ["k"], "properties": {"k": {"const": 1}}}, {"properties": {"k": {"const": 2}}}]}',
+        ['{"k":1}', '{"k":2}'],
+        ["1", '{"k":3}'],
+    ),
     ('{"prefixItems": [{"const": 1}], "items": false}', ["[1]", "[]"], ["[1,2]"]),
     (
         '{"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"const": 1}],'

@@ -13,6 +13,7 @@ from segue.engine.constraints.schemas.facts import (
     Goal,
     Reader,
 )
+from segue.engine.constraints.schemas.judge import are_told_apart
 from segue.engine.constraints.schemas.values import Json
 
 
@@ -52,11 +53,15 @@ def any_of(reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked:
 
 def one_of(reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool) -> Branches:
     goals = _options(reader, part, "oneOf", value)
-    if reader.one_of_is_any_of and is_wanted:
+    if is_wanted:
         options = [reader.branches(goal, is_tracked) for goal in goals]
-        if not all(reader.are_apart(one, other) for one, other in combinations(options, 2)):
-            reader.ignore("oneOf", part)
-        return reader.limited([branch for option in options for branch in option])
+        is_apart = are_told_apart(options)  # most are, and comparing all would take long
+        if reader.one_of_is_any_of and not is_apart:
+            is_apart = True
+            if not all(reader.are_apart(one, other) for one, other in combinations(options, 2)):
+                reader.ignore("oneOf", part)
+        if is_apart:
+            return reader.limited([branch for option in options for branch in option])
     found: Branches = []
     for i, goal in enumerate(goals):
         others = [other for j, other in enumerate(goals) if j != i]
@@ -75,6 +80,7 @@ def _alone(
     """The values that meet one goal and none of the others."""
     found = reader.branches(goal, is_tracked)
     for other in others:
+        reader.spend(2)
         if reader.are_apart(found, reader.branches(other)):
             continue
         try:

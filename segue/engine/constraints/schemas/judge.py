@@ -1,16 +1,19 @@
 """Whether a value fits a schema, and whether any value can: decided before rules are written."""
 
+from collections.abc import Hashable
 from fractions import Fraction
 
 from segue.engine.constraints.schemas import shapes
 from segue.engine.constraints.schemas.facts import (
     Absent,
     Branch,
+    Branches,
     Contains,
     Count,
     Every,
     Except,
     Fact,
+    Goal,
     Goals,
     Item,
     Names,
@@ -24,6 +27,8 @@ from segue.engine.constraints.schemas.facts import (
     Unique,
 )
 from segue.engine.constraints.schemas.values import Json, key_of, type_of
+
+Keys = frozenset[Hashable]  # of values
 
 
 def meets(value: Json, goals: Goals, reader: Reader) -> bool:
@@ -133,3 +138,44 @@ def are_void(goals: Goals, reader: Reader, depth: int) -> bool:
     if depth <= 0:
         return False
     return all(is_void(branch, reader, depth) for branch in reader.together(goals))
+
+
+# --- which options cannot meet --------------------------------------------------------------------
+
+
+def are_told_apart(options: list[Branches]) -> bool:
+    """Whether each lists values that no other has: its own, or those of a property that it requires."""
+    marks = [_marks(option) for option in options]
+    for name in set.intersection(*map(set, marks)):
+        listed = [each[name] for each in marks]
+        if sum(map(len, listed)) == len(frozenset().union(*listed)):
+            return True
+    return False
+
+
+def _marks(option: Branches) -> dict[str | None, Keys]:
+    found = [_marks_of(branch) for branch in option]
+    names = set.intersection(*map(set, found)) if found else set()
+    return {name: frozenset().union(*(each[name] for each in found)) for name in names}
+
+
+def _marks_of(branch: Branch) -> dict[str | None, Keys]:
+    """The values that are listed for it, under None, or for its properties, under their names."""
+    for fact in branch.facts:
+        if isinstance(fact, Only):
+            return {None: fact.keys}
+    if branch.types != {"object"}:
+        return {}
+    required = {f.name for f in branch.facts if isinstance(f, Required)}
+    properties = (f for f in branch.facts if isinstance(f, Property) and f.name in required)
+    return {f.name: keys for f in properties if (keys := _listed(f.goal))}
+
+
+def _listed(goal: Goal) -> Keys:
+    schema = goal.part.value
+    if not goal.is_wanted or not isinstance(schema, dict):
+        return frozenset()
+    if "$ref" in schema and goal.part.is_old:  # which hides the others
+        return frozenset()
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    return frozenset(map(key_of, values)) if isinstance(values, list) else frozenset()
