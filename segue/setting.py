@@ -50,6 +50,8 @@ class Setting:
         words = _WORDS[self.kind]
         if self.choices:
             words += ", ".join(self.choices)
+        if any(meta.min_length for meta in _metas(self.hint)):
+            words += " that is not empty"
         low, high = _bounds(self.hint)
         if high is not None:
             words += f" from {low} to {high}"
@@ -83,11 +85,14 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _bounds(hint: Any) -> tuple[int | float | None, int | float | None]:
+def _metas(hint: Any) -> tuple[msgspec.Meta, ...]:
     if get_origin(hint) in (Union, UnionType):
         hint = get_args(hint)[0]
-    metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return next(((meta.ge, meta.le) for meta in metas), (None, None))
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _bounds(hint: Any) -> tuple[int | float | None, int | float | None]:
+    return next(((meta.ge, meta.le) for meta in _metas(hint)), (None, None))
 
 
 def _path(wanted: type, value: object) -> Path:

@@ -32,6 +32,14 @@ def test_a_setting_knows_where_it_was_given(tmp_path: Path) -> None:
     assert origins == ["--port", "SEGUE_CPU", f"{file}: threads", "host"]
 
 
+def test_an_empty_host_is_not_every_address(tmp_path: Path) -> None:
+    """`--host "$HOST"` without HOST opened the server to the network."""
+    with pytest.raises(SetupError, match="--host must be a text that is not empty, not ''"):
+        load({"host": ""}, HOME)
+    with pytest.raises(SetupError, match="host must be a text that is not empty"):
+        load({}, HOME, written(tmp_path, "host = ''"))
+
+
 def test_text_is_read_by_the_kind_of_the_setting() -> None:
     environ = HOME | {
         "SEGUE_MODELS": "a.gguf, b.gguf,",
