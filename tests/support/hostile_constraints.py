@@ -43,6 +43,7 @@ REFUSED: list[Constraint] = [
         '{"type": "string", "minLength": 5, "maxLength": 3}',
         '{"type": "integer", "minimum": 5, "maximum": 3}',
         '{"x-guidance": 7}',
+        json.dumps({"anyOf": [{"type": "object"}, *[False] * 30], "unevaluatedProperties": False}),
     ),
     *_all("regex", "[", "foo(", "(?<=x)*", "\\p{Bogus}", "(?P<a", "a{99999999}", "\\1", ""),
     *_all("regex", "a(?=b)", "\\bword", "x\\", "(" * 50_000 + "a" + ")" * 50_000, "a" * 20_000),

@@ -45,6 +45,7 @@ def any_of(reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked:
     if not is_tracked:
         return reader.limited([b for goal in goals for b in reader.branches(goal)])
     # Whatever fits has been looked at, so which of them fit must be known.
+    reader.spend(len(goals) << len(goals))
     cases = product(*((goal, goal.opposite()) for goal in goals))
     return reader.limited(
         [b for case in cases if any(g.is_wanted for g in case) for b in reader.together(case, True)]
