@@ -25,6 +25,7 @@ from segue.types import Failed
 Chunk = dict[str, Any]
 OPERATION = OPENAI.operations[0]
 TIMEOUT_S = 600.0
+_NAMED_KEY = "(SEGUE_API_KEY has a colon: where it is NAME:KEY, as a server takes it, a client sends KEY alone.)"
 
 
 def parsed(body: Chunk, fingerprint: str = f"segue-{__version__}") -> Call:
@@ -69,7 +70,8 @@ def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
                 if line.startswith(b"data: {"):
                     yield _checked(json.loads(line[6:]))
     except HTTPError as error:
-        raise RequestError(f"{error.code} of {url}: {_message(error.read())}") from None
+        hint = f" {_NAMED_KEY}" if error.code == 401 and ":" in key else ""
+        raise RequestError(f"{error.code} of {url}: {_message(error.read())}{hint}") from None
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise Unavailable(f"{url} cannot be reached: {reason}") from None

@@ -12,6 +12,7 @@ from segue.cli import cli
 from segue.commands.folding import Folding
 from segue.errors import InvalidField, PromptTooLong, RequestError, SetupError, Unavailable
 from segue.runners.fake import FakeLoader
+from segue.server.admission.keys import Keyring, parse_key
 from tests.support.live import Live
 
 
@@ -140,6 +141,19 @@ def test_a_server_that_refuses_or_is_not_there_is_one_sentence() -> None:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
         assert isinstance(ask(url, "x").exception, Unavailable)
+
+
+def test_a_key_with_its_name_is_told_from_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server takes NAME:KEY from the variable whose KEY a client sends."""
+    with Live(FakeLoader(), keys=Keyring([parse_key("me:secret")], None)) as live:
+        monkeypatch.setenv("SEGUE_API_KEY", "me:secret")
+        refused = ask(live.url, "x").exception
+        assert isinstance(refused, RequestError)
+        assert "a client sends KEY alone" in refused.message
+        monkeypatch.setenv("SEGUE_API_KEY", "wrong")
+        assert "KEY alone" not in str(ask(live.url, "x").exception)
+        monkeypatch.setenv("SEGUE_API_KEY", "secret")
+        assert ask(live.url, "x", "--max-tokens", "1").exit_code == 0
 
 
 @pytest.mark.parametrize(
