@@ -145,6 +145,30 @@ OTHERS: list[Case] = [
     ),
     ('{"type": "array", "maxItems": 2.0, "uniqueItems": false}', ["[1,1]"], ["[1,1,1]"]),
     (
+        '{"type": "array", "uniqueItems": true, "minItems": 1, "items": {"enum": ["a", 1, null]}}',
+        ['["a"]', '[1,"a"]', '["a",null,1]'],
+        ["[]", '["a","a"]', "[1,null,1]", '["b"]'],
+    ),
+    (
+        '{"type": "array", "uniqueItems": true, "maxItems": 2, "items": {"type": ["boolean", "null"]}}',
+        ["[]", "[true,false]", "[null]"],
+        ["[true,true]", "[true,false,null]"],
+    ),
+    (
+        '{"type": "array", "uniqueItems": true, "minItems": 2, "prefixItems": [{"const": 1}],'
+        ' "items": {"enum": [1, 2, {"a": 1}]}}',
+        ["[1,2]", '[1,{"a":1},2]'],
+        ["[1]", "[1,1]", "[2,1]", "[1,2,2]"],
+    ),
+    (
+        '{"oneOf": [{"$ref": "#/$defs/cat"}, {"$ref": "#/$defs/dog"}], "discriminator": {"propertyName": "kind",'
+        ' "mapping": {"cat": "#/$defs/cat", "dog": "#/$defs/dog"}}, "$defs": {"cat": {"properties":'
+        ' {"kind": {"const": "cat"}}, "required": ["kind"]}, "dog": {"properties": {"kind":'
+        ' {"const": "dog"}}, "required": ["kind"]}}}',
+        ['{"kind":"cat"}', '{"kind":"dog"}'],
+        ['{"kind":"cow"}', "{}"],
+    ),
+    (
         '{"type": "array", "items": {"type": "integer"}, "contains": {"minimum": 5}, "minContains": 2,'
         ' "maxContains": 2}',
         ["[5,1,6]", "[7,8]"],
@@ -186,6 +210,14 @@ def test_texts_that_fit_are_accepted_and_no_others(case: Case) -> None:
         ('{"type": "object", "minProperties": 2}', "the same name may come twice"),
         ('{"prefixItems": [{}], "additionalItems": false}', "after prefixItems write items"),
         ('{"type": "array", "uniqueItems": true}', "uniqueItems cannot be enforced"),
+        (
+            f'{{"uniqueItems": true, "items": {{"enum": {list(range(11))}}}}}',
+            "items of a short list",
+        ),
+        (
+            f'{{"uniqueItems": true, "items": {{"enum": {list(range(9999))}}}}}',
+            "items of a short list",
+        ),
         ('{"format": "bogus"}', "the format 'bogus' cannot be enforced"),
         (
             '{"$ref": "#/$comment", "$comment": {"maxLen": 3}}',

@@ -2,12 +2,12 @@
 
 from collections.abc import Generator
 from itertools import product
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
 from segue.engine.constraints.schemas.assertions import Unenforceable
-from segue.engine.constraints.schemas.facts import Goals, Reader
-from segue.engine.constraints.schemas.options import Options
+from segue.engine.constraints.schemas.distinct import Distinct
+from segue.engine.constraints.schemas.facts import Writer
 from segue.engine.constraints.schemas.shapes import Arrays
 
 MAX_STATES = 2000
@@ -17,22 +17,6 @@ _OPEN, _CLOSE = Terminal('"["'), Terminal('"]"')
 T = TypeVar("T")
 Asking = Generator[tuple[int, tuple[int, ...]], Node, T]
 """Yields states whose nodes it needs, and is sent them."""
-
-
-class Writer(Protocol):
-    """Writes the rules of the parts of a value."""
-
-    @property
-    def options(self) -> Options: ...
-
-    @property
-    def reader(self) -> Reader: ...
-
-    def value(self, goals: Goals) -> Node: ...
-
-    def rule(self, body: Node) -> Node: ...
-
-    def define(self, place: Node, body: Node) -> None: ...
 
 
 class Tuples:
@@ -47,10 +31,13 @@ class Tuples:
             return []
         is_free = arrays.most is None or arrays.most > 1
         if arrays.unique is not None and is_free:
+            distinct = Distinct(arrays, self._writer.reader).rule(self._writer)
+            if distinct is not None:
+                return [Seq((_OPEN, distinct, _CLOSE))]
             if not self._writer.options.is_lenient:
                 raise Unenforceable(
-                    f"at {arrays.unique.part.path}: uniqueItems cannot be enforced; leave it out, or ask for "
-                    "lenient schemas"
+                    f"at {arrays.unique.part.path}: uniqueItems cannot be enforced but for items of a short list "
+                    "(enum); leave it out, or ask for lenient schemas"
                 )
             self._writer.reader.ignore("uniqueItems", arrays.unique.part)
         if arrays.contains:

@@ -29,6 +29,9 @@ ANNOTATIONS = frozenset(
         "title",
     }
     | {"description", "default", "examples", "example", "readOnly", "writeOnly", "deprecated"}
+    | {
+        "discriminator"
+    }  # of OpenAPI: a hint for readers, and no condition; a `const` in each option is one
     | {"contentMediaType", "contentEncoding", "contentSchema"}
 )
 

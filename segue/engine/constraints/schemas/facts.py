@@ -10,9 +10,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
+from segue.engine.constraints.grammar import Node
 from segue.engine.constraints.scalars.numbers import Bound
 from segue.engine.constraints.scalars.pattern import Pattern
 from segue.engine.constraints.schemas.documents import Documents, Part
+from segue.engine.constraints.schemas.options import Options
 from segue.engine.constraints.schemas.values import TYPES, Json, key_of
 
 
@@ -277,6 +279,24 @@ class Reader(Protocol):
     def spend(self, steps: int) -> None: ...
 
     def ignore(self, keyword: str, part: Part | None = None) -> None: ...
+
+
+class Writer(Protocol):
+    """What writes the rules of values: arrays and objects ask it for those of their parts."""
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def reader(self) -> Reader: ...
+
+    def value(self, goals: Goals) -> Node: ...
+
+    def constant(self, value: Json) -> Node: ...
+
+    def rule(self, body: Node) -> Node: ...
+
+    def define(self, place: Node, body: Node) -> None: ...
 
 
 # The reader, the schema, the keyword's value, whether it is wanted, and whether it matters what was looked at.

@@ -6,7 +6,6 @@ Free names may come twice in a text, and then the last one counts. So no rule he
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
 from segue.engine.constraints.scalars.strings import literal, quoted
 from segue.engine.constraints.schemas import judge, shapes
-from segue.engine.constraints.schemas.arrays import Writer
 from segue.engine.constraints.schemas.assertions import Unenforceable
 from segue.engine.constraints.schemas.facts import (
     Absent,
@@ -15,6 +14,7 @@ from segue.engine.constraints.schemas.facts import (
     Names,
     Required,
     Some,
+    Writer,
 )
 from segue.engine.constraints.schemas.shapes import Free, Named
 

@@ -18,7 +18,8 @@ _NOTES = {  # of keywords that hold other schemas
     "items": "a schema, or the list of older drafts",
     "additionalItems": "beside a list of `items`, or without effect in older drafts",
     "contains": "with `minContains` and `maxContains`; no more than three at once",
-    "uniqueItems": "`false`, or beside `maxItems: 1`; `true` is refused otherwise, and so is its opposite",
+    "uniqueItems": "where items have ten listed values or fewer, or `maxItems` is small; otherwise `true` is "
+    "refused, as is its opposite",
     "properties": "in the order of the schema, those of free names behind them",
     "patternProperties": "patterns may overlap, up to six in one object",
     "propertyNames": "not its opposite",
@@ -30,7 +31,6 @@ REFUSED = {
     "$recursiveRef": "write `$ref`",
     "$vocabulary": "",
     "nullable": 'write `type: [..., "null"]`',
-    "discriminator": "a `const` in each option says it",
 }
 
 
