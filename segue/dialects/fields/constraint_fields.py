@@ -198,12 +198,9 @@ def _closed_schema(value: Any, param: str) -> Any:
 
 
 _VALUES = frozenset({"const", "enum", "default", "example", "examples"})  # no schemas
-_BY_NAME = frozenset(  # a schema for each name
-    {
-        *("properties", "patternProperties", "$defs", "definitions"),
-        *("dependentSchemas", "dependencies"),
-    }
-)
+# A schema for each name.
+_BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
+_BY_NAME |= {"$defs", "definitions"}
 
 
 def _closed(schema: Any) -> Any:
@@ -213,8 +210,8 @@ def _closed(schema: Any) -> Any:
     if type(schema) is not dict:
         return schema
     closed = {key: _closed_within(key, value) for key, value in schema.items()}
-    is_open = schema.keys() & {"properties", "patternProperties"}
-    return {"additionalProperties": False, **closed} if is_open else closed
+    has_names = schema.keys() & {"properties", "patternProperties"}
+    return {"additionalProperties": False, **closed} if has_names else closed
 
 
 def _closed_within(keyword: str, value: Any) -> Any:

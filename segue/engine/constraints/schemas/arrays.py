@@ -5,13 +5,12 @@ from itertools import product
 from typing import TypeVar
 
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
-from segue.engine.constraints.schemas.assertions import Unenforceable
+from segue.engine.constraints.schemas.assertions import ENDLESS, Unenforceable
 from segue.engine.constraints.schemas.distinct import Distinct
 from segue.engine.constraints.schemas.facts import Writer
 from segue.engine.constraints.schemas.shapes import Arrays
 
 MAX_STATES = 2000
-MAX_ITEMS = 2**31 - 2  # of a repetition; no text is that long
 _OPEN, _CLOSE = Terminal('"["'), Terminal('"]"')
 
 T = TypeVar("T")
@@ -48,7 +47,7 @@ class Tuples:
         """The rule if only the number of items is counted."""
         arrays, comma = self._arrays, self._writer.options.comma
         num = len(arrays.items) if arrays.most is None else min(len(arrays.items), arrays.most)
-        most = None if arrays.most is None else min(arrays.most, MAX_ITEMS) - num
+        most = None if arrays.most is None else min(arrays.most, ENDLESS) - num
         least = max(0, arrays.least - num)
         inner: Node = EMPTY
         rest = self._writer.value(arrays.rest)

@@ -48,7 +48,7 @@ def fail(part: Part, message: str) -> GrammarError:
 
 
 _LARGEST = 10**MAX_EXPONENT
-_ENDLESS = 2**31 - 2  # no text is that long, and the compiler counts no further
+ENDLESS = 2**31 - 2  # no text is that long, and the compiler counts no further
 
 Say = Callable[
     [Part, Json, bool], Branches
@@ -133,7 +133,7 @@ def say_count(name: str, kind: str, make: Callable[[int, int | None], Fact], is_
     def say(part: Part, value: Json, is_wanted: bool) -> Branches:
         if not is_count(value):
             raise fail(part, f"{name} must be a whole number, not below 0")
-        if is_wanted and not is_least and value > _ENDLESS:
+        if is_wanted and not is_least and value > ENDLESS:
             return ANYTHING
         if is_wanted:
             return just(make(value, None) if is_least else make(0, value))

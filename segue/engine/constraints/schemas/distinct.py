@@ -3,6 +3,7 @@
 A rule for each set of values that an array may have had so far: so many are written that longer lists are refused.
 """
 
+from collections import deque
 from collections.abc import Hashable
 
 from segue.engine.constraints.grammar import EMPTY, Either, Node, seq
@@ -12,10 +13,7 @@ from segue.engine.constraints.schemas.shapes import Arrays
 from segue.engine.constraints.schemas.values import Json, key_of
 
 MAX_SETS = 1024  # ten values in any order, or two of forty-four
-_FEW: dict[str, list[Json]] = {
-    "null": [None],
-    "boolean": [True, False],
-}  # types that have few values
+_FEW: dict[str, list[Json]] = {"null": [None], "boolean": [True, False]}  # types with few values
 
 Taken = frozenset[Hashable]  # the keys of values
 
@@ -25,13 +23,14 @@ class Distinct:
 
     def __init__(self, arrays: Arrays, reader: Reader) -> None:
         self._arrays = arrays
-        listed = [_listed(arrays.at(index), reader) for index in range(len(arrays.items) + 1)]
-        self._listed = [values for values in listed if values is not None]
-        self._is_listed = len(self._listed) == len(listed) and not arrays.contains
+        # By place, the last for all that follow; None: any value may stand there.
+        self._listed = [_listed(arrays.at(index), reader) for index in range(len(arrays.items) + 1)]
 
     def rule(self, writer: Writer) -> Node | None:
         """The rule for what is between the brackets; None if the values are not listed, or are too many."""
-        sets = self._sets() if self._is_listed else None
+        if None in self._listed or self._arrays.contains:
+            return None
+        sets = self._sets()
         if sets is None:
             return None
         places = {taken: writer.rule(EMPTY) for taken in sets}
@@ -46,22 +45,23 @@ class Distinct:
     def _sets(self) -> list[Taken] | None:
         """Which values an array may have had, at each of its items. None if there are too many such sets."""
         found: dict[Taken, None] = {frozenset(): None}
-        todo = [*found]
-        for taken in todo:
-            new = [taken | {key} for key in self._next(taken)]
-            new = [each for each in new if each not in found]
-            found.update(dict.fromkeys(new))
-            todo += new
+        waiting = deque(found)
+        while waiting:
+            taken = waiting.popleft()
+            more = [taken | {key} for key in self._next(taken)]
+            new = [each for each in more if each not in found]
+            found |= dict.fromkeys(new)
+            waiting += new
             if len(found) > MAX_SETS:
                 return None
-        return [*found]
+        return list(found)
 
     def _next(self, taken: Taken) -> dict[Hashable, Json]:
         """The values that may follow."""
         index = len(taken)
         if self._arrays.most is not None and index >= self._arrays.most:
             return {}
-        values = self._listed[min(index, len(self._listed) - 1)]
+        values = self._listed[min(index, len(self._listed) - 1)] or {}
         return {key: value for key, value in values.items() if key not in taken}
 
 

@@ -29,9 +29,8 @@ ANNOTATIONS = frozenset(
         "title",
     }
     | {"description", "default", "examples", "example", "readOnly", "writeOnly", "deprecated"}
-    | {
-        "discriminator"
-    }  # of OpenAPI: a hint for readers, and no condition; a `const` in each option is one
+    # OpenAPI's, a hint for readers; the condition is a `const` in each option.
+    | {"discriminator"}
     | {"contentMediaType", "contentEncoding", "contentSchema"}
 )
 
