@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -19,12 +20,40 @@ import httpx2
 import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import Requirement
 
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 READY = re.compile(r"segue is ready: (\S+)")
+
+# Where numba 0.68 has wheels. Elsewhere pip would fetch its sources and look for a compiler.
+PLATFORMS_WITH_KERNELS = {
+    ("linux", "x86_64", "3.11"): True,
+    ("linux", "aarch64", "3.15"): True,
+    ("darwin", "arm64", "3.14"): True,
+    ("darwin", "x86_64", "3.12"): False,
+    ("win32", "AMD64", "3.13"): True,
+    ("win32", "ARM64", "3.13"): False,
+    ("linux", "riscv64", "3.13"): False,
+    ("linux", "x86_64", "3.16"): False,
+}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS_WITH_KERNELS, ids=str)
+def test_the_compiler_of_kernels_is_asked_for_where_it_has_wheels(
+    platform: tuple[str, str, str],
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [marker] = [
+        known.marker for known in map(Requirement, project["dependencies"]) if known.name == "numba"
+    ]
+    names = ("sys_platform", "platform_machine", "python_version")
+    assert marker is not None
+    assert (
+        marker.evaluate(dict(zip(names, platform, strict=True))) == PLATFORMS_WITH_KERNELS[platform]
+    )
 
 
 @pytest.fixture(scope="module")
