@@ -59,7 +59,7 @@ from segue.server.report_headers import (
     report,
 )
 from segue.server.service import fingerprint_of, open_engine, settled_adapters
-from segue.server.stream import Stream
+from segue.server.stream import SIGN_OF_LIFE, Stream
 from segue.types import (
     CompletionRequest,
     Done,
@@ -73,7 +73,7 @@ from segue.types import (
 logger = logging.getLogger(__name__)
 
 HEADERS_AFTER_S = 2.0  # a stream's status is held back this long, so that it can still be an error
-PING_S = 15.0
+PING_S = 15.0  # of silence; not sooner, as there are clients that take comments for text
 
 _TOO_MANY_SCORES = (
     f"logprobs: the answer would hold more than {MAX_ANSWER_SCORES} scores; ask for fewer tokens or "
@@ -211,9 +211,9 @@ class Completions:
         headers += found(prompts) if prompts else self._foreseen(call)
         await _start(send, frame, headers)
         while not events:  # the model is being loaded, and every object contains fields about it
-            for body in frame.note("ping"):
-                await send({"type": "http.response.body", "body": body, "more_body": True})
             events = await feed.take(PING_S)
+            for body in [] if events else frame.note(SIGN_OF_LIFE):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
         stream = Stream(call, frame, self._renderer(call), self._broken)
         while True:
             feed.is_reader_behind = True  # so that later events are not written before these

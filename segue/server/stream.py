@@ -13,6 +13,8 @@ from segue.types import LAST, Event, Failed, Prompted, Searching
 
 logger = logging.getLogger(__name__)
 
+SIGN_OF_LIFE = "keep-alive"  # not "ping": an editor's client drops what it reads together with that
+
 
 class Stream:
     def __init__(
@@ -64,7 +66,7 @@ class Stream:
     def _writes(self, events: Sequence[Event], objects: list[Any], is_over: bool) -> list[bytes]:
         writes = self._frame.wrap(objects, is_over)
         if not events:
-            return self._frame.note("ping") + writes
+            return self._frame.note(SIGN_OF_LIFE) + writes
         if Searching in map(type, events):
             last = [event for event in events if isinstance(event, Searching)][-1]
             so_far = f"infill: {last.num_drawn} tokens drawn, {last.num_scored} places tried"

@@ -92,4 +92,4 @@ def test_what_cannot_be_rendered_ends_the_stream(caplog: pytest.LogCaptureFixtur
 
 
 def test_no_events_are_a_sign_of_life() -> None:
-    assert stream().render([]) == ([b": ping\n\n"], False)
+    assert stream().render([]) == ([b": keep-alive\n\n"], False)
