@@ -1,6 +1,6 @@
 """The SHA-256 of a model's file: computed in parallel with loading, and cached until the file changes.
 
-<cache>/digests/<SHA-256 of the path>    size, time of change, digest
+<cache>/digests/<SHA-256 of the path>    size, times of change, digest
 """
 
 import contextlib
@@ -55,8 +55,13 @@ class _Kept:
         self._place = Path(cache_dir) / "digests" / name[:32]
 
     def state(self) -> str:
+        """What differs once the file was changed or replaced.
+
+        Two models of one shape have the same size, and archives and images of containers give all files one time of
+        modification; when a file came to its place is the system's to say.
+        """
         status = self.path.stat()
-        return f"{status.st_size} {status.st_mtime_ns}"
+        return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
     def read(self, state: str) -> str | None:
         with contextlib.suppress(OSError, ValueError):

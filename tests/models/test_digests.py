@@ -40,6 +40,20 @@ def test_a_changed_file_is(model: Path, tmp_path: Path) -> None:
     assert FileDigest(model, tmp_path).wait() == sha256(b"WEIGHTS")
 
 
+def test_a_file_of_the_same_size_and_time_in_its_place_is(model: Path, tmp_path: Path) -> None:
+    """As in a new image of a container, where all files have one time, with the cache of the old one."""
+    FileDigest(model, tmp_path).wait()
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"WEIGHTS")
+    before = model.stat()
+    while other.stat().st_ctime_ns == before.st_ctime_ns:  # the clock of files is a coarse one
+        other.write_bytes(b"WEIGHTS")
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(model)
+    assert known_digest(model, tmp_path) == ""
+    assert FileDigest(model, tmp_path).wait() == sha256(b"WEIGHTS")
+
+
 @pytest.mark.parametrize("damage", [b"", b"7 1 abc", b"\xff\xfe", b"nonsense"])
 def test_a_damaged_note_is_made_again(model: Path, tmp_path: Path, damage: bytes) -> None:
     FileDigest(model, tmp_path).wait()

@@ -1,15 +1,15 @@
-"""Compiling the kernels of a step: `python -m segue.runners.cpu.compile OUT TRIPLE CPU FEATURES` writes an object file.
+"""Compiling the kernels of a step: `python -m segue.runners.cpu.compile TRIPLE CPU FEATURES` writes an object file.
 
 A process of its own compiles, so that numba is loaded only there. `step_code` starts that process, unless code of
-the same sources, versions and processor is in the cache. It starts a second one for attention, `compile OUT`, which
-writes LLVM's bitcode: most of the time is numba's, on one thread.
+the same sources, versions and processor is in the cache. It starts a second one for attention, `compile` alone, which
+writes LLVM's bitcode: most of the time is numba's, on one thread. Both write to their standard output: no disk is
+needed, which may be full or read-only.
 """
 
 import hashlib
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -49,26 +49,32 @@ def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
 
 
 def _made(target: Target) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "step.o"
-        command = [sys.executable, "-m", _MODULE, str(out)]
-        command += [target.triple, target.cpu, target.features]
-        root = str(Path(__file__).parents[3])
-        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(paths),
-            "NUMBA_CPU_NAME": target.cpu,
-            "NUMBA_CPU_FEATURES": target.features,
-            "NUMBA_OPT": "0",  # LLVM optimises all modules together at the end
-            **_said(target),
-        }
-        done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
-        if done.returncode or not out.exists():
-            lines = done.stderr.strip().splitlines() or ["it says nothing"]
-            raise Incompatible(f"the kernels cannot be compiled on this machine: {lines[-1]}")
-        return out.read_bytes()
+    command = [sys.executable, "-m", _MODULE, target.triple, target.cpu, target.features]
+    done = subprocess.run(
+        command, env=_environment(target), stdin=subprocess.DEVNULL, capture_output=True
+    )
+    if done.returncode or not done.stdout:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
+        raise Incompatible(f"the kernels cannot be compiled on this machine: {lines[-1]}")
+    return done.stdout
+
+
+def _environment(target: Target) -> dict[str, str]:
+    """For the process that compiles. Settings of numba's are for other programs: some would leave no kernels.
+
+    Nor does it import what lies in the current folder, as `-m` would.
+    """
+    root = str(Path(__file__).parents[3])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    return usual | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONSAFEPATH": "1",
+        "NUMBA_CPU_NAME": target.cpu,
+        "NUMBA_CPU_FEATURES": target.features,
+        "NUMBA_OPT": "0",  # LLVM optimises all modules together at the end
+        **_said(target),
+    }
 
 
 def _said(target: Target) -> dict[str, str]:
@@ -79,19 +85,19 @@ def _said(target: Target) -> dict[str, str]:
     }
 
 
-def _compile(out: str, triple: str, cpu: str, features: str) -> None:
+def _compile(triple: str, cpu: str, features: str) -> bytes:
     import llvmlite.binding as llvm
 
-    others = Path(out).with_suffix(".bc")
-    with subprocess.Popen([sys.executable, "-m", _MODULE, str(others)]) as beside:
+    with subprocess.Popen([sys.executable, "-m", _MODULE], stdout=subprocess.PIPE) as beside:
         from segue.runners.cpu.step import run
 
         for name in _APART:  # numba links what it compiles, though nothing is called here
             llvm.add_symbol(name, id(_APART))
         whole = _lowered(run, ENTRIES)
+        others, _ = beside.communicate()
     if beside.returncode:
         raise SystemExit(beside.returncode)
-    whole.link_in(llvm.parse_bitcode(others.read_bytes()))
+    whole.link_in(llvm.parse_bitcode(others))
     machine = llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"
     )
@@ -100,13 +106,15 @@ def _compile(out: str, triple: str, cpu: str, features: str) -> None:
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(whole, builder)
-    Path(out).write_bytes(machine.emit_object(whole))
+    made: bytes = machine.emit_object(whole)
+    return made
 
 
-def _compile_apart(out: str) -> None:
+def _compile_apart() -> bytes:
     from segue.runners.cpu.step import heads
 
-    Path(out).write_bytes(_lowered(heads, _APART).as_bitcode())
+    made: bytes = _lowered(heads, _APART).as_bitcode()
+    return made
 
 
 def _lowered(kernels: Any, names: dict[str, int]) -> Any:
@@ -128,5 +136,11 @@ def _lowered(kernels: Any, names: dict[str, int]) -> Any:
     return whole
 
 
+def _main(*target: str) -> None:
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)  # what a library prints is not code
+        out.write(_compile(*target) if target else _compile_apart())
+
+
 if __name__ == "__main__":
-    (_compile_apart if len(sys.argv) == 2 else _compile)(*sys.argv[1:])
+    _main(*sys.argv[1:])
