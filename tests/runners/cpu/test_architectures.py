@@ -61,6 +61,43 @@ BITS: dict[str, str] = {
     "nemotron": "b917cbd1d2f66d2f30ab9564b6e07aa9bce99639ba51626859be4b1cc204993c",
     "arcee": "2d5bf6fdbaec3667801c8d768d75d5e6e784c1d4dcd26b7137d78f2179c40df2",
 }
+# The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
+BITS_OF_Q8: dict[str, str] = {
+    "llama": "a43f45b469d2736273a3299fbf22877a3eb854d3d3e60e4e7d0c12637f999ab2",
+    "llama with experts": "3908cb78c2f294ed9bc4064701038bd56e0abe8a700ab31f2822159fd8d72385",
+    "llama with biases": "25001255d2bd93760e8c797c20e66f7c9b41719bca771d2e2bfc604f9f1b16cd",
+    "llama, linear": "baea3bd1acce9e2415de5a3310d8660255e300c209ec451c888fd0a10ba9248e",
+    "llama, factors": "9f8ffdae3ddc35247d4b8a36c284b4b916f33caf5d9e7fad301c2dd03a318ca6",
+    "llama, YaRN": "93fef025be10acf500653fae7271b4d684c1e8e1c49d9d62ab6411a11c8c9802",
+    "llama, long rope": "bab95c69212657abac0c61b3170cd1d4866d146c057957528aa14251cb0a9cb4",
+    "qwen2": "0530ac2ba0c49a45c36a67f0349035628baacf82b2bb8feff034b1d5f5a80e87",
+    "qwen2, biased head": "8e2dec7a82f0aca4618ba64ec8559e00eb5e4e35419530ddfd0c4e2be5326e32",
+    "qwen3": "5fe4106e7ec68e069a116c677efd0ed4417060cebde5333bab3dae48f7a7a836",
+    "qwen2moe": "c9d19c70cc3dbc13625d02f076edadbcaa646947d0716833121371f8be8a9ae3",
+    "qwen3moe": "c55cb64827dd7090873db9a27d080c60f887a8361808cc8cb6c15517500c7c12",
+    "gemma": "8c84b144845d14143dea9b93357fa3b56e26e15de20501094ae0f5e46260d57d",
+    "gemma2": "0ceff0bdb47bd95e73820840e2bb2d397fd336234c664e512c8718da9caad907",
+    "gemma3": "e8b1b641281ead91f2e31255be366acf2452b22c06ecd1c1d979ab4c0842e77b",
+    "gemma3, own head, capped": "81bad89c53568580f6551b70cc8769bb66aea3be201b1e7a8108106c7c437f3a",
+    "phi2": "0bf73e7d7774e71566bc9586ef77bf2141bd69b98cc8343f2e582d0363bafe4a",
+    "phi3": "d8e1669278c78d56795c4dda49ffe9105a7e83638387253c51f7449ea15a2a39",
+    "phi3, long rope": "b3df6944a3c8c5809436244fe57759362620da24881a25f20547e7f7406bf692",
+    "starcoder2": "2632afa8f34f89b214cfcbd31ed9b1199e51c46b40c8927bc7ad95e280cbaf0f",
+    "stablelm": "a4552113ab930e0b2ada1353d6129b024da6d9bb2f5589e9149190cb6547b034",
+    "stablelm, parallel": "3d97697c34114cd4b369f928ed2ed595c698d5a25d1c6257114b741eaa6ae0c8",
+    "olmo2": "2f77d8afeb51cf23984a9150a9b0ca3606298997307cdcfbbbc2c1dc4d93cf78",
+    "olmo2 with windows": "c0a35303f1240f4533e01f91e7e393c78311b70e5a10340978042155e58ce2ca",
+    "granite": "b1c52611a84e6ff7c1cf7ab329c8a97172122ddc7f4c5126a2dd20072fb84448",
+    "granite with biases, long rope": "8a006c0cc7d17a6d72a8947fa3d642ccfbb5664118adf88dee8ef6b929de5d99",
+    "internlm2": "a43f45b469d2736273a3299fbf22877a3eb854d3d3e60e4e7d0c12637f999ab2",
+    "command-r": "71c3c7a0e1cb9746ad936bdd9f31f283b2c9b59c7a0a343f19f89f375bd61210",
+    "gpt2": "51c9848a558be02b2d8a33048642e4c8a0c3ea154ac8327571fca71eaef71718",
+    "gptneox": "2fc808316a2db6fc670fcf32e0c02c24b5e4ef6d0b362e251ce52a364366a4ec",
+    "gptneox, sequential": "674ecbfe1fe0f59190de3382fadf36c947a2226bc5917ae953df9110b0c35bb8",
+    "gpt-oss": "c667a40f554b1b0f015fec03bacffe7d05d52f38c94d599bbedb08ebf48cf927",
+    "nemotron": "7da7bd4972a333636a233b3cb1b91f42e5c4a4b9330bf28cd7c9ba38dd3a79ca",
+    "arcee": "6bc1ae07f863de3d2122af4754fcb831bd88491a86c4fb4e91c12dfab23aede5",
+}
 
 
 def divergences(truth: Logits, other: Logits) -> NDArray[np.float64]:
@@ -154,6 +191,15 @@ def test_bits_are_those_of_every_machine_however_a_text_is_cut(
         runner.free(slot)
     np.testing.assert_array_equal(np.concatenate(rows), whole)
     assert hashlib.sha256(whole.tobytes()).hexdigest() == BITS[name]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "x.gguf", MODELS[name], kind=gguf.GGMLQuantizationType.Q8_0)
+    runner = load(path, threads=1)
+    logits = runner.decode([Span(0, TEXT, 0, len(TEXT))])
+    assert hashlib.sha256(logits.tobytes()).hexdigest() == BITS_OF_Q8[name]
+    runner.close()
 
 
 @pytest.mark.parametrize("name", ["gpt-oss", "gemma2", "qwen2moe", "phi2"])
