@@ -102,11 +102,10 @@ def prompt_scores(prompt: Prompted, num_top: int) -> list[dict[str, Any] | None]
 
 
 def _ranked(score: TokenScore, logprob: float, num_top: int) -> dict[str, Any]:
-    entry = {
-        str(other.token): _scored(other.logprob, rank, other.piece)
-        for rank, other in enumerate(score.top[:num_top], start=1)
-    }
-    entry[str(score.token)] = _scored(logprob, score.rank, score.piece)
+    # The prompt's own token first: clients take the first one for it, as vLLM writes it there.
+    entry = {str(score.token): _scored(logprob, score.rank, score.piece)}
+    for rank, other in enumerate(score.top[:num_top], start=1):
+        entry.setdefault(str(other.token), _scored(other.logprob, rank, other.piece))
     return entry
 
 

@@ -101,13 +101,15 @@ def test_echoed_prompt() -> None:
 def test_prompt_scores_by_token_id() -> None:
     top = (Alternative(4, b"x", -0.1), Alternative(5, b"y", -0.2))
     run = (TokenScore(1, b"a", None, 0, ()), TokenScore(7, b"b", -3.0, 12, top))
-    assert prompt_scores(Prompted(0, (1, 7), 0, None, run), 1) == [
+    first, second = prompt_scores(Prompted(0, (1, 7), 0, None, run), 1)
+    assert (first, second) == (
         None,
         {
-            "4": {"logprob": -0.1, "rank": 1, "decoded_token": "x"},
             "7": {"logprob": -3.0, "rank": 12, "decoded_token": "b"},
+            "4": {"logprob": -0.1, "rank": 1, "decoded_token": "x"},
         },
-    ]
+    )
+    assert list(second or ()) == ["7", "4"]  # Inspect takes the first one for the prompt's own
 
 
 def test_offsets_after_a_broken_character() -> None:
