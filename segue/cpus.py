@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from segue.machine import control_groups, words
+
 
 def usable_cpus(root: Path = Path("/")) -> int:
     """At least 1. Threads beyond a quota would only be throttled, so a fraction is rounded down."""
@@ -34,33 +36,10 @@ def interrupt_as_usual() -> None:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    for folder in _cgroups(root):
-        limit, period = [*_words(folder / "cpu.max"), "", ""][:2]  # version 2
+    for folder in control_groups("cpu", root):
+        limit, period = [*words(folder / "cpu.max"), "", ""][:2]  # version 2
         if not limit:
-            limit = " ".join(_words(folder / "cpu.cfs_quota_us"))  # version 1
-            period = " ".join(_words(folder / "cpu.cfs_period_us"))
+            limit = " ".join(words(folder / "cpu.cfs_quota_us"))  # version 1
+            period = " ".join(words(folder / "cpu.cfs_period_us"))
         if limit.isdigit() and period.isdigit() and int(period):  # "max" and -1 are no limit
             yield int(limit) / int(period)
-
-
-def _cgroups(root: Path) -> Iterator[Path]:
-    """The process's control group and all above it: the smallest quota counts."""
-    for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
-        group = Path(path.lstrip("/"))
-        # In a container the path may be the host's and not exist; the mount itself does.
-        yield from (mount / folder for folder in (group, *group.parents))
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []
-
-
-def _words(path: Path) -> list[str]:
-    return " ".join(_lines(path)).split()

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ class Memory:
 
 
 def processor(root: Path = Path("/")) -> str:
-    for line in _lines(root / "proc/cpuinfo"):
+    for line in lines(root / "proc/cpuinfo"):
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "Hardware"):
             return value.strip()
@@ -30,7 +31,7 @@ def processor(root: Path = Path("/")) -> str:
 
 def instructions(root: Path = Path("/")) -> list[str]:
     """The INSTRUCTIONS that the processor has. None: the system does not say."""
-    for line in _lines(root / "proc/cpuinfo"):
+    for line in lines(root / "proc/cpuinfo"):
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):
             has = set(value.split())
@@ -39,15 +40,43 @@ def instructions(root: Path = Path("/")) -> list[str]:
 
 
 def memory(root: Path = Path("/")) -> Memory:
+    """Of the machine, and within the limits of containers and services."""
     told = {}
-    for line in _lines(root / "proc/meminfo"):
+    for line in lines(root / "proc/meminfo"):
         name, _, value = line.partition(":")
         told[name] = int(value.split()[0]) * 1024 if value.split()[:1] else 0
     if "MemTotal" not in told:
         return Memory(_sysconf_bytes(), 0)
-    available = told.get("MemAvailable", told["MemTotal"])
-    limit = _memory_limit(root)
-    return Memory(min(told["MemTotal"], limit), min(available, limit))
+    limits = [(told["MemTotal"], told.get("MemAvailable", told["MemTotal"])), *_memory_limits(root)]
+    return Memory(min(total for total, _ in limits), min(left for _, left in limits))
+
+
+def control_groups(controller: str, root: Path = Path("/")) -> Iterator[Path]:
+    """The folder of this process's control group and of all above it (Linux): each may have a limit.
+
+    A container is one, and so is a service of systemd. There are two versions of their file system.
+    """
+    for line in lines(root / "proc/self/cgroup"):
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers and controller not in controllers.split(","):
+            continue
+        mount = root / "sys/fs/cgroup" / (controller if controllers else "")  # version 2 names none
+        group = Path(path.lstrip("/"))
+        # In a container the path may be the host's and not exist; the mount itself does.
+        yield from (mount / folder for folder in (group, *group.parents))
+
+
+def lines(path: Path) -> list[str]:
+    """Of a file; none if it cannot be read."""
+    try:
+        return path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def words(path: Path) -> list[str]:
+    """Of a file; none if it cannot be read."""
+    return " ".join(lines(path)).split()
 
 
 def _sysconf_bytes() -> int:
@@ -57,18 +86,29 @@ def _sysconf_bytes() -> int:
         return 0
 
 
-def _memory_limit(root: Path) -> int:
-    """The memory limit of the container, if there is one."""
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        for line in _lines(root / "sys/fs/cgroup" / name):
-            if line.strip().isdigit():
-                return int(line)
-    return 1 << 62
+# Files of a control group in either version: its limit, what it uses, and the row of memory.stat that says how much of
+# that are pages of files, such as a model's, which the system takes back.
+_GROUP_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def _memory_limits(root: Path) -> Iterator[tuple[int, int]]:
+    """The limit of each group that has one, and what is left of it."""
+    for folder in control_groups("memory", root):
+        for limit_name, used_name, cached_name in _GROUP_FILES:
+            limit, used = words(folder / limit_name)[:1], words(folder / used_name)[:1]
+            if not (limit and limit[0].isdigit()):  # "max" is none
+                continue
+            rows = dict(line.split()[:2] for line in lines(folder / "memory.stat") if " " in line)
+            in_use = int(used[0]) - int(rows.get(cached_name, 0)) if used else 0
+            yield int(limit[0]), max(0, int(limit[0]) - max(0, in_use))
 
 
 def huge_pages(root: Path = Path("/")) -> str:
     """always, madvise or never; empty where the system does not say."""
-    for line in _lines(root / "sys/kernel/mm/transparent_hugepage/enabled"):
+    for line in lines(root / "sys/kernel/mm/transparent_hugepage/enabled"):
         start, end = line.find("["), line.find("]")
         return line[start + 1 : end] if start >= 0 else ""
     return ""
@@ -97,10 +137,3 @@ def port_problem(host: str, port: int) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []

@@ -34,7 +34,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.fingerprint": (),
     "segue.detokenizer": (),
     "segue.logs": (),
-    "segue.cpus": (),
+    "segue.cpus": ("segue.machine",),
     "segue.processes.shared_numbers": (),
     "segue.processes.sharing": (),
     "segue.setting": ("segue.errors",),
@@ -76,7 +76,14 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.engine.process",
         "segue.processes",
     ),
-    "segue.runners": (*_BASE, "segue.cpus", "segue.engine.seam", "segue.models", "segue.runners"),
+    "segue.runners": (
+        *_BASE,
+        "segue.cpus",
+        "segue.machine",
+        "segue.engine.seam",
+        "segue.models",
+        "segue.runners",
+    ),
     # Another engine, the same events: everything of a request, but no scheduler and no worker.
     "segue.distributed": (
         *_REQUEST,

@@ -18,6 +18,7 @@ from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.tiny_lora import write_tiny_lora
 
 GOOD = {
+    "proc/self/cgroup": "0::/\n",
     "proc/cpuinfo": "model name\t: A Fine CPU\nflags\t\t: fpu avx2 fma f16c\n",
     "proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 9000000 kB\n",
     "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",

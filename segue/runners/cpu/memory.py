@@ -3,12 +3,12 @@
 import contextlib
 import math
 import mmap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segue import machine
 from segue.errors import Incompatible
 
 # Private: mmap gives shared memory by default, and that gets no huge pages.
@@ -45,19 +45,5 @@ def address(array: NDArray[Any]) -> int:
 
 
 def available_bytes() -> int:
-    """Memory available on the machine and within the container's limit; 8 GiB if neither is known."""
-    found = []
-    for line in _lines("/proc/meminfo"):
-        if line.startswith("MemAvailable:"):
-            found.append(int(line.split()[1]) << 10)
-    limit, used = _lines("/sys/fs/cgroup/memory.max"), _lines("/sys/fs/cgroup/memory.current")
-    if limit and used and limit[0].isdigit():
-        found.append(max(0, int(limit[0]) - int(used[0])))
-    return min(found, default=8 << 30)
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []
+    """Memory that is available on the machine and within its limits; 8 GiB if the system does not say."""
+    return machine.memory().available or 8 << 30

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from segue import machine
 from segue.errors import Incompatible
 from segue.models.gguf import Tensor
 from segue.runners.cpu import memory, weights
@@ -56,6 +57,6 @@ def test_weights_that_do_not_fit_are_refused(
         Weights(tiny_gguf, this_target(), threads=1)
 
 
-def test_no_system_tells_of_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_lines", lambda path: [])
+def test_no_system_tells_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory", lambda: machine.Memory(0, 0))
     assert memory.available_bytes() == 8 << 30
