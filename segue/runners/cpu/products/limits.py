@@ -75,7 +75,7 @@ def _build_peak(module: ir.Module, kind: Kind, name: str) -> None:
         rows = [ahead(b, scratch, 2048 + 64 * m) for m in range(_ROWS)]
         part = Part(
             kind,
-            Codes(lambda _: codes, 15, False, 0, is_paired=kind.flavour.dot == "smmla"),
+            Codes(lambda _: codes, 15, False, 0, len(codes), kind.flavour.dot == "smmla"),
             range(_STEPS),
             rows,
             [ir.Constant(i32, 0)] * _ROWS,

@@ -94,7 +94,7 @@ FLAVOURS: tuple[Flavour, ...] = (
     _flavour(
         "dotprod", _ARM, "neon dotprod", "sdot", tile=(4, 2), rows=(8, 4, 2, 1), cpu="neoverse-n1"
     ),
-    _flavour("neon", _ARM, "neon", "smull", tile=(4, 2), rows=(4, 2, 1), cpu="cortex-a72"),
+    _flavour("neon", _ARM, "neon", "smull", tile=(4, 2), rows=(2, 1), cpu="cortex-a72"),
     _flavour("generic", "", "", "generic", tile=(8, 2), rows=(1,), cpu=""),
 )
 BY_NAME: Mapping[str, Flavour] = {flavour.name: flavour for flavour in FLAVOURS}

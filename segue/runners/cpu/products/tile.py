@@ -10,7 +10,9 @@ The exact value of an output, for every flavour and any number of rows in the ti
 with dot = Σ a·(code - zero) and sum = Σ a in integers; every other operation is rounded once, as IEEE says.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -45,6 +47,7 @@ SCALE, ADDED, SUMS = (
     2,
 )  # words of a group of activations: its scale, that times its sum, then the sums
 SMALL = 4  # bytes of one scale or sum of activations
+_MANY_ROWS = 4  # of a tile on ARM: see _in_turn
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,8 @@ class Row:
     """The activations of one row in one group."""
 
     address: Value
-    scale: Value
+    numbers: Callable[[], list[Value]]  # its scale, and that times the sum of all parts
     sums: tuple[Value, ...]  # i32: the sum of each part
-    added: Value  # the scale times the sum of all parts
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Line:
 def row_counts(flavour: Flavour, form: Format) -> tuple[int, ...]:
     """How many rows a tile may take: limited by the number of registers."""
     takes_two = flavour.dot == "maddubs" and flavour.lanes == 16 and form.is_signed  # sums for each
-    return tuple(rows for rows in flavour.rows if rows <= 4 or not takes_two)
+    is_few = takes_two or is_paired(flavour, form)
+    return tuple(rows for rows in flavour.rows if rows <= 4 or not is_few)
 
 
 def _has_pairs(kind: Kind, form: Format, rows: int) -> bool:
@@ -103,13 +106,15 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
     ]
     with loop(b, blocks) as block:
         start = at(b, weights, block.index, form.kept_bytes * width)
-        head = [_head(b, reader, start, v) for v in range(kind.flavour.vectors)]
+        head: Callable[[int], Any] = partial(_head, b, reader, start)
+        if form.groups > 1 or not _reads_late(kind):
+            head = [head(v) for v in range(kind.flavour.vectors)].__getitem__
         groups = ahead(b, start, form.head_bytes * width)
 
         def group(inside: Value, place: Value) -> None:
             index = b.add(b.mul(block.index, number(form.groups)), inside)
             prefetch(b, kind, place, form.group_bytes * width)
-            shared = [_row(b, form, inputs, m, index) for m in range(rows)]
+            shared = [_row(b, kind, form, inputs, m, index) for m in range(rows)]
             _group(b, reader, place, head, shared, acc)
 
         if form.groups == 1:
@@ -135,44 +140,84 @@ def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Valu
     return scale, b.fneg(minimum) if reader.form.scales else minimum
 
 
-def _row(b: Builder, form: Format, inputs: Any, m: int, index: Value) -> Row:
+def _reads_late(kind: Kind) -> bool:
+    """Whether scales are read where they are used: LLVM keeps the order of reads on ARM (dots/arm.py)."""
+    return kind.flavour.arch == "aarch64"
+
+
+def _row(b: Builder, kind: Kind, form: Format, inputs: Any, m: int, index: Value) -> Row:
     """Load the activations of a row in a group."""
     (a, lda), (scales, lds) = inputs
     a = at(b, b.add(a, b.mul(lda, number(m))), index, GROUP)
     scales = at(b, b.add(scales, b.mul(lds, number(m))), index, SCALES * SMALL)
     halves = [load(b, ahead(b, scales, SMALL * (SUMS + part)), i32) for part in range(PARTS)]
-    scale, added = (load(b, ahead(b, scales, SMALL * word), f32) for word in (SCALE, ADDED))
-    return Row(a, scale, tuple(halves) if form.parts == PARTS else (b.add(*halves),), added)
+    numbers = partial(_numbers, b, scales, _reads_late(kind))
+    if not _reads_late(kind):
+        numbers = partial(list, numbers())
+    return Row(a, numbers, tuple(halves) if form.parts == PARTS else (b.add(*halves),))
+
+
+def _numbers(b: Builder, place: Value, is_one_load: bool) -> list[Value]:
+    """A row's scale, and its scale times its sum; as lanes of one vector if a lane can be a factor."""
+    if not is_one_load:
+        return [load(b, ahead(b, place, SMALL * word), f32) for word in (SCALE, ADDED)]
+    found = load(b, place, ir.VectorType(f32, SCALES))
+    return [b.extract_element(found, ir.Constant(i32, word)) for word in (SCALE, ADDED)]
 
 
 def _group(
-    b: Builder, reader: Reader, group: Value, head: Any, shared: list[Row], acc: list[list[Value]]
+    b: Builder,
+    reader: Reader,
+    group: Value,
+    head: Callable[[int], Any],
+    shared: list[Row],
+    acc: list[list[Value]],
 ) -> None:
     kind, form = reader.kind, reader.form
-    codes = reader.codes(b, group)
-    each = GROUP // STEP // form.parts
+    has_pairs = _has_pairs(kind, form, len(shared))
+    for some in _in_turn(kind, len(shared), has_pairs):
+        dots = _dots(b, reader, group, some, shared)
+        scales = [_scales(b, reader, group, head(v), v) for v in some]
+        if has_pairs:
+            scales = [half for scale in scales for half in _spread(b, scale)]
+        first = some.start * (2 if has_pairs else 1)
+        for m, line in enumerate(_lines(b, kind, form, shared)):
+            for v, scale in enumerate(scales):
+                parts = [kind.as_floats(b, dot[m][v]) for dot in dots]
+                place = acc[m][first + v]
+                y = _add_products(b, scale, line, parts, b.load(place))
+                b.store(_add_minima(b, scale, line, y), place)
+
+
+def _in_turn(kind: Kind, rows: int, has_pairs: bool) -> list[range]:
+    """The tile's registers of outputs, those together that are computed together.
+
+    One after the other if integer sums of all of them would not leave enough registers for the rest.
+    """
+    count = kind.flavour.vectors
+    if _reads_late(kind) and not has_pairs and rows >= _MANY_ROWS:
+        return [range(v, v + 1) for v in range(count)]
+    return [range(count)]
+
+
+def _dots(b: Builder, reader: Reader, group: Value, some: range, shared: list[Row]) -> Any:
+    """For each part of the group its integer sums."""
+    codes = reader.codes(b, group, some)
+    each = GROUP // STEP // reader.form.parts
     dots = []
-    for part in range(form.parts):
+    for part in range(reader.form.parts):
         steps = range(part * each, (part + 1) * each)
         totals = [row.sums[part] for row in shared]
-        dots.append(
-            table.sums(b, Part(kind, codes, steps, [row.address for row in shared], totals))
-        )
-    scales = [_scales(b, reader, group, head[v], v) for v in range(kind.flavour.vectors)]
-    if _has_pairs(kind, form, len(shared)):
-        scales = [half for scale in scales for half in _spread(b, scale)]
-    for m, line in enumerate(_lines(b, kind, form, shared)):
-        for v, scale in enumerate(scales):
-            parts = [b.sitofp(dot[m][v], kind.floats) for dot in dots]
-            y = _add_products(b, scale, line, parts, b.load(acc[m][v]))
-            b.store(_add_minima(b, scale, line, y), acc[m][v])
+        rows = [row.address for row in shared]
+        dots.append(table.sums(b, Part(reader.kind, codes, steps, rows, totals)))
+    return dots
 
 
 def _lines(b: Builder, kind: Kind, form: Format, shared: list[Row]) -> list[Line]:
     found = []
     for row in shared:
         halves = [b.sitofp(total, f32) for total in row.sums if form.are_nibbles]
-        found.append([splat(b, x, kind.floats) for x in (row.scale, row.added, *halves)])
+        found.append([splat(b, x, kind.floats) for x in (*row.numbers(), *halves)])
     if _has_pairs(kind, form, len(shared)):
         pairs = zip(found[::2], found[1::2], strict=True)
         found = [[joined(b, *both) for both in zip(*pair, strict=True)] for pair in pairs]

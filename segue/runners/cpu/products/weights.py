@@ -30,12 +30,14 @@ class Reader:
     def width(self) -> int:
         return self.kind.flavour.width
 
-    def codes(self, b: Builder, group: Value) -> Codes:
+    def codes(self, b: Builder, group: Value, some: range) -> Codes:
+        """The codes of some of the tile's registers."""
         return Codes(
-            lambda step: self.step(b, group, step),
+            lambda step: [self._vector(b, group, step, v) for v in some],
             self.form.top,
             self.form.is_signed,
             self.form.zero,
+            len(some),
             is_paired(self.kind.flavour, self.form),
         )
 

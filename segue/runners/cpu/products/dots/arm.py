@@ -7,30 +7,34 @@ from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, ahead, call, i8, i16, load
 from segue.runners.cpu.products.dots.pairs import joined
-from segue.runners.cpu.products.dots.vectors import ACTIVATION, Kind, Part, chosen, four
+from segue.runners.cpu.products.dots.vectors import ACTIVATION, Part, chosen, four
+from segue.runners.cpu.products.formats import STEP
 
 _SDOT = "llvm.aarch64.neon.sdot.v4i32.v16i8"
+_STEPS = 4  # of four columns, in a register of activations
 
 
 def sdot(b: Builder, part: Part) -> list[list[Value]]:
-    kind, codes, rows = part.kind, part.codes, part.rows
-    acc = part.starts(b)
-    quarters = {(m, step // 4) for m in range(len(rows)) for step in part.steps}
-    loaded = {
-        (m, quarter): load(b, ahead(b, rows[m], 16 * quarter), kind.ints, 1)
-        for m, quarter in sorted(quarters)
-    }
-    for step in part.steps:
-        vectors = codes.step(step)
-        for m in range(len(rows)):
-            each = _lane(b, kind, loaded[m, step // 4], step % 4)
-            for v, vector in enumerate(vectors):
-                acc[m][v] = call(b, _SDOT, kind.ints, acc[m][v], vector, each)
+    """Sixteen columns at a time: their codes stay in registers while the rows' activations pass."""
+    kind, acc = part.kind, part.starts(b)
+    for first in part.steps[::_STEPS]:
+        codes = [part.codes.step(first + i) for i in range(_STEPS)]
+        for own, row in zip(acc, part.rows, strict=True):
+            _in_order(b)
+            words = load(b, ahead(b, row, STEP * first), kind.ints, 1)
+            for i, vectors in enumerate(codes):
+                each = b.bitcast(chosen(b, words, words, [i] * 4), kind.bytes)
+                for v, vector in enumerate(vectors):
+                    own[v] = call(b, _SDOT, kind.ints, own[v], vector, each)
     return acc
 
 
-def _lane(b: Builder, kind: Kind, vector: Value, lane: int) -> Value:
-    return b.bitcast(chosen(b, vector, vector, [lane] * 4), kind.bytes)
+def _in_order(b: Builder) -> None:
+    """What is loaded after this in the IR is loaded after it: LLVM would load more than there are registers for.
+
+    It is no instruction.
+    """
+    b.fence("seq_cst", targetscope="singlethread")
 
 
 def smmla(b: Builder, part: Part) -> list[list[Value]]:
@@ -59,8 +63,9 @@ def _pair_products(b: Builder, part: Part) -> list[list[Value]]:
 
 def _pair_dots(b: Builder, part: Part) -> list[list[Value]]:
     """Each step's sums apart from those of the other step of its pair; both are added at the end."""
-    kind, starts = part.kind, part.starts(b)
-    acc = [[kind.all(kind.ints, 0)] * (2 * kind.flavour.vectors) for _ in part.rows]
+    kind = part.kind
+    one_of_two = ir.Constant(kind.ints, [-1, 0, -1, 0])
+    acc = [[b.and_(start, one_of_two) for start in own for _ in range(2)] for own in part.starts(b)]
     for quarter, step, places in _pairs(part):
         codes = _halves(part, step)
         for own, row in zip(acc, part.rows, strict=True):
@@ -70,11 +75,8 @@ def _pair_dots(b: Builder, part: Part) -> list[list[Value]]:
                 own[i] = call(b, _SDOT, kind.ints, own[i], code, both)
     added = "llvm.aarch64.neon.addp.v4i32"
     return [
-        [
-            b.add(start, call(b, added, kind.ints, low, high))
-            for start, low, high in zip(first, own[::2], own[1::2], strict=True)
-        ]
-        for first, own in zip(starts, acc, strict=True)
+        [call(b, added, kind.ints, *both) for both in zip(own[::2], own[1::2], strict=True)]
+        for own in acc
     ]
 
 
@@ -112,7 +114,7 @@ def smull(b: Builder, part: Part) -> list[list[Value]]:
         held += 1
         if held == fits or step == part.steps[-1]:
             for m in range(len(rows)):
-                for v in range(kind.flavour.vectors):
+                for v in range(codes.vectors):
                     pairs = [
                         call(
                             b, "llvm.aarch64.neon.saddlp.v4i32.v8i16", kind.ints, shorts[m, v, side]

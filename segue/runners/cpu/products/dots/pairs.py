@@ -2,8 +2,8 @@
 
 Packed weights: of the steps s and s + 2 (s = 0, 1, 4, 5), which are eight columns, a vector has two outputs. Where
 other flavours have step s of the outputs a, b, c, d there is [a s, a s+2, b s, b s+2], and where they have step s + 2
-[c s, c s+2, d s, d s+2]. Formats with planes of fewer than 4 bits have several such steps in a byte: they keep the
-usual order and take dot products.
+[c s, c s+2, d s, d s+2]. Only codes of 8 bits: where codes must be expanded, moving sums and scales into this order
+costs more than half of the dot products, so those formats keep the usual order and take dot products.
 
 Sums: a vector belongs to two rows and two outputs, [row₀ a, row₀ b, row₁ a, row₁ b]. A tile keeps all its sums so and
 changes their order when it writes them: nothing is moved in its loop. A single row has the usual order.
@@ -17,7 +17,7 @@ from segue.runners.cpu.products.processor import Flavour
 
 def is_paired(flavour: Flavour, form: Format) -> bool:
     """Whether the format's weights are packed in this order."""
-    return flavour.dot == "smmla" and form.planes in ((4,), (8,))
+    return flavour.dot == "smmla" and form.planes == (8,)
 
 
 def place(b: Builder, start: Value, lane: Value, step: int, step_bytes: int) -> Value:

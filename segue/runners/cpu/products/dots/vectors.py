@@ -11,6 +11,8 @@ from segue.runners.cpu.products.formats import STEP
 from segue.runners.cpu.products.processor import Flavour
 
 ACTIVATION = 127  # the greatest magnitude of an activation
+# A sum below 2^22 that starts at the bits of this float ends as the bits of the float plus the sum.
+_ROUND, _ROUND_BITS = 1.5 * 2**23, 0x4B400000
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,17 @@ class Kind:
     def all(self, kind: Any, value: float) -> Value:
         return ir.Constant(kind, [value] * kind.count)
 
+    @property
+    def start(self) -> int:
+        """What integer sums start at. Where instructions add to a sum, a start that is not 0 costs nothing."""
+        return _ROUND_BITS if self.flavour.dot in ("sdot", "smmla") else 0
+
+    def as_floats(self, b: Builder, sums: Value) -> Value:
+        """Exact. On some ARM processors a conversion takes as long as four subtractions."""
+        if not self.start:
+            return b.sitofp(sums, self.floats)
+        return b.fsub(b.bitcast(sums, self.floats), self.all(self.floats, _ROUND))
+
 
 @dataclass(frozen=True)
 class Codes:
@@ -47,6 +60,7 @@ class Codes:
     top: int  # the greatest magnitude of a code
     is_signed: bool  # signed numbers of 8 bits; else unsigned numbers of fewer bits
     zero: int  # the code that means 0
+    vectors: int  # registers of outputs
     is_paired: bool = False  # steps are in the order of pairs.py
 
 
@@ -62,13 +76,14 @@ class Part:
 
     def starts(self, b: Builder, added: int = 0) -> list[list[Value]]:
         """The initial value of each sum: it subtracts the codes' zero and what was `added` to the codes."""
-        zero = self.codes.zero + added
+        zero, ints = self.codes.zero + added, self.kind.ints
         found = []
         for total in self.totals:
-            start = self.kind.all(self.kind.ints, 0)
+            start = self.kind.all(ints, self.kind.start)
             if zero:
-                start = splat(b, b.mul(total, ir.Constant(i32, -zero)), self.kind.ints)
-            found.append([start] * self.kind.flavour.vectors)
+                taken = b.mul(total, ir.Constant(i32, -zero))
+                start = splat(b, b.add(taken, ir.Constant(i32, self.kind.start)), ints)
+            found.append([start] * self.codes.vectors)
         return found
 
 

@@ -22,7 +22,7 @@ def vnni(b: Builder, part: Part) -> list[list[Value]]:
     chains = 2 if len(rows) == 1 else 1
     zero = kind.all(kind.ints, 0)
     acc = [part.starts(b, 128 if codes.is_signed else 0)]
-    acc += [[[zero] * kind.flavour.vectors for _ in rows] for _ in range(chains - 1)]
+    acc += [[[zero] * codes.vectors for _ in rows] for _ in range(chains - 1)]
     for step in part.steps:
         vectors = codes.step(step)
         if codes.is_signed:
@@ -77,7 +77,7 @@ def _summed(
         if held == fits or step == part.steps[-1]:
             for m, own in enumerate(shorts):
                 for i, short in enumerate(own):
-                    digit, v = divmod(i, kind.flavour.vectors)
+                    digit, v = divmod(i, part.codes.vectors)
                     times = kind.all(kind.shorts, factors[digit])
                     acc[m][v] = b.add(acc[m][v], call(b, whole_name, kind.ints, short, times))
             held = 0
