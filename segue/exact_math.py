@@ -18,12 +18,12 @@ Doubles = NDArray[np.float64]
 VERSION = 1  # changes with any bit of any result
 
 # ln 2 in two parts: the first has so few bits that a multiple of it by an exponent is exact.
-_LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
-_LOG2_E = 1.4426950408889634
-_HALF_ROOT = 0.7071067811865476
+LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+BITS_A_NAT = 1.4426950408889634
+HALF_ROOT = 0.7071067811865476
 
-_FACTORIALS = tuple(1.0 / math.factorial(n) for n in range(13, 1, -1))
-_ODD = tuple(1.0 / n for n in range(21, 1, -2))  # 1/21 … 1/3
+FACTORIALS = tuple(1.0 / math.factorial(n) for n in range(13, 1, -1))
+ODD = tuple(1.0 / n for n in range(21, 1, -2))  # 1/21 … 1/3
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -35,10 +35,10 @@ def exp(x: float) -> float:
         return math.nan if math.isnan(x) else math.inf
     if x < -708.3:
         return 0.0
-    power = math.floor(x * _LOG2_E + 0.5)
-    rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
+    power = math.floor(x * BITS_A_NAT + 0.5)
+    rest = (x - power * LN2_HIGH) - power * LN2_LOW
     sum_ = 0.0
-    for factor in _FACTORIALS:
+    for factor in FACTORIALS:
         sum_ = (sum_ + factor) * rest
     return math.ldexp(1.0 + (rest + sum_ * rest), power)
 
@@ -48,7 +48,7 @@ def log(x: float) -> float:
     if not 0.0 < x < math.inf:
         return x if x > 0 or math.isnan(x) else -math.inf if x == 0 else math.nan
     part, power = math.frexp(x)
-    if part < _HALF_ROOT:
+    if part < HALF_ROOT:
         part, power = part * 2.0, power - 1
     return float(_log_of_parts(part, float(power)))
 
@@ -56,14 +56,14 @@ def log(x: float) -> float:
 def logs(values: NDArray[np.floating]) -> Doubles:
     """The same of each; all must be finite, 0 or more."""
     part, power = np.frexp(values.astype(np.float64))
-    is_low = part < _HALF_ROOT
+    is_low = part < HALF_ROOT
     part = np.where(is_low, part * 2.0, part)
     found = _log_of_parts(np.where(values > 0, part, 1.0), power - is_low.astype(np.float64))
     return np.where(values > 0, found, -np.inf)
 
 
 def log2(x: float) -> float:
-    return log(x) * _LOG2_E
+    return log(x) * BITS_A_NAT
 
 
 def power(base: float, exponent: float) -> float:
@@ -81,9 +81,9 @@ def _log_of_parts(part: _Number, power: _Number) -> _Number:
     ratio = (part - 1.0) / (part + 1.0)
     square = ratio * ratio
     sum_ = square * 0.0
-    for factor in _ODD:
+    for factor in ODD:
         sum_ = (sum_ + factor) * square
-    return power * _LN2_HIGH + (2.0 * (ratio + ratio * sum_) + power * _LN2_LOW)
+    return power * LN2_HIGH + (2.0 * (ratio + ratio * sum_) + power * LN2_LOW)
 
 
 _SMALLEST_NORMAL, _SMALLEST = 2.0**-1022, 5e-324
@@ -105,7 +105,7 @@ POWERS_OF_2 = tuple(map(np.float32, (0.0026529455, 0.019343026, 0.11101467, 0.48
 ROUNDER = np.float32(3 * 2.0**22 + 126)
 LOWEST = np.float32(-126.0)
 TO_EXPONENT = np.int32(1 << 23)
-LOG2_E = np.float32(_LOG2_E)
+LOG2_E = np.float32(BITS_A_NAT)
 _AT_ONCE = 1 << 14  # numbers: three arrays of them stay in the processor's cache
 
 

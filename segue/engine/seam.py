@@ -123,15 +123,18 @@ class Span(NamedTuple):
     adapters: Mix = ()  # that the slot's tokens before were computed with too
 
 
-CutKind = Literal["scale", "top_k", "top_p", "min_p"]
+Adjust = Literal["penalties", "dry"]
+CutKind = Adjust | Literal["scale", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc"]
+ADJUSTS: frozenset[CutKind] = frozenset({"penalties", "dry"})  # change logits, remove no token
 
 
 class Cut(NamedTuple):
     """One step between logits and a draw, as the sampler's filters define it."""
 
     kind: CutKind
-    value: float  # the temperature; the mass; how far below the best, in logits (not above 0)
-    keep: int  # how many of top_k; of top_p and min_p: at least so many
+    # The temperature; the mass; how far below the best, in logits (not above 0); deviations; the threshold of xtc.
+    value: float
+    keep: int  # how many of top_k; of those that go by probability: at least so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +150,7 @@ class Changes:
 
 
 class Repeats(NamedTuple):
-    """How a draw treats tokens that occurred, after its changes and before its cuts, as the sampler's penalties do.
+    """How a draw treats tokens that occurred, where its cuts name penalties, as the sampler's penalties do.
 
     `tokens` may grow at its end while the draw is open: the first `end` of them do not change.
     """
@@ -162,11 +165,23 @@ class Repeats(NamedTuple):
     drawn: int | None = None  # draw of the step before, whose token comes after `end`
 
 
+class MirostatState(NamedTuple):
+    """Mirostat, after all cuts: the draw makes its next mu."""
+
+    version: int
+    tau: float
+    eta: float
+    mu: float
+    drawn: int | None = None  # draw of the step before, whose next mu is taken instead
+    # If a draw gives no token, its next mu is this one.
+
+
 class Told(NamedTuple):
     """What the tokens before a draw make of it."""
 
     allowed: NDArray[np.uint8] | None = None  # a mask: a bit a token, the lowest first; None: all
-    changes: Changes | None = None  # biases and bans
+    changes: Changes | None = None  # bans
+    costs: Changes | None = None  # what is added where its cuts name dry
 
 
 class Late:
@@ -177,10 +192,10 @@ class Late:
     def __init__(self) -> None:
         self.told: Told | None = None
         # The runner's; the first is 0 until it is told.
-        self.words: NDArray[np.int64] = np.zeros(5, np.int64)
+        self.words: NDArray[np.int64] = np.zeros(8, np.int64)
 
 
-MAX_CUTS = 4  # of a draw: each kind once
+MAX_CUTS = 9  # of a draw: each kind once
 
 
 class Draw(NamedTuple):
@@ -188,11 +203,12 @@ class Draw(NamedTuple):
 
     row: int
     point: float  # in [0, 1)
-    cuts: tuple[Cut, ...]  # at most MAX_CUTS
-    # To the row, for this draw, its only one. Only given to `begin`.
+    cuts: tuple[Cut, ...]  # at most MAX_CUTS, in order; adjustments once each
+    # To the row, for this draw, its only one. Only given to `begin`, with all that follows.
     changes: Changes | None = None
     repeats: Repeats | None = None
-    late: Late | None = None  # its mask comes before all that, its changes after it
+    late: Late | None = None  # its mask comes before all that, its changes after those above
+    mirostat: MirostatState | None = None
 
 
 class Step(NamedTuple):
@@ -200,6 +216,9 @@ class Step(NamedTuple):
 
     logits: Logits  # as the model gave them, without changes and penalties of draws
     tokens: Sequence[int | None]  # one per draw; None: left to the sampler
+    mus: Sequence[
+        float
+    ] = ()  # one per draw, the next mu of those with mirostat; none if none has it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,18 +5,19 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segue import exact_math
-from segue.engine.seam import MAX_CUTS, Cut, Draw, Logits, Repeats, Told
+from segue.engine.seam import ADJUSTS, MAX_CUTS, Cut, Draw, Logits, Repeats, Told
 
 _LIKELIEST = (Cut("top_k", 0.0, 1),)
 
 
 def changed(row: Logits, draw: Draw, before: Sequence[int | None] = ()) -> Logits:
-    """A copy of the row with all that the draw makes of it. `before`: what the step before drew."""
+    """A copy of the row with all that the draw makes of it before it cuts. `before`: what the step before drew."""
     row = row.copy()
     told = _told(draw)
     if told.allowed is not None:
@@ -24,11 +25,25 @@ def changed(row: Logits, draw: Draw, before: Sequence[int | None] = ()) -> Logit
     if draw.changes is not None:
         row[draw.changes.ids] += draw.changes.added
         _keep(row, draw.changes.only)
-    if draw.repeats is not None:
-        _penalise(row, draw.repeats, before)
     if told.changes is not None:
         row[told.changes.ids] += told.changes.added
+    for cut in draw.cuts[: num_adjusts(draw)]:
+        adjust(row, cut, draw, before)
     return row
+
+
+def num_adjusts(draw: Draw) -> int:
+    """How many of its cuts are adjustments that come before all others."""
+    return len([*takewhile(lambda cut: cut.kind in ADJUSTS, draw.cuts)])
+
+
+def adjust(row: Logits, cut: Cut, draw: Draw, before: Sequence[int | None]) -> None:
+    """Penalties, or the costs of DRY."""
+    costs = _told(draw).costs
+    if cut.kind == "penalties" and draw.repeats is not None:
+        _penalise(row, draw.repeats, before)
+    if cut.kind == "dry" and costs is not None:
+        row[costs.ids] += costs.added
 
 
 def is_late(draw: Draw) -> bool:
@@ -98,17 +113,20 @@ def draw_by_weight(
 def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
     if len(draw.cuts) > MAX_CUTS:
         raise ValueError(f"fake runner: a draw takes {MAX_CUTS} cuts, not {len(draw.cuts)}")
-    if draw.cuts == _LIKELIEST:
+    cuts = draw.cuts[num_adjusts(draw) :]
+    if draw.mirostat is not None:
+        return None
+    if cuts == _LIKELIEST:
         row = changed(row, draw, before)
         return int(row.argmax()) if abs(row.max()) < np.inf else None
-    if not _is_plain(draw):
+    if cuts and (len(cuts) > 1 or cuts[0].kind != "scale"):
         return None
     changes = draw.changes
     has_list = changes is not None and changes.only is not None
     if draw.repeats is not None or draw.late is not None or has_list:
         row, changes = changed(row, draw, before), None
     key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
-    sums = _running_sums(row.tobytes(), *key, draw.cuts[0].value if draw.cuts else 1.0)
+    sums = _running_sums(row.tobytes(), *key, cuts[0].value if cuts else 1.0)
     token = bisect_right(sums, draw.point * sums[-1]) if sums else 0
     return token if token < len(sums) else None
 
@@ -123,7 +141,3 @@ def _running_sums(row: bytes, ids: bytes, added: bytes, temperature: float) -> S
     if not abs(best) < np.inf:
         return ()
     return array("d", exact_math.running_sums(exact_math.weights(scaled - best, 0.0)))
-
-
-def _is_plain(draw: Draw) -> bool:
-    return not draw.cuts or (len(draw.cuts) == 1 and draw.cuts[0].kind == "scale")

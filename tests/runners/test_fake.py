@@ -14,6 +14,7 @@ from segue.runners.fake import VOCAB_SIZE, FakeRunner, default_capabilities
 from segue.types import Sampling
 
 _GREEDY = (Cut("top_k", 0.0, 1),)
+_PENALTIES = Cut("penalties", 0.0, 0)
 
 
 def _runner(**limits: int) -> FakeRunner:
@@ -26,7 +27,7 @@ def _draws(*points: float) -> list[Draw]:
 
 def _penalised(token: int = 5, **fields: Any) -> list[Draw]:
     seen = Repeats(np.array([3, token], np.int64), 0, 0, 2, 1.5, 0.0, 0.0)
-    return [Draw(0, 0.5, (), None, seen._replace(**fields))]
+    return [Draw(0, 0.5, (_PENALTIES,), None, seen._replace(**fields))]
 
 
 def test_a_chain_of_steps_computes_what_single_steps_do() -> None:
@@ -38,7 +39,7 @@ def test_a_chain_of_steps_computes_what_single_steps_do() -> None:
     ahead.begin([Span(0, [5], 3, 1), Span(1, [6], 1, 1)], draws)
     for step in range(4):
         ahead.begin([Span(0, [-1], 4 + step, 1), Span(1, [-2], 2 + step, 1)], draws)
-        logits, tokens = ahead.end()
+        logits, tokens, _ = ahead.end()
         wanted = single.decode([Span(s, [numbers[s]], (3, 1)[s] + step, 1) for s in (0, 1)])
         assert (logits == wanted).all()
         assert list(tokens) == list(single.draw(draws))
@@ -55,7 +56,7 @@ def test_changes_are_for_the_draw_alone() -> None:
     ban = Changes(np.array([best], np.int64), np.array([-np.inf], np.float32))
     lift = Changes(np.array([7], np.int64), np.array([99.0], np.float32))
     runner.begin([Span(0, [1], 0, 1)], [Draw(0, 0.0, _GREEDY, ban)])
-    logits, [token] = runner.end()
+    logits, [token], _ = runner.end()
     assert token not in (best, None)
     assert (logits == plain).all()
     runner.begin([Span(0, [2], 1, 1)], [Draw(0, 0.0, _GREEDY, lift)])
@@ -69,10 +70,10 @@ def test_penalties_are_for_the_draw_alone_and_may_count_the_token_before() -> No
     lift = Changes(np.array([best], np.int64), np.array([99.0], np.float32))
     runner.begin([Span(0, [1], 0, 1)], [Draw(0, 0.0, _GREEDY, lift)])
     seen = Repeats(np.array([2], np.int64), 0, 0, 1, 1.0, 50.0, 0.0)
-    again = Draw(0, 0.0, _GREEDY, None, seen._replace(drawn=0))
+    again = Draw(0, 0.0, (_PENALTIES, *_GREEDY), None, seen._replace(drawn=0))
     runner.begin([Span(0, [2], 1, 1)], [again])
     assert list(runner.end().tokens) == [best]
-    logits, [token] = runner.end()
+    logits, [token], _ = runner.end()
     assert token not in (best, None)
     assert (logits == plain[1]).all()
     runner.trim(0, 1)
@@ -83,10 +84,10 @@ def test_penalties_are_for_the_draw_alone_and_may_count_the_token_before() -> No
 def test_tokens_of_an_open_draw_may_not_be_changed() -> None:
     runner, tokens = _runner(), np.array([2, 3, 0], np.int64)
     seen = Repeats(tokens, 0, 0, 2, 1.5, 0.0, 0.0)
-    runner.begin([Span(0, [1], 0, 1)], [Draw(0, 0.0, _GREEDY, None, seen)])
+    runner.begin([Span(0, [1], 0, 1)], [Draw(0, 0.0, (_PENALTIES, *_GREEDY), None, seen)])
     tokens[2] = 7
     runner.end()
-    runner.begin([Span(0, [1], 1, 1)], [Draw(0, 0.0, _GREEDY, None, seen)])
+    runner.begin([Span(0, [1], 1, 1)], [Draw(0, 0.0, (_PENALTIES, *_GREEDY), None, seen)])
     tokens[1] = 7
     with pytest.raises(RuntimeError, match="tokens of an open draw were changed"):
         runner.end()
@@ -185,7 +186,7 @@ def test_draws_are_the_samplers(data: st.DataObject) -> None:
     sampling = Sampling(temperature=data.draw(st.sampled_from([0.0, 0.3, 1.0, 1.7])), seed=seed)
     sampler = Sampler(sampling, seed, 0, VOCAB_SIZE)
     for position in range(data.draw(st.integers(1, 20))):
-        draw = Draw(0, sampler.point(position), sampler.cuts or ())
+        draw = Draw(0, sampler.point(position), sampler.cuts(position) or ())
         assert runner.draw([draw]) == [sampler.sample(logits[0].copy(), position)]
 
 

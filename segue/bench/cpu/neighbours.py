@@ -26,8 +26,18 @@ NUM_RULED = {"none": 0, "one": 1, "all": NUM_SEQUENCES}
 KINDS: dict[str, dict[str, Any]] = {
     "penalties": {"repetition_penalty": 1.1, "frequency_penalty": 0.2},
     "dry": {"dry_multiplier": 0.8},
+    "dry before penalties": {
+        "dry_multiplier": 0.8,
+        "repetition_penalty": 1.1,
+        "order": ("dry", "penalties", "temperature"),
+    },
     "banned phrases": {"bad_words": ("once upon a time", "in the end", "a list of films")},
     "allowed tokens": {"allowed_token_ids": (*range(1000, 3000),)},
+    "typical-p": {"typical_p": 0.9},
+    "top-nσ": {"top_n_sigma": 1.0},
+    "xtc": {"xtc_probability": 0.5},
+    "mirostat 1": {"mirostat": 1},
+    "mirostat 2": {"mirostat": 2},
 }
 
 

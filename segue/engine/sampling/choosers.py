@@ -6,6 +6,7 @@ import numpy as np
 
 from segue import exact_math
 from segue.engine.sampling.candidates import Candidates, draw, top
+from segue.engine.seam import MirostatState
 
 _MIROSTAT_LOOKS_AT = 100  # tokens used to estimate how fast probabilities fall with rank
 
@@ -38,6 +39,10 @@ class Mirostat:
         self._eta = eta
         self._vocab_size = vocab_size
         self.mu = 2.0 * tau
+
+    def state(self, drawn: int | None) -> MirostatState:
+        """What a runner needs to draw instead. `drawn`: its draw after which it does, whose mu is not known yet."""
+        return MirostatState(self._version, self._tau, self._eta, self.mu, drawn)
 
     def choose(self, candidates: Candidates, point: float) -> int:
         if self._version == 1:

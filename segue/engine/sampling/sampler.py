@@ -19,7 +19,7 @@ from segue.engine.sampling.logit_bans import LogitBans
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.sampling.randomness import Points
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import MAX_CUTS, Changes, Cut, Draw, Logits
+from segue.engine.seam import ADJUSTS, MAX_CUTS, Changes, Cut, Draw, Logits, Told
 from segue.types import Sampling, Step
 
 
@@ -63,11 +63,7 @@ STEPS: dict[Step, StepInfo] = {
     ),
 }
 
-_ADJUST: frozenset[Step] = frozenset({"penalties", "dry"})  # change logits, remove no token
-# A runner applies penalties, then what is told late.
-_FORESEEN: tuple[tuple[Step, ...], ...] = ((), ("penalties",), ("dry",), ("penalties", "dry"))
 _KEEP_THE_BEST: frozenset[Step] = frozenset({"top_n_sigma", "top_k", "top_p", "min_p"})
-_WITH_MIROSTAT: frozenset[Step] = frozenset({"penalties", "dry"})
 
 _Act = Callable[[Candidates, int], None]
 
@@ -83,7 +79,7 @@ def plan(sampling: Sampling) -> tuple[Step, ...]:
     """The active steps, in order. At temperature 0, filters that keep the likeliest token are left out."""
     named = sampling.order
     if sampling.mirostat:
-        named = (*(step for step in named if step in _WITH_MIROSTAT), "temperature")
+        named = (*(step for step in named if step in ADJUSTS), "temperature")
     steps = [step for step in named if STEPS[step].is_on(sampling)]
     is_greedy = sampling.temperature < filters.GREEDY_BELOW and sampling.dynatemp_range <= 0
     if is_greedy and "temperature" in steps:
@@ -100,12 +96,18 @@ def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
         return None
     is_greedy = s.temperature < filters.GREEDY_BELOW
     known: dict[Step, Cut] = {
+        "penalties": Cut("penalties", 0.0, 0),
+        "dry": Cut("dry", 0.0, 0),
         "temperature": Cut("top_k", 0.0, 1) if is_greedy else Cut("scale", s.temperature, 0),
         "top_k": Cut("top_k", 0.0, s.top_k),
         "top_p": Cut("top_p", s.top_p, s.min_keep),
         "min_p": Cut("min_p", exact_math.log(s.min_p), s.min_keep),
+        "typical_p": Cut("typical_p", s.typical_p, s.min_keep),
+        "top_n_sigma": Cut("top_n_sigma", s.top_n_sigma, 0),
+        "xtc": Cut("xtc", s.xtc_threshold, s.min_keep),
     }
-    can_cut = known.keys() >= set(steps) and len(steps) <= MAX_CUTS  # steps may be named again
+    is_known = known.keys() >= set(steps) and len(steps) <= MAX_CUTS  # steps may be named again
+    can_cut = is_known and all(steps.count(step) <= 1 for step in ADJUSTS)
     return tuple(known[step] for step in steps) if can_cut else None
 
 
@@ -131,7 +133,7 @@ class Sampler:
         self._penalties: Penalties | None = None
         self._dry: Dry | None = None
         steps = plan(sampling)
-        num_before = next((i for i, step in enumerate(steps) if step not in _ADJUST), len(steps))
+        num_before = next((i for i, step in enumerate(steps) if step not in ADJUSTS), len(steps))
         self._adjusts = [self._act(step) for step in steps[:num_before]]
         self._acts = [self._act(step) for step in steps[num_before:]]
         states: tuple[Penalties | Dry | None, ...] = (self._penalties, self._dry)
@@ -140,12 +142,12 @@ class Sampler:
         if self._forbidden.has_phrases:
             self._followers.append(self._forbidden.push)
         self._chooser = _chooser(sampling, vocab_size)
-        is_by_weight = isinstance(self._chooser, ByWeight)
-        self._cuts = cuts(sampling, steps[num_before:]) if is_by_weight else None
         self._keeps_distribution = keeps_distribution
-        is_foreseen = steps[:num_before] in _FORESEEN
-        is_drawn = self._cuts is not None and not keeps_distribution
-        self._goes_ahead = is_drawn and is_foreseen
+        self._num_adjusts = num_before
+        is_told = not keeps_distribution and isinstance(self._chooser, ByWeight | Mirostat)
+        self._cuts = self._cuts_without_xtc = cuts(sampling, steps) if is_told else None
+        if "xtc" in steps:
+            self._cuts_without_xtc = cuts(sampling, [step for step in steps if step != "xtc"])
         self.distribution: Distribution | None = None  # of the last token, if it is kept
         self.branch: int | None = None  # see branches.py; None: no branching
         self.openings: Index | None = None  # tokens it may begin with; None: any
@@ -168,17 +170,14 @@ class Sampler:
 
     @property
     def is_late(self) -> bool:
-        """Whether a draw told ahead must be told `late_changes` too."""
+        """Whether a draw told ahead must be told what is `late` too."""
         return self._dry is not None or self._forbidden.has_phrases
 
-    def late_changes(self) -> Changes | None:
-        """What the last tokens, all of which were pushed, change of a row besides penalties; None: nothing."""
-        added = {} if self._dry is None else self._dry.added()
-        added |= dict.fromkeys(self._forbidden.completing(), -np.inf)
-        if not added:
-            return None
-        ids = np.fromiter(added.keys(), np.int64, len(added))
-        return Changes(ids, np.fromiter(added.values(), np.float32, len(added)))
+    def late(self) -> Told:
+        """What the last tokens, all of which were pushed, change of a row besides penalties."""
+        bans = dict.fromkeys(self._forbidden.completing(), -np.inf)
+        costs = {} if self._dry is None else self._dry.added()
+        return Told(None, _changes(bans), _changes(costs))
 
     def start(self, prompt: Sequence[int]) -> None:
         for state in self._states:
@@ -188,12 +187,13 @@ class Sampler:
         for follow in self._followers:
             follow(token)
 
-    @property
-    def cuts(self) -> tuple[Cut, ...] | None:
+    def cuts(self, position: int) -> tuple[Cut, ...] | None:
         """The cuts that `choose` applies to a whole row before it draws by weight; None if it does otherwise."""
         is_whole = self._rules.allowed is None
-        is_plain = is_whole and self.branch is None and not self._keeps_distribution
-        return self._cuts if is_plain else None
+        is_plain = is_whole and self.branch is None and isinstance(self._chooser, ByWeight)
+        found = self._cuts_at(position) if is_plain else None
+        left = () if found is None else found[self._num_adjusts :]
+        return None if found is None or any(cut.kind in ADJUSTS for cut in left) else left
 
     def draw_ahead(self, row: int, position: int, drawn: int | None = None) -> Draw | None:
         """The draw from that row of logits, told before the token before it is known. None: that cannot be.
@@ -202,13 +202,26 @@ class Sampler:
 
         `drawn`: the draw that gives that token, None if it was pushed already.
         """
-        if not self._goes_ahead or self.branch is not None:
+        found = self._cuts_at(position)
+        if found is None or self.branch is not None:
             return None
         if position == 0 and self.openings is not None:
             return None
         changes = self._forbidden.changes(position)
         repeats = None if self._penalties is None else self._penalties.repeats(drawn)
-        return Draw(row, self.point(position), self._cuts or (), changes, repeats)
+        chooser = self._chooser
+        mirostat = chooser.state(drawn) if isinstance(chooser, Mirostat) else None
+        return Draw(row, self.point(position), found, changes, repeats, mirostat=mirostat)
+
+    def follow(self, mu: float) -> None:
+        """A runner has drawn with mirostat, after which its mu is this."""
+        if isinstance(self._chooser, Mirostat):
+            self._chooser.mu = mu
+
+    def _cuts_at(self, position: int) -> tuple[Cut, ...] | None:
+        """All cuts at this position, as far as a runner can make them."""
+        is_the_same = self._cuts is None or self._cuts is self._cuts_without_xtc
+        return self._cuts if is_the_same or self._does_xtc(position) else self._cuts_without_xtc
 
     def snapshot(self) -> Snapshot:
         return Snapshot(copy(self._chooser), self.branch)
@@ -279,9 +292,12 @@ class Sampler:
                 return self._infill
         raise ValueError(f"no such sampling step: {step}")
 
+    def _does_xtc(self, position: int) -> bool:
+        return self._xtc_points.at(position) <= self._sampling.xtc_probability
+
     def _xtc(self, candidates: Candidates, position: int) -> None:
         s = self._sampling
-        if self._xtc_points.at(position) <= s.xtc_probability:
+        if self._does_xtc(position):
             filters.xtc(candidates, s.xtc_threshold, s.min_keep)
 
     def _temperature(self, candidates: Candidates, position: int) -> None:
@@ -297,6 +313,13 @@ class Sampler:
         rules = self._rules
         end = rules.end if rules.end is not None and candidates.may_be(rules.end) else None
         filters.infill(candidates, rules.ends, end, rules.texts.__getitem__)
+
+
+def _changes(added: dict[int, float]) -> Changes | None:
+    if not added:
+        return None
+    ids = np.fromiter(added.keys(), np.int64, len(added))
+    return Changes(ids, np.fromiter(added.values(), np.float32, len(added)))
 
 
 def _chooser(sampling: Sampling, vocab_size: int) -> Chooser:

@@ -2,8 +2,8 @@
 
 The runner draws the tokens of a step itself and takes them in the next, so no processor waits for text and events. This
 holds for steps after which every running sequence decodes one row, if each draw depends on nothing but its row, its
-position, which tokens occurred and which its constraint allows. Whatever else is to be done (a prompt, a draft, a
-message) happens between steps, with none open.
+position, which tokens occurred, which its constraint allows and mirostat's mu. Whatever else is to be done (a prompt, a
+draft, a message) happens between steps, with none open.
 
 What a constraint allows, a phrase bans or DRY takes off is known once the token before is, so it is told to the runner
 while the step computes its row (`tell_late`). Tokens that the constraint forces are known sooner: several of them are a
@@ -21,7 +21,7 @@ from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
 from segue.engine.scheduling.forced import Forced
 from segue.engine.scheduling.state import State
-from segue.engine.seam import Changes, Draw, Late, Runner, Span, Told
+from segue.engine.seam import Draw, Late, Runner, Span, Told
 
 _SELDOM = 8  # one draw in so many may be left to the sampler: its next row is computed in vain
 
@@ -141,18 +141,16 @@ def tell_late(batch: Batch, runner: Runner) -> None:
             runner.tell(late, None)  # nobody reads that row
             continue
         try:
-            changes = sequence.sampler.late_changes()
+            told = sequence.sampler.late()
         except Exception:  # the sampler draws then: what raises there too fails its own request
             runner.tell(late, None)
             continue
         if sequence.guide is None:
-            runner.tell(late, Told(changes=changes))
+            runner.tell(late, told)
         else:
             num_forced = span.past + len(span.tokens) - len(sequence.tokens)
-            sequence.guide.tell(partial(_tell_mask, runner, late, changes), num_forced)
+            sequence.guide.tell(partial(_tell_mask, runner, late, told), num_forced)
 
 
-def _tell_mask(
-    runner: Runner, late: Late, changes: Changes | None, allowed: NDArray[np.uint8] | None
-) -> None:
-    runner.tell(late, None if allowed is None else Told(allowed, changes))
+def _tell_mask(runner: Runner, late: Late, told: Told, allowed: NDArray[np.uint8] | None) -> None:
+    runner.tell(late, None if allowed is None else told._replace(allowed=allowed))

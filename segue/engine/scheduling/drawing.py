@@ -6,7 +6,7 @@ Drawing together does not change the tokens: a draw depends only on its row, its
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.candidates import Candidates
-from segue.engine.scheduling.batch import Batch, DrawnTokens
+from segue.engine.scheduling.batch import Batch, DrawnTokens, Mus
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Draw, Logits
 from segue.errors import InvalidField
@@ -34,17 +34,20 @@ class Drawing:
         self._jobs = state.jobs
         self._logits: Logits | None = None
         self._drawn: dict[Sequence, int | None] = {}  # by the step itself
+        self._mus: dict[Sequence, float] = {}  # of those with mirostat, after these draws
         self._ready: dict[Sequence, _Ready | Exception] = {}
 
-    def begin(self, batch: Batch, logits: Logits, drawn: DrawnTokens) -> None:
+    def begin(self, batch: Batch, logits: Logits, drawn: DrawnTokens, mus: Mus) -> None:
         """Take the logits of a step. The runner draws the first token of every sequence for which it can.
 
         If the step was begun with draws, it has `drawn` already, and may not be asked now: the next step may be open.
+        `mus`: of mirostat after these draws, if one has it.
         An error with one sequence is raised by `draw` for that sequence.
         """
         self._logits = logits
         self._ready.clear()
         self._drawn = dict(zip(batch.draws, drawn, strict=True)) if drawn else {}
+        self._mus = dict(zip(batch.draws, mus, strict=True)) if mus else {}
         if None in drawn:
             for sequence, token in self._drawn.items():
                 sequence.num_undrawn += token is None
@@ -81,6 +84,8 @@ class Drawing:
         """The next token of the sequence, from row `number` of the step's logits."""
         token = self._drawn.pop(sequence, None)
         if token is not None:
+            if sequence in self._mus:
+                sequence.sampler.follow(self._mus[sequence])
             return token, self._row(number) if job.needs_scores else None
         ready = self._ready.pop(sequence, None)
         if isinstance(ready, Exception):
@@ -106,7 +111,7 @@ class Drawing:
         return _Ready(sequence.sampler.admitted(row, sequence.num_output), raw)
 
     def _in_cuts(self, sequence: Sequence, ready: _Ready, number: int) -> Draw | None:
-        cuts = sequence.sampler.cuts
+        cuts = sequence.sampler.cuts(sequence.num_output)
         if cuts is None or ready.candidates is None:
             return None
         return Draw(number, sequence.sampler.point(sequence.num_output), cuts)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from segue.engine.request.job import Job
 from segue.engine.scheduling.ahead import Ahead
-from segue.engine.scheduling.batch import Batch, DrawnTokens
+from segue.engine.scheduling.batch import Batch, DrawnTokens, Mus
 from segue.engine.scheduling.commit import Committer, StepEvents
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.planning import Planner
@@ -56,11 +56,13 @@ class Scheduler:
             self._state.follow(following)
         return following
 
-    def commit(self, batch: Batch, logits: Logits, drawn: DrawnTokens = ()) -> StepEvents:
-        """The events that follow from the batch's logits. `drawn`: the tokens of its draws, if the step made them."""
+    def commit(
+        self, batch: Batch, logits: Logits, drawn: DrawnTokens = (), mus: Mus = ()
+    ) -> StepEvents:
+        """The events that follow from the batch's logits. `drawn`, `mus`: of its draws, if the step made them."""
         if self._state.ahead is batch:
             self._state.settle()
-        return self._committer.commit(batch, logits, drawn)
+        return self._committer.commit(batch, logits, drawn, mus)
 
     @property
     def awaits_mask(self) -> bool:

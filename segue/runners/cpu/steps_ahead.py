@@ -62,7 +62,8 @@ class StepsAhead:
         if frame.num_rows:
             self._threads.learn(frame.num_rows, now - max(begun_s, self._ended_s), threads)
         self._ended_s = now
-        return Step(frame.logits[: frame.num_wanted], frame.draws.read())
+        draws = frame.draws
+        return Step(frame.logits[: frame.num_wanted], draws.read(), draws.read_mus())
 
     def close(self) -> None:
         """End the steps that are open, and wait until no thread looks at a frame any more."""

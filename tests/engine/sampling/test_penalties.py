@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.engine.sampling.penalties import History, Occurrences, Penalties
-from segue.engine.seam import Draw
+from segue.engine.seam import Cut, Draw
 from segue.runners.fake_draws import changed
 from segue.types import Sampling
 from tests.support.llama_samplers import Reference, Row
@@ -113,7 +113,9 @@ def test_what_is_told_ahead_is_what_is_applied(
         wanted = row.copy()
         penalties.apply(wanted)
         for repeats in (early, late):
-            found = changed(row, Draw(0, 0.5, (), None, repeats), [6, token])
+            found = changed(
+                row, Draw(0, 0.5, (Cut("penalties", 0.0, 0),), None, repeats), [6, token]
+            )
             assert found.tobytes() == wanted.tobytes()
 
 

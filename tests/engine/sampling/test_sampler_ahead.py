@@ -1,31 +1,35 @@
 """What the sampler tells a runner, so that the runner draws in its place."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from segue.engine.sampling.randomness import Points
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import MAX_CUTS
+from segue.engine.seam import MAX_CUTS, Draw, MirostatState
 from segue.types import Sampling, Step
 
 
 def test_steps_that_are_named_again_are_left_to_the_sampler() -> None:
     """A request may name a step several times, but a runner's draw takes only so many cuts."""
     sampling = Sampling(top_k=3, top_p=0.9, min_p=0.1, temperature=0.8)
-    four = Sampler(replace(sampling, order=("top_k", "top_p", "min_p", "temperature")), 0, 0, 50)
-    five = Sampler(replace(sampling, order=("top_k",) * 4 + ("temperature",)), 0, 0, 50)
-    assert len(four.cuts or ()) == MAX_CUTS
-    assert five.cuts is None
+    most = Sampler(
+        replace(sampling, order=("top_k",) * (MAX_CUTS - 1) + ("temperature",)), 0, 0, 50
+    )
+    more = Sampler(replace(sampling, order=("top_k",) * MAX_CUTS + ("temperature",)), 0, 0, 50)
+    assert len(most.cuts(0) or ()) == MAX_CUTS
+    assert more.cuts(0) is None
 
 
-def test_penalties_are_told_ahead_if_they_come_first_and_once() -> None:
+def test_penalties_are_told_ahead_if_they_come_once() -> None:
     sampling = Sampling(top_k=3, presence_penalty=0.5, temperature=0.8)
     orders: dict[tuple[Step, ...], bool] = {
         ("penalties", "top_k", "temperature"): True,
         ("penalties",): True,
-        ("top_k", "penalties", "temperature"): False,
+        ("top_k", "penalties", "temperature"): True,
         ("penalties", "top_k", "penalties"): False,
         ("penalties", "penalties", "top_k"): False,
     }
@@ -62,10 +66,66 @@ def test_what_is_told_late_is_what_is_applied(
     row = np.random.default_rng(seed).normal(0.0, 3.0, 50).astype(np.float32)
     wanted = row.copy()
     sampler.admitted(wanted, len(tokens))
-    draw, late = sampler.draw_ahead(0, len(tokens)), sampler.late_changes()
+    draw, told = sampler.draw_ahead(0, len(tokens)), sampler.late()
     assert sampler.is_late
-    for changes in (draw.changes if draw is not None else None, late):
+    for changes in (draw.changes if draw is not None else None, told.changes, told.costs):
         if changes is not None:
             assert len(set(changes.ids.tolist())) == changes.ids.size
             row[changes.ids] += changes.added
     assert row.tobytes() == wanted.tobytes()
+
+
+def kinds(draw: Draw | None) -> list[str]:
+    assert draw is not None
+    return [cut.kind for cut in draw.cuts]
+
+
+@pytest.mark.parametrize("order", [("xtc", "top_k"), ("top_k", "xtc", "penalties")])
+def test_xtc_is_a_cut_where_its_own_randomness_says_so(order: tuple[Step, ...]) -> None:
+    """And there only: the runner draws no random numbers."""
+    sampling = Sampling(top_k=3, xtc_probability=0.5, presence_penalty=1.0, order=order)
+    sampler = Sampler(sampling, 7, 0, 50)
+    acts = [Points(7, 0, "xtc").at(position) <= 0.5 for position in range(40)]
+    assert 10 < sum(acts) < 30
+    for position, is_acting in enumerate(acts):
+        told = kinds(sampler.draw_ahead(0, position, 3))
+        assert told == [step for step in order if step != "xtc" or is_acting]
+        cuts = sampler.cuts(position)  # of a row on which penalties act before all cuts
+        assert cuts is None if "penalties" in order else [cut.kind for cut in cuts or ()] == told
+
+
+def test_mirostat_is_told_with_its_mu_or_the_draw_that_gives_it() -> None:
+    sampler = Sampler(Sampling(mirostat=2, mirostat_tau=3.0, temperature=0.5), 1, 0, 50)
+    first, second = sampler.draw_ahead(0, 1), sampler.draw_ahead(0, 2, 5)
+    assert first is not None
+    assert second is not None
+    assert first.mirostat == MirostatState(2, 3.0, 0.1, 6.0)
+    assert second.mirostat == MirostatState(2, 3.0, 0.1, 6.0, 5)
+    assert kinds(first) == ["scale"]
+    assert sampler.cuts(1) is None, "a row that was prepared is drawn from by weight only"
+    sampler.follow(4.5)
+    third = sampler.draw_ahead(0, 3)
+    assert third is not None
+    assert third.mirostat == MirostatState(2, 3.0, 0.1, 4.5)
+
+
+def test_a_draft_changes_no_mu_that_is_told() -> None:
+    sampler = Sampler(Sampling(mirostat=1), 1, 0, 50)
+    row = np.random.default_rng(1).normal(0.0, 3.0, 50).astype(np.float32)
+    before, told = sampler.snapshot(), sampler.draw_ahead(0, 1)
+    sampler.sample(row.copy(), 1)
+    assert sampler.draw_ahead(0, 1) != told
+    sampler.restore(before)
+    assert sampler.draw_ahead(0, 1) == told
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(order=("infill", "temperature")),
+        Sampling(dynatemp_range=0.3, temperature=0.8),
+        Sampling(adaptive_target=0.3, order=("adaptive_p",)),
+    ],
+)
+def test_what_no_runner_draws_is_not_told(sampling: Sampling) -> None:
+    assert Sampler(sampling, 0, 0, 50).draw_ahead(0, 1) is None

@@ -4,16 +4,17 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from segue.engine.sampling.candidates import Candidates
-from segue.engine.sampling.choosers import ByWeight
-from segue.engine.seam import Capabilities, Draw, Logits, Span
+from segue.engine.sampling.choosers import ByWeight, Mirostat
+from segue.engine.seam import ADJUSTS, Capabilities, Draw, Logits, Span, Step
 from segue.runners.fake import FakeRunner, default_capabilities
-from segue.runners.fake_draws import changed, is_late
+from segue.runners.fake_draws import adjust, changed, is_late, num_adjusts
 from segue.types import (
     CompletionRequest,
     Delta,
@@ -40,23 +41,45 @@ class AheadRunner(FakeRunner):
         self._skips = skips
         self._count = itertools.count(1)
         self.num_begun = Counter[bool]()
+        self._mus: list[float] = []
+        self._last_mus: list[float] = []  # of the step that was ended last
 
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         self.num_begun[bool(self._open)] += 1
         super().begin(spans, draws)
 
-    def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-        return [None if is_late(draw) else self._from(logits[draw.row], draw) for draw in draws]
+    def end(self) -> Step:
+        step = super().end()
+        self._last_mus = self._mus
+        return step._replace(mus=self._mus)
 
-    def _from(self, row: Logits, draw: Draw) -> int | None:
+    def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
+        self._mus = [0.0] * len(draws)
+        return [
+            None if is_late(draw) else self._from(logits[draw.row], draw, number)
+            for number, draw in enumerate(draws)
+        ]
+
+    def _from(self, row: Logits, draw: Draw, number: int) -> int | None:
         row = changed(row, draw, self._last_drawn)
         is_skipped = self._skips and next(self._count) % self._skips == 0
         if is_skipped or not abs(row.max()) < np.inf:
             return None
         candidates = Candidates(row)
-        for each in draw.cuts:
-            cut(candidates, each)
-        return candidates.token(ByWeight().choose(candidates, draw.point))
+        for each in draw.cuts[num_adjusts(draw) :]:
+            if each.kind in ADJUSTS:
+                change = partial(adjust, cut=each, draw=draw, before=self._last_drawn)
+                candidates.adjust(change)
+            else:
+                cut(candidates, each)
+        if draw.mirostat is None:
+            return candidates.token(ByWeight().choose(candidates, draw.point))
+        version, tau, eta, mu, before = draw.mirostat
+        chooser = Mirostat(version, tau, eta, row.size)
+        chooser.mu = mu if before is None else self._last_mus[before]
+        token = candidates.token(chooser.choose(candidates, draw.point))
+        self._mus[number] = chooser.mu
+        return token
 
     @property
     def num_ahead(self) -> int:

@@ -43,23 +43,11 @@ def test_sequences_that_end_together_leave_the_others_going() -> None:
 
 CANNOT: dict[str, dict[str, Any]] = {
     "scores of a distribution": {"logprobs": 1, "post_sampling_probs": True},
-    "penalties after a cut": {
-        "sampling": Sampling(
-            seed=1, top_k=20, frequency_penalty=0.5, order=("top_k", "penalties", "temperature")
-        )
-    },
     "penalties twice": {
         "sampling": Sampling(seed=1, frequency_penalty=0.5, order=("penalties", "penalties"))
     },
-    "dry before penalties": {
-        "sampling": Sampling(
-            seed=1, presence_penalty=0.5, dry_multiplier=0.5, order=("dry", "penalties")
-        )
-    },
-    "dry after a cut": {
-        "sampling": Sampling(seed=1, top_k=20, dry_multiplier=0.5, order=("top_k", "dry"))
-    },
-    "mirostat": {"sampling": Sampling(seed=1, mirostat=2)},
+    "dynamic temperature": {"sampling": Sampling(seed=1, dynatemp_range=0.3)},
+    "adaptive-p": {"sampling": Sampling(seed=1, adaptive_target=0.3, order=("adaptive_p",))},
     "beam search": {"beam_search": True, "n": 2, "sampling": Sampling(seed=1)},
     "ranked middles": {"infill": SUFFIX},
 }
@@ -78,6 +66,30 @@ CAN: dict[str, dict[str, Any]] = {
     "bias": {"sampling": Sampling(seed=1, logit_bias={101: 3.0, 102: -np.inf})},
     "bans": {"sampling": Sampling(seed=1, bad_words=("e", "t"))},
     "dry": {"sampling": Sampling(seed=1, dry_multiplier=5.0, dry_allowed_length=0)},
+    "penalties after a cut": {
+        "sampling": Sampling(
+            seed=1, top_k=20, frequency_penalty=0.5, order=("top_k", "penalties", "temperature")
+        )
+    },
+    "dry before penalties": {
+        "sampling": Sampling(
+            seed=1, presence_penalty=0.5, dry_multiplier=0.5, order=("dry", "penalties")
+        )
+    },
+    "dry after a cut": {
+        "sampling": Sampling(seed=1, top_k=20, dry_multiplier=0.5, order=("top_k", "dry"))
+    },
+    "typical-p, top-nσ and xtc": {
+        "sampling": Sampling(seed=1, typical_p=0.9, top_n_sigma=2.0, xtc_probability=0.5)
+    },
+    "mirostat 1": {"sampling": Sampling(seed=1, mirostat=1)},
+    "mirostat 2, penalties, banned phrases and a constraint": {
+        "constraint": WORD,
+        "n": 2,
+        "sampling": Sampling(
+            seed=1, mirostat=2, mirostat_tau=2.0, presence_penalty=0.5, bad_words=("aa", "ab")
+        ),
+    },
     "penalties, dry, phrases, a list, bias and a constraint": {
         "constraint": WORD,
         "n": 2,

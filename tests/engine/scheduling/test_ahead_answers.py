@@ -13,16 +13,26 @@ from hypothesis import strategies as st
 from segue.engine.seam import Logits
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
 from segue.types import (
+    CUT_FIRST,
     CompletionRequest,
     Constraint,
     Infill,
     Prompt,
     Sampling,
+    Step,
 )
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead_runner import AheadRunner, runner, same
 
 WORD = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
+ORDERS: list[tuple[Step, ...]] = [
+    CUT_FIRST,
+    ("dry", "penalties", "temperature", "top_k", "xtc"),
+    ("top_k", "dry", "temperature", "penalties", "top_p"),
+    ("xtc", "dry", "top_n_sigma", "penalties", "typical_p"),
+    ("top_k", "top_p") * 5 + ("temperature",),
+    ("penalties", "top_k", "penalties", "temperature"),
+]
 SUFFIX = Infill(suffix=Prompt(("ba, and é",)), mode="ranked")
 
 
@@ -35,8 +45,13 @@ def samplings(draw: st.DrawFn) -> Sampling:
         top_k=draw(picked([0, 0, 20])),
         top_p=draw(picked([1.0, 0.8])),
         min_p=draw(picked([0.0, 0.1])),
-        order=draw(picked([Sampling().order] * 9 + [("top_k", "top_p") * 2 + ("temperature",)])),
-        mirostat=draw(picked([*[0] * 9, 2])),
+        order=draw(picked([Sampling().order] * 3 + ORDERS)),
+        typical_p=draw(picked([1.0, 1.0, 0.6])),
+        top_n_sigma=draw(picked([0.0, 0.0, 1.5])),
+        xtc_probability=draw(picked([0.0, 0.0, 0.5, 1.0])),
+        xtc_threshold=draw(picked([0.1, 0.03])),
+        mirostat=draw(picked([*[0] * 5, 1, 2])),
+        mirostat_tau=draw(picked([5.0, 1.0])),
         repetition_penalty=draw(picked([1.0, 1.0, 1.2])),
         presence_penalty=draw(picked([0.0, 0.0, 0.0, 1.5, -0.7])),
         frequency_penalty=draw(picked([0.0, 0.0, 0.0, 0.4])),

@@ -1,4 +1,4 @@
-"""Steps begun ahead on the real kernels: answers with penalties and constraints are those of single steps."""
+"""Steps begun ahead on the real kernels: answers with every sampler and constraints are those of single steps."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from segue.engine.seam import Draw, Loaded, Runner, Span
 from segue.runners.cpu.runner import CpuRunner
-from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Constraint, Sampling
+from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Constraint, Sampling, Step
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead_runner import same
 from tests.engine.test_same_bytes import empty, load
@@ -38,12 +38,25 @@ CONSTRAINTS = (
 )
 
 
+ORDERS: list[tuple[Step, ...]] = [
+    ("dry", "penalties", "temperature", "top_k", "xtc"),
+    ("top_k", "dry", "temperature", "penalties", "top_p"),
+    ("xtc", "dry", "top_n_sigma", "penalties", "typical_p"),
+]
+
+
 def penalised(draw: random.Random) -> CompletionRequest:
     sampling = Sampling(
-        order=draw.choice([SCALE_FIRST, CUT_FIRST]),
+        order=draw.choice([SCALE_FIRST, CUT_FIRST, *ORDERS]),
         temperature=draw.choice([0.0, 0.7, 1.0]),
         top_k=draw.choice([0, 5, 40]),
         top_p=draw.choice([0.5, 0.9, 1.0]),
+        typical_p=draw.choice([1.0, 1.0, 0.7]),
+        top_n_sigma=draw.choice([0.0, 0.0, 1.5]),
+        xtc_probability=draw.choice([0.0, 0.0, 0.5]),
+        xtc_threshold=draw.choice([0.1, 0.01]),
+        mirostat=draw.choice([0, 0, 0, 1, 2]),
+        mirostat_tau=draw.choice([5.0, 2.0]),
         seed=draw.randint(0, 1000),
         repetition_penalty=draw.choice([1.0, 1.1, 1.5, 0.8]),
         presence_penalty=draw.choice([0.0, 0.5, -0.5]),
@@ -153,7 +166,23 @@ def test_a_request_with_dry_goes_ahead(loaded: Loaded, monkeypatch: pytest.Monke
     empty(loaded)
     assert len(story.tokens[0]) == 30
     what = [draw.late.told for draw in told if draw.late is not None]
-    assert len([each for each in what if each is not None and each.changes is not None]) > 15
+    assert len([each for each in what if each is not None and each.costs is not None]) > 15
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_request_with_mirostat_goes_ahead(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Mu goes from draw to draw: Python learns of it later."""
+    runner = loaded.runner
+    told = watched(runner, monkeypatch)
+    sampling = Sampling(seed=1, mirostat=version, mirostat_tau=3.0, ignore_eos=True)
+    [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=sampling, max_tokens=30))
+    empty(loaded)
+    assert len(story.tokens[0]) == 30
+    states = [draw.mirostat for draw in told if draw.mirostat is not None]
+    assert len([each for each in states if each.drawn is not None]) > 15
+    assert len({each.mu for each in states}) > 15
 
 
 def test_a_request_with_a_constraint_goes_ahead(

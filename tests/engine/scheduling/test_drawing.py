@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.sampling import filters
-from segue.engine.sampling.candidates import Candidates
+from segue.engine.sampling.candidates import Candidates, top
 from segue.engine.sampling.choosers import ByWeight
 from segue.engine.seam import Cut, Draw, Logits, Span
 from segue.runners.fake import FakeRunner, default_capabilities
@@ -27,8 +27,14 @@ def cut(candidates: Candidates, cut: Cut) -> None:
         case "min_p":
             floor = np.float32(candidates.best + cut.value)
             likely = np.flatnonzero(candidates.logits >= floor)
-            assert likely.size >= cut.keep, "these tests ask for no more"
-            candidates.keep(likely)
+            is_enough = likely.size >= cut.keep
+            candidates.keep(likely if is_enough else top(candidates.logits, cut.keep))
+        case "typical_p":
+            filters.typical_p(candidates, cut.value, cut.keep)
+        case "top_n_sigma":
+            filters.top_n_sigma(candidates, cut.value)
+        case "xtc":
+            filters.xtc(candidates, cut.value, cut.keep)
 
 
 class DrawingRunner(FakeRunner):
@@ -65,7 +71,11 @@ def samplings() -> st.SearchStrategy[Sampling]:
         top_k=st.sampled_from([0, 1, 20]),
         top_p=st.sampled_from([1.0, 0.8]),
         min_p=st.sampled_from([0.0, 0.1]),
-        mirostat=st.sampled_from([0, 0, 0, 2]),
+        typical_p=st.sampled_from([1.0, 1.0, 0.5]),
+        top_n_sigma=st.sampled_from([0.0, 0.0, 1.0]),
+        xtc_probability=st.sampled_from([0.0, 0.0, 0.5]),
+        xtc_threshold=st.sampled_from([0.1, 0.02]),
+        mirostat=st.sampled_from([0, 0, 0, 1, 2]),
         repetition_penalty=st.sampled_from([1.0, 1.2]),
         ignore_eos=st.booleans(),
         min_tokens=st.sampled_from([0, 3]),

@@ -3,7 +3,7 @@
 import random
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,105 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.engine.sampling.penalties import Penalties
-from segue.engine.seam import Changes, Cut, Draw, Late, Logits, Mix, Repeats, Span, Told
+from segue.engine.seam import (
+    Changes,
+    Draw,
+    Late,
+    Repeats,
+    Span,
+    Told,
+)
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
-from segue.types import Sampling
 from tests.runners.cpu.conftest import NewThreads, empty, load
+from tests.runners.cpu.writings import GREEDY, Writing, drawn_alone, some_writing
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.tiny_lora import write_tiny_lora
 
-GREEDY = (Cut("top_k", 0.0, 1),)
-CUTS: tuple[tuple[Cut, ...], ...] = (
-    (),
-    GREEDY,
-    (Cut("scale", 0.8, 0),),
-    (Cut("top_k", 0.0, 40), Cut("top_p", 0.9, 0), Cut("scale", 1.3, 0)),
-    (Cut("min_p", -3.0, 2),),
-)
 Found = tuple[bytes, list[int | None]]  # logits and tokens of a step
-
-
-@dataclass
-class Writing:
-    """A sequence with cuts and changes of its own. Its draws are a function of its seed and its length."""
-
-    slot: int
-    vocab_size: int
-    seed: int
-    prompt: list[int]
-    cuts: tuple[Cut, ...]
-    changes: Changes | None
-    penalised: Sampling | None
-    mix: Mix
-    is_held: bool = False  # by what is told late, which depends on its length
-    length: int = 0
-    token: int | None = 0  # the last one, which the next step computes
-    penalties: Penalties | None = None
-
-    def start(self) -> None:
-        """All but the last token of the prompt were read; the first step computes that one."""
-        self.length, self.token = len(self.prompt) - 1, self.prompt[-1]
-        if self.penalised is not None:
-            self.penalties = Penalties(self.penalised)
-            self.penalties.start(self.prompt)
-
-    def draw(self, row: int, drawn: int | None = None) -> Draw:
-        """Now and then every token is banned, so that the draw gives none. `drawn`: the draw that gives its token."""
-        point = random.Random(f"{self.seed} {self.length}").random()
-        every = np.arange(self.vocab_size, dtype=np.int64)
-        none = Changes(every, np.full(self.vocab_size, -np.inf, np.float32))
-        repeats = None if self.penalties is None else self.penalties.repeats(drawn)
-        late = Late() if self.is_held else None
-        return Draw(row, point, self.cuts, none if point > 0.9 else self.changes, repeats, late)
-
-    def told(self, length: int) -> Told | None:
-        """What is told to the draw after so many tokens. Now and then nothing is to be drawn."""
-        random = np.random.default_rng([self.seed, length])
-        size = -(-self.vocab_size // 8) - random.integers(3)  # what is not told is not allowed
-        if random.random() < 0.1:
-            return None
-        ids = random.permutation(self.vocab_size)[:20]
-        added = np.where(random.random(20) < 0.3, -np.inf, random.normal(size=20))
-        changes = Changes(ids, added.astype(np.float32)) if random.random() < 0.5 else None
-        allowed = random.integers(0, 256, size, np.uint8) if random.random() < 0.5 else None
-        return Told(allowed, changes)
-
-    def push(self, token: int | None) -> None:
-        self.token = token
-        if self.penalties is not None:
-            self.penalties.push(token or 0)
-
-
-def some_writing(runner: CpuRunner, slot: int, seed: int) -> Writing:
-    draw, size = random.Random(seed), runner.capabilities.vocab_size
-    ids = np.array(draw.sample(range(size), 9), np.int64)
-    added = np.array([draw.choice([-np.inf, 2.5, -1.0]) for _ in ids], np.float32)
-    prompt = [draw.randrange(size) for _ in range(draw.randrange(1, 40))]
-    mixes: list[Mix] = [(), ((0, 1.0),)] if runner.capabilities.adapters else [()]
-    changes = draw.choice([None, Changes(ids, added)])
-    cuts, mix = draw.choice(CUTS), draw.choice(mixes)
-    penalised = Sampling(
-        repetition_penalty=draw.choice([1.0, 1.4]),
-        presence_penalty=draw.choice([0.0, 0.6, -0.3]),
-        frequency_penalty=draw.choice([0.0, 0.2]),
-        penalty_window=draw.choice([-1, 1, 2, 30]),
-        penalize_prompt=draw.choice([False, True]),
-    )
-    penalties = draw.choice([None, penalised])
-    is_held = draw.choice([False, True])
-    return Writing(slot, size, seed, prompt, cuts, changes, penalties, mix, is_held)
-
-
-def restrict(row: Logits, told: Told | None) -> None:
-    allowed = np.empty(0, np.uint8) if told is None else told.allowed
-    if allowed is None:
-        return
-    bits = np.unpackbits(allowed, bitorder="little")
-    banned = np.ones(row.size, bool)
-    banned[: bits.size] = bits[: row.size] == 0
-    row[banned] = -np.inf
 
 
 def read_prompts(runner: CpuRunner, writings: Sequence[Writing]) -> None:
@@ -120,7 +37,7 @@ def read_prompts(runner: CpuRunner, writings: Sequence[Writing]) -> None:
 
 
 def one_by_one(runner: CpuRunner, writings: list[Writing], steps: list[list[int]]) -> list[Found]:
-    """Every step by `decode` and `draw`; changes and penalties are written to the logits, as the sampler does."""
+    """Every step by `decode`, every draw by the sampler's filters."""
     found: list[Found] = []
     read_prompts(runner, writings)
     for rows in steps:
@@ -129,22 +46,9 @@ def one_by_one(runner: CpuRunner, writings: list[Writing], steps: list[list[int]
         logits = runner.decode(spans)
         before = logits.tobytes()
         draws = [each.draw(row) for row, each in enumerate(those)][::-1]
-        for draw in draws:
-            told: Told | None = Told()
-            if draw.late is not None:
-                told = those[draw.row].told(those[draw.row].length)
-                restrict(logits[draw.row], told)
-            if draw.changes is not None:
-                logits[draw.row][draw.changes.ids] += draw.changes.added
-            penalties = those[draw.row].penalties
-            if penalties is not None:
-                penalties.apply(logits[draw.row])
-            if told is not None and told.changes is not None:
-                logits[draw.row][told.changes.ids] += told.changes.added
-        bare = [draw._replace(changes=None, repeats=None, late=None) for draw in draws]
-        tokens = [*runner.draw(bare)]
+        tokens = [drawn_alone(those[draw.row], draw, logits[draw.row].copy()) for draw in draws]
         for each, token in zip(those[::-1], tokens, strict=True):
-            each.push(token)
+            each.push(token, each.mu)
             each.length += 1
         found.append((before, tokens))
     empty(runner)
@@ -161,10 +65,10 @@ def in_chains(
     read_prompts(runner, writings)
 
     def end() -> None:
-        those = untold.pop(0)
+        about = untold.pop(0)
 
         def tell() -> None:
-            for late, told in those:
+            for late, told in about:
                 runner.tell(late, told)
 
         telling = threading.Thread(target=tell)
@@ -172,8 +76,9 @@ def in_chains(
         step = runner.end()
         telling.join()
         found.append((step.logits.tobytes(), [*step.tokens]))
-        for each, token in zip(waiting.pop(0), step.tokens, strict=True):
-            each.push(token)
+        those, mus = waiting.pop(0), step.mus or [0.0] * len(step.tokens)
+        for each, token, mu in zip(those, step.tokens, mus, strict=True):
+            each.push(token, mu)
 
     for rows, most in zip(steps, most_open, strict=True):
         those = [writings[i] for i in rows]

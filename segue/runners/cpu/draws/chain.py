@@ -8,10 +8,13 @@ from typing import Any
 from llvmlite import ir
 
 from segue.runners.cpu.draws import records as of
-from segue.runners.cpu.draws.changed_rows import draw_changed
+from segue.runners.cpu.draws.changed_rows import Changes, Penalties, draw_changed, late_words
 from segue.runners.cpu.draws.cuts import LOWEST, Cuts
+from segue.runners.cpu.draws.functions import Functions
 from segue.runners.cpu.draws.heap import Heap
+from segue.runners.cpu.draws.mirostat import Mirostat
 from segue.runners.cpu.draws.passes import FEW, LAYERS, VOID, Passes
+from segue.runners.cpu.draws.shaped_cuts import ShapedCuts
 from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
 from segue.runners.cpu.emit import f32, i32, i64
 from segue.runners.cpu.products.processor import Target
@@ -25,9 +28,20 @@ def module(target: Target) -> ir.Module:
     made = ir.Module("draws")
     made.triple = target.triple
     passes = Passes(made)
-    cuts = Cuts(made, passes, Heap(made))
-    draw = _draw(made, passes, cuts, _chosen(made, passes), _chosen_of_row(made, passes))
-    draw_changed(made, NAME, draw)
+    cuts, functions = Cuts(made, passes, Heap(made)), Functions(made)
+    shaped = ShapedCuts(made, passes, cuts, functions)
+    mirostat = Mirostat(made, passes, cuts, functions)
+    table = {
+        of.TOP_K: cuts.top_k,
+        of.TOP_P: cuts.top_p,
+        of.MIN_P: cuts.min_p,
+        of.TYPICAL_P: shaped.typical_p,
+        of.TOP_N_SIGMA: shaped.top_n_sigma,
+        of.XTC: shaped.xtc,
+        of.MIROSTAT + 1: mirostat.by_rank,
+        of.MIROSTAT + 2: mirostat.by_surprise,
+    }
+    draw_changed(made, NAME, _draw(made, passes, table, mirostat))
     return made
 
 
@@ -85,7 +99,8 @@ def _draw_by_weight(
     """If there is no cut but a temperature: draw from the whole row, and return."""
     num_cuts = w.load(i64, record, of.NUM_CUTS)
     is_scaled = num_cuts.equals(1) & w.load(i64, record, of.CUTS).equals(of.SCALE)
-    with w.when((num_cuts.equals(0) | is_scaled) & (width > FEW) & (width <= FEW * LAYERS)):
+    is_plain = (num_cuts.equals(0) | is_scaled) & w.load(i64, record, of.VERSION).equals(0)
+    with w.when(is_plain & (width > FEW) & (width <= FEW * LAYERS)):
         divisor = is_scaled.pick(w.load(f64, record, of.CUTS + 1).rounded(), 1.0)
         scaled = _scaled(w, best, divisor, give)
         w.store(drawn(divisor, scaled), record + 8 * of.TOKEN)
@@ -118,75 +133,142 @@ def _take_listed(w: Writer, passes: Passes, row: Num, left: _Left) -> None:
     left.best.set(w.call(passes.highest, left.logits.now, left.size.now))
 
 
-def _narrow(
-    w: Writer, passes: Passes, cuts: Cuts, cut: Num, left: _Left, give: Callable[[int], None]
-) -> None:
-    """Leave what a cut keeps."""
-    scratch, part = w.args[3:]
-    kind, value, count = w.load(i64, cut), w.load(f64, cut, 1), w.load(i64, cut, 2)
-    about = (left.ids.now, left.logits.now, left.size.now, left.best.now, left.out.now)
-    kept = Var(w.whole(0))
-    table = {of.TOP_K: cuts.top_k, of.TOP_P: cuts.top_p, of.MIN_P: cuts.min_p}
-    for number, function in table.items():
-        with w.when(kind.equals(number)):
-            kept.set(w.call(function, scratch, part, *about, value, count))
-    with w.when(kept.now <= 0):
-        give(of.NOT_DONE)
-    left.size.set(kept.now)
-    left.ids.set(scratch + part * left.out.now)
-    left.logits.set(left.ids.now + part)
-    left.out.set(w.whole(of.IDS + of.IDS_2) - left.out.now)
-    left.best.set(w.call(passes.highest, left.logits.now, left.size.now))
+class _Chain:
+    """What a draw's cuts make of its candidates."""
+
+    def __init__(self, w: Writer, passes: Passes, table: dict[int, Any], row: Num) -> None:
+        """`table`: the functions of cuts, by their kinds."""
+        _, _, width, scratch, part = w.args
+        self._w, self._passes, self._table, self._row = w, passes, table, row
+        self._peaks = scratch + part * of.PEAKS
+        self.num_strange = w.call(passes.peaks, row, width, self._peaks)
+        best = w.call(passes.highest, self._peaks, _blocks(width))
+        ids, logits, size = Var(w.whole(0)), Var(row), Var(width)
+        self.left = _Left(ids, logits, size, Var(best), out=Var(w.whole(of.IDS)))
+
+    def give(self, number: int) -> None:
+        """Return without a token."""
+        self._w.store(self._w.whole(number), self._w.args[0], of.TOKEN)
+        self._w.give()
+
+    def act(self, cut: Num) -> None:
+        """Do what a cut of the record says."""
+        w = self._w
+        kind, value, count = w.load(i64, cut), w.load(f64, cut, 1), w.load(i64, cut, 2)
+        is_adjustment = kind.equals(of.PENALTIES) | kind.equals(of.DRY)
+        with w.whether(kind.equals(of.SCALE)) as (scales, otherwise):
+            with scales:
+                self._scale(value)
+            with otherwise, w.whether(is_adjustment) as (adjusts, narrows):
+                with adjusts:
+                    self._adjust(kind)
+                with narrows:
+                    self.narrow(kind, value, count)
+
+    def narrow(self, kind: Num, value: Num, count: Num) -> None:
+        """Leave what a cut keeps."""
+        w, left = self._w, self.left
+        _, _, _, scratch, part = w.args
+        about = (left.ids.now, left.logits.now, left.size.now, left.best.now, left.out.now)
+        kept = Var(w.whole(of.NOT_DONE))
+        for number, function in self._table.items():
+            with w.when(kind.equals(number)):
+                kept.set(w.call(function, scratch, part, *about, value, count))
+        with w.when(kept.now.differs(of.ALL_KEPT)):
+            with w.when(kept.now <= 0):
+                self.give(of.NOT_DONE)
+            left.size.set(kept.now)
+            left.ids.set(scratch + part * left.out.now)
+            left.logits.set(left.ids.now + part)
+            left.out.set(w.whole(of.IDS + of.IDS_2) - left.out.now)
+            left.best.set(w.call(self._passes.highest, left.logits.now, left.size.now))
+
+    def _scale(self, value: Num) -> None:
+        w, left = self._w, self.left
+        divisor, blocks = value.rounded(), _blocks(w.args[2])
+        left.best.set(_scaled(w, left.best.now, divisor, self.give))
+        into = self._own_row()
+        w.call(self._passes.divide, left.logits.now, left.size.now, divisor, into)
+        w.call(self._passes.divide, self._peaks, blocks, divisor, self._peaks)
+        left.logits.set(into)
+
+    def _own_row(self) -> Num:
+        """Where the candidates' logits may be written."""
+        _, _, _, scratch, part = self._w.args
+        return self.left.ids.now.differs(0).pick(self.left.logits.now, scratch + part * of.SCALED)
+
+    def _adjust(self, kind: Num) -> None:
+        """Penalties, or the costs of DRY: on a row of the vocabulary's width, to and from which a few are copied."""
+        w, left = self._w, self.left
+        record, _, _, scratch, part = w.args
+        is_few = left.ids.now.differs(0)
+        whole = is_few.pick(scratch + part * of.SCATTERED, scratch + part * of.SCALED)
+        with w.whether(is_few) as (few, all_):
+            with few, w.each(left.size.now) as i:
+                token = w.load(i32, left.ids.now, i)
+                w.store(w.load(f32, left.logits.now, i), whole, token)
+            with all_, w.when(left.logits.now.equals(self._row)):
+                w.call(self._passes.divide, self._row, left.size.now, w.real(1.0), whole)
+                left.logits.set(whole)
+        with w.whether(kind.equals(of.DRY)) as (costs, penalties):
+            with costs:
+                words = late_words(w, record) + 8 * of.LATE_COSTS
+                Changes(w, whole, words, of.SAVED_COSTS).apply()
+            with penalties:
+                Penalties(w, whole).apply()
+        with w.when(is_few), w.each(left.size.now) as i:
+            token = w.load(i32, left.ids.now, i)
+            w.store(w.load(f32, whole, token), left.logits.now, i)
+        num_strange = w.call(self._passes.peaks, left.logits.now, left.size.now, self._peaks)
+        left.best.set(w.call(self._passes.highest, self._peaks, _blocks(left.size.now)))
+        best = left.best.now
+        with w.when(num_strange.differs(0) | (best > _HIGHEST) | (best < LOWEST)):
+            self.give(of.NOT_DONE)
 
 
-def _draw(made: ir.Module, passes: Passes, cuts: Cuts, chosen: Any, chosen_of_row: Any) -> Any:
+def _blocks(size: Num) -> Num:
+    return (size + (of.BLOCK - 1)) / of.BLOCK
+
+
+def _draw(made: ir.Module, passes: Passes, table: dict[int, Any], mirostat: Mirostat) -> Any:
     """(record, logits, tokens per row, scratch, bytes per part of the scratch)"""
+    chosen, chosen_of_row = _chosen(made, passes), _chosen_of_row(made, passes)
     w = Writer(made, "draw_as_it_is", VOID, *(i64, i64, i64, i64, i64))
     record, all_logits, width, scratch, part = w.args
-    peaks, weights = scratch + part * of.PEAKS, scratch + part * of.WEIGHTS
-    room, token_at = scratch + part * of.VALUES, record + 8 * of.TOKEN
+    weights, room = scratch + part * of.WEIGHTS, scratch + part * of.VALUES
+    token_at = record + 8 * of.TOKEN
     row = all_logits + width * w.load(i64, record, of.ROW) * 4
-    num_strange = w.call(passes.peaks, row, width, peaks)
-    blocks = (width + (of.BLOCK - 1)) / of.BLOCK
-    best = Var(w.call(passes.highest, peaks, blocks))
-    ids, logits, size = Var(w.whole(0)), Var(row), Var(width)
-    left = _Left(ids, logits, size, best, out=Var(w.whole(of.IDS)))
+    version, mu = w.load(i64, record, of.VERSION), w.load(f64, record, of.NEXT_MU)
+    chain = _Chain(w, passes, table, row)
+    left = chain.left
     only = w.load(i64, record, of.ONLY)
     with w.when(only.differs(0)):
         _take_listed(w, passes, row, left)
-
-    def give(number: int) -> None:
-        w.store(w.whole(number), token_at)
-        w.give()
-
-    with w.when(num_strange.differs(0) | (best.now > _HIGHEST)):
-        give(of.NO_NUMBERS)
-    with w.when(best.now < LOWEST):
-        give(of.NONE_LEFT)
-    point, num_cuts = w.load(f64, record, of.POINT), w.load(i64, record, of.NUM_CUTS)
+    with w.when(chain.num_strange.differs(0) | (left.best.now > _HIGHEST)):
+        chain.give(of.NO_NUMBERS)
+    with w.when(left.best.now < LOWEST):
+        chain.give(of.NONE_LEFT)
+    point = w.load(f64, record, of.POINT)
     where = (point, room, weights, token_at)
     drawn = partial(w.call, chosen_of_row, row, width)
     with w.when(only.equals(0)):
-        _draw_by_weight(w, record, width, best.now, give, lambda *by: drawn(*by, *where))
-    with w.each(num_cuts) as i:
-        cut = record + (i * of.CUT_WORDS + of.CUTS) * 8
-        with w.whether(w.load(i64, cut).equals(of.SCALE)) as (scales, narrows):
-            with scales:
-                divisor = w.load(f64, cut, 1).rounded()
-                best.set(_scaled(w, best.now, divisor, give))
-                into = ids.now.differs(0).pick(logits.now, scratch + part * of.SCALED)
-                w.call(passes.divide, logits.now, size.now, divisor, into)
-                w.call(passes.divide, peaks, blocks, divisor, peaks)
-                logits.set(into)
-            with narrows:
-                _narrow(w, passes, cuts, cut, left, give)
-    index = Var(w.whole(0))
-    with w.when(size.now > 1):
-        w.call(passes.weigh, logits.now, size.now, best.now, weights)
-        index.set(w.call(chosen, weights, size.now, point, room, token_at))
+        best = left.best.now
+        _draw_by_weight(w, record, width, best, chain.give, lambda *by: drawn(*by, *where))
+    with w.each(w.load(i64, record, of.NUM_CUTS)) as i:
+        chain.act(record + (i * of.CUT_WORDS + of.CUTS) * 8)
+    with w.when(version.differs(0)):
+        chain.narrow(version + of.MIROSTAT, mu, width)
+    index, size = Var(w.whole(0)), left.size.now
+    with w.when((size > 1) | version.differs(0)):
+        w.call(passes.weigh, left.logits.now, size, left.best.now, weights)
+        index.set(w.call(chosen, weights, size, point, room, token_at))
+    with w.when(version.differs(0)):
+        factors = (w.load(f64, record, word) for word in (of.TAU, of.ETA))
+        about = (weights, size, index.now, room, mu, *factors)
+        w.store(w.call(mirostat.next_mu, *about), record, of.NEXT_MU)
     token = Var(index.now)
-    with w.when(ids.now.differs(0)):
-        token.set(w.load(i32, ids.now, index.now))
+    with w.when(left.ids.now.differs(0)):
+        token.set(w.load(i32, left.ids.now, index.now))
     w.store(token.now, token_at)
     w.give()
     return w.function

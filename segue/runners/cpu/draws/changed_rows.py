@@ -1,4 +1,4 @@
-"""A draw from a row that is changed for it: a mask, biases and bans, penalties on tokens that occurred, late changes.
+"""A draw from a row that is changed for it: a mask, biases and bans, penalties on tokens that occurred, costs of DRY.
 
 The results are those of the sampler, to the bit: each operation is rounded once, in 32 bits. After the draw the row is
 as it was: with a mask, a copy of it is drawn from.
@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.passes import VOID
-from segue.runners.cpu.draws.writing import Num, Var, Writer
+from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
 from segue.runners.cpu.emit import LANES, f32, floats, i8, i16, i32, i64, load, store
 
 
@@ -20,11 +20,13 @@ def draw_changed(made: ir.Module, name: str, draw: Any) -> None:
     """(record, logits, tokens per row, scratch, bytes per part of the scratch), as `draw` takes them"""
     w = Writer(made, name, VOID, *(i64, i64, i64, i64, i64))
     record, logits, width, scratch, part = w.args
+    with w.when(w.load(i64, record, of.VERSION).differs(0)):  # without a token, mu stays
+        w.store(w.load(f64, w.load(i64, record, of.MU_AT)), record, of.NEXT_MU)
     told = w.load(i64, record, of.TOLD)
     with w.when(told < 0):
         w.store(w.whole(of.NOT_DONE), record, of.TOKEN)
         w.give()
-    late = told.differs(0).pick(told, record + 8 * of.NOTHING)
+    late = late_words(w, record)
     allowed = w.load(i64, late, of.LATE_ALLOWED)
     offset = width * w.load(i64, record, of.ROW) * 4
     base = Var(logits)
@@ -33,18 +35,30 @@ def draw_changed(made: ir.Module, name: str, draw: Any) -> None:
         w.call(_masked(made), logits + offset, width, allowed, masked)
         base.set(masked - offset)
     row = base.now + offset
-    changes = _Changes(w, row, record + 8 * of.CHANGED_IDS, of.SAVED)
-    late_changes = _Changes(w, row, late + 8 * of.LATE_CHANGES, of.SAVED_LATE)
-    penalties = _Penalties(w, row)
-    changes.add()
-    penalties.gather()
-    penalties.apply()
-    late_changes.add()
+    early = w.load(i64, record, of.EARLY)
+    is_dry_first = early.equals(of.DRY_THEN_PENALTIES)
+    costs = late + 8 * of.LATE_COSTS
+    all_changes = (
+        Changes(w, row, record + 8 * of.CHANGED_IDS, of.SAVED),
+        Changes(w, row, late + 8 * of.LATE_CHANGES, of.SAVED_LATE),
+        Changes(w, row, costs, of.SAVED_COSTS, is_dry_first),
+        Penalties(w, row, early.differs(of.EARLY_DRY) & early.differs(0)),
+        Changes(
+            w, row, costs, of.SAVED_COSTS, (early > of.EARLY_PENALTIES) & is_dry_first.equals(0)
+        ),
+    )
+    for each in all_changes:
+        each.apply()
     w.call(draw, record, base.now, width, scratch, part)
-    late_changes.undo()
-    penalties.undo()
-    changes.undo()
+    for each in reversed(all_changes):
+        each.undo()
     w.give()
+
+
+def late_words(w: Writer, record: Num) -> Num:
+    """Where the words are that the draw was told; zeros if it waits for nothing."""
+    told = w.load(i64, record, of.TOLD)
+    return told.differs(0).pick(told, record + 8 * of.NOTHING)
 
 
 def _masked(made: ir.Module) -> Any:
@@ -68,16 +82,19 @@ def _masked(made: ir.Module) -> Any:
     return w.function
 
 
-class _Changes:
+class Changes:
     """Biases, and bans, which are biases of -inf."""
 
-    def __init__(self, w: Writer, row: Num, words: Num, saved: int) -> None:
+    def __init__(
+        self, w: Writer, row: Num, words: Num, saved: int, acts: Num | None = None
+    ) -> None:
         """`words`: addresses of ids and floats, and how many; `saved`: part of the scratch for what was there."""
         _, _, _, scratch, part = w.args
         self._w, self._row, self._saved = w, row, scratch + part * saved
-        self._ids, self._added, self._count = (w.load(i64, words, i) for i in range(3))
+        self._ids, self._added, count = (w.load(i64, words, i) for i in range(3))
+        self._count = count if acts is None else acts.pick(count, 0)
 
-    def add(self) -> None:
+    def apply(self) -> None:
         w = self._w
         with w.each(self._count) as i:
             token = w.load(i64, self._ids, i)
@@ -92,22 +109,36 @@ class _Changes:
             w.store(w.load(f32, self._saved, last), self._row, w.load(i64, self._ids, last))
 
 
-class _Penalties:
+class Penalties:
     """Tokens that occurred are gathered, each once. Counts lie where their tokens do in a row."""
 
-    def __init__(self, w: Writer, row: Num) -> None:
+    def __init__(self, w: Writer, row: Num, acts: Num | None = None) -> None:
         record, _, width, scratch, part = w.args
         self._w, self._row, self._width = w, row, width
         self._counts, self._nowhere = scratch + part * of.COUNTS, scratch + part * of.VALUES
         self._ids, self._saved = scratch + part * of.REPEATED, scratch + part * of.UNPENALISED
         self._seen, self._last = w.load(i64, record, of.SEEN), w.load(i64, record, of.LAST)
         self._num_seen = w.load(i64, record, of.NUM_SEEN)
-        self._num_uncounted = w.load(i64, record, of.NUM_UNCOUNTED)
-        self._num_all = self._num_seen + self._last.differs(0).pick(w.whole(1), 0)
+        num_all = self._num_seen + self._last.differs(0).pick(w.whole(1), 0)
+        uncounted = w.load(i64, record, of.NUM_UNCOUNTED)
+        self._num_all = num_all if acts is None else acts.pick(num_all, 0)
+        self._num_uncounted = uncounted if acts is None else acts.pick(uncounted, 0)
         self._factors = [w.load(f32, record + 8 * of.FACTORS, i) for i in range(3)]
         self._size = Var(w.whole(0))  # how many ids there are
 
-    def gather(self) -> None:
+    def apply(self) -> None:
+        self._gather()
+        w = self._w
+        repetition, presence, frequency = self._factors
+        with w.each(self._size.now) as i:
+            token = w.load(i32, self._ids, i)
+            logit, count = w.load(f32, self._row, token), w.load(f32, self._counts, token)
+            w.store(logit, self._saved, i)
+            repeated = (logit > 0.0).pick(logit / repetition, logit * repetition)
+            less = repeated - (count * frequency + presence)
+            w.store((count > 0.0).pick(less, repeated), self._row, token)
+
+    def _gather(self) -> None:
         """A token that is not to be counted gets the count -1 if it has none."""
         w = self._w
         with self._each_seen(w.whole(0), self._num_all) as token:
@@ -120,17 +151,6 @@ class _Penalties:
             before = w.load(f32, self._counts, token)
             self._take(token, before.equals(0.0))
             w.store(before.equals(0.0).pick(w.real(-1.0), before), self._counts, token)
-
-    def apply(self) -> None:
-        w = self._w
-        repetition, presence, frequency = self._factors
-        with w.each(self._size.now) as i:
-            token = w.load(i32, self._ids, i)
-            logit, count = w.load(f32, self._row, token), w.load(f32, self._counts, token)
-            w.store(logit, self._saved, i)
-            repeated = (logit > 0.0).pick(logit / repetition, logit * repetition)
-            less = repeated - (count * frequency + presence)
-            w.store((count > 0.0).pick(less, repeated), self._row, token)
 
     def undo(self) -> None:
         w = self._w

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.engine.seam import (
+    ADJUSTS,
     MAX_CUTS,
     Changes,
     Cut,
@@ -19,6 +21,7 @@ from segue.engine.seam import (
     Draw,
     Late,
     Logits,
+    MirostatState,
     Repeats,
     Told,
 )
@@ -35,12 +38,25 @@ _KINDS: dict[CutKind, int] = {
     "top_k": of.TOP_K,
     "top_p": of.TOP_P,
     "min_p": of.MIN_P,
+    "typical_p": of.TYPICAL_P,
+    "top_n_sigma": of.TOP_N_SIGMA,
+    "xtc": of.XTC,
+    "penalties": of.PENALTIES,
+    "dry": of.DRY,
+}
+_EARLY: dict[tuple[CutKind, ...], int] = {
+    (): 0,
+    ("penalties",): of.EARLY_PENALTIES,
+    ("dry",): of.EARLY_DRY,
+    ("penalties", "dry"): of.PENALTIES_THEN_DRY,
+    ("dry", "penalties"): of.DRY_THEN_PENALTIES,
 }
 _RECORD_BYTES = 8 * of.RECORD_WORDS
 _HEAD = struct.Struct("=qd")
 _CUT = struct.Struct("=qdq")
 _REPEATS = struct.Struct("=qqqqfff")  # from of.SEEN on
 _NO_REPEATS = bytes(_REPEATS.size)
+_MIROSTAT = struct.Struct("=qddqd")  # from of.VERSION on
 _COUNT, _NAPS = 3, 8  # indices of the instruction's words with the number of draws, and of naps
 # Of all threads of a step together, while they wait to be told: some 2 ms of one thread, less where several wait.
 # Windows naps for a tick of its clock.
@@ -78,6 +94,8 @@ class Draws:
         self._changes: list[Changes | None] = [None] * self._num_rows
         self._seen: list[_Seen | None] = [None] * self._num_rows
         self._late: list[Late | None] = [None] * self._num_rows
+        self._has_mirostat = [False] * self._num_rows
+        self._mus = self._records.view(np.float64)[:, of.NEXT_MU]
         self._count = 0
         self._instruction = instruction
         self._drawer = drawer  # has the memory that the instruction names
@@ -98,7 +116,7 @@ class Draws:
             raise ValueError(f"{len(draws)} draws, but there are {self._num_rows} rows of logits")
         if len(set(map(_row, draws))) < len(draws):
             _check_shared(draws)
-        for number, (row, point, cuts, changes, repeats, late) in enumerate(draws):
+        for number, (row, point, cuts, changes, repeats, late, mirostat) in enumerate(draws):
             if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES
@@ -115,6 +133,8 @@ class Draws:
             if late is not self._late[number]:
                 self._records[number, of.AWAITED] = 0 if late is None else address(late.words)
                 self._late[number] = late  # the record has the address of its words
+            if mirostat is not None or self._has_mirostat[number]:
+                self._follow(number, mirostat, before)
         self._count = self._instruction[_COUNT] = len(draws)
 
     def be_patient(self) -> None:
@@ -127,6 +147,10 @@ class Draws:
         if not tokens or min(tokens) >= 0:
             return [*tokens]
         return [token if token >= 0 else None for token in tokens]
+
+    def read_mus(self) -> list[float]:
+        """The next mu of each draw, which means nothing where it has no mirostat; none if none has."""
+        return self._mus[: self._count].tolist() if any(self._has_mirostat[: self._count]) else []
 
     def _change(self, number: int, changes: Changes | None) -> None:
         """Write what a draw changes, and keep it: the record has its address."""
@@ -146,11 +170,7 @@ class Draws:
             seen = self._seen[number] = _seen(tokens)
         if not 0 <= first <= counted <= end <= seen.size:
             raise ValueError(f"of {seen.size} tokens that occurred, {first}:{counted}:{end}")
-        last = 0
-        if drawn is not None:
-            if before is None or not 0 <= drawn < len(before):
-                raise ValueError(f"the step before has no draw {drawn}")
-            last = before.tokens_address + _RECORD_BYTES * drawn
+        last = 0 if drawn is None else _of_before(before, drawn)
         start = seen.address + 8 * first
         place = number * _RECORD_BYTES + 8 * of.SEEN
         uncounted = counted - first
@@ -161,19 +181,44 @@ class Draws:
         self._bytes[place : place + _REPEATS.size] = _NO_REPEATS
         self._seen[number] = None
 
+    def _follow(self, number: int, mirostat: MirostatState | None, before: "Draws | None") -> None:
+        """Write mirostat's numbers, and where its mu is."""
+        self._has_mirostat[number] = mirostat is not None
+        version, tau, eta, mu, drawn = mirostat or _NO_MIROSTAT
+        if not 0 <= version <= 2:
+            raise ValueError(f"there is no version {version} of mirostat")
+        place = number * _RECORD_BYTES
+        if drawn is None:
+            mu_at = self.tokens_address + place + 8 * (of.MU - of.TOKEN)
+        else:
+            mu_at = _of_before(before, drawn) + 8 * (of.NEXT_MU - of.TOKEN)
+        _MIROSTAT.pack_into(self._bytes, place + 8 * of.VERSION, version, tau, eta, mu_at, mu)
+
+
+_NO_MIROSTAT = MirostatState(0, 0.0, 0.0, 0.0)
+
+
+def _of_before(before: Draws | None, drawn: int) -> int:
+    """Where a token is that a draw of the step before gives."""
+    if before is None or not 0 <= drawn < len(before):
+        raise ValueError(f"the step before has no draw {drawn}")
+    return before.tokens_address + _RECORD_BYTES * drawn
+
 
 def write_told(late: Late, told: Told | None, vocab_size: int) -> tuple[int, int]:
     """Where kernels wait to be told, and what they are to find there: where the other words are."""
     place = address(late.words)
     if told is None:
         return place, -1
-    allowed, changes = told
+    allowed, changes, costs = told
     size = -(-vocab_size // 8)
     if allowed is not None and (allowed.size < size or not allowed.flags.c_contiguous):
         allowed = np.concatenate([allowed, np.zeros(max(0, size - allowed.size), np.uint8)])
-    late.told = Told(allowed, changes)  # kernels get the addresses of its arrays
+    late.told = Told(allowed, changes, costs)  # kernels get the addresses of its arrays
     late.words[1] = 0 if allowed is None else address(allowed)
-    late.words[2:] = (0, 0, 0) if changes is None else _addresses(changes, vocab_size)
+    for first, added in ((2, changes), (5, costs)):
+        words = (0, 0, 0) if added is None else _addresses(added, vocab_size)
+        late.words[first : first + 3] = words
     return place, place + 8
 
 
@@ -227,8 +272,13 @@ def _listed(only: NDArray[np.int64] | None, vocab_size: int) -> list[int]:
 
 @lru_cache(1024)
 def _encoded(cuts: tuple[Cut, ...]) -> bytes:
-    """The bytes of a record after its row and point: the number of cuts, then the cuts."""
+    """The bytes of a record after its row and point: early adjustments, the number of other cuts, then these."""
     if len(cuts) > MAX_CUTS:
         raise ValueError(f"{len(cuts)} cuts, but a draw takes {MAX_CUTS}")
-    parts = [_CUT.pack(_KINDS[kind], value, min(count, _LARGEST)) for kind, value, count in cuts]
-    return struct.pack("=q", len(cuts)) + b"".join(parts)
+    kinds = [kind for kind, _, _ in cuts]
+    if any(kinds.count(kind) > 1 for kind in ADJUSTS):
+        raise ValueError("penalties and dry act once in a draw")
+    early = tuple(takewhile(ADJUSTS.__contains__, kinds))
+    others = cuts[len(early) :]
+    parts = [_CUT.pack(_KINDS[kind], value, min(count, _LARGEST)) for kind, value, count in others]
+    return struct.pack("=qq", _EARLY[early], len(others)) + b"".join(parts)

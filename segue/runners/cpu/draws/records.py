@@ -2,52 +2,67 @@
 
 # --- a record: words of 8 bytes ---
 
-RECORD_WORDS = 40
+RECORD_WORDS = 64
 (
     ROW,  # row of the logits
     POINT,  # a double in [0, 1)
-    NUM_CUTS,
+    EARLY,  # which adjustments come before all cuts: one of the numbers below
+    NUM_CUTS,  # without these
     CUTS,  # where the first cut begins
-) = range(4)
+) = range(5)
 CUT_WORDS = 3  # kind, a double, a count
-TOKEN = 15  # what was drawn, or one of the numbers below
+TOKEN = 32  # what was drawn, or one of the numbers below
 # What to add to the row before: addresses of token ids (i64) and of floats, and how many. The row is restored later.
-CHANGED_IDS, ADDED, NUM_CHANGES = range(16, 19)
-# Tokens that occurred, whose logits are penalised after that.
+CHANGED_IDS, ADDED, NUM_CHANGES = range(33, 36)
+# Tokens that occurred, whose logits are penalised.
 (
     SEEN,  # address of the first one (i64)
     NUM_SEEN,
     NUM_UNCOUNTED,  # so many of the first have the repetition penalty only
     LAST,  # address of one more, where negative numbers mean token 0; 0: there is none
     FACTORS,  # three floats: repetition, presence, frequency
-) = range(19, 24)
+) = range(36, 41)
 # What is told while the draw is open: Python writes where the threads are told, and they write what they were told.
-AWAITED = 26  # address of a word: 0 until it is told, then the address of what is told, or -1: draw nothing
-TOLD = 27  # what the word was when the draw began, -1 if it was not told in time
+AWAITED = 42  # address of a word: 0 until it is told, then the address of what is told, or -1: draw nothing
+TOLD = 43  # what the word was when the draw began, -1 if it was not told in time
 # 0 in both: nothing is.
 # A list of allowed tokens to draw from: address of the first one (i64), and how many. 0 in both: there is none.
-ONLY, NUM_ONLY = range(28, 30)
-NOTHING = 30  # four words that stay 0: what a draw is told that waits for nothing
+ONLY, NUM_ONLY = range(44, 46)
+NOTHING = 46  # seven words that stay 0: what a draw is told that waits for nothing
+# Mirostat, all but the version doubles.
+(
+    VERSION,  # 1 or 2; 0: there is none, and the others mean nothing
+    TAU,
+    ETA,
+    MU_AT,  # address of mu: of the next word, or of a record of the step before
+    MU,
+    NEXT_MU,  # the kernel's; Python does not write it, as the step after may read it still
+) = range(53, 59)
 
-# --- what is told: four words of 8 bytes ---
+# --- what is told: seven words of 8 bytes ---
 
 LATE_ALLOWED = 0  # address of a mask's bits; 0: all tokens
-LATE_CHANGES = (
-    1  # where changes begin that come after penalties, three words as those from CHANGED_IDS on
-)
+# Where bans begin, and what dry adds: three words each, as those from CHANGED_IDS on.
+LATE_CHANGES, LATE_COSTS = 1, 4
 
 NONE_LEFT, NO_NUMBERS, NOT_DONE = -1, -2, -3
+ALL_KEPT = -4  # of a cut: it leaves all as they are
 
 # --- kinds of cuts ---
 
-SCALE, TOP_K, TOP_P, MIN_P = range(4)
+SCALE, TOP_K, TOP_P, MIN_P, TYPICAL_P, TOP_N_SIGMA, XTC, PENALTIES, DRY = range(9)
+MIROSTAT = 9  # + its version: as a cut after all others
+# Adjustments in the order of their names.
+EARLY_PENALTIES, EARLY_DRY, PENALTIES_THEN_DRY, DRY_THEN_PENALTIES = range(1, 5)
 
 # --- the scratch memory of a thread: parts of one row of floats each, rounded up ---
 
 BLOCK = 64  # logits whose maximum is one entry of PEAKS
 SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS = range(9)
-SAVED, REPEATED, UNPENALISED, SAVED_LATE, MASKED, NUM_PARTS = range(9, 15)  # before the draw
-COUNTS = WEIGHTS  # before the draw too
+SAVED, REPEATED, UNPENALISED, SAVED_LATE, SAVED_COSTS, MASKED, NUM_PARTS = range(9, 16)
+COUNTS = WEIGHTS  # of tokens that occurred, while they are penalised
+SCORES = PEAKS  # of a cut that orders by something else than logits: what it leaves needs no peaks
+SCATTERED = MASKED  # candidates where their tokens are in a row, once there are fewer than a row
 
 
 def part_bytes(vocab_size: int) -> int:

@@ -9,7 +9,19 @@ from typing import Any, Union
 
 from llvmlite import ir
 
-from segue.runners.cpu.emit import Builder, Value, cell, f32, i32, i64, load, loop, number, store
+from segue.runners.cpu.emit import (
+    Builder,
+    Value,
+    call,
+    cell,
+    f32,
+    i32,
+    i64,
+    load,
+    loop,
+    number,
+    store,
+)
 
 f64 = ir.DoubleType()
 _FLOATS = (f32, f64)
@@ -72,6 +84,14 @@ class Num:
     def as_double(self) -> "Num":
         """An integer as a double."""
         return Num(self.b, self.b.sitofp(self.value, f64))
+
+    def truncated(self) -> "Num":
+        """A double as an integer, rounded towards 0. It must not be too large for one."""
+        return Num(self.b, self.b.fptosi(self.value, i64))
+
+    def root(self) -> "Num":
+        """The square root of a double."""
+        return Num(self.b, call(self.b, "llvm.sqrt.f64", f64, self.value))
 
     def pick(self, yes: "Num", no: Operand) -> "Num":
         """`yes` if this condition holds, else `no`."""

@@ -150,10 +150,12 @@ def fold_into(
     width: Value,
     out: Value,
     change: Callable[[Value], Value] = _as_it_is,
+    *,
+    out_bytes: int = _FLOAT_BYTES,
 ) -> None:
     """exact_math.folded, for more than exact_math.FEW values: then only the last layer can be short.
 
-    `change`: what is added is made of each value, one number or a vector of 16.
+    `change`: what is added is made of each value, one number or a vector of 16. `out_bytes`: of what it makes.
     """
     last = b.sub(count, b.mul(width, number(_LAYERS - 1)))  # how many the last layer has
     num_vectors = b.udiv(last, number(LANES))
@@ -172,7 +174,7 @@ def fold_into(
     def columns(first: Value, until: Value, kind: Any, layers: int, step: int) -> None:
         with loop(b, b.udiv(b.sub(until, first), number(step))) as each:
             column = b.add(first, b.mul(each.index, number(step)))
-            store(b, tree(column, kind, layers, 0, 1), at(b, out, column, _FLOAT_BYTES))
+            store(b, tree(column, kind, layers, 0, 1), at(b, out, column, out_bytes))
 
     in_vectors = b.mul(num_vectors, number(LANES))
     columns(number(0), in_vectors, FLOATS, _LAYERS, LANES)

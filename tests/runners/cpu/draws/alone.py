@@ -10,10 +10,10 @@ from segue.engine.sampling.sampler import Sampler
 from segue.engine.seam import Changes, Draw, Logits
 from segue.errors import EngineFault, InvalidField
 from segue.runners.cpu.draws import records as of
-from segue.runners.cpu.draws.drawer import Drawer, Draws
+from segue.runners.cpu.draws.drawer import Drawer, Draws, write_told
 from segue.runners.cpu.products.processor import possible, target_of
 from segue.runners.cpu.step import board as on
-from segue.types import CUT_FIRST, SCALE_FIRST, Sampling
+from segue.types import CUT_FIRST, SCALE_FIRST, Sampling, Step
 
 SIZES = (1, 2, 63, 64, 300, 4095, 4097, 5003, 20_000)
 _FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
@@ -29,10 +29,20 @@ class Alone:
         self._instruction = np.zeros(on.INSTRUCTION_WORDS, np.int64)
         self._draws = Draws(self._drawer, self.logits, self._instruction)
 
+    @property
+    def mus(self) -> list[float]:
+        """Of the last draws."""
+        return self._draws.read_mus()
+
     def draw(self, draws: list[Draw], before: "Alone | None" = None) -> list[int | None]:
+        """What is late was told before."""
         self._draws.write(draws, 2, None if before is None else before._draws)
-        _, code, records, count, *where = self._instruction[:8].tolist()
-        for number in range(count):
+        _, code, records, _, *where = self._instruction[:8].tolist()
+        for number, draw in enumerate(draws):
+            told = 0
+            if draw.late is not None:
+                _, told = write_told(draw.late, draw.late.told, self.logits.shape[1])
+            self._draws._records[number, of.TOLD] = told
             _FUNCTION(code)(records + 8 * of.RECORD_WORDS * number, *where)
         return self._draws.read()
 
@@ -87,14 +97,29 @@ STYLES = (
 )
 
 
+CUTS: tuple[Step, ...] = (
+    *("top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc", "temperature"),
+)
+
+
+def orders(*steps: Step) -> st.SearchStrategy[tuple[Step, ...]]:
+    """Some of the steps, in any order."""
+    some = st.lists(st.sampled_from(steps), unique=True).map(tuple)
+    return st.one_of(st.sampled_from([SCALE_FIRST, CUT_FIRST]), some)
+
+
 def samplings() -> st.SearchStrategy[Sampling]:
     return st.builds(
         Sampling,
-        order=st.sampled_from([SCALE_FIRST, CUT_FIRST, ("top_p", "temperature", "min_p", "top_k")]),
+        order=orders(*CUTS),
         temperature=st.sampled_from([0.0, 1e-4, 0.3, 0.8, 1.0, 1.7, 50.0]),
         top_k=st.sampled_from([0, 0, 1, 2, 5, 40, 400, 5000]),
         top_p=st.sampled_from([1.0, 1.0, 0.0, 0.1, 0.5, 0.9, 0.999999]),
         min_p=st.sampled_from([0.0, 0.0, 1e-30, 0.01, 0.1, 1.0]),
+        typical_p=st.sampled_from([1.0, 1.0, 0.0, 0.2, 0.9, 0.999999]),
+        top_n_sigma=st.sampled_from([0.0, 0.0, 1e-9, 0.5, 1.0, 3.0, 1e308]),
+        xtc_probability=st.sampled_from([0.0, 0.0, 0.5, 1.0]),
+        xtc_threshold=st.sampled_from([0.0, 5e-324, 1e-4, 0.1, 0.5]),
         min_keep=st.sampled_from([0, 1, 3, 70]),
     )
 

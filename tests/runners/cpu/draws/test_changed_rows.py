@@ -31,6 +31,13 @@ from segue.types import Sampling
 SIZE = 83
 FLAVOURS = [each.name for each in possible()]
 ROW = 1
+ORDERS: dict[tuple[str, ...], int] = {
+    (): 0,
+    ("penalties",): of.EARLY_PENALTIES,
+    ("dry",): of.EARLY_DRY,
+    ("penalties", "dry"): of.PENALTIES_THEN_DRY,
+    ("dry", "penalties"): of.DRY_THEN_PENALTIES,
+}
 
 
 def _copying(target: Target) -> ir.Module:
@@ -61,6 +68,7 @@ def seen_by_the_draw(
     repeats: Repeats,
     last: int | None,
     told: Told | None = None,
+    early: int = of.EARLY_PENALTIES,
 ) -> Logits:
     """The row as the draw sees it. `last`: a token that comes after the others; None told: it waits for nothing."""
     logits = np.stack([np.zeros(SIZE, np.float32), row, np.ones(SIZE, np.float32)])
@@ -68,7 +76,7 @@ def seen_by_the_draw(
     part = of.part_bytes(SIZE)
     scratch = np.full(part * of.NUM_PARTS, 0xA5, np.uint8)  # whatever was there before
     record = np.zeros(of.RECORD_WORDS, np.int64)
-    record[of.ROW] = ROW
+    record[of.ROW], record[of.EARLY] = ROW, early
     about = [address(changes.ids), address(changes.added), changes.ids.size]
     record[of.CHANGED_IDS : of.NUM_CHANGES + 1] = about
     tokens, first, counted, end, *factors, _ = repeats
@@ -139,6 +147,7 @@ factors = st.floats(-3.0, 3.0) | st.sampled_from([0.0, -0.0, 1e-45, 1e38, 1e300,
     penalize_prompt=st.booleans(),
     allowed=st.none() | st.binary(min_size=-(-SIZE // 8), max_size=-(-SIZE // 8)),
     late_share=st.sampled_from([None, 0.0, 0.2, 1.0]),
+    order=st.sampled_from([*ORDERS]),
 )
 @settings(max_examples=150, deadline=None)
 def test_penalties_are_the_samplers_to_the_bit(
@@ -156,6 +165,7 @@ def test_penalties_are_the_samplers_to_the_bit(
     penalize_prompt: bool,
     allowed: bytes | None,
     late_share: float | None,
+    order: tuple[str, ...],
 ) -> None:
     with np.errstate(all="ignore"):
         penalties = Penalties(
@@ -174,17 +184,22 @@ def test_penalties_are_the_samplers_to_the_bit(
         row, changes = _row(seed, style), _changes(seed, share)
         bits = None if allowed is None else np.frombuffer(allowed, np.uint8)
         late = None if late_share is None else _changes(seed + 1, late_share)
-        told = None if bits is None and late is None else Told(bits, late)
-        found = seen_by_the_draw(flavour, row, changes, repeats, last, told)
+        costs = None if late_share is None else _changes(seed + 2, late_share)
+        told = None if bits is None and late is None else Told(bits, late, costs)
+        found = seen_by_the_draw(flavour, row, changes, repeats, last, told, ORDERS[order])
         if last is not None:
             penalties.push(last)
         wanted = row.copy()
         if bits is not None:
             vocabulary().restrict(wanted, bits)
         wanted[changes.ids] += changes.added
-        penalties.apply(wanted)
         if late is not None:
             wanted[late.ids] += late.added
+        for step in order:
+            if step == "penalties":
+                penalties.apply(wanted)
+            elif costs is not None:
+                wanted[costs.ids] += costs.added
     is_number = ~np.isnan(wanted)
     assert (np.isnan(found) == ~is_number).all()
     assert found[is_number].tobytes() == wanted[is_number].tobytes()

@@ -1,0 +1,57 @@
+"""Compiled logarithms and exponentials have the bits of exact_math."""
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from llvmlite import ir
+
+from segue import exact_math
+from segue.runners.cpu.draws.functions import Functions
+from segue.runners.cpu.products import machine_code
+from segue.runners.cpu.products.processor import possible, target_of
+
+FLAVOURS = [each.name for each in possible()]
+NAMES = ["log_of", "exp_of"]
+
+
+@cache
+def functions(flavour: str) -> dict[str, Callable[[float], float]]:
+    target = target_of(next(each for each in possible() if each.name == flavour))
+    made = ir.Module("functions")
+    made.triple = target.triple
+    Functions(made)
+    code = machine_code.load("test", lambda: made, NAMES, target)
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    return {name: kind(code[name]) for name in NAMES}
+
+
+def bits(x: float) -> bytes:
+    return struct.pack("d", x)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@given(x=st.floats(0.0, exclude_min=True, allow_infinity=False))
+@example(x=5e-324)
+@example(x=1.0)
+@example(x=exact_math.HALF_ROOT)
+@example(x=math.nextafter(exact_math.HALF_ROOT, 0.0))
+@settings(max_examples=500, deadline=None)
+def test_logarithms(flavour: str, x: float) -> None:
+    assert bits(functions(flavour)["log_of"](x)) == bits(exact_math.log(x))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@given(x=st.floats(-800.0, 800.0) | st.floats(-40.0, 40.0) | st.floats(allow_nan=False))
+@example(x=709.7)
+@example(x=-708.3)
+@example(x=0.0)
+@example(x=-0.0)
+@settings(max_examples=500, deadline=None)
+def test_exponentials(flavour: str, x: float) -> None:
+    assert bits(functions(flavour)["exp_of"](x)) == bits(exact_math.exp(x))
