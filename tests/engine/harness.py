@@ -88,6 +88,7 @@ class Bench:
         self.stories: dict[str, RequestEvents] = defaultdict(RequestEvents)
         self.num_steps = 0
         self.may_go_on: Callable[[], bool] = lambda: True
+        self.step_clock: Callable[[], float] = lambda: 0.0
 
     @functools.cached_property
     def compiler(self) -> Compiler:
@@ -108,7 +109,9 @@ class Bench:
         batch = self.scheduler.next_batch()
         if batch is None:
             return False
-        for events in steps.run(self.scheduler, self.runner, batch, self.may_go_on):
+        for events in steps.run(
+            self.scheduler, self.runner, batch, self.may_go_on, self.step_clock
+        ):
             self.num_steps += 1
             for request_id, told in events.items():
                 for event in told:

@@ -273,7 +273,7 @@ class Worker:
     # --- step thread: owns the runner -------------------------------------------------------------
 
     def serve_steps(self) -> None:
-        scheduler, pulse = self._scheduler, self._pulses.step
+        scheduler, runner, pulse = self._scheduler, self._loaded.runner, self._pulses.step
         while True:
             pulse.beat()
             self._take_messages()
@@ -282,7 +282,7 @@ class Worker:
             if batch is None:
                 self._rest()
                 continue
-            for events in steps.run(scheduler, self._loaded.runner, batch, self._inbox.empty):
+            for events in steps.run(scheduler, runner, batch, self._inbox.empty, time.perf_counter):
                 self._report(events)
                 pulse.beat()
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from segue.engine.request.sequence import Sequence
 
-_LONG = 2  # chunks: one that has more to read is long
-_LEAST = 8  # a tenant's long prompts get at least this part of a chunk
+_LONG = 2  # whole chunks: one that has more to read is long
+_LEAST = 8  # a tenant's long prompts get at least this part of a step's rows
 
 
 class LongPrompts:
@@ -17,14 +17,16 @@ class LongPrompts:
 
     def __init__(self, chunk_rows: int) -> None:
         self._chunk_rows = chunk_rows
+        self._step_rows = chunk_rows
         self._left: dict[str, int] = {}  # by tenant, for all of its long prompts
         self._leaves_rows = False
         self.has_left_rows = False  # some may have got more
         self.num_cells = 0  # that those which are being read will take: not for who starts now
 
-    def begin_step(self, reading: Iterable[Sequence]) -> None:
-        """`reading`: whose prompts are being read."""
+    def begin_step(self, reading: Iterable[Sequence], step_rows: int) -> None:
+        """`reading`: whose prompts are being read. `step_rows`: how many rows of prompts the step takes."""
         self._left.clear()
+        self._step_rows = step_rows
         self._leaves_rows, self.has_left_rows = True, False
         pending = [sequence.num_pending for sequence in reading]
         self.num_cells = sum(number for number in pending if self._is_long(number))
@@ -37,7 +39,7 @@ class LongPrompts:
         """How many of the rows that are left a prompt may take that has `num_pending` tokens to read."""
         if not self._leaves_rows or not self._is_long(num_pending):
             return num_rows
-        half = max(self._chunk_rows // _LEAST, num_rows // 2)
+        half = max(self._step_rows // _LEAST, num_rows // 2)
         allowed = min(num_rows, self._left.setdefault(tenant, half))
         self.has_left_rows = self.has_left_rows or allowed < num_rows
         return allowed

@@ -1,8 +1,8 @@
 """What the next step computes: rows of decoding sequences, prompt chunks, admission and preemption.
 
 Each step carries one row for every decoding sequence and then prompt chunks, first come first served, up to the
-row budget; so a long prompt never stalls running streams for more than one chunk. If a prompt that is being computed
-shares a longer prefix with a waiting one than the prefix cache does, the waiting one waits for that prefix.
+row budget; while others decode that is as many rows as keep the step short (pace.py). If a prompt that is being
+computed shares a longer prefix with a waiting one than the prefix cache does, the waiting one waits for that prefix.
 
 When cells run out and nothing cached is left to evict, the youngest sequence is preempted: its tokens stay, its KV is
 computed again later. The oldest one is never preempted, so every sequence finishes.
@@ -29,6 +29,7 @@ class Planner:
         self._runner = state.runner
         self._limits = state.limits
         self._chunk_rows = state.chunk_rows
+        self._pace = state.pace
         self._clock = state.clock
         self._memory = state.memory
         self._forced = Forced(state)
@@ -39,6 +40,7 @@ class Planner:
         self._draft_model = state.draft
         self._proposed: dict[Sequence, list[int]] = {}  # by the draft model, for this step
         self._rows_for_prompts = 0  # of this step, that drafts do not take
+        self._most_prompt_rows = 0  # of this step
         self._long = LongPrompts(self._chunk_rows)
         self.awaits_mask = (
             False  # a sequence was left out of the last batch: its mask was not ready
@@ -61,6 +63,7 @@ class Planner:
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
                 self._decode_row(batch, sequence, len(decoding) - place)
+        self._most_prompt_rows = self._pace.rows(len(decoding))
         self._read_prompts(batch, reading)
         return batch if batch.spans else None
 
@@ -123,7 +126,7 @@ class Planner:
 
         Long ones leave rows to others, and then get what these have left.
         """
-        self._long.begin_step(reading)
+        self._long.begin_step(reading, self._most_prompt_rows)
         for sequence in reading:
             if sequence.slot is not None:
                 self._prompt_chunk(batch, sequence)
@@ -162,9 +165,9 @@ class Planner:
 
     def _rows_left(self, batch: Batch, sequence: Sequence) -> int:
         """How many more rows it may take."""
-        left = min(self._chunk_rows - batch.num_prompt_rows, self._limits.max_rows - batch.num_rows)
-        tenant = self._waiting.tenant_of(sequence)
-        return self._long.limit(tenant, sequence.num_pending, max(0, left))
+        left = self._most_prompt_rows - batch.num_prompt_rows
+        left = max(0, min(left, self._limits.max_rows - batch.num_rows))
+        return self._long.limit(self._waiting.tenant_of(sequence), sequence.num_pending, left)
 
     def _extend(self, batch: Batch, sequence: Sequence) -> None:
         """Let it read more, if rows and cells are left: nobody is preempted for that."""
@@ -289,7 +292,8 @@ class Planner:
             sequence.prompt_started_s = self._clock()
 
     def _has_budget(self, batch: Batch) -> bool:
-        return batch.num_prompt_rows < self._chunk_rows and batch.num_rows < self._limits.max_rows
+        has_rows = batch.num_prompt_rows < self._most_prompt_rows
+        return has_rows and batch.num_rows < self._limits.max_rows
 
     def _is_worth_waiting(self, sequence: Sequence, match: Match | None) -> bool:
         """Whether another sequence is now computing a shared prefix that is longer than the cached one."""

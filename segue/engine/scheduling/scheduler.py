@@ -49,7 +49,7 @@ class Scheduler:
     def ahead(self, batch: Batch) -> Batch | None:
         """The batch after this one, to be begun before this one is ended and committed; None: nothing can be told yet.
 
-        Until the last such batch is committed nothing else may be called but this and `commit`.
+        Until the last such batch is committed nothing else may be called but this, `commit` and `learn`.
         """
         following = self._ahead.following(batch)
         if following is not None:
@@ -63,6 +63,10 @@ class Scheduler:
         if self._state.ahead is batch:
             self._state.settle()
         return self._committer.commit(batch, logits, drawn, mus)
+
+    def learn(self, batch: Batch, seconds: float) -> None:
+        """Report how long the step of this batch took: chunks of prompts become as large as running streams bear."""
+        self._state.pace.learn(batch.num_rows, batch.num_prompt_rows, seconds)
 
     @property
     def awaits_mask(self) -> bool:

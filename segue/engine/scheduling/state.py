@@ -8,6 +8,7 @@ from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch, Counts
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.memory import Memory
+from segue.engine.scheduling.pace import Pace
 from segue.engine.scheduling.waiting import WaitingQueue
 from segue.engine.seam import Runner, Vocab
 
@@ -29,6 +30,7 @@ class State:
         self.vocab = vocab
         self.limits = runner.capabilities
         self.chunk_rows = min(chunk_rows, self.limits.max_rows)  # prompt tokens per step
+        self.pace = Pace(self.chunk_rows)
         self.clock = clock
         self.memory = Memory(runner)
         self.draft = draft

@@ -9,14 +9,21 @@ from segue.engine.seam import Runner
 
 
 def run(
-    scheduler: Scheduler, runner: Runner, batch: Batch, may_go_on: Callable[[], bool]
+    scheduler: Scheduler,
+    runner: Runner,
+    batch: Batch,
+    may_go_on: Callable[[], bool],
+    clock: Callable[[], float],
 ) -> Iterator[StepEvents]:
     """Run the batch, and steps after it while they can be told ahead and `may_go_on`. No step is open at the end.
 
-    Yields the events of each step as soon as it has ended.
+    Yields the events of each step as soon as it has ended, and tells the scheduler how long it took by this clock.
     """
+    began_s = clock()
     if not batch.draws:
-        yield scheduler.commit(batch, runner.decode(batch.spans))
+        events = scheduler.commit(batch, runner.decode(batch.spans))
+        scheduler.learn(batch, clock() - began_s)
+        yield events
         return
     runner.begin(batch.spans, [*batch.draws.values()])
     following: Batch | None = batch
@@ -25,4 +32,8 @@ def run(
         following = scheduler.ahead(batch) if may_go_on() else None
         if following is not None:
             runner.begin(following.spans, [*following.draws.values()])
-        yield scheduler.commit(batch, *runner.end())
+        events = scheduler.commit(batch, *runner.end())
+        ended_s = clock()
+        scheduler.learn(batch, ended_s - began_s)
+        began_s = ended_s
+        yield events

@@ -115,7 +115,7 @@ def test_what_starts_beside_one_leaves_it_its_memory(num_spare: int, is_first: b
 
 def test_rows_of_one_step() -> None:
     rows = LongPrompts(chunk_rows=64)
-    rows.begin_step([])
+    rows.begin_step([], 64)
     assert rows.limit("a", 128, 64) == 64, "not long"
     assert not rows.has_left_rows
     assert rows.limit("a", 129, 64) == 32
