@@ -17,8 +17,10 @@ INSTRUCTIONS = {
 
 @dataclass(frozen=True)
 class Memory:
-    total: int
-    available: int  # both 0 where the system does not say
+    """None: the system does not say."""
+
+    total: int | None
+    available: int | None
 
 
 def processor(root: Path = Path("/")) -> str:
@@ -46,7 +48,7 @@ def memory(root: Path = Path("/")) -> Memory:
         name, _, value = line.partition(":")
         told[name] = int(value.split()[0]) * 1024 if value.split()[:1] else 0
     if "MemTotal" not in told:
-        return Memory(_sysconf_bytes(), 0)
+        return Memory(_sysconf_bytes(), None)
     limits = [(told["MemTotal"], told.get("MemAvailable", told["MemTotal"])), *_memory_limits(root)]
     return Memory(min(total for total, _ in limits), min(left for _, left in limits))
 
@@ -79,11 +81,11 @@ def words(path: Path) -> list[str]:
     return " ".join(lines(path)).split()
 
 
-def _sysconf_bytes() -> int:
+def _sysconf_bytes() -> int | None:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, AttributeError, OSError):
-        return 0
+        return None
 
 
 # Files of a control group in either version: its limit, what it uses, and the row of memory.stat that says how much of

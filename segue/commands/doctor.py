@@ -101,11 +101,16 @@ def _processor(settings: Settings, root: Path) -> Iterator[Finding]:
 
 
 def _memory(root: Path) -> Finding:
-    total, available = machine.memory(root).total, machine.memory(root).available
+    found = machine.memory(root)
+    total, available = found.total, found.available
+    if total is None:
+        return Finding("memory", "ok", "the system does not say")
+    if available is None:
+        return Finding("memory", "ok", f"{total / 1e9:.1f} GB")
     words = f"{available / 1e9:.1f} of {total / 1e9:.1f} GB available"
-    if total and available < LEAST_MEMORY:
+    if available < LEAST_MEMORY:
         return Finding("memory", "fails", f"{words}: even the embedded model needs 1 GB")
-    return Finding("memory", "ok", words if total else "the system does not say")
+    return Finding("memory", "ok", words)
 
 
 def _huge_pages(root: Path) -> Finding:

@@ -42,6 +42,18 @@ def test_a_good_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("total", "words"), [(None, "the system does not say"), (16 * 10**9, "16.0 GB")]
+)
+def test_a_system_that_does_not_say_what_is_available(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: int | None, words: str
+) -> None:
+    """macOS has no /proc: its total is known, and that is no reason to fail."""
+    monkeypatch.setattr(machine, "_sysconf_bytes", lambda: total)
+    files = {name: content for name, content in GOOD.items() if name != "proc/meminfo"}
+    assert states(tmp_path, files)["memory"] == ("ok", words)
+
+
+@pytest.mark.parametrize(
     ("file", "content", "what", "state"),
     [
         ("proc/meminfo", "MemTotal: 900000 kB\nMemAvailable: 90000 kB\n", "memory", "fails"),

@@ -63,8 +63,9 @@ class Planner:
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
                 self._decode_row(batch, sequence, len(decoding) - place)
-        self._most_prompt_rows = self._pace.rows(len(decoding))
-        self._read_prompts(batch, reading)
+        if reading or self._waiting:
+            self._most_prompt_rows = self._pace.rows(len(decoding))
+            self._read_prompts(batch, reading)
         return batch if batch.spans else None
 
     def _decode_row(self, batch: Batch, sequence: Sequence, num_left: int) -> None:

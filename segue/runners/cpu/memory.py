@@ -46,4 +46,5 @@ def address(array: NDArray[Any]) -> int:
 
 def available_bytes() -> int:
     """Memory that is available on the machine and within its limits; 8 GiB if the system does not say."""
-    return machine.memory().available or 8 << 30
+    available = machine.memory().available
+    return 8 << 30 if available is None else available

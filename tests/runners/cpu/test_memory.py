@@ -57,6 +57,9 @@ def test_weights_that_do_not_fit_are_refused(
         Weights(tiny_gguf, this_target(), threads=1)
 
 
-def test_no_system_tells_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "memory", lambda: machine.Memory(0, 0))
-    assert memory.available_bytes() == 8 << 30
+@pytest.mark.parametrize(("told", "expected"), [(None, 8 << 30), (0, 0), (5, 5)])
+def test_what_is_available(
+    monkeypatch: pytest.MonkeyPatch, told: int | None, expected: int
+) -> None:
+    monkeypatch.setattr(machine, "memory", lambda: machine.Memory(9, told))
+    assert memory.available_bytes() == expected
