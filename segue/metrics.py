@@ -6,7 +6,7 @@ whichever process answers.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
@@ -25,6 +25,8 @@ from segue.types import Stats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_MILLISECONDS = (1, 2.5, 5, 7.5, 10, 15, 20, 30, 40, 50, 75, 100, 150, 250, 500, 1000, 2500)
+TOKEN_SECONDS = tuple(each / 1000 for each in _MILLISECONDS)
 
 
 class Row(NamedTuple):
@@ -95,20 +97,34 @@ class _Histogram(NamedTuple):
 
     name: str
     doc: str
+    ends: tuple[float, ...]  # of its buckets
     start: int
+
+    @property
+    def sum_at(self) -> int:
+        return self.start + len(self.ends) + 1
 
 
 _STATUSES = range(100, 600)
-_HISTOGRAM_SIZE = len(_SECONDS) + 2
 _FIRST = _Histogram(
-    "segue_time_to_first_token_seconds", "From the request to its first token.", len(_STATUSES)
+    "segue_time_to_first_token_seconds",
+    "From the request to its first token.",
+    _SECONDS,
+    len(_STATUSES),
 )
 _WHOLE = _Histogram(
     "segue_request_seconds",
     "From the request to the end of its answer.",
-    _FIRST.start + _HISTOGRAM_SIZE,
+    _SECONDS,
+    _FIRST.sum_at + 1,
 )
-_ROW_SIZE = _WHOLE.start + _HISTOGRAM_SIZE
+_GAPS = _Histogram(
+    "segue_inter_token_latency_seconds",
+    "From a token of a choice to the next; tokens of one step share its time.",
+    TOKEN_SECONDS,
+    _WHOLE.sum_at + 1,
+)
+_ROW_SIZE = _GAPS.sum_at + 1
 
 
 class Metrics(Collector):
@@ -120,14 +136,21 @@ class Metrics(Collector):
         self._row = self._numbers[process * _ROW_SIZE : (process + 1) * _ROW_SIZE]
 
     def observe(
-        self, status: int, token_s: float | None = None, whole_s: float | None = None
+        self,
+        status: int,
+        token_s: float | None = None,
+        whole_s: float | None = None,
+        gaps: Sequence[float] = (),
     ) -> None:
-        """One request is over. None: it had no token, as when prompts are scored; it used no model."""
+        """One request is over. None: it had no token, as when prompts are scored; it used no model.
+        `gaps`: of its tokens, as the histogram is in a row."""
         self._row[status - _STATUSES.start] += 1
         for histogram, seconds in ((_FIRST, token_s), (_WHOLE, whole_s)):
             if seconds is not None:
-                self._row[histogram.start + bisect_left(_SECONDS, seconds)] += 1
-                self._row[histogram.start + _HISTOGRAM_SIZE - 1] += seconds
+                self._row[histogram.start + bisect_left(histogram.ends, seconds)] += 1
+                self._row[histogram.sum_at] += seconds
+        for place, number in enumerate(gaps, _GAPS.start):
+            self._row[place] += number
 
     def collect(self) -> Iterator[Metric]:
         sums = [sum(self._numbers[place::_ROW_SIZE]) for place in range(_ROW_SIZE)]
@@ -137,11 +160,13 @@ class Metrics(Collector):
             if count:
                 answers.add_metric([f"{status}"], count)
         yield answers
-        for name, doc, start in (_FIRST, _WHOLE):
-            *counts, total = sums[start : start + _HISTOGRAM_SIZE]
-            ends = [*map(floatToGoString, _SECONDS), "+Inf"]
+        for histogram in (_FIRST, _WHOLE, _GAPS):
+            counts, total = sums[histogram.start : histogram.sum_at], sums[histogram.sum_at]
+            ends = [*map(floatToGoString, histogram.ends), "+Inf"]
             buckets = list(zip(ends, accumulate(counts), strict=True))
-            yield HistogramMetricFamily(name, doc, buckets=buckets, sum_value=total)
+            yield HistogramMetricFamily(
+                histogram.name, histogram.doc, buckets=buckets, sum_value=total
+            )
 
     def exposition(self, stats: Mapping[str, Stats]) -> str:
         """The page in Prometheus format. `stats`: of the models that are loaded."""

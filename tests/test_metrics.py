@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from segue.metrics import ROWS, Metrics
+from segue.metrics import ROWS, TOKEN_SECONDS, Metrics
 from segue.types import Stats
 
 
@@ -69,3 +69,21 @@ def test_processes_count_together_and_one_that_comes_again_goes_on(tmp_path: Pat
         3,
     ]
     assert samples[("segue_time_to_first_token_seconds_sum", ())] == pytest.approx(400.22)
+
+
+def test_tokens_of_all_processes_are_in_one_histogram(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
+    path = str(tmp_path / "metrics")
+    one, two = (Metrics(path, process, 2) for process in (0, 1))
+    fast = [0.0] * TOKEN_SECONDS.index(0.005) + [3]
+    counts = fast + [0.0] * (len(TOKEN_SECONDS) + 1 - len(fast))
+    one.observe(200, 0.02, 0.3, [*counts, 0.012])
+    two.observe(499, 0.02, 9.0, [*counts[:-1], 1, 5.012])
+    two.observe(404)
+    samples = read(one.exposition({}))
+    name = "segue_inter_token_latency_seconds"
+    found = {labels[0]: n for (each, labels), n in samples.items() if each == f"{name}_bucket"}
+    assert [found[end] for end in ("0.001", "0.0025", "0.005", "2.5", "+Inf")] == [0, 0, 6, 6, 7]
+    assert samples[(f"{name}_count", ())] == 7
+    assert samples[(f"{name}_sum", ())] == pytest.approx(5.024)
+    assert samples[("segue_request_seconds_sum", ())] == pytest.approx(9.3)

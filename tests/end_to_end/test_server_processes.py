@@ -188,6 +188,10 @@ def test_all_answers_are_right_and_come_from_both(served: Served) -> None:
             # Whichever process answers: the sums over both, and the engine's own figures.
             for name in ("segue_request_seconds_count", "segue_finished_total:fake"):
                 await until_figure(client, name, before[name] + 64)
+            between = "segue_inter_token_latency_seconds_count"
+            async with asyncio.timeout(PATIENCE_S):
+                while (await figures(client))[between] <= before[between]:
+                    await asyncio.sleep(0.02)
             answers = "segue_answers_total:200"
             assert (await figures(client))[answers] - before.get(answers, 0) >= 64 + 3  # and pages
             pages = [(await client.get("/v1/models")).json() for _ in range(2)]

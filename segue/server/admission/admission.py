@@ -154,6 +154,7 @@ class Admission:
         record.status = record.status or CLIENT_LEFT
         record.log()
         whole_s = None if record.first_s is None else record.elapsed_s
-        self._metrics.observe(record.outcome, record.token_s, whole_s)
+        gaps = () if record.token_s is None else record.gaps.end()
+        self._metrics.observe(record.outcome, record.token_s, whole_s, gaps)
         if self._trace is not None:
             self._trace(record, self.dialect_at(record.path).name)

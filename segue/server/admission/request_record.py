@@ -10,6 +10,7 @@ from starlette.types import Scope
 
 from segue.errors import BY_CODE, EngineFault
 from segue.server.admission.limits import Permit
+from segue.server.admission.token_gaps import TokenGaps
 from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Reason
 
 access = logging.getLogger("segue.access")
@@ -46,6 +47,7 @@ class RequestRecord:
         self.cached_tokens = 0
         self.queue_s: float | None = None  # until its first prompt token was computed
         self.token_s: float | None = None  # until its first token arrived
+        self.gaps = TokenGaps()
         self.reasons: dict[int, Reason] = {}  # why each choice ended
         self.started_ns = time.time_ns()
         self._begun_at = time.perf_counter()
@@ -69,8 +71,10 @@ class RequestRecord:
             case Delta():
                 if self.token_s is None:
                     self.token_s = self.elapsed_s
-                self.completion_tokens += len(event.tokens)
-                self._charge(len(event.tokens))
+                num_tokens = len(event.tokens)
+                self.gaps.push(event.choice, event.decode_s, num_tokens)
+                self.completion_tokens += num_tokens
+                self._charge(num_tokens)
             case Prompted():
                 if self.queue_s is None:
                     self.queue_s = max(0.0, self.elapsed_s - event.prompt_s)

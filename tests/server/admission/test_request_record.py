@@ -168,6 +168,24 @@ def test_times_are_those_of_requests_that_had_a_token_and_of_requests_that_ran(
     assert "first_ms" not in refused
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_times_between_tokens_are_those_of_the_engine(launch: Launch, streamed: bool) -> None:
+    """Whole or streamed, however long the events took to come here; a stream that breaks off counts what it had."""
+    said = [Delta(choice, "a", (1,), None, n * 0.5) for n in range(3) for choice in (0, 1)]
+    events = [Prompted(0, (1,), 0), *said, Failed("timeout", "too slow")]
+    live = launch(lambda _: events, drain_s=0.0)
+    live.complete(n=2, stream=streamed)
+    name = "segue_inter_token_latency_seconds"
+    figures = {
+        (sample.name, sample.labels.get("le")): sample.value
+        for family in text_string_to_metric_families(live.client.get("/metrics").text)
+        for sample in family.samples
+    }
+    assert figures[f"{name}_count", None] == 4
+    assert figures[f"{name}_sum", None] == 2.0
+    assert [figures[f"{name}_bucket", end] for end in ("0.25", "0.5")] == [0, 4]
+
+
 PROBES = ["/health", "/livez", "/readyz", "/metrics", "/llamacpp/health", "/vllm/ping"]
 
 
