@@ -124,7 +124,11 @@ class Span(NamedTuple):
 
 
 Adjust = Literal["penalties", "dry"]
-CutKind = Adjust | Literal["scale", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc"]
+CutKind = (
+    Adjust
+    | Literal["scale", "dynamic_scale"]
+    | Literal["top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc"]
+)
 ADJUSTS: frozenset[CutKind] = frozenset({"penalties", "dry"})  # change logits, remove no token
 
 
@@ -132,9 +136,12 @@ class Cut(NamedTuple):
     """One step between logits and a draw, as the sampler's filters define it."""
 
     kind: CutKind
-    # The temperature; the mass; how far below the best, in logits (not above 0); deviations; the threshold of xtc.
+    # The temperature, the lowest if it is dynamic; the mass; how far below the best, in logits (not above 0);
+    # deviations; the threshold of xtc.
     value: float
     keep: int  # how many of top_k; of those that go by probability: at least so many
+    reach: float = 0.0  # of a dynamic temperature: how far above the lowest the highest is
+    exponent: float = 1.0  # of a dynamic temperature, not below 0
 
 
 @dataclass(frozen=True, eq=False)

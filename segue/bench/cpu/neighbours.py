@@ -38,7 +38,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "xtc": {"xtc_probability": 0.5},
     "mirostat 1": {"mirostat": 1},
     "mirostat 2": {"mirostat": 2},
+    "dynamic temperature": {"dynatemp_range": 0.5},
+    "adaptive-p": {"adaptive_target": 0.5, "order": ("temperature", "min_p", "adaptive_p")},
+    "infill": {"top_k": 40, "top_p": 0.99, "order": ("top_k", "top_p", "infill")},
+    "probabilities after sampling": {"logprobs": 3, "post_sampling_probs": True},
 }
+_OF_REQUEST = ("logprobs", "post_sampling_probs")  # the other fields are of its sampling
 
 
 class Watched:
@@ -95,6 +100,8 @@ def take_round(loaded: Loaded, rule: dict[str, Any], num_ruled: int) -> Round:
     watched = Watched(loaded.runner)
     scheduler = Scheduler(watched, loaded.vocab, CHUNK, time.perf_counter)
     for number in range(NUM_SEQUENCES):
+        ruled = rule if number < num_ruled else {}
+        asked = {name: ruled[name] for name in _OF_REQUEST if name in ruled}
         request = CompletionRequest(
             request_id=f"{number}",
             model="bench",
@@ -105,8 +112,9 @@ def take_round(loaded: Loaded, rule: dict[str, Any], num_ruled: int) -> Round:
                 seed=number,
                 temperature=0.8,
                 ignore_eos=True,
-                **(rule if number < num_ruled else {}),
+                **{name: value for name, value in ruled.items() if name not in asked},
             ),
+            **asked,
         )
         scheduler.add(prepare(request, loaded.model))
     begun = time.perf_counter()

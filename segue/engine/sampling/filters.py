@@ -90,14 +90,23 @@ def dynamic_temperature(
     candidates: Candidates, middle: float, reach: float, exponent: float
 ) -> None:
     """Entropy-based dynamic temperature (kalomaze): hot where the model is unsure, cool where it is sure."""
+    heat(candidates, *temperature_range(middle, reach), max(exponent, 0.0))
+
+
+def temperature_range(middle: float, reach: float) -> tuple[float, float]:
+    """The lowest temperature, and how far above it the highest is."""
+    lowest = max(middle - reach, 0.0)
+    return lowest, middle + reach - lowest
+
+
+def heat(candidates: Candidates, lowest: float, reach: float, exponent: float) -> None:
+    """Scale by a temperature in that range, the higher the less sure the distribution is."""
     num_possible = int(np.count_nonzero(candidates.logits > -np.inf))
     if num_possible < 2:
         return
     _, entropy = _entropy(candidates, candidates.weights())
     unsureness = max(entropy, 0.0) / exact_math.log(num_possible)
-    lowest = max(middle - reach, 0.0)
-    heat = exact_math.power(unsureness, max(exponent, 0.0))
-    temperature(candidates, lowest + (middle + reach - lowest) * heat)
+    temperature(candidates, lowest + reach * exact_math.power(unsureness, exponent))
 
 
 def infill(

@@ -92,13 +92,10 @@ def plan(sampling: Sampling) -> tuple[Step, ...]:
 def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
     """These steps as cuts, which a runner can compute; None if a step cannot be a cut, or if there are too many."""
     s = sampling
-    if s.dynatemp_range > 0 and "temperature" in steps:
-        return None
-    is_greedy = s.temperature < filters.GREEDY_BELOW
     known: dict[Step, Cut] = {
         "penalties": Cut("penalties", 0.0, 0),
         "dry": Cut("dry", 0.0, 0),
-        "temperature": Cut("top_k", 0.0, 1) if is_greedy else Cut("scale", s.temperature, 0),
+        "temperature": _temperature_cut(s),
         "top_k": Cut("top_k", 0.0, s.top_k),
         "top_p": Cut("top_p", s.top_p, s.min_keep),
         "min_p": Cut("min_p", exact_math.log(s.min_p), s.min_keep),
@@ -109,6 +106,14 @@ def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
     is_known = known.keys() >= set(steps) and len(steps) <= MAX_CUTS  # steps may be named again
     can_cut = is_known and all(steps.count(step) <= 1 for step in ADJUSTS)
     return tuple(known[step] for step in steps) if can_cut else None
+
+
+def _temperature_cut(s: Sampling) -> Cut:
+    if s.dynatemp_range > 0:
+        lowest, reach = filters.temperature_range(s.temperature, s.dynatemp_range)
+        return Cut("dynamic_scale", lowest, 0, reach, max(s.dynatemp_exponent, 0.0))
+    is_greedy = s.temperature < filters.GREEDY_BELOW
+    return Cut("top_k", 0.0, 1) if is_greedy else Cut("scale", s.temperature, 0)
 
 
 class Sampler:

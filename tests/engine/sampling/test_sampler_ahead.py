@@ -123,7 +123,6 @@ def test_a_draft_changes_no_mu_that_is_told() -> None:
     "sampling",
     [
         Sampling(order=("infill", "temperature")),
-        Sampling(dynatemp_range=0.3, temperature=0.8),
         Sampling(adaptive_target=0.3, order=("adaptive_p",)),
     ],
 )

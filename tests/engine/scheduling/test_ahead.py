@@ -46,7 +46,6 @@ CANNOT: dict[str, dict[str, Any]] = {
     "penalties twice": {
         "sampling": Sampling(seed=1, frequency_penalty=0.5, order=("penalties", "penalties"))
     },
-    "dynamic temperature": {"sampling": Sampling(seed=1, dynatemp_range=0.3)},
     "adaptive-p": {"sampling": Sampling(seed=1, adaptive_target=0.3, order=("adaptive_p",))},
     "beam search": {"beam_search": True, "n": 2, "sampling": Sampling(seed=1)},
     "ranked middles": {"infill": SUFFIX},
@@ -82,6 +81,7 @@ CAN: dict[str, dict[str, Any]] = {
     "typical-p, top-nσ and xtc": {
         "sampling": Sampling(seed=1, typical_p=0.9, top_n_sigma=2.0, xtc_probability=0.5)
     },
+    "dynamic temperature": {"sampling": Sampling(seed=1, dynatemp_range=0.3)},
     "mirostat 1": {"sampling": Sampling(seed=1, mirostat=1)},
     "mirostat 2, penalties, banned phrases and a constraint": {
         "constraint": WORD,

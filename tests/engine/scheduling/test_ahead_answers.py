@@ -42,6 +42,7 @@ def samplings(draw: st.DrawFn) -> Sampling:
     return Sampling(
         seed=draw(st.integers(0, 1000)),
         temperature=draw(picked([0.0, 0.7, 1.0])),
+        dynatemp_range=draw(picked([0.0, 0.0, 0.5])),
         top_k=draw(picked([0, 0, 20])),
         top_p=draw(picked([1.0, 0.8])),
         min_p=draw(picked([0.0, 0.1])),

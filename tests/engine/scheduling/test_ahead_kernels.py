@@ -49,6 +49,7 @@ def penalised(draw: random.Random) -> CompletionRequest:
     sampling = Sampling(
         order=draw.choice([SCALE_FIRST, CUT_FIRST, *ORDERS]),
         temperature=draw.choice([0.0, 0.7, 1.0]),
+        dynatemp_range=draw.choice([0.0, 0.0, 0.4]),
         top_k=draw.choice([0, 5, 40]),
         top_p=draw.choice([0.5, 0.9, 1.0]),
         typical_p=draw.choice([1.0, 1.0, 0.7]),

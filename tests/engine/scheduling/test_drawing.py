@@ -20,6 +20,8 @@ def cut(candidates: Candidates, cut: Cut) -> None:
     match cut.kind:
         case "scale":
             filters.temperature(candidates, cut.value)
+        case "dynamic_scale":
+            filters.heat(candidates, cut.value, cut.reach, cut.exponent)
         case "top_k":
             filters.top_k(candidates, cut.keep)
         case "top_p":
@@ -68,6 +70,7 @@ def samplings() -> st.SearchStrategy[Sampling]:
         Sampling,
         seed=st.integers(0, 1000),
         temperature=st.sampled_from([0.0, 0.7, 1.0]),
+        dynatemp_range=st.sampled_from([0.0, 0.0, 0.5]),
         top_k=st.sampled_from([0, 1, 20]),
         top_p=st.sampled_from([1.0, 0.8]),
         min_p=st.sampled_from([0.0, 0.1]),

@@ -21,6 +21,7 @@ CUTS: tuple[tuple[Cut, ...], ...] = (
     (Cut("scale", 0.8, 0),),
     (Cut("top_k", 0.0, 40), Cut("top_p", 0.9, 0), Cut("scale", 1.3, 0)),
     (Cut("min_p", -3.0, 2),),
+    (Cut("dynamic_scale", 0.2, 0, 0.9, 1.3),),
     (Cut("typical_p", 0.8, 0), Cut("scale", 0.7, 0)),
     (Cut("top_n_sigma", 1.5, 0), Cut("xtc", 0.05, 1)),
 )

@@ -20,6 +20,7 @@ from segue.runners.cpu.emit import f32, i32, i64
 from segue.runners.cpu.products.processor import Target
 
 _HIGHEST = -LOWEST
+_GREEDY_BELOW = 1e-7  # a temperature; see engine/sampling/filters.py
 NAME = "draw_row"
 
 
@@ -41,7 +42,7 @@ def module(target: Target) -> ir.Module:
         of.MIROSTAT + 1: mirostat.by_rank,
         of.MIROSTAT + 2: mirostat.by_surprise,
     }
-    draw_changed(made, NAME, _draw(made, passes, table, mirostat))
+    draw_changed(made, NAME, _draw(made, passes, table, shaped.temperature, mirostat))
     return made
 
 
@@ -136,10 +137,13 @@ def _take_listed(w: Writer, passes: Passes, row: Num, left: _Left) -> None:
 class _Chain:
     """What a draw's cuts make of its candidates."""
 
-    def __init__(self, w: Writer, passes: Passes, table: dict[int, Any], row: Num) -> None:
-        """`table`: the functions of cuts, by their kinds."""
+    def __init__(
+        self, w: Writer, passes: Passes, table: dict[int, Any], temperature: Any, row: Num
+    ) -> None:
+        """`table`: the functions of cuts, by their kinds; `temperature`: that of a dynamic one."""
         _, _, width, scratch, part = w.args
         self._w, self._passes, self._table, self._row = w, passes, table, row
+        self._temperature = temperature
         self._peaks = scratch + part * of.PEAKS
         self.num_strange = w.call(passes.peaks, row, width, self._peaks)
         best = w.call(passes.highest, self._peaks, _blocks(width))
@@ -154,7 +158,13 @@ class _Chain:
     def act(self, cut: Num) -> None:
         """Do what a cut of the record says."""
         w = self._w
-        kind, value, count = w.load(i64, cut), w.load(f64, cut, 1), w.load(i64, cut, 2)
+        of_what, number = Var(w.load(i64, cut)), Var(w.load(f64, cut, 1))
+        how_many = Var(w.load(i64, cut, 2))
+        with w.when(of_what.now.equals(of.DYNAMIC_SCALE)):
+            number.set(self._heat(number.now, w.load(f64, cut, 3), w.load(f64, cut, 4)))
+            of_what.set((number.now < _GREEDY_BELOW).pick(w.whole(of.TOP_K), of.SCALE))
+            how_many.set(w.whole(1))
+        kind, value, count = of_what.now, number.now, how_many.now
         is_adjustment = kind.equals(of.PENALTIES) | kind.equals(of.DRY)
         with w.whether(kind.equals(of.SCALE)) as (scales, otherwise):
             with scales:
@@ -164,6 +174,13 @@ class _Chain:
                     self._adjust(kind)
                 with narrows:
                     self.narrow(kind, value, count)
+
+    def _heat(self, lowest: Num, reach: Num, exponent: Num) -> Num:
+        """The temperature for what is left, where it is dynamic."""
+        w, left = self._w, self.left
+        _, _, _, scratch, part = w.args
+        about = (left.ids.now, left.logits.now, left.size.now, left.best.now, left.out.now)
+        return w.call(self._temperature, scratch, part, *about, lowest, reach, exponent)
 
     def narrow(self, kind: Num, value: Num, count: Num) -> None:
         """Leave what a cut keeps."""
@@ -230,7 +247,9 @@ def _blocks(size: Num) -> Num:
     return (size + (of.BLOCK - 1)) / of.BLOCK
 
 
-def _draw(made: ir.Module, passes: Passes, table: dict[int, Any], mirostat: Mirostat) -> Any:
+def _draw(
+    made: ir.Module, passes: Passes, table: dict[int, Any], temperature: Any, mirostat: Mirostat
+) -> Any:
     """(record, logits, tokens per row, scratch, bytes per part of the scratch)"""
     chosen, chosen_of_row = _chosen(made, passes), _chosen_of_row(made, passes)
     w = Writer(made, "draw_as_it_is", VOID, *(i64, i64, i64, i64, i64))
@@ -239,7 +258,7 @@ def _draw(made: ir.Module, passes: Passes, table: dict[int, Any], mirostat: Miro
     token_at = record + 8 * of.TOKEN
     row = all_logits + width * w.load(i64, record, of.ROW) * 4
     version, mu = w.load(i64, record, of.VERSION), w.load(f64, record, of.NEXT_MU)
-    chain = _Chain(w, passes, table, row)
+    chain = _Chain(w, passes, table, temperature, row)
     left = chain.left
     only = w.load(i64, record, of.ONLY)
     with w.when(only.differs(0)):

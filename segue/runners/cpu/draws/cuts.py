@@ -22,7 +22,7 @@ SMALL = 512  # up to this many are sorted without a floor
 
 # Parameters of every cut: (scratch, bytes per part, ids, logits, how many, the highest logit, the part of the scratch
 # for what is kept, the cut's value, its count). Every cut returns how many candidates are kept, or ALL_KEPT.
-_KINDS = (i64, i64, i64, i64, i64, f32, i64, f64, i64)
+KINDS = (i64, i64, i64, i64, i64, f32, i64, f64, i64)
 _LEADING = (i64, i64, f64, i64, f32, f32)
 
 
@@ -50,7 +50,7 @@ class Candidates(NamedTuple):
 
 def begin_cut(made: ir.Module, name: str) -> tuple[Writer, Candidates, Num, Num]:
     """What writes a cut, and its parameters."""
-    w = Writer(made, name, i64, *_KINDS)
+    w = Writer(made, name, i64, *KINDS)
     *about, value, count = w.args
     return w, Candidates(*about), value, count
 
@@ -140,7 +140,7 @@ class Cuts:
 
     def _write_leading_of_many(self, made: ir.Module) -> Any:
         """As `leading`, of all that reach the lowest."""
-        w = Writer(made, "leading_of_many", i64, *_KINDS[:-2], *_LEADING)
+        w = Writer(made, "leading_of_many", i64, *KINDS[:-2], *_LEADING)
         *about, scores, weights, goal, at_least, _, lowest = w.args
         those = Candidates(*about)
         values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)
@@ -166,7 +166,7 @@ class Cuts:
 
         First of those whose scores reach the floor; if these are not enough, of all that reach the lowest.
         """
-        w = Writer(made, "leading", i64, *_KINDS[:-2], *_LEADING)
+        w = Writer(made, "leading", i64, *KINDS[:-2], *_LEADING)
         *about, scores, weights, goal, at_least, first_floor, lowest = w.args
         those = Candidates(*about)
         values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)
@@ -212,7 +212,7 @@ class Cuts:
 
     def _write_reaching(self, made: ir.Module) -> Any:
         """(candidates, floor): those at least that high, in their order. There may be none."""
-        w = Writer(made, "reaching", i64, *_KINDS[:-2], f32)
+        w = Writer(made, "reaching", i64, *KINDS[:-2], f32)
         *about, floor = w.args
         those = Candidates(*about)
         values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)

@@ -35,6 +35,7 @@ from segue.runners.cpu.step import board as on
 
 _KINDS: dict[CutKind, int] = {
     "scale": of.SCALE,
+    "dynamic_scale": of.DYNAMIC_SCALE,
     "top_k": of.TOP_K,
     "top_p": of.TOP_P,
     "min_p": of.MIN_P,
@@ -53,7 +54,7 @@ _EARLY: dict[tuple[CutKind, ...], int] = {
 }
 _RECORD_BYTES = 8 * of.RECORD_WORDS
 _HEAD = struct.Struct("=qd")
-_CUT = struct.Struct("=qdq")
+_CUT = struct.Struct("=qdqdd")
 _REPEATS = struct.Struct("=qqqqfff")  # from of.SEEN on
 _NO_REPEATS = bytes(_REPEATS.size)
 _MIROSTAT = struct.Struct("=qddqd")  # from of.VERSION on
@@ -275,10 +276,13 @@ def _encoded(cuts: tuple[Cut, ...]) -> bytes:
     """The bytes of a record after its row and point: early adjustments, the number of other cuts, then these."""
     if len(cuts) > MAX_CUTS:
         raise ValueError(f"{len(cuts)} cuts, but a draw takes {MAX_CUTS}")
-    kinds = [kind for kind, _, _ in cuts]
+    kinds = [cut.kind for cut in cuts]
     if any(kinds.count(kind) > 1 for kind in ADJUSTS):
         raise ValueError("penalties and dry act once in a draw")
     early = tuple(takewhile(ADJUSTS.__contains__, kinds))
     others = cuts[len(early) :]
-    parts = [_CUT.pack(_KINDS[kind], value, min(count, _LARGEST)) for kind, value, count in others]
+    parts = [
+        _CUT.pack(_KINDS[kind], value, min(count, _LARGEST), *more)
+        for kind, value, count, *more in others
+    ]
     return struct.pack("=qq", _EARLY[early], len(others)) + b"".join(parts)

@@ -2,7 +2,7 @@
 
 # --- a record: words of 8 bytes ---
 
-RECORD_WORDS = 64
+RECORD_WORDS = 82
 (
     ROW,  # row of the logits
     POINT,  # a double in [0, 1)
@@ -10,10 +10,10 @@ RECORD_WORDS = 64
     NUM_CUTS,  # without these
     CUTS,  # where the first cut begins
 ) = range(5)
-CUT_WORDS = 3  # kind, a double, a count
-TOKEN = 32  # what was drawn, or one of the numbers below
+CUT_WORDS = 5  # kind, a double, a count; of a dynamic temperature, two doubles more
+TOKEN = 50  # what was drawn, or one of the numbers below
 # What to add to the row before: addresses of token ids (i64) and of floats, and how many. The row is restored later.
-CHANGED_IDS, ADDED, NUM_CHANGES = range(33, 36)
+CHANGED_IDS, ADDED, NUM_CHANGES = range(51, 54)
 # Tokens that occurred, whose logits are penalised.
 (
     SEEN,  # address of the first one (i64)
@@ -21,14 +21,14 @@ CHANGED_IDS, ADDED, NUM_CHANGES = range(33, 36)
     NUM_UNCOUNTED,  # so many of the first have the repetition penalty only
     LAST,  # address of one more, where negative numbers mean token 0; 0: there is none
     FACTORS,  # three floats: repetition, presence, frequency
-) = range(36, 41)
+) = range(54, 59)
 # What is told while the draw is open: Python writes where the threads are told, and they write what they were told.
-AWAITED = 42  # address of a word: 0 until it is told, then the address of what is told, or -1: draw nothing
-TOLD = 43  # what the word was when the draw began, -1 if it was not told in time
+AWAITED = 60  # address of a word: 0 until it is told, then the address of what is told, or -1: draw nothing
+TOLD = 61  # what the word was when the draw began, -1 if it was not told in time
 # 0 in both: nothing is.
 # A list of allowed tokens to draw from: address of the first one (i64), and how many. 0 in both: there is none.
-ONLY, NUM_ONLY = range(44, 46)
-NOTHING = 46  # seven words that stay 0: what a draw is told that waits for nothing
+ONLY, NUM_ONLY = range(62, 64)
+NOTHING = 64  # seven words that stay 0: what a draw is told that waits for nothing
 # Mirostat, all but the version doubles.
 (
     VERSION,  # 1 or 2; 0: there is none, and the others mean nothing
@@ -37,7 +37,7 @@ NOTHING = 46  # seven words that stay 0: what a draw is told that waits for noth
     MU_AT,  # address of mu: of the next word, or of a record of the step before
     MU,
     NEXT_MU,  # the kernel's; Python does not write it, as the step after may read it still
-) = range(53, 59)
+) = range(71, 77)
 
 # --- what is told: seven words of 8 bytes ---
 
@@ -50,8 +50,8 @@ ALL_KEPT = -4  # of a cut: it leaves all as they are
 
 # --- kinds of cuts ---
 
-SCALE, TOP_K, TOP_P, MIN_P, TYPICAL_P, TOP_N_SIGMA, XTC, PENALTIES, DRY = range(9)
-MIROSTAT = 9  # + its version: as a cut after all others
+SCALE, DYNAMIC_SCALE, TOP_K, TOP_P, MIN_P, TYPICAL_P, TOP_N_SIGMA, XTC, PENALTIES, DRY = range(10)
+MIROSTAT = 10  # + its version: as a cut after all others
 # Adjustments in the order of their names.
 EARLY_PENALTIES, EARLY_DRY, PENALTIES_THEN_DRY, DRY_THEN_PENALTIES = range(1, 5)
 

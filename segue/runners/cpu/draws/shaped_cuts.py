@@ -1,15 +1,15 @@
-"""Cuts that look at the distribution as a whole: locally typical sampling, top-nσ, XTC, and those of mirostat."""
+"""Cuts that look at the distribution as a whole: locally typical sampling, top-nσ, XTC; and dynamic temperatures."""
 
 from typing import Any
 
 from llvmlite import ir
 
 from segue.runners.cpu.draws import records as of
-from segue.runners.cpu.draws.cuts import LOWEST, SMALL, Candidates, Cuts, begin_cut
+from segue.runners.cpu.draws.cuts import KINDS, LOWEST, SMALL, Candidates, Cuts, begin_cut
 from segue.runners.cpu.draws.functions import Functions
 from segue.runners.cpu.draws.moments import Moments
 from segue.runners.cpu.draws.passes import Passes
-from segue.runners.cpu.draws.writing import Num, Var, Writer
+from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
 from segue.runners.cpu.emit import f32, i32
 
 
@@ -20,6 +20,7 @@ class ShapedCuts:
         self.typical_p = self._write_typical_p(made)
         self.top_n_sigma = self._write_top_n_sigma(made)
         self.xtc = self._write_xtc(made)
+        self.temperature = self._write_temperature(made)
 
     def _weigh(self, w: Writer, those: Candidates) -> tuple[Num, Num]:
         """Where the weights are, and their sum."""
@@ -85,4 +86,23 @@ class ShapedCuts:
             is_kept = (w.load(f32, those.logits, place) < floor) | place.equals(stays.now)
             kept.set(kept.now + is_kept.pick(w.whole(1), 0))
         w.give(kept.now)
+        return w.function
+
+    def _write_temperature(self, made: ir.Module) -> Any:
+        """(candidates, lowest, reach, exponent): a dynamic temperature, a double; 1 where one candidate is left."""
+        w = Writer(made, "temperature", f64, *(*KINDS[:-2], f64, f64, f64))
+        *about, lowest, reach, exponent = w.args
+        those, log = Candidates(*about), self._functions.log
+        possible = w.call(self._moments.possible, those.logits, those.size)
+        with w.when(possible < 2):
+            w.give(w.double(1.0))
+        weights, total = self._weigh(w, those)
+        products, room = those.scratch + those.part * those.out, those.part_at(of.VALUES)
+        what = (those.logits, those.size, those.best, weights, total, products, room)
+        entropy = w.call(self._moments.entropy, *what)
+        unsureness = (entropy > 0.0).pick(entropy, 0.0) / w.call(log, possible.as_double())
+        depth = (unsureness > 0.0).pick(w.call(log, unsureness), float("-inf"))
+        is_one = exponent.equals(0.0) | unsureness.equals(1.0)
+        heat = w.call(self._functions.exp, is_one.pick(w.double(0.0), exponent * depth))
+        w.give(lowest + reach * heat)
         return w.function

@@ -113,6 +113,8 @@ def samplings() -> st.SearchStrategy[Sampling]:
         Sampling,
         order=orders(*CUTS),
         temperature=st.sampled_from([0.0, 1e-4, 0.3, 0.8, 1.0, 1.7, 50.0]),
+        dynatemp_range=st.sampled_from([0.0, 0.0, 0.2, 1.0, 1e6]),
+        dynatemp_exponent=st.sampled_from([0.0, 1e-300, 0.5, 1.0, 1.3, 1e6]),
         top_k=st.sampled_from([0, 0, 1, 2, 5, 40, 400, 5000]),
         top_p=st.sampled_from([1.0, 1.0, 0.0, 0.1, 0.5, 0.9, 0.999999]),
         min_p=st.sampled_from([0.0, 0.0, 1e-30, 0.01, 0.1, 1.0]),
