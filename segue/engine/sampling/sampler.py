@@ -147,9 +147,9 @@ class Sampler:
         if self._forbidden.has_phrases:
             self._followers.append(self._forbidden.push)
         self._chooser = _chooser(sampling, vocab_size)
-        self._keeps_distribution = keeps_distribution
+        self.keeps_distribution = keeps_distribution
         self._num_adjusts = num_before
-        is_told = not keeps_distribution and isinstance(self._chooser, ByWeight | Mirostat)
+        is_told = isinstance(self._chooser, ByWeight | Mirostat)
         self._cuts = self._cuts_without_xtc = cuts(sampling, steps) if is_told else None
         if "xtc" in steps:
             self._cuts_without_xtc = cuts(sampling, [step for step in steps if step != "xtc"])
@@ -163,7 +163,7 @@ class Sampler:
         return (
             self._forbidden.is_lenient
             and isinstance(self._chooser, ByWeight)
-            and not self._keeps_distribution
+            and not self.keeps_distribution
             and self.branch is None
             and self.openings is None
         )
@@ -195,7 +195,8 @@ class Sampler:
     def cuts(self, position: int) -> tuple[Cut, ...] | None:
         """The cuts that `choose` applies to a whole row before it draws by weight; None if it does otherwise."""
         is_whole = self._rules.allowed is None
-        is_plain = is_whole and self.branch is None and isinstance(self._chooser, ByWeight)
+        is_kept = self.keeps_distribution or self.branch is not None
+        is_plain = is_whole and not is_kept and isinstance(self._chooser, ByWeight)
         found = self._cuts_at(position) if is_plain else None
         left = () if found is None else found[self._num_adjusts :]
         return None if found is None or any(cut.kind in ADJUSTS for cut in left) else left
@@ -260,7 +261,7 @@ class Sampler:
         for act in self._acts:
             act(candidates, position)
         index = self._chooser.choose(candidates, self.point(position))
-        if self._keeps_distribution:
+        if self.keeps_distribution:
             self.distribution = Distribution(candidates.ids, candidates.weights())
         return candidates.token(index)
 

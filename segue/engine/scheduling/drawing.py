@@ -84,9 +84,12 @@ class Drawing:
         """The next token of the sequence, from row `number` of the step's logits."""
         token = self._drawn.pop(sequence, None)
         if token is not None:
+            row = self._row(number) if job.needs_scores else None
+            if sequence.sampler.keeps_distribution:
+                row = self._drawn_from(job, sequence, number)
             if sequence in self._mus:
                 sequence.sampler.follow(self._mus[sequence])
-            return token, self._row(number) if job.needs_scores else None
+            return token, row
         ready = self._ready.pop(sequence, None)
         if isinstance(ready, Exception):
             raise ready
@@ -96,6 +99,12 @@ class Drawing:
             if draw is not None:
                 [ready.token] = self._runner.draw([draw])
         return self._token(sequence, ready), ready.raw
+
+    def _drawn_from(self, job: Job, sequence: Sequence, number: int) -> Logits | None:
+        """Let the sampler make the same draw, so that it has its distribution: kernels run meanwhile."""
+        ready = self._prepared(job, sequence, number)
+        self._token(sequence, ready)
+        return ready.raw
 
     def _row(self, number: int) -> Logits:
         if self._logits is None:

@@ -42,7 +42,6 @@ def test_sequences_that_end_together_leave_the_others_going() -> None:
 
 
 CANNOT: dict[str, dict[str, Any]] = {
-    "scores of a distribution": {"logprobs": 1, "post_sampling_probs": True},
     "penalties twice": {
         "sampling": Sampling(seed=1, frequency_penalty=0.5, order=("penalties", "penalties"))
     },
@@ -82,6 +81,13 @@ CAN: dict[str, dict[str, Any]] = {
         "sampling": Sampling(seed=1, typical_p=0.9, top_n_sigma=2.0, xtc_probability=0.5)
     },
     "dynamic temperature": {"sampling": Sampling(seed=1, dynatemp_range=0.3)},
+    "scores of a distribution": {"logprobs": 1, "post_sampling_probs": True},
+    "scores of a distribution, mirostat and a constraint": {
+        "constraint": WORD,
+        "logprobs": 3,
+        "post_sampling_probs": True,
+        "sampling": Sampling(seed=1, mirostat=2, mirostat_tau=2.0, presence_penalty=0.5),
+    },
     "mirostat 1": {"sampling": Sampling(seed=1, mirostat=1)},
     "mirostat 2, penalties, banned phrases and a constraint": {
         "constraint": WORD,

@@ -89,6 +89,7 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     match kind:
         case "scored":
             fields |= {"logprobs": 2, "prompt_logprobs": draw(picked([None, 1]))}
+            fields |= {"post_sampling_probs": draw(st.booleans())}
         case "held":
             fields |= {"constraint": WORD}
             sampling = msgspec.structs.replace(sampling, allowed_token_ids=None)

@@ -79,6 +79,7 @@ def penalised(draw: random.Random) -> CompletionRequest:
         max_tokens=draw.randint(1, 40),
         stop=draw.choice([(), (), ("an", "q")]),
         logprobs=draw.choice([None, 0, 3]),
+        post_sampling_probs=draw.choice([False, False, True]),
         n=draw.choice([1, 1, 3]),
         use_cache=draw.choice([True, False]),
     )
