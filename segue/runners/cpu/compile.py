@@ -3,15 +3,16 @@
 A process of its own compiles, so that numba is loaded only there. `step_code` starts that process, unless code of
 the same sources, versions and processor is in the cache. It starts a second one for attention, `compile` alone, which
 writes LLVM's bitcode: most of the time is numba's, on one thread. Both write to their standard output: no disk is
-needed, which may be full or read-only.
+needed, which may be full or read-only. Both end when their standard input does: with the process that wants the code.
 """
 
 import hashlib
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +42,31 @@ def step_code(target: Target, kept: Kept) -> bytes:
 def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
     """Compile what a model with tensors of these types needs: the step, and in parallel the products."""
     target = this_target({VARIABLE: flavour})
-    with ThreadPoolExecutor(1) as beside:
-        step = beside.submit(step_code, target, kept)
-        for form in filter(None, map(form_of, sorted(types))):
-            kernels(form, target, kept)
-        step.result()
+    step: Future[bytes] = Future()
+
+    def make_step() -> None:
+        try:
+            step.set_result(step_code(target, kept))
+        except BaseException as error:
+            step.set_exception(error)
+
+    # Not a pool's: Python waits for its threads at exit, and a server that is stopped would compile to the end.
+    threading.Thread(target=make_step, name="compile-step", daemon=True).start()
+    for form in filter(None, map(form_of, sorted(types))):
+        kernels(form, target, kept)
+    step.result()
 
 
 def _made(target: Target) -> bytes:
     command = [sys.executable, "-m", _MODULE, target.triple, target.cpu, target.features]
-    done = subprocess.run(
-        command, env=_environment(target), stdin=subprocess.DEVNULL, capture_output=True
-    )
+    theirs, ours = os.pipe()  # the system closes our end when this process ends, however it does
+    try:
+        done = subprocess.run(
+            command, env=_environment(target), stdin=theirs, capture_output=True
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
     if done.returncode or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
         raise Incompatible(f"the kernels cannot be compiled on this machine: {lines[-1]}")
@@ -136,7 +150,13 @@ def _lowered(kernels: Any, names: dict[str, int]) -> Any:
     return whole
 
 
+def _end_with_stdin() -> None:
+    os.read(0, 1)  # nothing is ever written there
+    os._exit(1)
+
+
 def _main(*target: str) -> None:
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what a library prints is not code
         out.write(_compile(*target) if target else _compile_apart())

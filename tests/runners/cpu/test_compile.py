@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from segue.errors import Incompatible
+from segue.runners.cpu import compile
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.native import link
 from segue.runners.cpu.products.machine_code import nothing_kept
@@ -36,3 +37,38 @@ def test_why_it_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", fail)
     with pytest.raises(Incompatible, match=r"cannot be compiled on this machine: OSError: . no"):
         step_code(this_target({}), nothing_kept)
+
+
+def test_it_ends_with_the_process_that_wants_the_code() -> None:
+    """A server that is stopped or killed while it compiles left this process behind, busy for a minute."""
+    target = this_target({})
+    command = [sys.executable, "-m", compile.__name__, target.triple, target.cpu, target.features]
+    with subprocess.Popen(
+        command,
+        env=compile._environment(target),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        code, _ = process.communicate()  # closes its input
+    assert (process.returncode, code) == (1, b"")
+
+
+_ENDING = """
+import threading
+from segue.runners.cpu.compile import compile_all
+
+asked = threading.Event()
+
+def kept(key, make):
+    asked.set()
+    threading.Event().wait()
+
+threading.Thread(target=compile_all, args=((), "", kept), daemon=True).start()
+asked.wait()
+"""
+
+
+def test_a_program_that_ends_does_not_wait_for_it() -> None:
+    """SIGTERM during a first start was heeded only when all was compiled."""
+    subprocess.run([sys.executable, "-c", _ENDING], check=True, timeout=300)
