@@ -19,6 +19,7 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s{}: %(message)s"
 # C0, DEL and C1 control terminals; the others break lines or change the reading direction.
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
+_FACTS = "facts"  # `extra` of a record: values by name, which are members of its line in JSON
 _MAX_WAITING = 10_000
 _LAST_WORDS_S = 1.0
 
@@ -81,6 +82,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
             **self._process,
+            **getattr(record, _FACTS, {}),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

@@ -24,6 +24,7 @@ from segue.server.admission.keys import PUBLIC_PATHS
 from segue.server.admission.ledger import Ledger
 from segue.server.admission.limits import Limiter
 from segue.server.admission.policy import Policy
+from segue.server.admission.request_record import RequestRecord
 from segue.server.by_path import ByPath
 from segue.server.endpoints import Companions, Completions
 from segue.server.framing import encode, reply_messages
@@ -254,6 +255,7 @@ def _refuse(dialect_at: Callable[[str], Dialect], unknown: Unknown) -> Handler:
             wrong: SegueError = WrongMethod(f"{method} is not allowed here: use {allow['Allow']}.")
         else:
             wrong = unknown(request.scope)
+        RequestRecord.of(request.scope).refuse(wrong)
         return _response(dialect_at(path).error(wrong), allow)
 
     return refuse

@@ -291,7 +291,7 @@ class Connection(HttpToolsProtocol):
         if is_between or not cycle.response_started:
             self._write_error(wrong)
             scope = None if is_between else cast("Scope", cycle.scope)
-            self._admission.broken_off(scope, wrong.status)
+            self._admission.broken_off(scope, wrong)
         if cycle is not None:
             cycle.disconnected = True
             cycle.message_event.set()

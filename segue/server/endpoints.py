@@ -110,6 +110,7 @@ class Completions:
                 if call.request.prompts:
                     self._keep(call)  # counts from now
         except SegueError as error:
+            record.refuse(error)
             await _send(send, self.error(error), [*headers, *error_headers(error)])
 
     async def _read(self, receive: Receive, record: RequestRecord) -> Call:
@@ -275,6 +276,7 @@ class Companions:
             reply = await self.companion.answer(self.service, values)
             messages = await beside_the_loop(is_long, lambda: reply_messages(reply, headers))
         except SegueError as error:
+            RequestRecord.of(scope).refuse(error)
             messages = reply_messages(self.error(error), [*headers, *error_headers(error)])
         for message in messages:
             await send(message)

@@ -241,7 +241,9 @@ def test_a_killed_download_leaves_nothing_in_the_way(
             os.killpg(process.pid, signal.SIGKILL)  # its pip, which outlives it
 
 
-_TELLING = "import socket; it = socket.create_connection({address!r}); it.sendall(b'up'); it.recv(1)"
+_TELLING = (
+    "import socket; it = socket.create_connection({address!r}); it.sendall(b'up'); it.recv(1)"
+)
 _FETCHING = """
 import sys, threading
 from pathlib import Path

@@ -61,9 +61,7 @@ def _made(target: Target) -> bytes:
     command = [sys.executable, "-m", _MODULE, target.triple, target.cpu, target.features]
     theirs, ours = os.pipe()  # the system closes our end when this process ends, however it does
     try:
-        done = subprocess.run(
-            command, env=_environment(target), stdin=theirs, capture_output=True
-        )
+        done = subprocess.run(command, env=_environment(target), stdin=theirs, capture_output=True)
     finally:
         os.close(theirs)
         os.close(ours)

@@ -130,17 +130,19 @@ class Admission:
             start, body = reply_messages(reply, error_headers(error))
             headers = [*start["headers"], *incoming.carried(start["headers"])]
             incoming.record.status = reply.status
+            incoming.record.refuse(error)
             self.finish(incoming.record)
             return Refusal(reply.status, headers, body["body"])
         return None
 
-    def broken_off(self, scope: Scope | None, status: int) -> None:
+    def broken_off(self, scope: Scope | None, error: SegueError) -> None:
         """The connection itself answered with an error. `scope`: of its request, if the head was whole."""
         if scope is None:
-            self._metrics.observe(status)
+            self._metrics.observe(error.status)
         else:
             record = IncomingRequest.of(scope).record
-            record.status = status
+            record.status = error.status
+            record.refuse(error)
             self.finish(record)
 
     def finish(self, record: RequestRecord) -> None:

@@ -97,6 +97,7 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, dialect: Dialect, error: SegueError) -> None:
+        self._incoming.record.refuse(error)
         for message in reply_messages(dialect.error(error), error_headers(error)):
             await self(message)
 

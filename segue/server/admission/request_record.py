@@ -4,11 +4,10 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable
 
 from starlette.types import Scope
 
-from segue.errors import BY_CODE, EngineFault
+from segue.errors import BY_CODE, EngineFault, SegueError
 from segue.server.admission.limits import Permit
 from segue.server.admission.token_gaps import TokenGaps
 from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Reason
@@ -18,6 +17,7 @@ access = logging.getLogger("segue.access")
 CLIENT_LEFT = 499  # logged, never sent
 _STATE = "segue.request_record"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
+_FIELD = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # of the tables; a client may have made up another
 _MAX_PATH_CHARS = 200
 # Probes repeat every few seconds: without an error they are logged at debug level.
 _QUIET = frozenset({"health", "livez", "readyz", "ping", "metrics", "models.json"})
@@ -41,7 +41,8 @@ class RequestRecord:
         self.permit: Permit | None = None
         self.status = 0  # 0 until there is an answer
         self.is_over = False  # its place is free, and it is logged and counted
-        self.failure = ""  # the code of an error that came after the status
+        self.failure = ""  # the code of the error that it ended with
+        self.field = ""  # what that error names
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.cached_tokens = 0
@@ -91,6 +92,12 @@ class RequestRecord:
             case Failed():
                 self.failure = event.code
 
+    def refuse(self, error: SegueError) -> None:
+        """It is answered with this error. Its message is not logged: it may quote a prompt."""
+        self.failure = error.code
+        if error.param is not None and _FIELD.fullmatch(error.param):
+            self.field = error.param
+
     def _charge(self, num_tokens: int) -> None:
         if self.permit is not None:
             self.permit.charge(num_tokens)
@@ -114,7 +121,8 @@ class RequestRecord:
         """Write the access log line of this request."""
         level = logging.DEBUG if self.is_probe else logging.INFO
         if access.isEnabledFor(level):
-            access.log(level, "%s", " ".join(self._words()))
+            facts = self._facts()
+            access.log(level, "%s", _line(facts), extra={"facts": facts})
 
     @property
     def is_probe(self) -> bool:
@@ -122,13 +130,33 @@ class RequestRecord:
         last = self.path.rpartition("/")[2]
         return self.method in ("GET", "HEAD") and self.status < 400 and last in _QUIET
 
-    def _words(self) -> Iterable[str]:
-        yield f"{self.public_id} {self.method} {self.path[:_MAX_PATH_CHARS]!a} {self.status}"
-        if self.public_id != self.request_id:
-            yield f"engine_id={self.request_id}"
-        facts = {"key": self.tenant, "model": self.model, "error": self.failure}
-        yield from (f"{name}={value}" for name, value in facts.items() if value)
+    def _facts(self) -> dict[str, str | int | float]:
+        """What there is to tell, by the names it has in logs of JSON."""
+        is_own = self.public_id == self.request_id
+        told = {
+            "engine_id": "" if is_own else self.request_id,
+            "key": self.tenant,
+            "model": self.model,
+            "error": self.failure,
+            "field": self.field,
+        }
+        facts: dict[str, str | int | float] = {
+            "request_id": self.public_id,
+            "method": self.method,
+            "path": self.path[:_MAX_PATH_CHARS],
+            "status": self.status,
+            **{name: value for name, value in told.items() if value},
+        }
         if self.first_s is not None:
-            yield f"prompt={self.prompt_tokens} completion={self.completion_tokens}"
-            yield f"first_ms={self.first_s * 1000:.1f}"
-        yield f"total_ms={self.elapsed_s * 1000:.1f}"
+            facts["prompt_tokens"] = self.prompt_tokens
+            facts["completion_tokens"] = self.completion_tokens
+            facts["first_ms"] = round(self.first_s * 1000, 1)
+        facts["total_ms"] = round(self.elapsed_s * 1000, 1)
+        return facts
+
+
+def _line(facts: dict[str, str | int | float]) -> str:
+    """The same for people: the first four without their names, the others in short."""
+    (_, request_id), (_, method), (_, path), (_, status), *others = facts.items()
+    words = (f"{name.removesuffix('_tokens')}={value}" for name, value in others)
+    return " ".join((f"{request_id} {method} {path!a} {status}", *words))

@@ -1,3 +1,4 @@
+import json
 import logging
 from collections.abc import Iterable
 
@@ -5,6 +6,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from segue.dialects import DIALECTS
+from segue.errors import InvalidField
+from segue.logs import JsonFormatter
+from segue.server.admission.request_record import RequestRecord
 from segue.types import CompletionRequest, Delta, Event, Failed, Prompted
 from tests.server.conftest import Launch, Live, access_lines, read_until
 from tests.support.fakes import Pause, speak
@@ -50,6 +54,48 @@ def test_refusals_have_their_line_too(launch: Launch, log: pytest.LogCaptureFixt
     live.complete(prompt="x" * 2000)
     live.complete(n=0)
     assert [line.split()[3] for line in lines(log)] == ["413", "400"]
+
+
+def test_why_a_request_was_refused_is_told_but_not_with_its_words(
+    launch: Launch, log: pytest.LogCaptureFixture
+) -> None:
+    live = launch(max_body_bytes=1000)
+    live.client.headers.update(OURS)
+    live.complete(prompt="x" * 2000)
+    live.complete(temperature="my diary")
+    live.client.post("/v1/completions", content="my diary")
+    live.client.post("/tokenize", json={"prompt": {"my diary": 1}})
+    live.client.get("/my-page")
+    live.client.put("/v1/completions", json={})
+    told = [line.partition(" engine_id=")[2].split()[1:-1] for line in lines(log)]
+    assert told == [
+        ["error=body_too_large"],
+        ["error=invalid_value", "field=temperature"],
+        ["error=invalid_json"],
+        ["error=invalid_value", "field=prompt"],
+        ["error=not_found"],
+        ["error=method_not_allowed"],
+    ]
+    assert "diary" not in log.text
+
+
+def test_a_field_that_the_client_made_up_is_not_told() -> None:
+    record = RequestRecord({"method": "POST", "path": "/", "headers": []})
+    record.refuse(InvalidField("no", "a b=c"))
+    assert (record.failure, record.field) == ("invalid_value", "")
+
+
+def test_json_has_each_fact_by_its_name(live: Live, log: pytest.LogCaptureFixture) -> None:
+    live.client.post("/v1/completions", json={"prompt": "ab"}, headers=OURS)
+    live.client.post("/v1/completions", json={"prompt": "ab", "n": 0}, headers=OURS)
+    written = [json.loads(JsonFormatter().format(record)) for record in log.records]
+    answered, refused = [line for line in written if line.get("request_id") == "ours"]
+    expected = {"method": "POST", "path": "/v1/completions", "logger": "segue.access"}
+    assert answered.items() >= {**expected, "status": 200, "completion_tokens": 2}.items()
+    assert answered.items() >= {"model": "tiny", "prompt_tokens": 2}.items()
+    assert 0 <= answered["first_ms"] <= answered["total_ms"]
+    assert refused.items() >= {**expected, "status": 400, "field": "n"}.items()
+    assert "error=invalid_value field=n" in refused["message"]
 
 
 def test_prompts_are_logged_only_when_asked_for(
