@@ -34,6 +34,18 @@ class Commands(click.Group):
         found: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            from segue.commands.foreign_flags import advice
+
+            if words := advice(args[0], COMMANDS):
+                raise click.UsageError(f"No such command {args[0]!r}: {words}", ctx) from None
+            raise
+
 
 @click.command(
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -17,6 +17,7 @@ from segue import config
 from segue.commands import receipts
 from segue.commands.asking import Chunk, ask_engine, ask_server, parsed
 from segue.commands.folding import Folding
+from segue.commands.foreign_flags import UnderstandingComplete
 from segue.commands.options import refuse_beside_url, with_engine
 from segue.commands.running import running
 from segue.config import Settings
@@ -27,7 +28,7 @@ _PROBABILITY = click.FloatRange(0, 1)
 _SHADES = (None, 230, 229, 223, 222, 216, 215, 209, 203)
 
 
-@click.command()
+@click.command(cls=UnderstandingComplete)
 @click.argument("prompt", default="-")
 @click.option("--suffix", help="text after the gap that the answer fills")
 @click.option(

@@ -269,7 +269,7 @@ class Companions:
         headers: list[Header] = []
         try:
             if "" in scope["path_params"].values():
-                raise UnknownPath(f"There is nothing at {scope['path']!a}.")  # "/v1/models/"
+                raise _nameless(scope["path"])
             is_long, draft = await self._read(scope, receive)
             headers += ignored(draft.ignored)
             values = {**scope["path_params"], **draft.values}
@@ -291,6 +291,13 @@ class Companions:
             return is_large(body), draft
         query = scope["query_string"].decode("latin-1")
         return False, table.read(dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _nameless(path: str) -> UnknownPath:
+    """Of "/v1/models/", where a name was to follow."""
+    error = UnknownPath(f"There is nothing at {path!a}. Is {path.rstrip('/')} meant?")
+    error.hint = f"Is {path.rstrip('/')} meant?"
+    return error
 
 
 def _read_companion(companion: Companion, body: bytes) -> Draft:

@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from segue.cli import cli
-from segue.commands.foreign_flags import FOREIGN
+from segue.commands.complete import complete
+from segue.commands.foreign_flags import FOREIGN, FOREIGN_COMMANDS, FOREIGN_TO_COMPLETE
 from segue.config import TABLE
 
 OWN = {row.flag for row in TABLE}
@@ -26,10 +27,44 @@ MOVING = sorted((Path(__file__).parents[2] / "docs" / "from").glob("*.md"))
         (["m.gguf", "--port", "0", "-np", "4"], "--num-slots"),
         (["--served-model-name", "x"], "--alias"),
         (["--tensor-parallel-size", "2"], "--vllm-option"),
+        (["-fa"], "nothing to choose"),
     ],
 )
 def test_a_flag_of_another_server_is_answered_with_ours(arguments: list[str], advice: str) -> None:
     result = CliRunner().invoke(cli, ["serve", *arguments])
+    assert result.exit_code == 2
+    assert advice in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["-m", "m.gguf", "hi"], "--model FILE.gguf"),
+        (["-p", "hi"], 'segue complete "PROMPT"'),
+        (["hi", "--n-predict", "3"], "--max-tokens N"),
+        (["hi", "--temp=0"], "--temperature N"),
+        (["hi", "--port", "9000"], "--url http://HOST:PORT"),
+    ],
+)
+def test_complete_knows_those_of_other_programs(arguments: list[str], advice: str) -> None:
+    result = CliRunner().invoke(cli, ["complete", *arguments])
+    assert result.exit_code == 2
+    assert advice in result.output
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("run", "segue complete"),
+        ("pull", "segue models pull"),
+        ("list", "segue models list"),
+        ("model.gguf", "segue serve model.gguf"),
+        ("sreve", "did you mean serve?"),
+        ("frobnicate", "No such command 'frobnicate'."),
+    ],
+)
+def test_a_command_of_another_system_is_answered_with_ours(command: str, advice: str) -> None:
+    result = CliRunner().invoke(cli, [command, "llama3"])
     assert result.exit_code == 2
     assert advice in result.output
 
@@ -41,9 +76,16 @@ def test_a_flag_of_nobody_is_refused_as_ever() -> None:
 
 
 def test_advice_names_flags_that_there_are() -> None:
-    named = {flag for words in FOREIGN.values() for flag in re.findall(r"--[a-z-]+", words)}
-    assert named <= OWN
+    assert flags_in(FOREIGN) <= OWN
     assert not OWN & set(FOREIGN)
+    assert flags_in(FOREIGN_COMMANDS) <= OWN | {"--model"}
+    there = {flag for option in complete.params for flag in option.opts}
+    assert flags_in(FOREIGN_TO_COMPLETE) <= there | {"--engine"}
+    assert not there & set(FOREIGN_TO_COMPLETE)
+
+
+def flags_in(table: dict[str, str]) -> set[str]:
+    return {flag for words in table.values() for flag in re.findall(r"--[a-z-]+", words)}
 
 
 @pytest.mark.parametrize("file", MOVING, ids=lambda file: file.stem)

@@ -74,7 +74,9 @@ def test_scales_of_adapters_are_sent_as_a_list(server: Live) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "/openai", "/llamastack", "/ollama"])
 def test_no_name_is_not_a_model(server: Live, prefix: str) -> None:
-    assert server.client.get(f"{prefix}/v1/models/").status_code == 404
+    nameless = server.client.get(f"{prefix}/v1/models/")
+    assert nameless.status_code == 404
+    assert f"Is {prefix}/v1/models meant?" in nameless.text
     assert server.client.get(f"{prefix}/v1/models/tiny").status_code == 200
 
 

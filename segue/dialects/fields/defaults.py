@@ -24,10 +24,12 @@ def read_defaults(texts: Iterable[str], tables: Sequence[Table]) -> Defaults:
     defaults: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or name not in rows:
+        if not equals:
+            raise SetupError(f"--default must be NAME=VALUE, as temperature=0.7 is, not {text!r}")
+        if name not in rows:
             near = get_close_matches(name, rows, 1)
-            hint = f"did you mean {near[0]}?" if near else "name a sampling field of any dialect"
-            raise SetupError(f"--default must be NAME=VALUE, not {text!r}: {hint}")
+            hint = f"did you mean {near[0]}?" if near else "any dialect's will do"
+            raise SetupError(f"--default {text}: {name!r} is no sampling field; {hint}")
         target, read = _read(name, rows[name], _value(value))
         if read is not UNSET:
             defaults[target] = read

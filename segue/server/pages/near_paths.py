@@ -28,6 +28,8 @@ UNSERVED: dict[str, str] = {
     "/api/copy": STORE,
     "/api/delete": STORE,
 }
+# Where a base URL leads to.
+_BELOW = ("/completions", "/v1/completions", "/generate")
 
 
 def hint_of(path: str, served: Container[str]) -> str:
@@ -38,13 +40,17 @@ def hint_of(path: str, served: Container[str]) -> str:
             place = path.removesuffix(end) + instead
             is_told = sentence is not STORE and place in served
             return f"{sentence}: POST {place}." if is_told else f"{sentence}."
-    near = next((each for each in _respelled(path) if each in served), "")
-    return f"Is {near} meant?" if near else ""
+    if near := next((each for each in _respelled(path) if each in served), ""):
+        return f"Is {near} meant?"
+    base = path.rstrip("/")
+    if inside := next((base + each for each in _BELOW if base and base + each in served), ""):
+        return f"This is a base URL: clients add the rest, as in POST {inside}."
+    return ""
 
 
 def _respelled(path: str) -> Iterator[str]:
-    """The path without usual mistakes: capitals, a slash at the end, a singular, /v1 twice, missing or too much."""
-    plain = re.sub(r"(/v1)+", "/v1", path.lower().rstrip("/"))
+    """The path without usual mistakes: capitals, slashes too much, a singular, /v1 twice, missing or too much."""
+    plain = re.sub(r"(/v1)+", "/v1", re.sub("/+", "/", path.lower()).rstrip("/"))
     yield from (plain, f"{plain}s")
     folder, _, name = plain.rpartition("/")
     yield f"{folder}/v1/{name}"

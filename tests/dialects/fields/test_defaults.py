@@ -68,13 +68,13 @@ def test_spellings(text: str, target: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("temperature", "NAME=VALUE"),
+        ("temperature", "NAME=VALUE, as temperature=0.7 is, not 'temperature'$"),
         ("temperatur=1", "did you mean temperature"),
         ("temperature=hot", "temperature must be a number"),
-        ("prompt=x", "NAME=VALUE"),
-        ("stream=true", "NAME=VALUE"),
-        ("json_schema={}", "NAME=VALUE"),
-        ("=1", "NAME=VALUE"),
+        ("prompt=x", "is no sampling field"),
+        ("stream=true", "is no sampling field"),
+        ("json_schema={}", "is no sampling field"),
+        ("=1", "is no sampling field"),
     ],
 )
 def test_what_cannot_be_a_default(text: str, hint: str) -> None:
