@@ -7,16 +7,17 @@ Tokens that arrive together, as accepted draft tokens do, count as one. The serv
 """
 
 import argparse
+import asyncio
 import json
 import random
 import statistics
-import threading
 import time
 from collections.abc import Iterable
-from http.client import HTTPConnection
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
+
+from segue.bench.harness.wire import Wire, request, run
 
 SETTLING_S = 3.0  # of streams alone, after all of them have begun
 TOGETHER_S = 0.001
@@ -31,31 +32,29 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=4000, help="its tokens")
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
-    for streams in options.streams or [1]:
-        for _ in range(options.rounds):
-            print(json.dumps(_measure(options.url, streams, options.prompt)), flush=True)
+    try:
+        for streams in options.streams or [1]:
+            for _ in range(options.rounds):
+                print(json.dumps(run(_measure(options.url, streams, options.prompt))), flush=True)
+    except* (OSError, EOFError) as errors:
+        raise SystemExit(f"{options.url}: {errors.exceptions[0]}") from errors
 
 
-def _measure(url: str, num_streams: int, length: int) -> dict[str, Any]:
-    over = threading.Event()
+async def _measure(url: str, num_streams: int, length: int) -> dict[str, Any]:
     arrivals: list[Moments] = [[] for _ in range(num_streams)]
-    streams = [
-        threading.Thread(target=_stream, args=(url, _story(number), moments, over))
-        for number, moments in enumerate(arrivals)
-    ]
-    for thread in streams:
-        thread.start()
-    while not all(arrivals):
-        if not all(thread.is_alive() for thread in streams):
-            raise SystemExit("a stream ended before the prompt came")
-        time.sleep(0.05)
-    time.sleep(SETTLING_S)
-    sent, read = time.perf_counter(), Moments()
-    ids = random.Random(time.time_ns()).choices(IDS, k=length)
-    _stream(url, _body(ids, 1), read, threading.Event())
-    over.set()
-    for thread in streams:
-        thread.join()
+    async with asyncio.TaskGroup() as group:
+        streams = [
+            group.create_task(_stream(url, _story(number), moments))
+            for number, moments in enumerate(arrivals)
+        ]
+        while not all(arrivals):
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(SETTLING_S)
+        sent, read = time.perf_counter(), Moments()
+        ids = random.Random(time.time_ns()).choices(IDS, k=length)
+        await _stream(url, _body(ids, 1), read)
+        for stream in streams:
+            stream.cancel()
     return {
         "streams": num_streams,
         "prompt": length,
@@ -74,20 +73,19 @@ def _body(prompt: str | list[int], max_tokens: int, **fields: float) -> dict[str
     return {"model": "default", **whole, **fields}
 
 
-def _stream(url: str, body: dict[str, Any], moments: Moments, over: threading.Event) -> None:
-    """Ask, and note when tokens arrive, until the answer ends or it is over."""
+async def _stream(url: str, body: dict[str, Any], moments: Moments) -> None:
+    """Ask, and note when tokens arrive. Raises OSError or EOFError."""
     parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=600)
-    headers = {"content-type": "application/json"}
-    path = f"{parts.path.rstrip('/')}/v1/completions"
-    connection.request("POST", path, json.dumps(body), headers)
-    response = connection.getresponse()
-    if response.status != 200:
-        raise SystemExit(f"{response.status}: {response.read()[:300]!r}")
-    while not over.is_set() and (line := response.readline()):
-        if line.startswith(b"data: {"):
-            moments.append(time.perf_counter())
-    connection.close()
+    wire = await Wire.open(parts.hostname or "", parts.port or 80)
+    try:
+        path = f"{parts.path.rstrip('/')}/v1/completions"
+        async for num_events, _ in wire.events(request(body, path)):
+            if num_events:
+                moments.append(time.perf_counter())
+    finally:
+        wire.close()
+    if not moments:
+        raise EOFError("an answer without a token")
 
 
 def _gaps(arrivals: Iterable[Moments], start: float, end: float) -> dict[str, int]:
