@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
-VERSION = 1  # changes with any bit of any result
-
 # ln 2 in two parts: the first has so few bits that a multiple of it by an exponent is exact.
 LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 BITS_A_NAT = 1.4426950408889634

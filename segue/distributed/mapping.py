@@ -1,6 +1,6 @@
 """A request as vLLM parameters: each core field is a vLLM parameter, is done by Segue, or is refused.
 
-Pure: vLLM is not imported. ROWS is the table; documentation and tests are checked against it.
+Pure: vLLM is not imported. SAMPLING_ROWS and REQUEST_ROWS are the table; documents and tests are checked against it.
 """
 
 import math
@@ -97,7 +97,6 @@ REQUEST_ROWS = (
     Row("tenant", "segue", "vLLM serves first come first served"),
     Row("priority", "vllm", "with --vllm-option scheduling_policy=priority, else only 0"),
 )
-ROWS = SAMPLING_ROWS + REQUEST_ROWS
 
 # Sampling steps that vLLM lacks.
 _OWN_STEPS: frozenset[Step] = frozenset({"dry", "typical_p", "xtc"})

@@ -66,10 +66,6 @@ class GgufHeader:
         return sum(math.prod(tensor.shape) for tensor in self.tensors)
 
     @property
-    def tensor_types(self) -> frozenset[str]:
-        return frozenset(tensor.type for tensor in self.tensors)
-
-    @property
     def quantization(self) -> str:
         """The file's own name for it ("Q4_K_M"), or else the type of most of its bytes."""
         number = self.metadata.get("general.file_type")

@@ -1,7 +1,6 @@
 """The endpoint of all completions, streamed or not, and the endpoint of all companion operations."""
 
 import asyncio
-import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable
@@ -69,8 +68,6 @@ from segue.types import (
     Prompted,
     Usage,
 )
-
-logger = logging.getLogger(__name__)
 
 HEADERS_AFTER_S = 2.0  # a stream's status is held back this long, so that it can still be an error
 PING_S = 15.0  # of silence; not sooner, as there are clients that take comments for text

@@ -49,7 +49,6 @@ def test_a_sound_file(sound: Path) -> None:
     assert (head.n_vocab, head.train_context, head.count("block_count")) == (4, 64, 2)
     assert head.count("no_such_key") == 0
     assert head.quantization == "Q8_0"
-    assert head.tensor_types == {"F32", "Q8_0"}
     assert head.num_params == 32 + 4 * 32
     assert head.num_bytes == sound.stat().st_size
 

@@ -11,7 +11,6 @@ IDLE = (
     "document.querySelector('#stop').hidden && document.querySelectorAll('#tinted .tok').length > 3"
 )
 STORY = "The lighthouse keeper had lived alone for so long that he"
-CODE = "def is_prime(n):\n    \n    return True\n"
 
 
 def write(page: Page, text: str, seed: int) -> None:

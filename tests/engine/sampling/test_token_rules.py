@@ -8,8 +8,6 @@ from segue.runners.fake import EOS, FakeVocab
 from segue.runners.llama.vocab import LlamaVocab
 from segue.types import Sampling
 
-INF = float("inf")
-
 
 @pytest.mark.parametrize(
     ("field", "sampling"),

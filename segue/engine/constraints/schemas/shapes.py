@@ -205,15 +205,6 @@ class Free:
     goals: Goals
 
 
-@dataclass
-class Objects:
-    named: dict[str, Named]
-    free: list[Free]
-    least: int
-    most: int | None
-    some: list[Some]
-
-
 def is_match(pattern: Pattern, name: str) -> bool:
     return oracle.matches(pattern_terminal(pattern), quoted(name))
 
