@@ -14,9 +14,9 @@ from segue.engine.process.attached import Attached
 from segue.engine.process.supervisor import Supervisor
 from segue.errors import Unavailable
 from segue.runners.fake import FakeLoader
-from segue.types import CompletionRequest, Delta, Event, Failed
-from tests.engine.harness import Bench, RequestEvents, ask
-from tests.engine.process.test_supervisor import ENDLESS
+from segue.types import Delta
+from tests.engine.harness import Bench, ask
+from tests.engine.process.asking import ENDLESS, fold, next_failed, until_all_are_over
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Unix domain sockets")
@@ -40,27 +40,6 @@ async def running(
             for each in attached:
                 await each.close()
             await supervisor.close()
-
-
-async def fold(engine: Attached, request: CompletionRequest) -> RequestEvents:
-    story = RequestEvents()
-    async for event in engine.submit(request):
-        story.push(event)
-    return story
-
-
-async def until_all_are_over(engine: Attached | Supervisor, num_cancelled: int) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (stats := await engine.stats()).cancelled < num_cancelled or stats.running:
-            await asyncio.sleep(0.001)
-    assert (stats.running, stats.waiting, stats.cancelled) == (0, 0, num_cancelled)
-
-
-async def next_failed(events: AsyncIterator[Event]) -> Failed:
-    async for event in events:
-        if isinstance(event, Failed):
-            return event
-    raise AssertionError("the stream ended without an error")
 
 
 def test_every_process_gets_the_schedulers_own_answers(tmp_path: Path) -> None:

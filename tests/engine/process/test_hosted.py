@@ -18,8 +18,7 @@ from segue.errors import InvalidField, Unavailable
 from segue.runners.fake import LISTS, FakeLoader
 from segue.types import Delta
 from tests.engine.harness import Bench, ask
-from tests.engine.process.test_attached import fold, next_failed, until_all_are_over
-from tests.engine.process.test_supervisor import ENDLESS
+from tests.engine.process.asking import ENDLESS, fold, next_failed, until_all_are_over
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Unix domain sockets")

@@ -13,12 +13,10 @@ from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Loaded
 from segue.errors import Incompatible, InvalidField, Unavailable
 from segue.runners.fake import LISTS, FakeLoader
-from segue.types import CompletionRequest, Delta, Event, Failed
-from tests.engine.harness import Bench, RequestEvents, ask
+from segue.types import Delta
+from tests.engine.harness import Bench, ask
+from tests.engine.process.asking import ENDLESS, fold, next_failed
 from tests.support.waiting import PATIENCE_S
-
-# What it says goes on for minutes.
-ENDLESS = FakeLoader(script=b"x", context_length=1_000_000, num_cells=8_000_000)
 
 
 @contextlib.asynccontextmanager
@@ -29,13 +27,6 @@ async def running(loader: FakeLoader | None = None) -> AsyncIterator[Supervisor]
         yield supervisor
     finally:
         await supervisor.close()
-
-
-async def fold(supervisor: Supervisor, request: CompletionRequest) -> RequestEvents:
-    story = RequestEvents()
-    async for event in supervisor.submit(request):
-        story.push(event)
-    return story
 
 
 def test_the_answer_is_the_schedulers_own() -> None:
@@ -99,13 +90,6 @@ def test_closing_the_generator_cancels() -> None:
             assert (stats.running, stats.cancelled) == (0, 1)
 
     asyncio.run(main())
-
-
-async def next_failed(events: AsyncIterator[Event]) -> Failed:
-    async for event in events:
-        if isinstance(event, Failed):
-            return event
-    raise AssertionError("the stream ended without an error")
 
 
 def test_a_killed_worker_ends_streams_and_comes_back(caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,8 @@ from segue.types import (
     Sampling,
     Truncation,
 )
-from tests.engine.harness import Bench, RequestEvents, ask
+from tests.engine.harness import Bench, ask
+from tests.engine.process.asking import fold
 from tests.support.hostile_constraints import HARMLESS, REFUSED
 from tests.support.waiting import PATIENCE_S
 
@@ -131,13 +132,6 @@ def test_a_large_prompt_delays_nobody_and_can_be_cancelled(monkeypatch: pytest.M
     assert inside.next_order_of(inside.submit(ask("z"))), "nothing came of the large one"
 
 
-async def _fold(supervisor: Supervisor, request: CompletionRequest) -> RequestEvents:
-    story = RequestEvents()
-    async for event in supervisor.submit(request):
-        story.push(event)
-    return story
-
-
 def test_hostile_constraints_hurt_only_themselves() -> None:
     """Each is refused or harmless, the process lives, and the streams beside them are as if alone."""
     victims = [ask(f"victim {i}", max_tokens=200, logprobs=1) for i in range(4)]
@@ -148,7 +142,7 @@ def test_hostile_constraints_hurt_only_themselves() -> None:
         await supervisor.start()
         try:
             hostile = [ask("x", constraint=c, max_tokens=12) for c in (*REFUSED, *HARMLESS)]
-            stories = await asyncio.gather(*(_fold(supervisor, r) for r in (*hostile, *victims)))
+            stories = await asyncio.gather(*(fold(supervisor, r) for r in (*hostile, *victims)))
             stats = await supervisor.stats()
         finally:
             await supervisor.close()
@@ -202,12 +196,6 @@ def test_requests_come_and_go_while_steps_are_begun_ahead() -> None:
     asked = [ask(f"{i} and", max_tokens=30, **each) for i, each in enumerate(fields * 3)]
     alone = [Bench().run(request)[0].essence for request in asked]
 
-    async def whole(supervisor: Supervisor, request: CompletionRequest) -> object:
-        story = RequestEvents()
-        async for event in supervisor.submit(request):
-            story.push(event)
-        return story.essence
-
     async def cut_short(supervisor: Supervisor, number: int) -> None:
         events = supervisor.submit(ask(f"gone {number}", max_tokens=None))
         num_seen = 0
@@ -224,9 +212,9 @@ def test_requests_come_and_go_while_steps_are_begun_ahead() -> None:
         stream = supervisor.submit(ask("long", max_tokens=4000, sampling=sampling))
         assert isinstance(await anext(stream), Prompted)
         cuts = [cut_short(supervisor, number) for number in range(0, 60, 6)]
-        answers = asyncio.gather(*(whole(supervisor, request) for request in asked))
+        answers = asyncio.gather(*(fold(supervisor, request) for request in asked))
         await asyncio.gather(*cuts)
-        assert await answers == alone
+        assert [story.essence for story in await answers] == alone
         num_tokens = sum([len(e.tokens) async for e in stream if isinstance(e, Delta)])
         assert num_tokens == 4000
         assert supervisor.is_idle

@@ -1,8 +1,9 @@
-"""A fake runner whose steps are begun ahead and counted, a plain request for it, and what of an answer is compared."""
+"""A fake runner whose steps are begun ahead and counted, requests that come and go, and what of answers is compared."""
 
 import itertools
+import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +12,6 @@ import msgspec
 import numpy as np
 
 from segue.engine.sampling.candidates import Candidates
-from segue.engine.sampling.choosers import ByWeight, Mirostat
 from segue.engine.seam import ADJUSTS, Capabilities, Draw, Logits, Span, Step
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.runners.fake_draws import adjust, changed, is_late, num_adjusts
@@ -25,8 +25,8 @@ from segue.types import (
     Sampling,
     Searching,
 )
-from tests.engine.harness import RequestEvents, ask
-from tests.engine.scheduling.test_drawing import cut
+from tests.engine.draws import choose, cut
+from tests.engine.harness import Bench, RequestEvents, ask
 
 
 class AheadRunner(FakeRunner):
@@ -72,13 +72,11 @@ class AheadRunner(FakeRunner):
                 candidates.adjust(change)
             else:
                 cut(candidates, each)
-        if draw.mirostat is None:
-            return candidates.token(ByWeight().choose(candidates, draw.point))
-        version, tau, eta, mu, before = draw.mirostat
-        chooser = Mirostat(version, tau, eta, row.size)
-        chooser.mu = mu if before is None else self._last_mus[before]
-        token = candidates.token(chooser.choose(candidates, draw.point))
-        self._mus[number] = chooser.mu
+        mu = 0.0
+        if draw.mirostat is not None:
+            before = draw.mirostat.drawn
+            mu = draw.mirostat.mu if before is None else self._last_mus[before]
+        token, self._mus[number] = choose(candidates, draw, row.size, mu)
         return token
 
     @property
@@ -122,3 +120,31 @@ def same(story: RequestEvents) -> object:
         if not isinstance(event, Searching):
             told.setdefault(getattr(event, "choice", None), []).append(_timeless(event))
     return story.essence, told
+
+
+def arrive(
+    crowd: Bench, asked: Sequence[CompletionRequest], chance: random.Random, most_steps: int
+) -> set[str]:
+    """One after another, with some steps between them; some are cancelled, any of them. The ids of these."""
+    cancelled = set()
+    for request in asked:
+        crowd.submit(request)
+        for _ in range(chance.randint(0, most_steps)):
+            crowd.step()
+        if chance.random() < 0.2:
+            victim = chance.choice(asked).request_id
+            crowd.scheduler.cancel(victim)
+            cancelled.add(victim)
+            crowd.scheduler.check()
+    return cancelled
+
+
+def check_answers(crowd: Bench, alone: Mapping[str, RequestEvents], cancelled: set[str]) -> None:
+    """Each is the same as alone, or the beginning of it if it was cancelled."""
+    for request_id, whole in alone.items():
+        story = crowd.stories[request_id]
+        if request_id not in cancelled:
+            assert same(story) == same(whole)
+        else:
+            for choice, text in story.texts.items():
+                assert whole.texts[choice].startswith(text)

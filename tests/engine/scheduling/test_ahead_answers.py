@@ -22,7 +22,7 @@ from segue.types import (
     Step,
 )
 from tests.engine.harness import Bench, ask
-from tests.engine.scheduling.ahead_runner import AheadRunner, runner, same
+from tests.engine.scheduling.ahead_runner import AheadRunner, arrive, check_answers, runner, same
 
 WORD = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
 ORDERS: list[tuple[Step, ...]] = [
@@ -125,25 +125,10 @@ def test_answers_and_events_are_those_of_single_steps(
         alone[request.request_id] = single.run(request)[0]
     crowd = Bench(runner(skips=chance.choice([0, 2, 7]), end_bias=end_bias, **limits))
     crowd.may_go_on = lambda: chance.random() < 0.9
-    cancelled = set()
-    for request in asked:
-        crowd.submit(request)
-        for _ in range(chance.randint(0, 4)):
-            crowd.step()
-        if chance.random() < 0.2:
-            victim = chance.choice(asked).request_id
-            crowd.scheduler.cancel(victim)
-            cancelled.add(victim)
-            crowd.scheduler.check()
+    cancelled = arrive(crowd, asked, chance, most_steps=4)
     crowd.run()
     crowd.scheduler.check()
-    for request in asked:
-        story, whole = crowd.stories[request.request_id], alone[request.request_id]
-        if request.request_id not in cancelled:
-            assert same(story) == same(whole)
-        else:
-            for choice, text in story.texts.items():
-                assert whole.texts[choice].startswith(text)
+    check_answers(crowd, alone, cancelled)
 
 
 @pytest.mark.parametrize("skips", [0, 1, 3])

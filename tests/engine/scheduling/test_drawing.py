@@ -7,36 +7,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.engine.sampling import filters
-from segue.engine.sampling.candidates import Candidates, top
-from segue.engine.sampling.choosers import ByWeight
-from segue.engine.seam import Cut, Draw, Logits, Span
+from segue.engine.sampling.candidates import Candidates
+from segue.engine.seam import Draw, Logits, Span
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.types import Constraint, Sampling
+from tests.engine.draws import choose, cut
 from tests.engine.harness import Bench, ask
-
-
-def cut(candidates: Candidates, cut: Cut) -> None:
-    match cut.kind:
-        case "scale":
-            filters.temperature(candidates, cut.value)
-        case "dynamic_scale":
-            filters.heat(candidates, cut.value, cut.reach, cut.exponent)
-        case "top_k":
-            filters.top_k(candidates, cut.keep)
-        case "top_p":
-            filters.top_p(candidates, cut.value, cut.keep)
-        case "min_p":
-            floor = np.float32(candidates.best + cut.value)
-            likely = np.flatnonzero(candidates.logits >= floor)
-            is_enough = likely.size >= cut.keep
-            candidates.keep(likely if is_enough else top(candidates.logits, cut.keep))
-        case "typical_p":
-            filters.typical_p(candidates, cut.value, cut.keep)
-        case "top_n_sigma":
-            filters.top_n_sigma(candidates, cut.value)
-        case "xtc":
-            filters.xtc(candidates, cut.value, cut.keep)
 
 
 class DrawingRunner(FakeRunner):
@@ -62,7 +38,7 @@ class DrawingRunner(FakeRunner):
         candidates = Candidates(row.copy())
         for each in draw.cuts:
             cut(candidates, each)
-        return candidates.token(ByWeight().choose(candidates, draw.point))
+        return choose(candidates, draw)[0]
 
 
 def samplings() -> st.SearchStrategy[Sampling]:

@@ -18,7 +18,14 @@ from segue.types import CompletionRequest, Constraint, Sampling
 from tests.engine.constraints.guided import regex
 from tests.engine.constraints.lazy_masks import LazyMasks, use
 from tests.engine.harness import Bench, ask
-from tests.engine.scheduling.ahead_runner import AheadRunner, plain, runner, same
+from tests.engine.scheduling.ahead_runner import (
+    AheadRunner,
+    arrive,
+    check_answers,
+    plain,
+    runner,
+    same,
+)
 
 PERSON = Constraint(
     kind="json_schema",
@@ -124,28 +131,13 @@ def test_answers_are_those_of_single_steps(asked: list[CompletionRequest], seed:
             return chance.random() < 0.97
 
         crowd.may_go_on = may_go_on
-        cancelled = set()
-        for request in asked:
-            crowd.submit(request)
-            for _ in range(chance.randint(0, 3)):
-                crowd.step()
-            if chance.random() < 0.2:
-                victim = chance.choice(asked).request_id
-                crowd.scheduler.cancel(victim)
-                cancelled.add(victim)
-                crowd.scheduler.check()
+        cancelled = arrive(crowd, asked, chance, most_steps=3)
         while crowd.step() or crowd.scheduler.awaits_mask:
             if chance.random() < 0.5:
                 masks.find_all()
         assert crowd.scheduler.is_idle
         crowd.scheduler.check()
-    for request in asked:
-        story, whole = crowd.stories[request.request_id], alone[request.request_id]
-        if request.request_id not in cancelled:
-            assert same(story) == same(whole)
-        else:
-            for choice, text in story.texts.items():
-                assert whole.texts[choice].startswith(text)
+    check_answers(crowd, alone, cancelled)
 
 
 def test_one_with_a_constraint_leaves_the_others_going() -> None:

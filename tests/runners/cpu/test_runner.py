@@ -1,4 +1,3 @@
-import random
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from segue.runners.cpu.step.attention.scratch import TILE_ROWS
 from segue.runners.cpu.workspace import item_rows
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import empty, load
+from tests.runners.histories import Operation, perform
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.tiny_reference import TinyReference
 
@@ -175,27 +175,11 @@ OPERATIONS = st.lists(
 @settings(max_examples=40)
 @given(OPERATIONS, st.integers(0, 2**32))
 def test_any_history_leaves_the_right_state(
-    shared_runner: CpuRunner, operations: list[tuple[str, int, int, int]], seed: int
+    shared_runner: CpuRunner, operations: list[Operation], seed: int
 ) -> None:
     """Whatever was forked and trimmed, each slot continues its own text, and no cell leaks."""
-    runner, draw = shared_runner, random.Random(seed)
-    held: list[list[int]] = [[], [], [], []]
-    for name, slot, other, amount in operations:
-        if name == "decode" and len(held[slot]) + amount < 200:
-            tokens = [draw.randrange(256) for _ in range(amount)]
-            runner.decode([Span(slot, tokens, len(held[slot]), 0)])
-            held[slot] += tokens
-        elif name == "fork" and not held[other] and slot != other:
-            length = min(amount, len(held[slot]))
-            runner.fork(slot, other, length)
-            held[other] = held[slot][:length]
-        elif name == "trim":
-            length = min(amount, len(held[slot]))
-            runner.trim(slot, length)
-            del held[slot][length:]
-        elif name == "free":
-            runner.free(slot)
-            held[slot] = []
+    runner = shared_runner
+    held = perform(runner, operations, seed, longest=200)
     spans = [Span(slot, [65], len(tokens), 1) for slot, tokens in enumerate(held)]
     logits = step(runner, *spans)
     for slot in range(4):

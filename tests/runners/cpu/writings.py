@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from segue.engine.sampling.candidates import Candidates
-from segue.engine.sampling.choosers import ByWeight, Mirostat
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.seam import Changes, Cut, Draw, Late, Logits, MirostatState, Mix, Told
 from segue.runners.cpu.runner import CpuRunner
 from segue.types import Sampling
-from tests.engine.scheduling.test_drawing import cut
+from tests.engine.draws import choose, cut
 
 GREEDY = (Cut("top_k", 0.0, 1),)
 PENALTIES, DRY = Cut("penalties", 0.0, 0), Cut("dry", 0.0, 0)
@@ -146,11 +145,5 @@ def drawn_alone(writing: Writing, draw: Draw, row: Logits) -> int | None:
             candidates.adjust(add_costs)
         else:
             cut(candidates, each)
-    if draw.mirostat is None:
-        return candidates.token(ByWeight().choose(candidates, draw.point))
-    version, tau, eta, mu, _ = draw.mirostat
-    chooser = Mirostat(version, tau, eta, row.size)
-    chooser.mu = mu
-    index = chooser.choose(candidates, draw.point)
-    writing.mu = chooser.mu
-    return candidates.token(index)
+    token, writing.mu = choose(candidates, draw, row.size, writing.mu)
+    return token

@@ -1,5 +1,4 @@
 import pickle
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from segue.models.gguf_lists import gguf_lists
 from segue.models.origin import gguf_origin
 from segue.runners.llama import runner as module
 from segue.runners.llama.runner import LlamaLoader, LlamaRunner
+from tests.runners.histories import Operation, perform
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.tiny_reference import TinyReference
 
@@ -163,28 +163,12 @@ OPERATIONS = st.lists(
 def test_any_history_leaves_the_right_state(
     shared_runner: LlamaRunner,
     reference: TinyReference,
-    operations: list[tuple[str, int, int, int]],
+    operations: list[Operation],
     seed: int,
 ) -> None:
     """Whatever was forked and trimmed, each slot continues its own text, and no cell leaks."""
-    runner, draw = shared_runner, random.Random(seed)
-    held: list[list[int]] = [[], [], [], []]
-    for name, slot, other, amount in operations:
-        if name == "decode" and len(held[slot]) + amount < 100 and amount <= runner.cells_free:
-            tokens = [draw.randrange(256) for _ in range(amount)]
-            runner.decode([Span(slot, tokens, len(held[slot]), 0)])
-            held[slot] += tokens
-        elif name == "fork" and not held[other] and slot != other:
-            length = min(amount, len(held[slot]))
-            runner.fork(slot, other, length)
-            held[other] = held[slot][:length]
-        elif name == "trim":
-            length = min(amount, len(held[slot]))
-            runner.trim(slot, length)
-            del held[slot][length:]
-        elif name == "free":
-            runner.free(slot)
-            held[slot] = []
+    runner = shared_runner
+    held = perform(runner, operations, seed, longest=100)
     if runner.cells_free >= 4:
         spans = [Span(slot, [65], len(tokens), 1) for slot, tokens in enumerate(held)]
         expected = [reference.logits([*tokens, 65])[-1] for tokens in held]
