@@ -118,7 +118,7 @@ def test_64_streams_at_once_with_a_long_prompt_in_between(served: Served) -> Non
         async for chunk in stream:
             usage = chunk.usage or usage
         assert usage is not None
-        return usage.completion_tokens
+        return int(usage.completion_tokens)
 
     async def main() -> None:
         async with AsyncOpenAI(base_url=f"{served.url}/v1", api_key="none") as client:

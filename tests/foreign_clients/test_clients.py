@@ -99,7 +99,7 @@ def test_openai_errors(base_url: str) -> None:
         openai.OpenAI(base_url=base_url, api_key=OUR_KEY, max_retries=0) as client,
         pytest.raises(openai.APIStatusError) as error,
     ):
-        client.completions.create(model=MODEL, prompt=PROMPT, temperature="warm")  # type: ignore[call-overload]
+        client.completions.create(model=MODEL, prompt=PROMPT, temperature="warm")
     assert 400 <= error.value.status_code < 500
     assert "temperature" in error.value.response.text
 
