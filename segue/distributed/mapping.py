@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from segue.engine.sampling.sampler import plan
-from segue.engine.sampling.token_rules import TokenRules
+from segue.engine.sampling.token_rules import TokenRules, biases
 from segue.errors import InvalidField
 from segue.types import CompletionRequest, Sampling, Step
 
@@ -202,9 +202,9 @@ def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
 
 
 def _biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
-    """Logit biases. A bias by token id overrides one by text, as in engine/sampling/logit_bans.py."""
+    """Logit biases, as in engine/sampling/logit_bans.py."""
     ends = dict.fromkeys(rules.ends, -math.inf) if rules.ignores_ends else {}
-    return rules.text_bias | s.logit_bias | ends
+    return biases(s, rules) | ends
 
 
 def forced(request: CompletionRequest, asked: Asked) -> dict[str, Any]:

@@ -150,6 +150,12 @@ def test_ends_that_are_ignored_are_banned() -> None:
     assert values["ignore_eos"]
 
 
+def test_biases_of_one_token_add_up() -> None:
+    rules = TokenRules(text_bias={3: 2.0, 4: -math.inf})
+    values = parameters(request(logit_bias={3: 1.0, 4: 5.0}), rules, ASKED)
+    assert values["logit_bias"] == {3: 3.0, 4: -math.inf}
+
+
 def test_ends_that_are_passed_are_drawn_as_in_vllm() -> None:
     rules = TokenRules(ends=frozenset({2}), stops=frozenset({7}), passes_ends=True)
     values = parameters(request(pass_eos=True), rules, ASKED)

@@ -88,7 +88,7 @@ def _step(known: dict[str, Step], key: str, given: str, at: str) -> Step:
 class Biases:
     """An object, or a list of pairs, of token ids or texts with a bias each; false bans them.
 
-    The value is by id or text: `split_biases` puts each where the core wants it.
+    The value is by id or text: `split_biases` puts each where the core wants it. Biases of one token add up.
     """
 
     max_bias: float
@@ -98,7 +98,11 @@ class Biases:
         if type(pairs) is not list or len(pairs) > MAX_BIASES:
             expected = f"an object or a list of at most {MAX_BIASES} pairs of a token and its bias"
             raise Mismatch(expected, value)
-        return dict(self._pair(pair, i) for i, pair in enumerate(pairs))
+        biases: dict[int | str, float] = {}
+        for i, pair in enumerate(pairs):
+            token, bias = self._pair(pair, i)
+            biases[token] = biases.get(token, 0.0) + bias
+        return biases
 
     def _pair(self, pair: Any, i: int) -> tuple[int | str, float]:
         if type(pair) not in (list, tuple) or len(pair) != 2:

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from segue.engine.sampling.candidates import Candidates, Index
-from segue.engine.sampling.token_rules import TokenRules
+from segue.engine.sampling.token_rules import TokenRules, biases
 from segue.engine.seam import Changes, Logits
 from segue.types import Sampling
 
 
 class LogitBans:
     def __init__(self, sampling: Sampling, rules: TokenRules) -> None:
-        bias = rules.text_bias | sampling.logit_bias  # a bias by token id overrides one by text
+        bias = biases(sampling, rules)
         bias |= {word[0]: -np.inf for word in rules.bad_words if len(word) == 1}
         self._bias_ids = np.fromiter(bias.keys(), np.intp, len(bias))
         self._bias = np.fromiter(bias.values(), np.float32, len(bias))

@@ -1,6 +1,6 @@
 """The token ids for what a Sampling says in text: end tokens, stop tokens, bad words. Raises InvalidField."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -84,12 +84,25 @@ def allowed_tokens(sampling: Sampling) -> Index | None:
 
 def _text_bias(sampling: Sampling, vocab: Vocab, vocab_size: int) -> dict[int, float]:
     """Without tokens that a row of logits has no place for: they cannot be drawn."""
-    return {
-        token: bias
+    return _added(
+        (token, bias)
         for text, bias in sampling.text_bias
         for token in vocab.tokenize(text, False, False)
         if token < vocab_size
-    }
+    )
+
+
+def biases(sampling: Sampling, rules: TokenRules) -> dict[int, float]:
+    """Those by token id and those by text."""
+    return _added([*rules.text_bias.items(), *sampling.logit_bias.items()])
+
+
+def _added(biases: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Biases of one token add up, as in llama.cpp: a ban holds, whatever else is said of the token."""
+    total: dict[int, float] = {}
+    for token, bias in biases:
+        total[token] = total.get(token, 0.0) + bias
+    return total
 
 
 def _bad_words(

@@ -31,6 +31,7 @@ FIM_ROLES: dict[str, tuple[str, tuple[bytes, ...]]] = {
 CODESTRAL_FIM = {"prefix": b"[PREFIX]", "suffix": b"[SUFFIX]"}
 # It has StarCoder's tokens, but its examples have the suffix first.
 MELLUM = "mellum"
+NOT_TEXT = c_api.ATTR_CONTROL | c_api.ATTR_UNKNOWN  # what llama.cpp leaves out of texts
 _GUESSED = 1024  # general.file_type of a file that does not say
 
 
@@ -56,9 +57,7 @@ class LlamaVocab:
         self._spelling = Spelling(self._pieces) if kind == c_api.SENTENCEPIECE else None
         attributes = c_api.quick().llama_vocab_get_attr
         self._controls = frozenset(
-            token
-            for token in range(self.size)
-            if attributes(self._vocab, token) & c_api.ATTR_CONTROL
+            token for token in range(self.size) if attributes(self._vocab, token) & NOT_TEXT
         )
         self.fim = self._find_fim()
         self.end_tokens = self._find_end_tokens()

@@ -163,3 +163,8 @@ def test_a_token_is_spelled_one_way_everywhere() -> None:
     assert Biases(1.0).read({"007": 1}) == {"007": 1.0}
     with pytest.raises(Mismatch):
         Biases(1.0).read([[largest + 1, 1]])
+
+
+def test_biases_of_one_token_add_up() -> None:
+    pairs = [[5, 1], ["5", 0.5], ["no", False], ["no", 1], [6, False]]
+    assert Biases(1.0).read(pairs) == {5: 1.5, "no": -math.inf, 6: -math.inf}

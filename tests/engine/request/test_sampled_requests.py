@@ -175,6 +175,17 @@ def test_control_tokens_are_shown_where_asked_for() -> None:
     assert shown == ("<|endoftext|>", None)
 
 
-def test_a_bias_on_an_id_counts_more_than_one_on_a_text() -> None:
-    sampling = greedy(text_bias=(("A", 90.0), ("B", 80.0)), logit_bias={65: -90.0})
-    assert Bench().run(ask("x", sampling=sampling, max_tokens=3))[0].texts[0] == "BBB"
+@pytest.mark.parametrize(
+    ("texts", "ids", "expected"),
+    [
+        ((("A", 90.0), ("B", 80.0)), {65: -90.0}, "BBB"),
+        ((("A", 50.0), ("A", 50.0), ("B", 80.0)), {}, "AAA"),
+        ((("AC", -math.inf), ("B", 80.0), ("A", 90.0)), {65: 90.0}, "BBB"),
+    ],
+)
+def test_biases_of_one_token_add_up(
+    texts: tuple[tuple[str, float], ...], ids: dict[int, float], expected: str
+) -> None:
+    """As in llama.cpp: the ban of a text is not undone by another text with the same token."""
+    sampling = greedy(text_bias=texts, logit_bias=ids)
+    assert Bench().run(ask("x", sampling=sampling, max_tokens=3))[0].texts[0] == expected

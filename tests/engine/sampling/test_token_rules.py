@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.engine.sampling.token_rules import MAX_BREAKERS, TokenRules, token_rules
+from segue.engine.sampling.token_rules import MAX_BREAKERS, TokenRules, biases, token_rules
 from segue.errors import InvalidField
 from segue.runners.fake import EOS, FakeVocab
 from segue.runners.llama.vocab import LlamaVocab
@@ -65,7 +65,9 @@ def test_the_end_is_the_models_own() -> None:
 
 def test_a_bias_on_a_text_is_one_on_each_of_its_tokens() -> None:
     sampling = Sampling(text_bias=(("ab", 2.0), ("", 1.0)), logit_bias={97: 5.0})
-    assert token_rules(sampling, FakeVocab(), 264).text_bias == {97: 2.0, 98: 2.0}
+    rules = token_rules(sampling, FakeVocab(), 264)
+    assert rules.text_bias == {97: 2.0, 98: 2.0}
+    assert biases(sampling, rules) == {97: 7.0, 98: 2.0}
 
 
 def test_tokens_without_a_place_in_a_row_are_left_out() -> None:

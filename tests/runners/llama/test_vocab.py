@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.engine.seam import Capabilities, FimTokens
+from segue.engine.tokens import texts
 from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.runners.llama.vocab import LlamaVocab, model_info
 from tests.support import tiny_gguf as tiny
+from tests.support.tiny_coders import CODERS
 from tests.support.tiny_gguf import write_tiny_gguf
 
 NUM_ORDINARY = len(tiny.pieces())
@@ -39,6 +41,14 @@ def test_every_token_has_its_bytes(vocab: LlamaVocab) -> None:
     assert [vocab.is_control(token) for token in range(vocab.size)] == [
         token >= NUM_ORDINARY for token in range(vocab.size)
     ]
+
+
+def test_the_unknown_token_is_no_text(tmp_path: Path) -> None:
+    """As in llama.cpp's answers, and as vLLM skips it: a model that draws it does not write "<unk>"."""
+    vocab = LlamaVocab(CODERS["CodeLlama"].write(tmp_path / "x.gguf"))
+    assert vocab.piece(0) == b"<unk>"
+    assert [token for token in range(5) if vocab.is_control(token)] == [0, 1, 2]
+    assert texts(vocab)[0] == b""
 
 
 def test_merges_make_long_tokens_and_half_characters(vocab: LlamaVocab) -> None:
