@@ -10,6 +10,8 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
+from segue.errors import ModelUnavailable
+
 
 def known_digest(path: Path | str, cache_dir: Path | str) -> str:
     """The digest, if it was computed before and the file has not changed since; else an empty text."""
@@ -24,19 +26,29 @@ class FileDigest:
 
     def __init__(self, path: Path | str, cache_dir: Path | str):
         self._kept = _Kept(path, cache_dir)
+        self._begun = ""  # the file's state; it stays empty for a file that is not there
+        with contextlib.suppress(OSError):
+            self._begun = self._kept.state()
         self._found: Future[str] = Future()
         threading.Thread(target=self._find, name="digest", daemon=True).start()
 
     def wait(self) -> str:
-        """The digest, once it is computed. Raises OSError if the file cannot be read."""
-        return self._found.result()
+        """The digest, once it is computed. Raises OSError if the file cannot be read.
+
+        Raises ModelUnavailable if the file was changed since this object was made: what others read of it meanwhile
+        need not be what the digest is of.
+        """
+        found = self._found.result()
+        with contextlib.suppress(FileNotFoundError):  # gone since, but nothing is in its place
+            if self._kept.state() != self._begun and self._hash() != found:
+                raise ModelUnavailable(f"{self._kept.path} was changed while it was read")
+        return found
 
     def _find(self) -> None:
         try:
-            before = self._kept.state()
-            found = self._kept.read(before) or self._hash()
-            if self._kept.state() == before:
-                self._kept.keep(before, found)
+            found = self._kept.read(self._begun) or self._hash()
+            if self._kept.state() == self._begun:
+                self._kept.keep(self._begun, found)
             self._found.set_result(found)
         except BaseException as error:
             self._found.set_exception(error)

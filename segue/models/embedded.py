@@ -95,7 +95,7 @@ def _is_intact(path: Path, carried: Carried) -> bool:
         if path.stat().st_size != carried.num_bytes:
             return False
         return FileDigest(path, path.parent).wait() == carried.sha256
-    except FileNotFoundError:
+    except (FileNotFoundError, ModelUnavailable):  # another process may put it there just now
         return False
 
 

@@ -62,6 +62,12 @@ class GgufHeader:
         return self.count("context_length")
 
     @property
+    def num_files(self) -> int:
+        """How many files the model is split into: this one has some of its tensors, the first of them perhaps none."""
+        count = self.metadata.get("split.count", 1)
+        return count if isinstance(count, int) and count > 1 else 1
+
+    @property
     def num_params(self) -> int:
         return sum(math.prod(tensor.shape) for tensor in self.tensors)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from segue.errors import ModelUnavailable
 from segue.models.digests import FileDigest, known_digest
 
 
@@ -70,6 +71,24 @@ def test_where_nothing_can_be_kept_it_is_found_all_the_same(model: Path) -> None
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FileDigest(tmp_path / "missing.gguf", tmp_path).wait()
+
+
+def test_a_file_that_was_changed_meanwhile_has_none(model: Path, tmp_path: Path) -> None:
+    """A model's weights may be those from before, and its fingerprint was that of the file that came."""
+    digest = FileDigest(model, tmp_path)
+    assert digest.wait() == sha256(b"weights")
+    model.write_bytes(b"other weights")
+    with pytest.raises(ModelUnavailable, match=r"model\.gguf was changed while it was read"):
+        digest.wait()
+
+
+def test_one_that_was_only_linked_or_touched_has(model: Path, tmp_path: Path) -> None:
+    digest = FileDigest(model, tmp_path)
+    os.utime(model, ns=(0, 0))
+    model.with_name("another name").hardlink_to(model)
+    assert digest.wait() == sha256(b"weights")
+    model.unlink()
+    assert digest.wait() == sha256(b"weights")
 
 
 def test_one_that_was_computed_is_known_without_reading(model: Path, tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ class Weights:
         self._vectors = {
             tensor.name: vector(tensor, data) for tensor in header.tensors if is_vector(tensor.name)
         }
+        for name, values in self._vectors.items():  # infinite ones may have a meaning: as sinks
+            if name.startswith("rope_"):
+                continue  # see _turns
+            matrix.check_sound(name, int(np.count_nonzero(np.isnan(values))))
         del data  # the file is not read any more
         view.close()  # not in a `with`: closing what an error still looks at would hide that error
         self._tables: list[NDArray[np.int64]] = []

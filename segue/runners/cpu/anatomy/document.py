@@ -18,9 +18,10 @@ _TAIL = """
 - A window is of the size and in the layers that the file names. phi3's is not applied, as llama.cpp does not.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, measures given layer by
   layer, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
-  attention that is not causal, other betas of YaRN, Granite without rotations, other scales of experts.
+  attention that is not causal, other betas of YaRN, Granite without rotations, other scales of experts, models that
+  are split into several files.
 - A file whose settings make no sense (more layers than tensors, more experts used than there are, numbers that are
-  none) is refused, and no other runner tries it.
+  none) is refused, and no other runner tries it. The CPU runner refuses weights that are infinite or not numbers too.
 - Weights: {types}.
 
 Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: ten tiny models with random weights each, a

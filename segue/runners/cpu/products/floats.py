@@ -26,6 +26,7 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.products.dots.vectors import Kind
 from segue.runners.cpu.products.formats import FloatFormat
+from segue.runners.cpu.products.packing import is_unsound
 from segue.runners.cpu.products.tile import write
 from segue.runners.cpu.products.weights import half, prefetch
 
@@ -84,10 +85,14 @@ def build_take_row(module: Any, kind: Kind, form: FloatFormat) -> Any:
 
 
 def build_pack(module: Any, kind: Kind, form: FloatFormat) -> Any:
-    """A function (source, row bytes, columns, outputs, target, first tile, last tile)."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 7), "pack")
+    """A function (source, row bytes, columns, outputs, target, first tile, last tile).
+
+    It returns how many weights are no finite numbers.
+    """
+    function = ir.Function(module, ir.FunctionType(i64, [i64] * 7), "pack")
     b = ir.IRBuilder(function.append_basic_block())
     source, row_bytes, columns, outputs, target, first, last = function.args
+    unsound = cell(b, number(0))
     item, width = ir.IntType(8 * form.bytes), kind.flavour.width
     with loop(b, b.sub(last, first)) as each:
         tile = b.add(first, each.index)
@@ -98,7 +103,9 @@ def build_pack(module: Any, kind: Kind, form: FloatFormat) -> Any:
         with loop(b, columns) as column, loop(b, valid) as lane:
             start = b.add(rows, b.mul(lane.index, row_bytes))
             value = load(b, at(b, start, column.index, form.bytes), item, 1)
+            found = is_unsound(b, value, form.exponent)
+            b.store(b.add(b.load(unsound), found), unsound)
             place = at(b, kept, column.index, width * form.bytes)
             store(b, value, at(b, place, lane.index, form.bytes), 1)
-    b.ret_void()
+    b.ret(b.load(unsound))
     return function

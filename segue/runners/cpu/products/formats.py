@@ -95,6 +95,7 @@ class Format:
 class FloatFormat:
     name: str
     bytes: int
+    exponent: int  # its bits: all are set if a number is infinite or none
 
 
 def _run(start: int, steps: int, shift: int = 0) -> Iterable[Bits]:
@@ -193,5 +194,9 @@ FORMATS: Mapping[str, Format] = {
 
 FLOATS: Mapping[str, FloatFormat] = {
     known.name: known
-    for known in (FloatFormat("F32", 4), FloatFormat("F16", 2), FloatFormat("BF16", 2))
+    for known in (
+        FloatFormat("F32", 4, 0x7F80_0000),
+        FloatFormat("F16", 2, 0x7C00),
+        FloatFormat("BF16", 2, 0x7F80),
+    )
 }

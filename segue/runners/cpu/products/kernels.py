@@ -27,7 +27,7 @@ class Kernels:
 
     product: int  # (descriptor, rows, a, scales, x, out, ldo, first tile, last tile)
     take_row: int  # (descriptor, index, out)
-    pack: int  # (source, row bytes, blocks of a row, outputs, target, first tile, last tile)
+    pack: int  # (source, row bytes, blocks of a row, outputs, target, first tile, last tile): how many are unsound
 
 
 @cache

@@ -21,7 +21,7 @@ from segue.runners.cpu.products.processor import Target
 _ALIGNMENT = 64
 _HUGE_PAGE = 2 << 20
 _PIECE = 4 << 20  # bytes that a thread packs at a time
-_PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
+_PACK = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,8 @@ def pack(
     """One matrix per tensor, all in one allocation. `data` is the whole file; `kept` is the cache of machine code.
 
     `done` is called with each tensor once it has been read for the last time.
-    Raises ModelUnavailable if a tensor is not a matrix of a known type, or does not lie within the data.
+    Raises ModelUnavailable if a tensor is not a matrix of a known type, does not lie within the data, or has weights
+    that are no numbers.
     """
     plans, total = _planned(tensors, data, target, kept)
     memory = pages(-(-max(1, total) // _HUGE_PAGE) * _HUGE_PAGE, huge=True)
@@ -73,8 +74,7 @@ def pack(
             (plan, [team.submit(piece) for piece in _pieces(plan, source, base)]) for plan in plans
         ]
         for plan, pieces in begun:
-            for piece in pieces:
-                piece.result()
+            check_sound(plan.tensor.name, sum(piece.result() for piece in pieces))
             done(plan.tensor)
     return [_matrix(plan, base, memory) for plan in plans]
 
@@ -144,8 +144,17 @@ def checked(tensor: Tensor, file_size: int) -> Format | FloatFormat:
     return form
 
 
-def _pieces(plan: _Plan, source: int, base: int) -> Iterable[Callable[[], None]]:
-    """Calls that pack a few tiles each. They release the GIL."""
+def check_sound(name: str, num_unsound: int) -> None:
+    """Raise if some numbers of a tensor are not finite: answers would be wrong, and seldom show it."""
+    if num_unsound:
+        raise ModelUnavailable(
+            f"tensor {name} has weights that are infinite or not numbers ({num_unsound} found); fetch the file "
+            "again, or convert it again"
+        )
+
+
+def _pieces(plan: _Plan, source: int, base: int) -> Iterable[Callable[[], int]]:
+    """Calls that pack a few tiles each, and return how many numbers are unsound. They release the GIL."""
     call = _PACK(plan.made.pack)
     each = max(1, _PIECE // max(1, plan.tile_bytes))
     for first in range(0, plan.tiles, each):

@@ -1,4 +1,7 @@
-"""Packs a tensor of the file (one row of blocks per output) into tiles: the compiled part."""
+"""Packs a tensor of the file (one row of blocks per output) into tiles: the compiled part.
+
+What is infinite or not a number is counted on the way: rounding activations to 8 bits would hide it from the logits.
+"""
 
 from typing import Any
 
@@ -9,6 +12,7 @@ from segue.runners.cpu.emit import (
     Value,
     ahead,
     at,
+    cell,
     i8,
     i16,
     i32,
@@ -24,14 +28,19 @@ from segue.runners.cpu.products.formats import STEP, Format, Small
 from segue.runners.cpu.products.processor import Flavour
 
 NAME = "pack"
+HALF_EXPONENT = 0x7C00  # its bits in an f16
 _STEPS = 8  # steps per group
 
 
 def build(module: Any, flavour: Flavour, form: Format) -> Any:
-    """A function (source, row bytes, blocks of a row, outputs, target, first tile, last tile)."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 7), NAME)
+    """A function (source, row bytes, blocks of a row, outputs, target, first tile, last tile).
+
+    It returns how many scales and minima are no finite numbers.
+    """
+    function = ir.Function(module, ir.FunctionType(i64, [i64] * 7), NAME)
     b = ir.IRBuilder(function.append_basic_block())
     source, row_bytes, blocks, outputs, target, first, last = function.args
+    unsound = cell(b, number(0))
     width = flavour.width
     tile_bytes = b.mul(blocks, number(width * form.kept_bytes))
     with loop(b, b.sub(last, first)) as each:
@@ -42,26 +51,36 @@ def build(module: Any, flavour: Flavour, form: Format) -> Any:
         kept = b.add(target, b.mul(tile, tile_bytes))
         with loop(b, blocks) as block, loop(b, valid) as lane:
             start = b.add(rows, b.mul(lane.index, row_bytes))
-            _block(
+            found = _block(
                 b, form, flavour, lane.index,
                 at(b, start, block.index, form.block_bytes),
                 at(b, kept, block.index, form.kept_bytes * width),
             )  # fmt: skip
-    b.ret_void()
+            b.store(b.add(b.load(unsound), found), unsound)
+    b.ret(b.load(unsound))
     return function
+
+
+def is_unsound(b: Builder, bits: Value, exponent: int) -> Value:
+    """1 if all bits of the exponent are set: an infinite number, or none at all."""
+    mask = ir.Constant(bits.type, exponent)
+    return b.zext(b.icmp_unsigned("==", b.and_(bits, mask), mask), i64)
 
 
 def _block(
     b: Builder, form: Format, flavour: Flavour, lane: Value, source: Value, target: Value
-) -> None:
-    """One output's block: its scales, then its groups."""
+) -> Value:
+    """One output's block: its scales, then its groups. How many of its scale and minimum are unsound."""
     width = flavour.width
-    scale = i8 if form.is_exponent else i16
-    size = scale.width // 8
-    store(b, load(b, ahead(b, source, form.scale_at), scale, 1), at(b, target, lane, size), 1)
+    kind, exponent = (i8, 0xFF) if form.is_exponent else (i16, HALF_EXPONENT)
+    size = kind.width // 8
+    scale = load(b, ahead(b, source, form.scale_at), kind, 1)
+    unsound = is_unsound(b, scale, exponent)
+    store(b, scale, at(b, target, lane, size), 1)
     if form.min_at is not None:
-        place = at(b, ahead(b, target, size * width), lane, 2)
-        store(b, load(b, ahead(b, source, form.min_at), i16, 1), place, 1)
+        least = load(b, ahead(b, source, form.min_at), i16, 1)
+        unsound = b.add(unsound, is_unsound(b, least, HALF_EXPONENT))
+        store(b, least, at(b, ahead(b, target, size * width), lane, 2), 1)
     for group in range(form.groups):
         place = ahead(b, target, (form.head_bytes + group * form.group_bytes) * width)
         codes = [_step(b, form, source, group * _STEPS + step) for step in range(_STEPS)]
@@ -74,6 +93,7 @@ def _block(
         for which, small in enumerate(smalls):
             byte = _small(b, small, source, form.scale_zero)
             store(b, byte, b.add(ahead(b, place, (form.plane_bytes + which) * width), lane), 1)
+    return unsound
 
 
 def _step(b: Builder, form: Format, source: Value, step: int) -> Value:

@@ -10,6 +10,7 @@ from segue.models import adapter_files
 from segue.models.adapter_files import Pair
 from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.memory import address, zeros
+from segue.runners.cpu.products.matrix import check_sound
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program import float_word
 from segue.runners.cpu.weights import Weights
@@ -108,4 +109,5 @@ def _floats(tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[np.float32]:
     raw = data[tensor.offset : tensor.offset + tensor.num_bytes]
     kind = GGMLQuantizationType[tensor.type]
     rows = dequantize(raw.reshape(tensor.shape[1], -1), kind)
+    check_sound(tensor.name, int(np.count_nonzero(~np.isfinite(rows))))
     return np.array(rows, np.float32, order="C").reshape(tensor.shape[::-1])

@@ -1,3 +1,4 @@
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 
 from segue.errors import ModelUnavailable
 from segue.models.gguf import Tensor
-from segue.runners.cpu.products.formats import FLOATS, FORMATS
+from segue.runners.cpu.products.formats import FLOATS, FORMATS, Format
 from segue.runners.cpu.products.matrix import checked, pack
 from segue.runners.cpu.products.processor import possible, target_of
 from tests.runners.cpu.products.reference import KEPT, inputs_of, multiplied, packed, tensor
@@ -42,6 +43,33 @@ def test_a_damaged_tensor_is_refused_before_it_is_read(
 def test_a_file_cut_short_is_refused() -> None:
     with pytest.raises(ModelUnavailable, match="cut off"):
         pack([SOUND], DATA[:-1], TARGET)
+
+
+UNSOUND = {
+    **dict.fromkeys(FORMATS, (b"\x00\x7c", b"\x00\xfc", b"\x01\x7e")),  # f16: infinite twice, NaN
+    "MXFP4": (b"\xff",),
+    "F16": (b"\x00\x7c", b"\x01\xfe"),
+    "BF16": (b"\x80\x7f", b"\xc0\xff"),
+    "F32": (b"\x00\x00\x80\x7f", b"\x01\x00\x80\xff"),
+}
+
+
+@pytest.mark.parametrize("kind", UNSOUND)
+def test_weights_that_are_no_numbers_are_refused(kind: str) -> None:
+    """Rounded to 8 bits they would become zeros, and answers wrong with no sign of it."""
+    own, data = tensor(np.random.default_rng(4), kind, 512, 40)
+    form = checked(own, data.size)
+    size, places = FLOATS[kind].bytes if kind in FLOATS else 0, [0]
+    if isinstance(form, Format):
+        size, places = form.block_bytes, [form.scale_at]
+        places += [] if form.min_at is None else [form.min_at]
+    last = own.offset + own.num_bytes - size
+    for bits, place in itertools.product(UNSOUND[kind], places):
+        damaged = data.copy()
+        for start in (own.offset + place, last + place):
+            damaged[start : start + len(bits)] = np.frombuffer(bits, np.uint8)
+        with pytest.raises(ModelUnavailable, match=r"tensor w has .* not numbers \(2 found\)"):
+            packed(own, damaged, TARGET, 2)
 
 
 def test_types_in_one_allocation_and_unaligned_offsets() -> None:
