@@ -78,6 +78,6 @@ def _file_trouble(error: Exception) -> str | None:
 def _end(words: str) -> NoReturn:
     from segue import logs  # the start of other commands does not wait for it
 
-    logs.catch_up()
-    click.echo(f"segue: {words}", err=True)
+    if not logs.end_with(words):
+        click.echo(f"segue: {words}", err=True)
     sys.exit(1)

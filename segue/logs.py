@@ -22,6 +22,7 @@ _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _FACTS = "facts"  # `extra` of a record: values by name, which are members of its line in JSON
 _MAX_WAITING = 10_000
 _LAST_WORDS_S = 1.0
+_is_json = False  # what was set up
 
 
 def set_up(
@@ -36,6 +37,8 @@ def set_up(
     """
     as_json = os.environ.get(_FORMAT_VARIABLE) == "json" if as_json is None else as_json
     os.environ[_FORMAT_VARIABLE] = "json" if as_json else "text"
+    global _is_json
+    _is_json = as_json
     handler: logging.Handler = Direct(sys.stderr.fileno())
     text = _FORMAT.format("" if process is None else f" [{process}]")
     handler.setFormatter(JsonFormatter(process) if as_json else Formatter(text, "%H:%M:%S"))
@@ -43,6 +46,14 @@ def set_up(
         handler = Background(handler)
         atexit.register(handler.finish)
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def end_with(words: str) -> bool:
+    """Write why the program ends as the last line, if lines are JSON; returns whether they are."""
+    if _is_json:
+        logging.getLogger("segue").critical("%s", words)
+    catch_up()
+    return _is_json
 
 
 def catch_up() -> None:

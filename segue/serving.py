@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import logging
 import multiprocessing
 import os
 import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from segue.engine.process.spawning import ignore_signals
 from segue.engine.seam import Models
 from segue.errors import SetupError
 from segue.models.progress import Report, silent
-from segue.models.progress_bars import shown
+from segue.models.progress_bars import as_lines, shown
 from segue.processes import handover, messages
 from segue.processes.channel import Channel
 from segue.processes.doors import Doors
@@ -64,7 +66,7 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
         return compute()
     assembly.build_policy(settings)  # what is wrong with it is said before anything is started
     assembly.warn_if_open(settings)
-    with shown(Console(stderr=True)) as report:
+    with _progress(settings) as report:
         if settings.server_processes == 1:
             _serve_alone(settings, report)
         else:
@@ -72,6 +74,13 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
                 listener = listen.bind(settings.host, settings.port)
                 fleet = assembly.build_fleet(settings, report, doors)
                 listen.run(_serve_several(fleet, listener, doors, settings, report))
+
+
+def _progress(settings: config.Settings) -> AbstractContextManager[Report]:
+    """Where the log is JSON, programs read standard error, and every line of it is."""
+    if settings.log_format == "json":
+        return nullcontext(as_lines(logging.getLogger("segue").info))
+    return shown(Console(stderr=True))
 
 
 def _server(
@@ -154,8 +163,13 @@ async def _load(
     if parent is not None:
         await parent.is_up.wait()
         ready += f"  server processes {', '.join(map(str, parent.pids.values()))}"
-    click.echo(ready, err=True)
-    click.echo(banner(info, settings, address), err=True)
+    if settings.log_format == "json":
+        told = logging.getLogger("segue.ready")
+        told.setLevel(logging.INFO)  # whatever else is logged: programs wait for it
+        told.info("%s", ready)
+    else:
+        click.echo(ready, err=True)
+        click.echo(banner(info, settings, address), err=True)
 
 
 async def _look(fleet: Fleet, parent: Parent | None) -> None:

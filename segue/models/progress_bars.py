@@ -1,6 +1,6 @@
 """The progress of downloads and loading as bars on the command line."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -25,7 +25,7 @@ from segue.models.progress import Report
 def shown(console: Console) -> Iterator[Report]:
     """One bar for each thing while it lasts; without a terminal, one line."""
     if not console.is_terminal:
-        yield _lines(console)
+        yield as_lines(lambda line: console.print(line, highlight=False))
         return
     bars = _Bars(console)
     try:
@@ -77,12 +77,13 @@ class _Amount(ProgressColumn):
         return Text(" ").join(column.render(task) for column in self._columns)
 
 
-def _lines(console: Console) -> Report:
+def as_lines(write: Callable[[str], object]) -> Report:
+    """A Report that writes one line for each thing, as it begins."""
     seen = set()
 
     def report(what: str, done: int, total: int) -> None:
         if what not in seen:
             seen.add(what)
-            console.print(f"{what} ({decimal(total)})" if total else what, highlight=False)
+            write(f"{what} ({decimal(total)})" if total else what)
 
     return report

@@ -1,6 +1,7 @@
 """The server as its operator starts, watches and stops it: a process of its own."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -178,6 +179,22 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def test_every_line_of_a_json_log_is_json() -> None:
+    with serving("--runner", "fake", "--log-format", "json", "--log-level", "warning") as served:
+        httpx2.get(f"{served.url}/nothing", timeout=PATIENCE_S)
+    (ready,) = map(json.loads, served.log)  # at a level that leaves out everything else
+    assert ready["message"].startswith(f"segue is ready: {served.url} ")
+    with serving("--runner", "fake", "--log-format", "json") as served:
+        command = [sys.executable, "-m", "segue", "serve", "--runner", "fake"]
+        command += ["--log-format", "json", "--port", served.url.rpartition(":")[2]]
+        failed = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert all(map(json.loads, served.log))
+    (reason,) = map(json.loads, failed.stderr.splitlines())
+    assert reason["level"] == "critical"
+    assert "Address already in use" in reason["message"]
+    assert failed.returncode == 1
 
 
 def test_stopping_never_waits_for_a_log_reader() -> None:
