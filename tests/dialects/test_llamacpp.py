@@ -18,7 +18,18 @@ from segue.dialects.rendering.prometheus import exposition
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.text_completion import render_progress
 from segue.errors import InvalidField, Unsupported
-from segue.types import Delta, Event, Finished, Progress, Prompted, Stats, TokenScore
+from segue.types import (
+    Delta,
+    Done,
+    Event,
+    Finished,
+    InfillMethod,
+    Progress,
+    Prompted,
+    Stats,
+    TokenScore,
+    Usage,
+)
 from tests.support.fakes import INFO
 from tests.support.one_card import CHATTY, OneCard
 
@@ -275,3 +286,21 @@ def test_what_is_wrong_with_a_list_of_adapters(lora: Any, words: str) -> None:
     with pytest.raises(InvalidField, match=words) as caught:
         ask("POST", "/lora-adapters", OneCard(), lora=lora)
     assert caught.value.param in ("lora", "id")
+
+
+@pytest.mark.parametrize(("way", "counted"), [("ranked", [2, 58]), ("fim", [2, 3])])
+def test_a_streams_usage_counts_what_a_search_drew(way: InfillMethod, counted: list[int]) -> None:
+    """As that of a whole answer. Each choice tells its own tokens, the last one those of dropped candidates too."""
+    (operation, *_) = LLAMACPP.operations
+    call = operation.parse({"prompt": "p", "suffix": "s", "n": 2}, STAMP)
+    events: list[Event] = [
+        Prompted(0, (5, 6), 1, infill=way),
+        Finished(1, "stop", "eos", 2),
+        Finished(0, "stop", "eos", 3),
+        Done(Usage(2, 60, 1), 7),
+    ]
+    renderer = Completion(call)
+    chunks = [chunk for event in events for chunk in renderer.push(event)]
+    assert [chunk["choices"][0]["index"] for chunk in chunks] == [1, 0]
+    assert [chunk["usage"]["completion_tokens"] for chunk in chunks] == counted
+    assert [chunk["usage"]["prompt_tokens"] for chunk in chunks] == [2, 2]

@@ -18,6 +18,7 @@ from segue.dialects.rendering.timings import (
 from segue.types import (
     CompletionRequest,
     Delta,
+    Done,
     Event,
     Finished,
     Progress,
@@ -56,6 +57,9 @@ class Completion:
         self._logprobs: dict[int, Logprobs] = {}
         self._tells_timings: bool = call.shape["timings_per_token"]
         self._num_tokens: Counter[int] = Counter()  # shown of each choice
+        self._num_open = len(call.request.prompts) * call.request.n
+        self._num_told = 0  # completion tokens of the choices that were closed
+        self._last: Finished | None = None  # the last choice of a search, until all is counted
         self._templates: dict[int, Template] = {}  # of a choice's chunks with text
         self._head: dict[str, Any] = {
             "created": call.stamp.created,
@@ -76,7 +80,13 @@ class Completion:
             case Prompted():
                 return self._open(event)
             case Finished():
-                return [self._close(event)]
+                self._num_open -= 1
+                if not self._num_open and self._prompt(event).infill == "ranked":
+                    self._last = event
+                    return []
+                return [self._close(event, event.num_tokens)]
+            case Done() if self._last:
+                return [self._close(self._last, event.usage.completion_tokens - self._num_told)]
             case _:
                 return []
 
@@ -87,7 +97,7 @@ class Completion:
         template = self._templates.get(delta.choice)
         if template is None:
             template = self._templates[delta.choice] = self._template(delta.choice)
-        prompt = self._prompts[delta.choice // self._request.n]
+        prompt = self._prompt(delta)
         logprobs = self._writer(delta.choice, prompt).push(delta.scores) if delta.scores else None
         values: dict[str, Any] = {"text": delta.text, "logprobs": logprobs}
         if self._tells_timings:
@@ -122,9 +132,14 @@ class Completion:
             for choice in range(prompt.prompt * n, (prompt.prompt + 1) * n)
         ]
 
-    def _close(self, finished: Finished) -> dict[str, Any]:
-        prompt = self._prompts[finished.choice // self._request.n]
-        usage = Usage(len(prompt.tokens), finished.num_tokens, prompt.num_cached)
+    def _prompt(self, event: Delta | Finished) -> Prompted:
+        return self._prompts[event.choice // self._request.n]
+
+    def _close(self, finished: Finished, num_tokens: int) -> dict[str, Any]:
+        """`num_tokens`: of its usage. Candidates that a search drew and dropped count with its last choice."""
+        self._num_told += num_tokens
+        prompt = self._prompt(finished)
+        usage = Usage(len(prompt.tokens), num_tokens, prompt.num_cached)
         return self._chunk(
             _choice(finished.choice, "", None, finished.reason),
             usage=render_usage(usage),
