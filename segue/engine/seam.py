@@ -127,7 +127,7 @@ Adjust = Literal["penalties", "dry"]
 CutKind = (
     Adjust
     | Literal["scale", "dynamic_scale"]
-    | Literal["top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc"]
+    | Literal["top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc", "infill"]
 )
 ADJUSTS: frozenset[CutKind] = frozenset({"penalties", "dry"})  # change logits, remove no token
 
@@ -183,6 +183,16 @@ class MirostatState(NamedTuple):
     # If a draw gives no token, its next mu is this one.
 
 
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """What tokens add to a text, for the cut infill. It does not change: a runner may keep its address meanwhile."""
+
+    starts: NDArray[np.int64]  # where the text of each token begins; one more: where the last ends
+    joined: NDArray[np.uint8]  # all texts
+    are_ends: NDArray[np.uint8]  # 1 for each token that ends a text, else 0
+    end: int | None  # the one that is drawn if no text is likely, unless it is banned
+
+
 class Told(NamedTuple):
     """What the tokens before a draw make of it."""
 
@@ -202,7 +212,7 @@ class Late:
         self.words: NDArray[np.int64] = np.zeros(8, np.int64)
 
 
-MAX_CUTS = 9  # of a draw: each kind once
+MAX_CUTS = 10  # of a draw: each kind once
 
 
 class Draw(NamedTuple):
@@ -216,6 +226,7 @@ class Draw(NamedTuple):
     repeats: Repeats | None = None
     late: Late | None = None  # its mask comes before all that, its changes after those above
     mirostat: MirostatState | None = None
+    texts: Texts | None = None  # where infill is a cut; then no adjustment comes after another cut
 
 
 class Step(NamedTuple):

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 from weakref import WeakKeyDictionary, proxy
 
-from segue.engine.seam import Vocab
+import numpy as np
+
+from segue.engine.seam import Texts, Vocab
 from segue.errors import InvalidField
 from segue.types import Prompt
 
@@ -55,6 +57,32 @@ def texts(vocab: Vocab) -> Mapping[int, bytes]:
     if vocab not in _texts:
         _texts[vocab] = _Texts(vocab)
     return _texts[vocab]
+
+
+_laid: WeakKeyDictionary[Vocab, dict[int, Texts]] = WeakKeyDictionary()
+
+
+def laid_texts(vocab: Vocab, width: int) -> Texts:
+    """The same, of all tokens that a row of logits of this width has, end to end: for kernels. Made once."""
+    known = _laid.setdefault(vocab, {})
+    if width not in known:
+        tokens = range(min(vocab.size, width))
+        found = [b"" if vocab.is_control(token) else vocab.piece(token) for token in tokens]
+        starts = np.zeros(width + 1, np.int64)
+        np.cumsum([len(text) for text in found], out=starts[1 : len(found) + 1])
+        starts[len(found) + 1 :] = starts[len(found)]
+        are_ends = np.zeros(width, np.uint8)
+        are_ends[[token for token in vocab.end_tokens if token < width]] = 1
+        joined = np.frombuffer(b"".join(found) or b"\0", np.uint8)
+        end = infill_end(vocab)
+        is_known = end is not None and end < width
+        known[width] = Texts(starts, joined, are_ends, end if is_known else None)
+    return known[width]
+
+
+def infill_end(vocab: Vocab) -> int | None:
+    """The end token that llama.cpp's infill sampler draws."""
+    return min(vocab.end_tokens, default=None) if vocab.eos is None else vocab.eos
 
 
 def fewest_tokens(prompt: Prompt, vocab: Vocab) -> int:

@@ -1,7 +1,11 @@
 import gc
 import weakref
+from itertools import pairwise
 
-from segue.engine.tokens import texts
+import numpy as np
+import pytest
+
+from segue.engine.tokens import laid_texts, texts
 from segue.runners.fake import EOS, FakeVocab
 
 
@@ -19,3 +23,19 @@ def test_texts_go_with_their_vocabulary() -> None:
     del vocab
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("less", [-7, 0, 100])
+def test_texts_are_laid_end_to_end_once(less: int) -> None:
+    """A row of logits may have more tokens than the vocabulary, which add nothing, or fewer."""
+    vocab = FakeVocab()
+    width = vocab.size - less
+    laid, each = laid_texts(vocab, width), texts(vocab)
+    joined, starts = laid.joined.tobytes(), laid.starts.tolist()
+    found = [joined[start:end] for start, end in pairwise(starts)]
+    known = min(vocab.size, width)
+    assert found == [each[token] for token in range(known)] + [b""] * (width - known)
+    ends = [token for token in sorted(vocab.end_tokens) if token < width]
+    assert np.flatnonzero(laid.are_ends).tolist() == ends
+    assert laid.end == (EOS if width > EOS else None)
+    assert laid_texts(vocab, width) is laid

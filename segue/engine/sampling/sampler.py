@@ -5,6 +5,7 @@ The vocabulary is never sorted: each step keeps only candidates that can still w
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from segue.engine.sampling.logit_bans import LogitBans
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.sampling.randomness import Points
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import ADJUSTS, MAX_CUTS, Changes, Cut, Draw, Logits, Told
+from segue.engine.seam import ADJUSTS, MAX_CUTS, Changes, Cut, Draw, Logits, Texts, Told
 from segue.types import Sampling, Step
 
 
@@ -102,6 +103,7 @@ def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
         "typical_p": Cut("typical_p", s.typical_p, s.min_keep),
         "top_n_sigma": Cut("top_n_sigma", s.top_n_sigma, 0),
         "xtc": Cut("xtc", s.xtc_threshold, s.min_keep),
+        "infill": Cut("infill", 0.0, 0),
     }
     is_known = known.keys() >= set(steps) and len(steps) <= MAX_CUTS  # steps may be named again
     can_cut = is_known and all(steps.count(step) <= 1 for step in ADJUSTS)
@@ -149,7 +151,10 @@ class Sampler:
         self._chooser = _chooser(sampling, vocab_size)
         self.keeps_distribution = keeps_distribution
         self._num_adjusts = num_before
+        self._texts = _texts(self._rules) if "infill" in steps else None
         is_told = isinstance(self._chooser, ByWeight | Mirostat)
+        if "infill" in steps and (self._texts is None or ADJUSTS & {*steps[num_before:]}):
+            is_told = False
         self._cuts = self._cuts_without_xtc = cuts(sampling, steps) if is_told else None
         if "xtc" in steps:
             self._cuts_without_xtc = cuts(sampling, [step for step in steps if step != "xtc"])
@@ -197,6 +202,7 @@ class Sampler:
         is_whole = self._rules.allowed is None
         is_kept = self.keeps_distribution or self.branch is not None
         is_plain = is_whole and not is_kept and isinstance(self._chooser, ByWeight)
+        is_plain = is_plain and self._texts is None
         found = self._cuts_at(position) if is_plain else None
         left = () if found is None else found[self._num_adjusts :]
         return None if found is None or any(cut.kind in ADJUSTS for cut in left) else left
@@ -217,7 +223,8 @@ class Sampler:
         repeats = None if self._penalties is None else self._penalties.repeats(drawn)
         chooser = self._chooser
         mirostat = chooser.state(drawn) if isinstance(chooser, Mirostat) else None
-        return Draw(row, self.point(position), found, changes, repeats, mirostat=mirostat)
+        point, texts = self.point(position), self._texts
+        return Draw(row, point, found, changes, repeats, mirostat=mirostat, texts=texts)
 
     def follow(self, mu: float) -> None:
         """A runner has drawn with mirostat, after which its mu is this."""
@@ -319,6 +326,13 @@ class Sampler:
         rules = self._rules
         end = rules.end if rules.end is not None and candidates.may_be(rules.end) else None
         filters.infill(candidates, rules.ends, end, rules.texts.__getitem__)
+
+
+def _texts(rules: TokenRules) -> Texts | None:
+    """For the cut infill. A list of allowed tokens may ban the end."""
+    texts, allowed = rules.laid_texts, rules.allowed
+    is_banned = texts is not None and allowed is not None and texts.end not in allowed.tolist()
+    return replace(texts, end=None) if texts is not None and is_banned else texts
 
 
 def _changes(added: dict[int, float]) -> Changes | None:

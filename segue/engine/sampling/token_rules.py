@@ -9,8 +9,8 @@ import numpy as np
 from segue.engine.sampling.breakers import find_breakers
 from segue.engine.sampling.candidates import Index
 from segue.engine.sampling.dry import Breakers
-from segue.engine.seam import Vocab
-from segue.engine.tokens import check_ids, texts
+from segue.engine.seam import Texts, Vocab
+from segue.engine.tokens import check_ids, infill_end, laid_texts, texts
 from segue.errors import InvalidField
 from segue.types import Cause, Sampling
 
@@ -31,6 +31,7 @@ class TokenRules:
     breakers: Breakers = field(default_factory=dict)
     allowed: Index | None = None  # the only tokens that may be drawn; shared by all candidates
     texts: Mapping[int, bytes] = field(default_factory=dict)  # what each token adds to the text
+    laid_texts: Texts | None = None  # the same for a runner, if it is used
 
     @cached_property
     def causes(self) -> dict[int, Cause]:
@@ -65,7 +66,7 @@ def token_rules(
         raise InvalidField("allowed_token_ids is empty: it must allow a token", "allowed_token_ids")
     return TokenRules(
         ends=frozenset(token for token in vocab.end_tokens if token < vocab_size),
-        end=min(vocab.end_tokens, default=None) if vocab.eos is None else vocab.eos,
+        end=infill_end(vocab),
         stops=frozenset(sampling.stop_token_ids),
         ignores_ends=sampling.ignore_eos or (sampling.pass_eos and is_constrained),
         passes_ends=sampling.pass_eos and not is_constrained and not sampling.ignore_eos,
@@ -74,6 +75,7 @@ def token_rules(
         breakers=_breakers(sampling, vocab),
         allowed=allowed_tokens(sampling),
         texts=texts(vocab),
+        laid_texts=laid_texts(vocab, vocab_size) if "infill" in sampling.order else None,
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from segue.engine.sampling import filters
 from segue.engine.sampling.candidates import Candidates
-from segue.engine.seam import ADJUSTS, Capabilities, Draw, Logits, Span, Step
+from segue.engine.seam import ADJUSTS, Capabilities, Draw, Logits, Span, Step, Texts
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.runners.fake_draws import adjust, changed, is_late, num_adjusts
 from segue.types import (
@@ -70,6 +71,8 @@ class AheadRunner(FakeRunner):
             if each.kind in ADJUSTS:
                 change = partial(adjust, cut=each, draw=draw, before=self._last_drawn)
                 candidates.adjust(change)
+            elif each.kind == "infill" and draw.texts is not None:
+                infill(candidates, draw.texts)
             else:
                 cut(candidates, each)
         mu = 0.0
@@ -82,6 +85,14 @@ class AheadRunner(FakeRunner):
     @property
     def num_ahead(self) -> int:
         return self.num_begun[True]
+
+
+def infill(candidates: Candidates, texts: Texts) -> None:
+    def text(token: int) -> bytes:
+        return texts.joined[texts.starts[token] : texts.starts[token + 1]].tobytes()
+
+    end = texts.end if texts.end is not None and candidates.may_be(texts.end) else None
+    filters.infill(candidates, {*np.flatnonzero(texts.are_ends).tolist()}, end, text)
 
 
 def runner(

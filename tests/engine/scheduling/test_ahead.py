@@ -45,6 +45,9 @@ CANNOT: dict[str, dict[str, Any]] = {
     "penalties twice": {
         "sampling": Sampling(seed=1, frequency_penalty=0.5, order=("penalties", "penalties"))
     },
+    "infill before penalties": {
+        "sampling": Sampling(seed=1, presence_penalty=0.5, order=("infill", "penalties"))
+    },
     "adaptive-p": {"sampling": Sampling(seed=1, adaptive_target=0.3, order=("adaptive_p",))},
     "beam search": {"beam_search": True, "n": 2, "sampling": Sampling(seed=1)},
     "ranked middles": {"infill": SUFFIX},
@@ -81,6 +84,17 @@ CAN: dict[str, dict[str, Any]] = {
         "sampling": Sampling(seed=1, typical_p=0.9, top_n_sigma=2.0, xtc_probability=0.5)
     },
     "dynamic temperature": {"sampling": Sampling(seed=1, dynatemp_range=0.3)},
+    "infill": {"sampling": Sampling(seed=1, top_k=9, order=("top_k", "infill", "temperature"))},
+    "infill, a list, bias, penalties and a constraint": {
+        "constraint": WORD,
+        "sampling": Sampling(
+            seed=1,
+            presence_penalty=0.5,
+            logit_bias={98: 3.0},
+            allowed_token_ids=(*range(90, 110), EOS),
+            order=("penalties", "infill"),
+        ),
+    },
     "scores of a distribution": {"logprobs": 1, "post_sampling_probs": True},
     "scores of a distribution, mirostat and a constraint": {
         "constraint": WORD,

@@ -32,6 +32,8 @@ ORDERS: list[tuple[Step, ...]] = [
     ("xtc", "dry", "top_n_sigma", "penalties", "typical_p"),
     ("top_k", "top_p") * 5 + ("temperature",),
     ("penalties", "top_k", "penalties", "temperature"),
+    ("dry", "penalties", "top_k", "infill", "temperature"),
+    ("top_p", "infill", "penalties", "temperature"),
 ]
 SUFFIX = Infill(suffix=Prompt(("ba, and é",)), mode="ranked")
 

@@ -42,6 +42,7 @@ ORDERS: list[tuple[Step, ...]] = [
     ("dry", "penalties", "temperature", "top_k", "xtc"),
     ("top_k", "dry", "temperature", "penalties", "top_p"),
     ("xtc", "dry", "top_n_sigma", "penalties", "typical_p"),
+    ("dry", "penalties", "top_k", "infill", "temperature"),
 ]
 
 
@@ -185,6 +186,18 @@ def test_a_request_with_mirostat_goes_ahead(
     states = [draw.mirostat for draw in told if draw.mirostat is not None]
     assert len([each for each in states if each.drawn is not None]) > 15
     assert len({each.mu for each in states}) > 15
+
+
+def test_a_request_with_infill_goes_ahead(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As llama.vim asks: the texts of tokens are told with each draw, and are made once."""
+    runner = loaded.runner
+    told = watched(runner, monkeypatch)
+    sampling = Sampling(seed=1, top_k=40, order=("top_k", "infill"), ignore_eos=True)
+    [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=sampling, max_tokens=30))
+    empty(loaded)
+    assert len(story.tokens[0]) == 30
+    assert len(told) > 15
+    assert len({draw.texts for draw in told}) == 1
 
 
 def test_a_request_with_a_constraint_goes_ahead(

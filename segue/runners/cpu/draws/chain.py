@@ -12,6 +12,7 @@ from segue.runners.cpu.draws.changed_rows import Changes, Penalties, draw_change
 from segue.runners.cpu.draws.cuts import LOWEST, Cuts
 from segue.runners.cpu.draws.functions import Functions
 from segue.runners.cpu.draws.heap import Heap
+from segue.runners.cpu.draws.infill import Infill
 from segue.runners.cpu.draws.mirostat import Mirostat
 from segue.runners.cpu.draws.passes import FEW, LAYERS, VOID, Passes
 from segue.runners.cpu.draws.shaped_cuts import ShapedCuts
@@ -21,6 +22,7 @@ from segue.runners.cpu.products.processor import Target
 
 _HIGHEST = -LOWEST
 _GREEDY_BELOW = 1e-7  # a temperature; see engine/sampling/filters.py
+_SCALABLE = -1e30  # a logit that stays finite, whatever it is divided by
 NAME = "draw_row"
 
 
@@ -31,7 +33,7 @@ def module(target: Target) -> ir.Module:
     passes = Passes(made)
     cuts, functions = Cuts(made, passes, Heap(made)), Functions(made)
     shaped = ShapedCuts(made, passes, cuts, functions)
-    mirostat = Mirostat(made, passes, cuts, functions)
+    mirostat, infill = Mirostat(made, passes, cuts, functions), Infill(made, passes, cuts)
     table = {
         of.TOP_K: cuts.top_k,
         of.TOP_P: cuts.top_p,
@@ -39,6 +41,7 @@ def module(target: Target) -> ir.Module:
         of.TYPICAL_P: shaped.typical_p,
         of.TOP_N_SIGMA: shaped.top_n_sigma,
         of.XTC: shaped.xtc,
+        of.INFILL: infill.cut,
         of.MIROSTAT + 1: mirostat.by_rank,
         of.MIROSTAT + 2: mirostat.by_surprise,
     }
@@ -164,6 +167,9 @@ class _Chain:
             number.set(self._heat(number.now, w.load(f64, cut, 3), w.load(f64, cut, 4)))
             of_what.set((number.now < _GREEDY_BELOW).pick(w.whole(of.TOP_K), of.SCALE))
             how_many.set(w.whole(1))
+        with w.when(of_what.now.equals(of.INFILL)):
+            number.set(self._may_end())
+            how_many.set(w.args[0])
         kind, value, count = of_what.now, number.now, how_many.now
         is_adjustment = kind.equals(of.PENALTIES) | kind.equals(of.DRY)
         with w.whether(kind.equals(of.SCALE)) as (scales, otherwise):
@@ -181,6 +187,17 @@ class _Chain:
         _, _, _, scratch, part = w.args
         about = (left.ids.now, left.logits.now, left.size.now, left.best.now, left.out.now)
         return w.call(self._temperature, scratch, part, *about, lowest, reach, exponent)
+
+    def _may_end(self) -> Num:
+        """For infill: 1 if the end may be drawn, else 0. It is left to the sampler where scaling may ban it."""
+        w = self._w
+        end, may_end = w.load(i64, w.args[0], of.END), Var(w.double(0.0))
+        with w.when(end >= 0):
+            logit = w.load(f32, self._row, end)
+            with w.when((logit >= LOWEST) & (logit < _SCALABLE)):
+                self.give(of.NOT_DONE)
+            may_end.set((logit >= LOWEST).pick(w.double(1.0), 0.0))
+        return may_end.now
 
     def narrow(self, kind: Num, value: Num, count: Num) -> None:
         """Leave what a cut keeps."""

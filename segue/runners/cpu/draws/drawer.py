@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from segue.engine.seam import (
     Logits,
     MirostatState,
     Repeats,
+    Texts,
     Told,
 )
 from segue.runners.cpu.draws import chain
@@ -42,6 +43,7 @@ _KINDS: dict[CutKind, int] = {
     "typical_p": of.TYPICAL_P,
     "top_n_sigma": of.TOP_N_SIGMA,
     "xtc": of.XTC,
+    "infill": of.INFILL,
     "penalties": of.PENALTIES,
     "dry": of.DRY,
 }
@@ -95,6 +97,7 @@ class Draws:
         self._changes: list[Changes | None] = [None] * self._num_rows
         self._seen: list[_Seen | None] = [None] * self._num_rows
         self._late: list[Late | None] = [None] * self._num_rows
+        self._texts: list[Texts | None] = [None] * self._num_rows
         self._has_mirostat = [False] * self._num_rows
         self._mus = self._records.view(np.float64)[:, of.NEXT_MU]
         self._count = 0
@@ -117,12 +120,13 @@ class Draws:
             raise ValueError(f"{len(draws)} draws, but there are {self._num_rows} rows of logits")
         if len(set(map(_row, draws))) < len(draws):
             _check_shared(draws)
-        for number, (row, point, cuts, changes, repeats, late, mirostat) in enumerate(draws):
+        for number, draw in enumerate(draws):
+            row, point, cuts, changes, repeats, late, mirostat, texts = draw
             if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES
             _HEAD.pack_into(self._bytes, place, row, point)
-            said = _encoded(cuts)
+            said, needs_texts = _encoded(cuts)
             place += _HEAD.size
             self._bytes[place : place + len(said)] = said
             if changes is not self._changes[number]:
@@ -136,6 +140,10 @@ class Draws:
                 self._late[number] = late  # the record has the address of its words
             if mirostat is not None or self._has_mirostat[number]:
                 self._follow(number, mirostat, before)
+            if texts is not self._texts[number]:
+                self._read(number, texts)
+            if needs_texts and texts is None:
+                raise ValueError("infill needs texts of tokens")
         self._count = self._instruction[_COUNT] = len(draws)
 
     def be_patient(self) -> None:
@@ -162,6 +170,12 @@ class Draws:
         self._records[number, of.CHANGED_IDS : of.NUM_CHANGES + 1] = added
         self._records[number, of.ONLY : of.NUM_ONLY + 1] = only
         self._changes[number] = changes
+
+    def _read(self, number: int, texts: Texts | None) -> None:
+        """Write where the texts of tokens are, and keep them."""
+        about = [0] * 4 if texts is None else _laid(texts, self._vocab_size)
+        self._records[number, of.TEXT_STARTS : of.END + 1] = about
+        self._texts[number] = texts
 
     def _penalise(self, number: int, repeats: Repeats, before: "Draws | None") -> None:
         """Write which tokens a draw penalises, and keep their array: the record has an address in it."""
@@ -259,6 +273,22 @@ def _addresses(changes: Changes, vocab_size: int) -> list[int]:
     return [address(ids), address(added), ids.size]
 
 
+def _laid(texts: Texts, vocab_size: int) -> list[int]:
+    starts, joined, are_ends = texts.starts, texts.joined, texts.are_ends
+    if starts.dtype != np.int64 or starts.shape != (vocab_size + 1,):
+        raise ValueError("texts begin at places in int64, one more than there are tokens")
+    if joined.dtype != np.uint8 or are_ends.dtype != np.uint8:
+        raise ValueError("texts are bytes, and so is what says which tokens are ends")
+    arrays: tuple[NDArray[Any], ...] = (starts, joined, are_ends)
+    if are_ends.shape != (vocab_size,) or not all(each.flags.c_contiguous for each in arrays):
+        raise ValueError("texts are arrays without gaps, and a byte for each token if it ends")
+    if starts[0] < 0 or (starts[1:] < starts[:-1]).any() or starts[-1] > joined.size:
+        raise ValueError("texts begin one after another, and end where their bytes do")
+    if texts.end is not None and not 0 <= texts.end < vocab_size:
+        raise ValueError("texts name an end that the model does not have")
+    return [*(address(each) for each in arrays), -1 if texts.end is None else texts.end]
+
+
 def _listed(only: NDArray[np.int64] | None, vocab_size: int) -> list[int]:
     if only is None:
         return [0, 0]
@@ -272,8 +302,11 @@ def _listed(only: NDArray[np.int64] | None, vocab_size: int) -> list[int]:
 
 
 @lru_cache(1024)
-def _encoded(cuts: tuple[Cut, ...]) -> bytes:
-    """The bytes of a record after its row and point: early adjustments, the number of other cuts, then these."""
+def _encoded(cuts: tuple[Cut, ...]) -> tuple[bytes, bool]:
+    """The bytes of a record after its row and point: early adjustments, the number of other cuts, then these.
+
+    And whether they need the texts of tokens.
+    """
     if len(cuts) > MAX_CUTS:
         raise ValueError(f"{len(cuts)} cuts, but a draw takes {MAX_CUTS}")
     kinds = [cut.kind for cut in cuts]
@@ -285,4 +318,5 @@ def _encoded(cuts: tuple[Cut, ...]) -> bytes:
         _CUT.pack(_KINDS[kind], value, min(count, _LARGEST), *more)
         for kind, value, count, *more in others
     ]
-    return struct.pack("=qq", _EARLY[early], len(others)) + b"".join(parts)
+    said = struct.pack("=qq", _EARLY[early], len(others)) + b"".join(parts)
+    return said, "infill" in kinds

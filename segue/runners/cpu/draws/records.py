@@ -2,7 +2,7 @@
 
 # --- a record: words of 8 bytes ---
 
-RECORD_WORDS = 82
+RECORD_WORDS = 88
 (
     ROW,  # row of the logits
     POINT,  # a double in [0, 1)
@@ -11,9 +11,9 @@ RECORD_WORDS = 82
     CUTS,  # where the first cut begins
 ) = range(5)
 CUT_WORDS = 5  # kind, a double, a count; of a dynamic temperature, two doubles more
-TOKEN = 50  # what was drawn, or one of the numbers below
+TOKEN = 55  # what was drawn, or one of the numbers below
 # What to add to the row before: addresses of token ids (i64) and of floats, and how many. The row is restored later.
-CHANGED_IDS, ADDED, NUM_CHANGES = range(51, 54)
+CHANGED_IDS, ADDED, NUM_CHANGES = range(56, 59)
 # Tokens that occurred, whose logits are penalised.
 (
     SEEN,  # address of the first one (i64)
@@ -21,14 +21,14 @@ CHANGED_IDS, ADDED, NUM_CHANGES = range(51, 54)
     NUM_UNCOUNTED,  # so many of the first have the repetition penalty only
     LAST,  # address of one more, where negative numbers mean token 0; 0: there is none
     FACTORS,  # three floats: repetition, presence, frequency
-) = range(54, 59)
+) = range(59, 64)
 # What is told while the draw is open: Python writes where the threads are told, and they write what they were told.
-AWAITED = 60  # address of a word: 0 until it is told, then the address of what is told, or -1: draw nothing
-TOLD = 61  # what the word was when the draw began, -1 if it was not told in time
+AWAITED = 65  # address of a word: 0 until it is told, then the address of what is told, or -1: draw nothing
+TOLD = 66  # what the word was when the draw began, -1 if it was not told in time
 # 0 in both: nothing is.
 # A list of allowed tokens to draw from: address of the first one (i64), and how many. 0 in both: there is none.
-ONLY, NUM_ONLY = range(62, 64)
-NOTHING = 64  # seven words that stay 0: what a draw is told that waits for nothing
+ONLY, NUM_ONLY = range(67, 69)
+NOTHING = 69  # seven words that stay 0: what a draw is told that waits for nothing
 # Mirostat, all but the version doubles.
 (
     VERSION,  # 1 or 2; 0: there is none, and the others mean nothing
@@ -37,7 +37,14 @@ NOTHING = 64  # seven words that stay 0: what a draw is told that waits for noth
     MU_AT,  # address of mu: of the next word, or of a record of the step before
     MU,
     NEXT_MU,  # the kernel's; Python does not write it, as the step after may read it still
-) = range(71, 77)
+) = range(76, 82)
+# What tokens add to a text, for infill. 0 in all: there is none.
+(
+    TEXT_STARTS,  # address of where each begins (i64), one more than tokens
+    TEXTS,  # address of their bytes
+    ARE_ENDS,  # address of a byte for each token, 1 for an end
+    END,  # the one to draw, -1: none
+) = range(82, 86)
 
 # --- what is told: seven words of 8 bytes ---
 
@@ -50,8 +57,9 @@ ALL_KEPT = -4  # of a cut: it leaves all as they are
 
 # --- kinds of cuts ---
 
-SCALE, DYNAMIC_SCALE, TOP_K, TOP_P, MIN_P, TYPICAL_P, TOP_N_SIGMA, XTC, PENALTIES, DRY = range(10)
-MIROSTAT = 10  # + its version: as a cut after all others
+SCALE, DYNAMIC_SCALE, TOP_K, TOP_P, MIN_P, TYPICAL_P, TOP_N_SIGMA, XTC = range(8)
+PENALTIES, DRY, INFILL = range(8, 11)
+MIROSTAT = 11  # + its version: as a cut after all others
 # Adjustments in the order of their names.
 EARLY_PENALTIES, EARLY_DRY, PENALTIES_THEN_DRY, DRY_THEN_PENALTIES = range(1, 5)
 

@@ -27,8 +27,8 @@ def test_rows_and_cuts_are_checked_before_kernels_see_them() -> None:
     compiled, _ = drawer(possible()[0].name, 64)
     with pytest.raises(ValueError, match="no row 2"):
         compiled.draw([Draw(2, 0.5, ())])
-    with pytest.raises(ValueError, match="10 cuts"):
-        compiled.draw([Draw(0, 0.5, (Cut("scale", 1.0, 0),) * 10)])
+    with pytest.raises(ValueError, match="11 cuts"):
+        compiled.draw([Draw(0, 0.5, (Cut("scale", 1.0, 0),) * 11)])
     with pytest.raises(ValueError, match="act once"):
         compiled.draw([Draw(0, 0.5, (PENALTIES, Cut("top_k", 0.0, 9), PENALTIES))])
     with pytest.raises(ValueError, match="no version 3"):
