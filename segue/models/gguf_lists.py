@@ -1,5 +1,7 @@
 """The lists in a GGUF file as JSON: arrays of its metadata, and its tensors, for pages that tell everything."""
 
+import contextlib
+import logging
 import mmap
 import struct
 from collections.abc import Iterator
@@ -8,7 +10,11 @@ from typing import Any
 
 import msgspec
 
+from segue.errors import ModelUnavailable
 from segue.models.gguf import GgufHeader, header
+from segue.types import Origin
+
+log = logging.getLogger("segue")
 
 TENSORS = "tensors"  # no key of metadata: those have a dot
 
@@ -24,6 +30,16 @@ def gguf_lists(path: str | Path) -> dict[str, bytes]:
         {"name": tensor.name, "type": tensor.type, "shape": tensor.shape} for tensor in read.tensors
     ]
     return {**lists, TENSORS: _encoded(tensors)}
+
+
+def lists_of_loaded(path: str | Path, origin: Origin) -> dict[str, bytes]:
+    """The same of the file that a model was loaded from: nothing if it has been changed since."""
+    with contextlib.suppress(OSError, ModelUnavailable):
+        status = Path(path).stat()
+        if (status.st_size, status.st_mtime) == (origin.num_bytes, origin.modified):
+            return gguf_lists(path)
+    log.warning("%s was changed since the model was loaded: its lists are not shown", path)
+    return {}
 
 
 def _encoded(values: list[Any]) -> bytes:

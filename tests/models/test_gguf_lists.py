@@ -8,7 +8,8 @@ import pytest
 
 from segue.errors import ModelUnavailable
 from segue.models.gguf import header
-from segue.models.gguf_lists import TENSORS, gguf_lists
+from segue.models.gguf_lists import TENSORS, gguf_lists, lists_of_loaded
+from segue.models.origin import gguf_origin
 from tests.support.tiny_gguf import write_tiny_gguf
 
 
@@ -59,3 +60,17 @@ def test_a_damaged_file_is_refused(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:400])
     with pytest.raises(ModelUnavailable):
         gguf_lists(file)
+
+
+@pytest.mark.parametrize("change", ["cut", "replaced", "gone"])
+def test_a_file_that_was_changed_since_has_none(file: Path, change: str) -> None:
+    """Its path was told to clients, in an error; or they were told the lists of another model."""
+    origin = gguf_origin(file)
+    assert lists_of_loaded(file, origin) == gguf_lists(file)
+    if change == "gone":
+        file.unlink()
+    elif change == "cut":
+        file.write_bytes(file.read_bytes()[:1000])
+    else:
+        write_tiny_gguf(file, fim=False)
+    assert lists_of_loaded(file, origin) == {}

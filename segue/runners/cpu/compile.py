@@ -8,6 +8,7 @@ needed, which may be full or read-only. Both end when their standard input does:
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -66,9 +67,18 @@ def _made(target: Target) -> bytes:
         os.close(theirs)
         os.close(ours)
     if done.returncode or not done.stdout:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
-        raise Incompatible(f"the kernels cannot be compiled on this machine: {lines[-1]}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        why = lines[-1] if lines else _ending(done.returncode)
+        raise Incompatible(f"the kernels cannot be compiled on this machine: {why}")
     return done.stdout
+
+
+def _ending(exit_code: int) -> str:
+    """How a process ended that said nothing. Where memory is short, the system kills the one that asks for most."""
+    if exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        return f"its process was ended by {name}; is there memory enough?"
+    return f"its process ended with exit code {exit_code}"
 
 
 def _environment(target: Target) -> dict[str, str]:
@@ -107,8 +117,8 @@ def _compile(triple: str, cpu: str, features: str) -> bytes:
             llvm.add_symbol(name, id(_APART))
         whole = _lowered(run, ENTRIES)
         others, _ = beside.communicate()
-    if beside.returncode:
-        raise SystemExit(beside.returncode)
+    if beside.returncode:  # if it has failed, it has said why
+        raise SystemExit(_ending(beside.returncode) if beside.returncode < 0 else 1)
     whole.link_in(llvm.parse_bitcode(others))
     machine = llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"

@@ -1,6 +1,6 @@
 """Machine code, kept in the cache folder between starts and linked into this process.
 
-    <cache>/cpu/<key>.code    the SHA-256 of what follows, then an object file
+    <cache>/cpu/<key>.code    the SHA-256 of the key and of what follows, then an object file
 
 A damaged entry is compiled again. If the folder cannot be written (read-only, full), code is compiled at each start,
 once: the process that compiles it hands it to the worker in memory.
@@ -65,6 +65,11 @@ def sources_digest() -> str:
     return digest.hexdigest()[:32]
 
 
+def _digest(key: str, code: bytes) -> bytes:
+    """With the key, so that code under another name is not called: it need not have the functions looked for."""
+    return hashlib.sha256(key.encode() + b"\0" + code).digest()
+
+
 class KeptCode:
     """Implements the protocol `Kept` of products/machine_code.py."""
 
@@ -101,7 +106,7 @@ class KeptCode:
         except OSError:
             return _unwritten.get(str(path))
         digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        if hashlib.sha256(code).digest() != digest:
+        if _digest(key, code) != digest:
             return _unwritten.get(str(path))
         with contextlib.suppress(OSError):  # the folder may be read-only
             os.utime(path)
@@ -113,7 +118,7 @@ class KeptCode:
             handle, name = tempfile.mkstemp(dir=self._folder, prefix=".making-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(code).digest() + code)
+                    file.write(_digest(key, code) + code)
                 os.replace(name, self._path(key))
             except OSError:
                 Path(name).unlink(missing_ok=True)

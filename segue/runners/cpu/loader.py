@@ -16,7 +16,7 @@ from segue.engine.seam import Loaded
 from segue.models import adapter_files, gguf
 from segue.models.digests import FileDigest
 from segue.models.gguf import GgufHeader
-from segue.models.gguf_lists import gguf_lists
+from segue.models.gguf_lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.models.progress import Report
 from segue.runners.cpu.anatomy.families import FAMILIES
@@ -165,4 +165,4 @@ class CpuLoader:
         if shown is not None:
             found = {name: each.wait() for name, each in digests.items()}
             info = msgspec.structs.replace(info, adapter_digests=found)
-        return Loaded(runner, vocab, info, lists=partial(gguf_lists, self.path))
+        return Loaded(runner, vocab, info, lists=partial(lists_of_loaded, self.path, origin))

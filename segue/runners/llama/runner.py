@@ -11,7 +11,7 @@ import numpy as np
 from segue.engine.seam import Capabilities, Draw, Late, Loaded, Logits, Mix, Span, Step, Told
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
-from segue.models.gguf_lists import gguf_lists
+from segue.models.gguf_lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.runners.llama import c_api
 from segue.runners.llama.cell_ledger import CellLedger
@@ -319,4 +319,4 @@ class LlamaLoader:
         )
         origin = gguf_origin(self.path, read=base)
         info = model_info(self.name, "llama", vocab, runner.capabilities, origin=origin)
-        return Loaded(runner, vocab, info, lists=partial(gguf_lists, self.path))
+        return Loaded(runner, vocab, info, lists=partial(lists_of_loaded, self.path, origin))

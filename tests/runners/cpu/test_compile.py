@@ -1,5 +1,6 @@
 """The process that compiles a step, and what may surround it."""
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,3 +73,15 @@ asked.wait()
 def test_a_program_that_ends_does_not_wait_for_it() -> None:
     """SIGTERM during a first start was heeded only when all was compiled."""
     subprocess.run([sys.executable, "-c", _ENDING], check=True, timeout=300)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system ends no process so")
+def test_a_compiler_that_was_killed_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a system does that has no memory left; it was said to say nothing."""
+
+    def killed(*_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess([sys.executable], -signal.SIGKILL, b"", b"")
+
+    monkeypatch.setattr(subprocess, "run", killed)
+    with pytest.raises(Incompatible, match=r"ended by SIGKILL; is there memory enough"):
+        step_code(this_target({}), nothing_kept)

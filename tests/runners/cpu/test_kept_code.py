@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 import threading
@@ -52,6 +53,12 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
     entry(tmp_path, "key").write_bytes(bytes(content))
     assert KeptCode(tmp_path)("key", make) == b"machine code"
     assert make.count == 2
+
+
+def test_code_under_another_name_is_not_taken(tmp_path: Path) -> None:
+    KeptCode(tmp_path)("old", Maker(b"old code"))
+    shutil.copy(entry(tmp_path, "old"), entry(tmp_path, "new"))
+    assert KeptCode(tmp_path)("new", Maker(b"new code")) == b"new code"
 
 
 def test_a_folder_that_cannot_be_made_is_no_obstacle(tmp_path: Path) -> None:
