@@ -105,6 +105,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server leaves it out, so that a mistyped step does nothing.",
     ),
     Difference(
+        "With `mirostat` the penalties, DRY and a range of the temperature act too; only the cuts do not.",
+        "As its manual says; the server leaves out every step but a fixed temperature.",
+    ),
+    Difference(
+        "`typical_p` cuts the same where tokens are banned, and after `top_n_sigma`.",
+        "The server's measure of surprise is no number then, and what it keeps is arbitrary.",
+    ),
+    Difference(
         "Source code in `/infill` is read as text, even where it spells a special token.",
         "The server reads `prompt` otherwise, so that a file about tokens cannot be completed.",
     ),
