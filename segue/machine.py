@@ -6,6 +6,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, takewhile
 from pathlib import Path
 
 # Instructions for products of weights, the best first.
@@ -13,6 +14,13 @@ INSTRUCTIONS = {
     "x86": ("amx_int8", "avx512_vnni", "avx512f", "avx_vnni", "avx2", "f16c", "fma"),
     "arm": ("sme", "sve", "i8mm", "asimddp", "asimd"),
 }
+
+
+# Lines of /proc/cpuinfo that tell kinds of processors apart, on x86 and on ARM; others change while it runs.
+_KIND = (
+    ("vendor_id", "cpu family", "model", "model name", "flags"),
+    ("Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part"),
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,19 @@ def processor(root: Path = Path("/")) -> str:
         if name.strip() in ("model name", "Model", "Hardware"):
             return value.strip()
     return platform.processor() or platform.machine()
+
+
+def kind_of_processor(root: Path = Path("/")) -> str:
+    """Words that differ where a compiler would make different code, as far as the system says."""
+    try:
+        with (
+            root / "proc/cpuinfo"
+        ).open() as file:  # of the first processor: there may be hundreds
+            first = list(takewhile(str.strip, file))
+    except (OSError, UnicodeDecodeError):
+        first = []
+    told = [line.strip() for line in first if line.partition(":")[0].strip() in chain(*_KIND)]
+    return "\n".join([platform.machine(), *(told or [platform.processor()])])
 
 
 def instructions(root: Path = Path("/")) -> list[str]:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.machine import memory
+from segue.machine import kind_of_processor, memory
 
 GIB = 1 << 30
 MACHINE = {"proc/meminfo": f"MemTotal: {32 << 20} kB\nMemAvailable: {16 << 20} kB\n"}
@@ -60,3 +60,19 @@ def test_the_least_of_machine_and_groups(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert memory(tmp_path).available == expected
+
+
+CPU = "processor : 0\nmodel name : {}\ncpu MHz : {}\nflags : fpu avx2 {}\n\nprocessor : 1\ncpu MHz : 7\n"
+
+
+def test_the_kind_of_a_processor_is_its_name_and_what_it_can_do(tmp_path: Path) -> None:
+    def kind(*words: str) -> str:
+        (tmp_path / "proc").mkdir(exist_ok=True)
+        (tmp_path / "proc/cpuinfo").write_text(CPU.format(*words))
+        return kind_of_processor(tmp_path)
+
+    usual = kind("Xeon", "2000", "fma")
+    assert kind("Xeon", "2900", "fma") == usual
+    assert usual not in (kind("Core", "2000", "fma"), kind("Xeon", "2000", "avx512f"))
+    (tmp_path / "proc/cpuinfo").unlink()
+    assert kind_of_processor(tmp_path) != ""

@@ -41,7 +41,10 @@ def step_code(target: Target, kept: Kept) -> bytes:
 
 
 def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
-    """Compile what a model with tensors of these types needs: the step, and in parallel the products."""
+    """Compile what a model with tensors of these types needs: the step, and in parallel all else."""
+    from segue.runners.cpu.draws.drawer import draws_code
+    from segue.runners.cpu.step.softmax import Softmax
+
     target = this_target({VARIABLE: flavour})
     step: Future[bytes] = Future()
 
@@ -55,6 +58,8 @@ def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
     threading.Thread(target=make_step, name="compile-step", daemon=True).start()
     for form in filter(None, map(form_of, sorted(types))):
         kernels(form, target, kept)
+    draws_code(target, kept)
+    Softmax(target, kept)
     step.result()
 
 

@@ -1,6 +1,8 @@
 """Machine code, kept in the cache folder between starts and linked into this process.
 
-    <cache>/cpu/<key>.code    the SHA-256 of the key and of what follows, then an object file
+    <cache>/cpu/<key>.code    the SHA-256 of the key and of what follows, then an object file or a note
+
+A note has the keys of all that one kind of model needs on one kind of processor.
 
 A damaged entry is compiled again. If the folder cannot be written (read-only, full), code is compiled at each start,
 once: the process that compiles it hands it to the worker in memory.
@@ -73,22 +75,31 @@ def _digest(key: str, code: bytes) -> bytes:
 class KeptCode:
     """Implements the protocol `Kept` of products/machine_code.py."""
 
-    def __init__(self, cache_dir: Path | str):
+    def __init__(self, cache_dir: Path | str, on_missing: Callable[[], object] = lambda: None):
+        """`on_missing` is called, maybe by several threads, before code is compiled or waited for."""
         self._folder = Path(cache_dir) / "cpu"
+        self._on_missing = on_missing
+        self._used: set[str] = set()
 
-    def has_step(self) -> bool:
-        """Whether a step compiled from these sources is there, for any processor."""
-        name = f"{sources_digest()}-*.code"
-        known = (Path(path) for path in _unwritten)
-        return any(self._folder.glob(name)) or any(
-            path.parent == self._folder and path.match(name) for path in known
+    def has_all(self, name: str) -> bool:
+        """Whether everything that was noted under the name is there."""
+        keys = self._read(name)
+        return keys is not None and all(
+            self._read(key) is not None for key in keys.decode().split()
         )
+
+    def note(self, name: str) -> None:
+        """Note under the name what was used until now. Without a note it is only looked for again."""
+        with contextlib.suppress(OSError):
+            self._put(name, " ".join(sorted(self._used)).encode())
 
     def __call__(self, key: str, make: Callable[[], bytes]) -> bytes:
         """The code under the key; `make` compiles it if it is missing, once for all processes that start together."""
+        self._used.add(key)
         code = self._read(key)
         if code is not None:
             return code
+        self._on_missing()
         with self._only_one(key):
             code = self._read(key)  # another process may have written it meanwhile
             if code is None:
@@ -114,21 +125,24 @@ class KeptCode:
 
     def _write(self, key: str, code: bytes) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._folder, prefix=".making-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_digest(key, code) + code)
-                os.replace(name, self._path(key))
-            except OSError:
-                Path(name).unlink(missing_ok=True)
-                raise
-            self._forget_old()
+            self._put(key, code)
         except OSError as error:
             if not _unwritten:
                 reason = error.strerror or error
                 log.warning("compiled code cannot be kept in %s (%s)", self._folder, reason)
             _unwritten[str(self._path(key))] = code
+
+    def _put(self, key: str, code: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self._folder, prefix=".making-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_digest(key, code) + code)
+            os.replace(name, self._path(key))
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+        self._forget_old()
 
     def _forget_old(self) -> None:
         before = time.time() - _KEPT_S

@@ -1,8 +1,10 @@
 """Loading a GGUF on the CPU runner. A process that only chooses a runner imports this without compilers or kernels."""
 
+import hashlib
 import importlib.util
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue import fingerprint
+from segue import fingerprint, machine
 from segue.engine.seam import Loaded
 from segue.models import adapter_files, gguf
 from segue.models.digests import FileDigest
@@ -22,7 +24,7 @@ from segue.models.progress import Report
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
-from segue.runners.cpu.kept_code import KeptCode, take_unwritten, unwritten
+from segue.runners.cpu.kept_code import KeptCode, sources_digest, take_unwritten, unwritten
 from segue.runners.llama.vocab import LlamaVocab, model_info
 
 if TYPE_CHECKING:
@@ -80,6 +82,13 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
     return None
 
 
+def _note(flavour: str, types: Iterable[str]) -> str:
+    """The name of a note on the code for these tensors: a digest of all that decides what is compiled."""
+    words = fingerprint.sources("runners/cpu", "exact_math.py"), sources_digest()
+    whole = chr(0).join([*words, machine.kind_of_processor(), flavour, *types])
+    return f"all-{hashlib.sha256(whole.encode()).hexdigest()[:32]}"
+
+
 @dataclass(frozen=True)
 class CpuLoader:
     """Implements seam.Loader."""
@@ -104,15 +113,24 @@ class CpuLoader:
         return replace(self, code=unwritten())
 
     def _compile(self, report: Report) -> None:
-        kept = KeptCode(self.cache_dir)
-        if kept.has_step():
+        what, is_told = "Compiling for this processor, once", threading.Event()
+
+        def tell() -> None:
+            is_told.set()
+            report(what, 0, 0)
+
+        types = sorted({tensor.type for tensor in gguf.header(self.path).tensors})
+        kept = KeptCode(self.cache_dir, tell)
+        # What is needed on this processor was noted, so that LLVM is not read only to find out.
+        note = _note(self.flavour, types)
+        if kept.has_all(note):
             return
-        what = "Compiling for this processor, once"
-        report(what, 0, 0)
         from segue.runners.cpu.compile import compile_all
 
-        compile_all({tensor.type for tensor in gguf.header(self.path).tensors}, self.flavour, kept)
-        report(what, 1, 1)
+        compile_all(types, self.flavour, kept)
+        kept.note(note)
+        if is_told.is_set():
+            report(what, 1, 1)
 
     def runner(
         self,

@@ -75,12 +75,9 @@ def test_code_that_cannot_be_written_is_made_once_and_handed_on(
     folder = tmp_path / "file"
     folder.write_text("not a folder")
     step, make = f"{kept_code.sources_digest()}-x", Maker()
-    assert not KeptCode(folder).has_step()
     for key in (step, step, "other"):
         assert KeptCode(folder)(key, make) == b"machine code"
     assert make.count == 2
-    assert KeptCode(folder).has_step()
-    assert not KeptCode(tmp_path / "elsewhere").has_step()
 
     handed = kept_code.unwritten()
     monkeypatch.setattr(kept_code, "_unwritten", {})  # as in another process
@@ -88,6 +85,45 @@ def test_code_that_cannot_be_written_is_made_once_and_handed_on(
     assert KeptCode(folder)(step, make) == b"machine code"
     assert make.count == 2
     assert len(caplog.records) == 1
+
+
+def test_what_is_missing_is_told_before_it_is_made(tmp_path: Path) -> None:
+    told: list[str] = []
+    make = Maker()
+    kept = KeptCode(tmp_path, lambda: told.append(f"{make.count} made"))
+    for key in ("one", "two", "one"):
+        kept(key, make)
+    assert told == ["0 made", "1 made"]
+
+
+@pytest.mark.parametrize("loss", [b"damaged", None])
+@pytest.mark.parametrize("lost", ["one", "two", "all"])
+def test_a_note_holds_while_all_that_was_used_is_there(
+    tmp_path: Path, lost: str, loss: bytes | None
+) -> None:
+    kept = KeptCode(tmp_path)
+    assert not kept.has_all("all")
+    for key in ("one", "two"):
+        kept(key, Maker())
+    kept.note("all")
+    KeptCode(tmp_path)("other", Maker())
+    assert KeptCode(tmp_path).has_all("all")
+    entry(tmp_path, "other").unlink()
+    assert KeptCode(tmp_path).has_all("all")
+    if loss is None:
+        entry(tmp_path, lost).unlink()
+    else:
+        entry(tmp_path, lost).write_bytes(loss)
+    assert not KeptCode(tmp_path).has_all("all")
+
+
+def test_a_note_that_cannot_be_written_is_nothing_to_warn_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All code may be there, in a folder that is read-only."""
+    (tmp_path / "file").write_text("not a folder")
+    KeptCode(tmp_path / "file").note("all")
+    assert caplog.records == []
 
 
 def test_a_full_disk_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

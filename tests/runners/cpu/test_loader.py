@@ -1,16 +1,17 @@
 import hashlib
 import pickle
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from segue import config
+from segue import config, machine
 from segue.errors import Incompatible
 from segue.models.origin import gguf_origin
 from segue.models.progress import silent
 from segue.runners.cpu import compile, kept_code, loader
-from segue.runners.cpu.kept_code import KeptCode, sources_digest
+from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.loader import CpuLoader
 
 
@@ -42,9 +43,12 @@ def test_code_that_cannot_be_kept_goes_to_the_worker_with_its_loader(
 ) -> None:
     made: list[str] = []
 
-    def compile_all(types: Iterable[str], flavour: str, kept: KeptCode) -> None:
+    def make() -> bytes:
         made.append("step")
-        kept(f"{sources_digest()}-x", lambda: b"machine code")
+        return b"machine code"
+
+    def compile_all(types: Iterable[str], flavour: str, kept: KeptCode) -> None:
+        kept("step", make)
 
     monkeypatch.setattr(compile, "compile_all", compile_all)
     monkeypatch.setattr(kept_code, "_unwritten", {})
@@ -54,3 +58,45 @@ def test_code_that_cannot_be_kept_goes_to_the_worker_with_its_loader(
     assert [code for _, code in sent.code] == [b"machine code"]
     assert fresh.prepared(silent) == sent
     assert made == ["step"], "the second model of this server needs no other"
+
+
+class Compiler:
+    """Stands for `compile_all`: what it makes depends on processor, flavour and types, as the real one's."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.processor, self.calls = "old", 0
+        monkeypatch.setattr(compile, "compile_all", self._compile_all)
+        monkeypatch.setattr(machine, "kind_of_processor", lambda: self.processor)
+
+    def _compile_all(self, types: Iterable[str], flavour: str, kept: KeptCode) -> None:
+        self.calls += 1
+        for piece in ("step", *types):
+            kept(f"{piece}-{self.processor[:3]}-{flavour}", lambda: b"machine code")
+
+    def told_by(self, loader: CpuLoader) -> list[tuple[int, int]]:
+        told: list[tuple[int, int]] = []
+        loader.prepared(lambda what, done, total: told.append((done, total)))
+        return told[:1] + told[-1:]  # how it began and how it ended
+
+
+COMPILED = [(0, 0), (1, 1)]
+
+
+def test_whatever_is_compiled_is_told(
+    tiny_gguf: Path, q8_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told only where no step was kept for any processor: elsewhere a start was silent while it compiled."""
+    compiler = Compiler(monkeypatch)
+    loader = CpuLoader(str(tiny_gguf), "x", cache_dir=str(tmp_path))
+    assert compiler.told_by(loader) == COMPILED
+    assert compiler.told_by(loader) == []
+    assert compiler.calls == 1, "a start that has all it needs does not read the compiler"
+    assert compiler.told_by(replace(loader, flavour="generic")) == COMPILED
+    assert compiler.told_by(replace(loader, path=str(q8_gguf))) == COMPILED
+    compiler.processor = "new"
+    assert compiler.told_by(loader) == COMPILED
+    compiler.processor = "newer"  # to the compiler the same
+    assert compiler.told_by(loader) == []
+    next((tmp_path / "cpu").glob("step-new*.code")).unlink()
+    assert compiler.told_by(loader) == COMPILED
+    assert compiler.told_by(loader) == []

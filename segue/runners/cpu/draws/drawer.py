@@ -68,14 +68,18 @@ _LARGEST = 1 << 31
 _row = itemgetter(0)  # of a draw
 
 
+def draws_code(target: Target, kept: Kept = nothing_kept) -> int:
+    """The address of the kernel that draws."""
+    return machine_code.load_module("draws", chain.module, [chain.NAME], target, kept)[chain.NAME]
+
+
 class Drawer:
     """The kernel that draws, and memory for the threads that run it."""
 
     def __init__(self, vocab_size: int, threads: int, target: Target, kept: Kept = nothing_kept):
         self.vocab_size, self._part = vocab_size, of.part_bytes(vocab_size)
         self._scratch: NDArray[np.uint8] = zeros(threads * of.NUM_PARTS * self._part, np.uint8)
-        made = machine_code.load_module("draws", chain.module, [chain.NAME], target, kept)
-        self._code = made[chain.NAME]
+        self._code = draws_code(target, kept)
 
     def instruction(self, logits: Logits, records: NDArray[np.int64]) -> list[int]:
         """The words of phase.py, in its order."""
