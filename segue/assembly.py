@@ -32,6 +32,7 @@ from segue.processes.messages import Answer, Message
 from segue.processes.shared_fleet import SharedFleet
 from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
+from segue.runners.cpu.step.board import MAX_THREADS
 from segue.runners.defaulted import DefaultedLoader
 from segue.runners.drafted import DraftedLoader
 from segue.runners.fake import FakeLoader
@@ -114,6 +115,11 @@ def wrong_flavour(settings: Settings) -> str | None:
         return None
     obstacle = flavour_obstacle(name)
     return obstacle and f"{settings.origin('cpu_flavour')} is {name!r}, but {obstacle}"
+
+
+def threads_used(runner: str, wanted: int) -> int:
+    """How many of the threads that are wanted a runner takes; 0: their number is not for it."""
+    return {"cpu": min(wanted, MAX_THREADS), "llama": wanted}.get(runner, 0)
 
 
 def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Report) -> CpuLoader:

@@ -1,5 +1,6 @@
 """What `segue serve` prints when it is ready."""
 
+from segue.assembly import threads_used
 from segue.config import Settings
 from segue.cpus import usable_cpus
 from segue.models import adapter_files, model_defaults, names
@@ -14,12 +15,11 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         if info.deterministic
         else "not promised by this runner"
     )
-    threads = settings.threads or usable_cpus()
     rows = {
         "page": f"{address}/",
         "completions": f"{address}/v1/completions",
         "model": f"{info.name} ({info.architecture}, {info.quantization}, {_size(info.size_bytes)})",
-        "runner": f"{info.runner}, {threads} thread{'s' if threads > 1 else ''}",
+        "runner": info.runner + _threads(info.runner, settings.threads or usable_cpus()),
         **_companions(settings),
         **_defaults(info),
         "memory": f"{info.kv_tokens:,} tokens of KV, contexts up to {info.context_length:,}",
@@ -28,6 +28,15 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
     }
     width = max(map(len, rows))
     return "\n".join(f"  {name:{width}}  {words}" for name, words in rows.items())
+
+
+def _threads(runner: str, wanted: int) -> str:
+    """How many it has, which may be fewer than are wanted."""
+    used = threads_used(runner, wanted)
+    if not used:
+        return ""
+    most = f" (its most; not {wanted})" if used < wanted else ""
+    return f", {used} thread{'s' if used > 1 else ''}{most}"
 
 
 def _companions(settings: Settings) -> dict[str, str]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segue import __version__, config, machine
-from segue.assembly import draft_obstacle, tokenizer_obstacle, wrong_flavour
+from segue.assembly import draft_obstacle, threads_used, tokenizer_obstacle, wrong_flavour
 from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 from segue.config import Settings
@@ -83,7 +83,8 @@ def _tokenizer() -> Finding:
 def _processor(settings: Settings, root: Path) -> Iterator[Finding]:
     cpus = usable_cpus(root)
     yield Finding("processor", "ok", f"{machine.processor(root)} ({platform.machine()})")
-    threads = settings.threads or cpus
+    runner = "llama" if settings.runner == "llama" else "cpu"
+    threads = threads_used(runner, settings.threads or cpus)
     if threads > cpus:
         words = f"{threads} threads on {cpus} processors take turns: --threads {cpus}"
         yield Finding("threads", "slow", words)

@@ -1,5 +1,6 @@
 """What a server says of itself at its start."""
 
+import pytest
 from msgspec.structs import replace
 
 from segue.commands.banner import banner
@@ -9,13 +10,29 @@ from tests.support.fakes import INFO
 
 
 def test_it_says_what_a_person_wants_to_know() -> None:
-    words = banner(INFO, Settings(threads=2), "http://127.0.0.1:8080")
+    words = banner(replace(INFO, runner="cpu"), Settings(threads=2), "http://127.0.0.1:8080")
     for wanted in ("http://127.0.0.1:8080/", "tiny", "2 threads", "2,048", "same bytes", "none"):
         assert wanted in words
     assert "adapters" not in words
     assert "draft" not in words
     assert "sampling" not in words
     assert "asked for" in banner(INFO, Settings(api_keys=("a:b",)), "http://x")
+
+
+@pytest.mark.parametrize(
+    ("runner", "threads", "words"),
+    [
+        ("cpu", 1, "cpu, 1 thread"),
+        ("cpu", 256, "cpu, 256 threads"),
+        ("cpu", 300, "cpu, 256 threads (its most; not 300)"),
+        ("llama", 300, "llama, 300 threads"),
+        ("vllm", 300, "vllm"),
+    ],
+)
+def test_it_names_the_threads_that_are_used(runner: str, threads: int, words: str) -> None:
+    lines = banner(replace(INFO, runner=runner), Settings(threads=threads), "http://x").splitlines()
+    (told,) = [line.split(None, 1)[1] for line in lines if line.split()[0] == "runner"]
+    assert told == words
 
 
 def test_it_names_adapters_and_the_draft_model() -> None:

@@ -87,7 +87,9 @@ def test_settings_that_would_not_work(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         assert states(tmp_path, GOOD, port=port)["address"][0] == "fails"
     assert states(tmp_path, GOOD, host="0.0.0.0")["keys"][0] == "slow"
-    assert states(tmp_path, GOOD, threads=10_000)["threads"][0] == "slow"
+    for runner, used in (("auto", 256), ("llama", 10_000)):
+        state, words = states(tmp_path, GOOD, threads=10_000, runner=runner)["threads"]
+        assert (state, words.split()[0]) == ("slow", str(used))
     assert states(tmp_path, GOOD, cache_dir=Path("/proc/nowhere"))["cache"][0] == "fails"
     assert states(tmp_path, GOOD, cpu_flavour="abacus")["instructions"][0] == "fails"
 
