@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segue import assembly, config
-from segue.commands.options import with_engine_settings
+from segue.commands.options import with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import gguf, model_defaults, names, sources
 from segue.models.inventory import LocalModel, local_models, model_facts, remove
@@ -23,16 +23,13 @@ def models() -> None:
     """List, download, describe and remove models."""
 
 
-def _cache_dir() -> Path:
-    return config.load({}).cache_dir
-
-
 @models.command("list")
-def list_models() -> None:
+@with_cache
+def list_models(config_file: Path | None, **flags: Any) -> None:
     """List the models on this machine."""
     table = Table("name", "size", "architecture", "quantisation", "gaps", box=None)
     total = 0
-    for kept in local_models(_cache_dir()):
+    for kept in local_models(config.load(flags, file=config_file).cache_dir):
         total += kept.num_bytes
         try:
             about = model_facts(kept.path)
@@ -49,10 +46,12 @@ def list_models() -> None:
 
 @models.command()
 @click.argument("model", default="default")
-def pull(model: str) -> None:
+@with_cache
+def pull(model: str, config_file: Path | None, **flags: Any) -> None:
     """Download MODEL: OWNER/REPO[:QUANT], hf:OWNER/REPO/FILE.gguf, or nothing for the embedded one."""
+    cache_dir = config.load(flags, file=config_file).cache_dir
     with shown(Console(stderr=True)) as report:
-        path = sources.fetch(names.parse(model), _cache_dir(), report)
+        path = sources.fetch(names.parse(model), cache_dir, report)
     click.echo(f"{path}  {_size(path.stat().st_size)}")
 
 
@@ -90,9 +89,10 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
 @models.command()
 @click.argument("model")
 @click.option("--yes", is_flag=True, help="do not ask for confirmation")
-def rm(model: str, yes: bool) -> None:
+@with_cache
+def rm(model: str, yes: bool, config_file: Path | None, **flags: Any) -> None:
     """Remove MODEL, as `segue models list` names it, from this machine."""
-    cache_dir = _cache_dir()
+    cache_dir = config.load(flags, file=config_file).cache_dir
     kept = _local_model(model, cache_dir)
     if not yes:
         click.confirm(f"Remove {kept.path} ({_size(kept.num_bytes)})?", abort=True)

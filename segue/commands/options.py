@@ -47,6 +47,11 @@ def with_engine_settings(command: Command) -> Command:
     return _with_rows(command, [row for row in config.TABLE if row.name in _RUNNING])
 
 
+def with_cache(command: Command) -> Command:
+    """The folder of the cache, for a command that runs no model."""
+    return _with_rows(command, [row for row in config.TABLE if row.name == "cache_dir"])
+
+
 def refuse_beside_url(flags: Mapping[str, Any], config_file: Path | None) -> None:
     """Raise UsageError for settings of an engine where a server answers, which has its own. `flags`: by name."""
     given = [row.flag for row in config.TABLE if flags.get(row.name) not in (None, ())]

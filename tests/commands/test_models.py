@@ -8,7 +8,10 @@ from click.testing import CliRunner, Result
 
 from segue.cli import cli
 from segue.errors import ModelUnavailable
+from segue.models import sources
 from segue.models.embedded import SMOLLM2
+from segue.models.names import ModelRef
+from segue.models.progress import Report
 from tests.support.tiny_gguf import write_tiny_gguf
 
 
@@ -51,6 +54,37 @@ def test_the_sampling_defaults_of_a_file_are_shown(cache: Path) -> None:
 
 def test_showing_fetches_nothing(cache: Path) -> None:
     assert isinstance(models("show", "owner/repo").exception, ModelUnavailable)
+
+
+@pytest.mark.parametrize("flag", ["--cache-dir", "--config"])
+def test_every_command_takes_the_folder_that_a_server_is_given(
+    cache: Path,
+    tiny_gguf: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    flag: str,
+) -> None:
+    """What was pulled into the usual folder, a server with another one downloaded again."""
+
+    def fetch(ref: ModelRef, cache_dir: Path, report: Report) -> Path:
+        return cache_dir / "models" / SMOLLM2.file_name  # nothing is downloaded here
+
+    monkeypatch.setattr(sources, "fetch", fetch)
+    other = tmp_path_factory.mktemp("other")
+    (other / "models").mkdir()
+    kept = Path(shutil.copy(tiny_gguf, other / "models" / SMOLLM2.file_name))
+    where = [flag, str(other)]
+    if flag == "--config":
+        monkeypatch.delenv("SEGUE_CACHE")  # it comes before a file
+        (other / "segue.toml").write_text(f'cache_dir = "{other.as_posix()}"\n')
+        where = [flag, str(other / "segue.toml")]
+    assert "default" in models("list", *where).output
+    for command in ("pull", "show"):
+        assert str(kept) in models(command, *where).output
+    assert models("rm", "default", "--yes", *where).exit_code == 0
+    assert not kept.exists()
+    assert "none yet" in models("list", *where).output
+    assert (cache / "models" / SMOLLM2.file_name).exists()
 
 
 def test_removing_asks_first(cache: Path) -> None:
