@@ -31,6 +31,7 @@ from segue.errors import InvalidField
 from segue.library.answers import Choice, Completion, Piece, Score
 from segue.library.engine_thread import EngineThread
 from segue.library.options import Options
+from segue.library.settings import check
 from segue.types import CompletionRequest, Delta, Done, ModelInfo, Prompted
 
 Text = str | Sequence[int]
@@ -46,10 +47,12 @@ class LLM:
     """A loaded model. Its process ends with `close`, with the end of `with`, or when the object is collected."""
 
     def __init__(self, model: str | PathLike[str] = "default", **settings: Any) -> None:
-        """`model` as for `segue serve`; settings are its flags: threads=4, context_length=4096, runner="llama".
+        """`model` as for `segue serve`; settings are its flags that are about the model: threads=4,
+        context_length=4096, runner="llama".
 
-        Raises SetupError where it cannot be loaded.
+        Raises SetupError where it cannot be loaded, and for other settings.
         """
+        check(settings)
         flags = {"models": (str(model),), **settings}
         self._thread = EngineThread(config.load(flags))
         self.close = weakref.finalize(self, self._thread.close)

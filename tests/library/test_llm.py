@@ -7,15 +7,19 @@ import sys
 import typing
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from segue import LLM
+from segue.commands.options import _RUNNING
+from segue.config import TABLE
 from segue.dialects.openai import OPENAI
 from segue.errors import EngineFault, InvalidField, SetupError
 from segue.library.llm import Text
 from segue.library.options import Options
+from segue.library.settings import FOREIGN, SETTINGS
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
 from tests.support.waiting import wait_until
@@ -262,6 +266,29 @@ def test_a_text_that_is_none_is_refused_before_the_worker_sees_it(llm: LLM) -> N
 def test_an_unknown_setting_is_named_with_the_one_that_was_meant() -> None:
     with pytest.raises(SetupError, match=r"there is no setting 'thread'; did you mean threads\?"):
         LLM(runner="fake", thread=3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "advice"),
+    [
+        ({"port": 9000}, "an LLM has: lora"),
+        ({"defaults": ["temperature=0"]}, "an LLM has: lora"),
+        ({"models": ["a.gguf"]}, "the first argument"),
+        ({"max_model_len": 4096}, "did you mean context_length?"),
+        ({"tensor_parallel_size": 2}, 'vllm_options=["tensor_parallel_size=..."]'),
+        ({"temperature": 0.5}, "llm.complete(PROMPT, temperature=...)"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(setting: dict[str, Any], advice: str) -> None:
+    """Those of the server were taken and did nothing: `defaults` looked as if answers kept to them."""
+    with pytest.raises(SetupError) as error:
+        LLM(runner="fake", **setting)
+    assert advice in error.value.message
+
+
+def test_the_settings_are_those_of_the_server() -> None:
+    assert set(_RUNNING) < set(SETTINGS) < {row.name for row in TABLE}
+    assert not set(SETTINGS) & set(FOREIGN)
 
 
 def test_a_number_of_alternatives_is_not_negative(llm: LLM) -> None:

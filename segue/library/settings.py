@@ -1,0 +1,47 @@
+"""The settings of an LLM: those of `segue serve` that are about its model. The others would have no effect."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from segue.errors import SetupError
+from segue.library.options import Options
+
+SETTINGS = (
+    "lora",
+    "draft",
+    "engine",
+    "vllm_options",
+    "runner",
+    "threads",
+    "cpu_flavour",
+    "context_length",
+    "kv_memory_mib",
+    "num_slots",
+    "chunk_rows",
+    "step_timeout_s",
+    "cache_dir",
+)
+_FIRST = "it is the first argument: LLM(MODEL)"
+_VLLM = 'write engine="vllm", vllm_options=["{0}=..."]'
+_REQUEST = "it is an option of a request: llm.complete(PROMPT, {0}=...)"
+
+# What it is called by vLLM's class of this name, and by llama-cpp-python's → what would be right here.
+FOREIGN = {
+    **dict.fromkeys(("models", "model_path"), _FIRST),
+    **dict.fromkeys(("max_model_len", "n_ctx"), "did you mean context_length?"),
+    "n_threads": "did you mean threads?",
+    "n_batch": "did you mean chunk_rows?",
+    "max_num_seqs": "did you mean num_slots?",
+    **dict.fromkeys(("tensor_parallel_size", "gpu_memory_utilization", "dtype"), _VLLM),
+    **dict.fromkeys(Options.__annotations__, _REQUEST),
+}
+
+
+def check(names: Iterable[str]) -> None:
+    """Raises SetupError for the first that is no setting of an LLM."""
+    for name in names:
+        if name in SETTINGS:
+            continue
+        near = get_close_matches(name, SETTINGS, 1)
+        usual = f"did you mean {near[0]}?" if near else f"an LLM has: {', '.join(SETTINGS)}"
+        raise SetupError(f"there is no setting {name!r}; {FOREIGN.get(name, usual).format(name)}")
