@@ -76,9 +76,10 @@ def bench(
     words = passage().split()
     with _peer(against, model) as other:
         key = os.environ.get("SEGUE_API_KEY", "")
-        targets = {"segue" if against else _host(url): Target(url, REQUEST_FORMATS[dialect], key)}
+        ours = Target(_server(url), REQUEST_FORMATS[dialect], key)
+        targets = {"segue" if against else _host(url): ours}
         if other and against:
-            targets[against] = Target(other, REQUEST_FORMATS[against_dialect])
+            targets[against] = Target(_server(other), REQUEST_FORMATS[against_dialect])
 
         async def one(target: Target, load: float, seed: int) -> list[Outcome]:
             length = int(load) if contexts else prompt_words
@@ -105,6 +106,11 @@ def bench(
 def _check_address(address: str | None) -> None:
     if address not in (None, "llama.cpp") and not address.startswith(("http://", "https://")):
         raise click.BadParameter(f"{address!a} is no address such as {DEFAULT_URL}")
+
+
+def _server(url: str) -> str:
+    """Without the /v1 at the end that clients' base URLs have."""
+    return url.rstrip("/").removesuffix("/v1")
 
 
 def _host(url: str) -> str:

@@ -45,6 +45,13 @@ def test_every_dialect_is_measured(live: Live, tmp_path: Path, dialect: str) -> 
     assert rows[1]["requests"] == 8
 
 
+@pytest.mark.parametrize("end", ["/", "/v1", "/v1/"])
+def test_the_address_may_be_a_clients_base_url(live: Live, end: str) -> None:
+    """As that of `segue complete --url` may."""
+    result = bench(live.url + end, "--clients", "1", "--requests", "1")
+    assert result.exit_code == 0, result.output
+
+
 def test_an_open_loop_and_a_plot_beside_another_server(live: Live, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     result = bench(
