@@ -27,7 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=["cpu", "llama"])
 def client(folder: Path, request: pytest.FixtureRequest) -> Iterator[httpx2.Client]:
     lora = ["--lora", f"sql={folder / 'one.gguf'}@0.5", "--lora", f"chat={folder / 'two.gguf'}"]
-    runner = ["--runner", request.param, "--num-slots", "8"]
+    # One thread: those of llama.cpp spin while they wait, beside other tests.
+    runner = ["--runner", request.param, "--num-slots", "8", "--threads", "1"]
     models = [str(folder / name) for name in ("base.gguf", "merged.gguf")]
     with (
         serving(*models, *lora, *runner) as served,
