@@ -1,7 +1,7 @@
 """The commands in README and quick start are run, in order, each document in a folder of its own.
 
 A server with the fake runner stands in for the one they speak of, and small programs for those that would install or
-serve: these check that what they are told exists.
+serve: these check that what they are told exists, or leave it to the test.
 """
 
 import os
@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from segue import config
+from segue.cli import cli
 from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
@@ -22,15 +24,12 @@ ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/library.md")
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 
-# Serving is checked up to its settings; the rest is the real thing.
+# Serving is written down, and its settings are read in this process; the rest is the real thing.
+NOTE = 'printf "%s\\n" "$@" >"$(mktemp "$NOTES/XXXXXX")"\n'
 SHIMS = {
-    "segue": (
-        '#!/bin/sh\n[ "$1" = serve ] && { shift; set -- serve --print-config "$@"; }\n'
-        'exec {python} -m segue "$@"\n'
-    ),
+    "segue": '#!/bin/sh\n[ "$1" = serve ] || exec {python} -m segue "$@"\n' + NOTE,
     "make": (
-        '#!/bin/sh\ngrep -q "^$1:" {root}/Makefile || exit 1\n'
-        'eval "set -- ${2#ARGS=}"\nexec {python} -m segue serve --print-config "$@"\n'
+        '#!/bin/sh\ngrep -q "^$1:" {root}/Makefile || exit 1\neval "set -- $1 ${2#ARGS=}"\n' + NOTE
     ),
     "git": '#!/bin/sh\n[ "$1" = clone ] && mkdir -p segue\n',
     "pip": '#!/bin/sh\n[ "$1 $2" = "install segue" ]\n',
@@ -52,8 +51,9 @@ def served() -> Iterator[Live]:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    shims = tmp_path / "shims"
+    shims, notes = tmp_path / "shims", tmp_path / "notes"
     shims.mkdir()
+    notes.mkdir()
     for name, text in SHIMS.items():
         shim = shims / name
         shim.write_text(text.replace("{python}", sys.executable).replace("{root}", str(ROOT)))
@@ -63,7 +63,16 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "SEGUE_RUNNER": "fake",
+        "NOTES": str(notes),
     }
+
+
+def check_served(notes: Path) -> None:
+    for note in notes.iterdir():
+        serve, *arguments = note.read_text().splitlines()
+        read = [serve, "--print-config", *arguments]
+        result = CliRunner().invoke(cli, read, env={"SEGUE_RUNNER": "fake"})
+        assert result.exit_code == 0, (read, result.output, result.exception)
 
 
 @pytest.mark.timeout(900)  # each command is a Python of its own
@@ -86,6 +95,7 @@ def test_every_block_runs(
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         assert '"error"' not in done.stdout, text
+    check_served(Path(environment["NOTES"]))
 
 
 def test_there_are_blocks_to_run() -> None:
