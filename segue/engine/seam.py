@@ -183,6 +183,16 @@ class MirostatState(NamedTuple):
     # If a draw gives no token, its next mu is this one.
 
 
+class AdaptiveState(NamedTuple):
+    """Adaptive-p, after all cuts: the draw makes its next sum, as mirostat its mu."""
+
+    target: float
+    decay: float
+    sum: float  # of probabilities drawn, earlier ones decayed
+    total: float  # of their weights
+    drawn: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Texts:
     """What tokens add to a text, for the cut infill. It does not change: a runner may keep its address meanwhile."""
@@ -225,7 +235,7 @@ class Draw(NamedTuple):
     changes: Changes | None = None
     repeats: Repeats | None = None
     late: Late | None = None  # its mask comes before all that, its changes after those above
-    mirostat: MirostatState | None = None
+    mirostat: MirostatState | AdaptiveState | None = None  # what goes from draw to draw
     texts: Texts | None = None  # where infill is a cut; then no adjustment comes after another cut
 
 
@@ -234,9 +244,8 @@ class Step(NamedTuple):
 
     logits: Logits  # as the model gave them, without changes and penalties of draws
     tokens: Sequence[int | None]  # one per draw; None: left to the sampler
-    mus: Sequence[
-        float
-    ] = ()  # one per draw, the next mu of those with mirostat; none if none has it
+    # One per draw, the next mu of those with mirostat, the next sum of those with adaptive-p; none if none has it.
+    mus: Sequence[float] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

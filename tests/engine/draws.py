@@ -4,8 +4,8 @@ import numpy as np
 
 from segue.engine.sampling import filters
 from segue.engine.sampling.candidates import Candidates, top
-from segue.engine.sampling.choosers import ByWeight, Mirostat
-from segue.engine.seam import Cut, Draw
+from segue.engine.sampling.choosers import AdaptiveP, ByWeight, Mirostat
+from segue.engine.seam import AdaptiveState, Cut, Draw
 
 
 def cut(candidates: Candidates, cut: Cut) -> None:
@@ -34,9 +34,13 @@ def cut(candidates: Candidates, cut: Cut) -> None:
 def choose(
     candidates: Candidates, draw: Draw, vocab_size: int = 0, mu: float = 0.0
 ) -> tuple[int, float]:
-    """The token, and mirostat's mu after it. `vocab_size` and `mu`: where the draw has mirostat."""
+    """The token, and mirostat's mu after it, or adaptive-p's sum. `vocab_size` and `mu`: where the draw has one."""
     if draw.mirostat is None:
         return candidates.token(ByWeight().choose(candidates, draw.point)), mu
+    if isinstance(draw.mirostat, AdaptiveState):
+        adaptive = AdaptiveP(draw.mirostat.target, draw.mirostat.decay)
+        adaptive._sum, adaptive._total = mu, draw.mirostat.total
+        return candidates.token(adaptive.choose(candidates, draw.point)), adaptive._sum
     version, tau, eta, *_ = draw.mirostat
     chooser = Mirostat(version, tau, eta, vocab_size)
     chooser.mu = mu

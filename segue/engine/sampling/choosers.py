@@ -6,7 +6,7 @@ import numpy as np
 
 from segue import exact_math
 from segue.engine.sampling.candidates import Candidates, draw, top
-from segue.engine.seam import MirostatState
+from segue.engine.seam import AdaptiveState, MirostatState
 
 _MIROSTAT_LOOKS_AT = 100  # tokens used to estimate how fast probabilities fall with rank
 
@@ -43,6 +43,10 @@ class Mirostat:
     def state(self, drawn: int | None) -> MirostatState:
         """What a runner needs to draw instead. `drawn`: its draw after which it does, whose mu is not known yet."""
         return MirostatState(self._version, self._tau, self._eta, self.mu, drawn)
+
+    def follow(self, mu: float) -> None:
+        """A runner has drawn, after which mu is this."""
+        self.mu = mu
 
     def choose(self, candidates: Candidates, point: float) -> int:
         if self._version == 1:
@@ -93,6 +97,19 @@ class AdaptiveP:
         self._total = 1 / (1 - self._decay)
         self._sum = target * self._total
 
+    def state(self, drawn: int | None) -> AdaptiveState:
+        """What a runner needs to draw instead. `drawn`: its draw after which it does, whose sum is not known yet."""
+        total = self._total if drawn is None else self._next_total
+        return AdaptiveState(self._target, self._decay, self._sum, total, drawn)
+
+    def follow(self, sum_: float) -> None:
+        """A runner has drawn, after which the sum is this."""
+        self._sum, self._total = sum_, self._next_total
+
+    @property
+    def _next_total(self) -> float:
+        return 1 + self._decay * self._total
+
     def choose(self, candidates: Candidates, point: float) -> int:
         weights = candidates.weights()
         share = weights / np.float32(exact_math.total(weights))
@@ -101,6 +118,5 @@ class AdaptiveP:
         wanted = np.float32(5.0) - 10 * distance * distance / (1 + distance)
         candidates.replace(np.where(weights > 0, wanted, np.float32(-np.inf)))
         index = draw(candidates.weights(), point)
-        self._sum = float(share[index]) + self._decay * self._sum
-        self._total = 1 + self._decay * self._total
+        self.follow(float(share[index]) + self._decay * self._sum)
         return index

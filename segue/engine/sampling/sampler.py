@@ -152,9 +152,8 @@ class Sampler:
         self.keeps_distribution = keeps_distribution
         self._num_adjusts = num_before
         self._texts = _texts(self._rules) if "infill" in steps else None
-        is_told = isinstance(self._chooser, ByWeight | Mirostat)
-        if "infill" in steps and (self._texts is None or ADJUSTS & {*steps[num_before:]}):
-            is_told = False
+        is_infill_late = "infill" in steps and bool(ADJUSTS & {*steps[num_before:]})
+        is_told = not is_infill_late and ("infill" not in steps or self._texts is not None)
         self._cuts = self._cuts_without_xtc = cuts(sampling, steps) if is_told else None
         if "xtc" in steps:
             self._cuts_without_xtc = cuts(sampling, [step for step in steps if step != "xtc"])
@@ -222,14 +221,14 @@ class Sampler:
         changes = self._forbidden.changes(position)
         repeats = None if self._penalties is None else self._penalties.repeats(drawn)
         chooser = self._chooser
-        mirostat = chooser.state(drawn) if isinstance(chooser, Mirostat) else None
+        mirostat = chooser.state(drawn) if isinstance(chooser, Mirostat | AdaptiveP) else None
         point, texts = self.point(position), self._texts
         return Draw(row, point, found, changes, repeats, mirostat=mirostat, texts=texts)
 
     def follow(self, mu: float) -> None:
-        """A runner has drawn with mirostat, after which its mu is this."""
-        if isinstance(self._chooser, Mirostat):
-            self._chooser.mu = mu
+        """A runner has drawn with mirostat, after which its mu is this; or with adaptive-p: its sum."""
+        if isinstance(self._chooser, Mirostat | AdaptiveP):
+            self._chooser.follow(mu)
 
     def _cuts_at(self, position: int) -> tuple[Cut, ...] | None:
         """All cuts at this position, as far as a runner can make them."""

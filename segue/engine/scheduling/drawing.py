@@ -34,14 +34,16 @@ class Drawing:
         self._jobs = state.jobs
         self._logits: Logits | None = None
         self._drawn: dict[Sequence, int | None] = {}  # by the step itself
-        self._mus: dict[Sequence, float] = {}  # of those with mirostat, after these draws
+        self._mus: dict[
+            Sequence, float
+        ] = {}  # of those with mirostat or adaptive-p, after these draws
         self._ready: dict[Sequence, _Ready | Exception] = {}
 
     def begin(self, batch: Batch, logits: Logits, drawn: DrawnTokens, mus: Mus) -> None:
         """Take the logits of a step. The runner draws the first token of every sequence for which it can.
 
         If the step was begun with draws, it has `drawn` already, and may not be asked now: the next step may be open.
-        `mus`: of mirostat after these draws, if one has it.
+        `mus`: of mirostat and adaptive-p after these draws, if one has it.
         An error with one sequence is raised by `draw` for that sequence.
         """
         self._logits = logits
@@ -87,7 +89,7 @@ class Drawing:
             row = self._row(number) if job.needs_scores else None
             if sequence.sampler.keeps_distribution:
                 row = self._drawn_from(job, sequence, number)
-            if sequence in self._mus:
+            elif sequence in self._mus:
                 sequence.sampler.follow(self._mus[sequence])
             return token, row
         ready = self._ready.pop(sequence, None)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from segue.engine.sampling.randomness import Points
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import MAX_CUTS, Draw, MirostatState
+from segue.engine.seam import MAX_CUTS, AdaptiveState, Draw, MirostatState
 from segue.types import Sampling, Step
 
 
@@ -119,11 +119,26 @@ def test_a_draft_changes_no_mu_that_is_told() -> None:
     assert sampler.draw_ahead(0, 1) == told
 
 
+def test_adaptive_p_is_told_with_its_sum_or_the_draw_that_gives_it() -> None:
+    """How many draws there were is known before."""
+    sampling = Sampling(adaptive_target=0.25, adaptive_decay=0.5, order=("adaptive_p",))
+    sampler = Sampler(sampling, 1, 0, 50)
+    first, second = sampler.draw_ahead(0, 1), sampler.draw_ahead(0, 2, 5)
+    assert first is not None
+    assert second is not None
+    assert first.mirostat == AdaptiveState(0.25, 0.5, 0.5, 2.0)
+    assert second.mirostat == AdaptiveState(0.25, 0.5, 0.5, 2.0, 5)
+    sampler.follow(0.75)
+    third = sampler.draw_ahead(0, 3, 5)
+    assert third is not None
+    assert third.mirostat == AdaptiveState(0.25, 0.5, 0.75, 2.0, 5)
+
+
 @pytest.mark.parametrize(
     "sampling",
     [
         Sampling(order=("infill", "temperature")),
-        Sampling(adaptive_target=0.3, order=("adaptive_p",)),
+        Sampling(order=("infill", "penalties"), presence_penalty=0.5),
     ],
 )
 def test_what_no_runner_draws_is_not_told(sampling: Sampling) -> None:

@@ -13,7 +13,16 @@ import numpy as np
 
 from segue.engine.sampling import filters
 from segue.engine.sampling.candidates import Candidates
-from segue.engine.seam import ADJUSTS, Capabilities, Draw, Logits, Span, Step, Texts
+from segue.engine.seam import (
+    ADJUSTS,
+    AdaptiveState,
+    Capabilities,
+    Draw,
+    Logits,
+    Span,
+    Step,
+    Texts,
+)
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.runners.fake_draws import adjust, changed, is_late, num_adjusts
 from segue.types import (
@@ -77,8 +86,9 @@ class AheadRunner(FakeRunner):
                 cut(candidates, each)
         mu = 0.0
         if draw.mirostat is not None:
-            before = draw.mirostat.drawn
-            mu = draw.mirostat.mu if before is None else self._last_mus[before]
+            before, state = draw.mirostat.drawn, draw.mirostat
+            own = state.sum if isinstance(state, AdaptiveState) else state.mu
+            mu = own if before is None else self._last_mus[before]
         token, self._mus[number] = choose(candidates, draw, row.size, mu)
         return token
 

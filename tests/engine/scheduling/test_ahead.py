@@ -48,7 +48,6 @@ CANNOT: dict[str, dict[str, Any]] = {
     "infill before penalties": {
         "sampling": Sampling(seed=1, presence_penalty=0.5, order=("infill", "penalties"))
     },
-    "adaptive-p": {"sampling": Sampling(seed=1, adaptive_target=0.3, order=("adaptive_p",))},
     "beam search": {"beam_search": True, "n": 2, "sampling": Sampling(seed=1)},
     "ranked middles": {"infill": SUFFIX},
 }
@@ -103,6 +102,12 @@ CAN: dict[str, dict[str, Any]] = {
         "sampling": Sampling(seed=1, mirostat=2, mirostat_tau=2.0, presence_penalty=0.5),
     },
     "mirostat 1": {"sampling": Sampling(seed=1, mirostat=1)},
+    "adaptive-p": {"sampling": Sampling(seed=1, adaptive_target=0.3, order=("adaptive_p",))},
+    "adaptive-p, and scores of its distribution": {
+        "logprobs": 1,
+        "post_sampling_probs": True,
+        "sampling": Sampling(seed=1, adaptive_target=0.3, order=("adaptive_p",)),
+    },
     "mirostat 2, penalties, banned phrases and a constraint": {
         "constraint": WORD,
         "n": 2,

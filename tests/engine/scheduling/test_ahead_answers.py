@@ -34,6 +34,7 @@ ORDERS: list[tuple[Step, ...]] = [
     ("penalties", "top_k", "penalties", "temperature"),
     ("dry", "penalties", "top_k", "infill", "temperature"),
     ("top_p", "infill", "penalties", "temperature"),
+    ("penalties", "temperature", "min_p", "adaptive_p"),
 ]
 SUFFIX = Infill(suffix=Prompt(("ba, and é",)), mode="ranked")
 
@@ -55,6 +56,7 @@ def samplings(draw: st.DrawFn) -> Sampling:
         xtc_threshold=draw(picked([0.1, 0.03])),
         mirostat=draw(picked([*[0] * 5, 1, 2])),
         mirostat_tau=draw(picked([5.0, 1.0])),
+        adaptive_target=draw(picked([-1.0, 0.3])),
         repetition_penalty=draw(picked([1.0, 1.0, 1.2])),
         presence_penalty=draw(picked([0.0, 0.0, 0.0, 1.5, -0.7])),
         frequency_penalty=draw(picked([0.0, 0.0, 0.0, 0.4])),

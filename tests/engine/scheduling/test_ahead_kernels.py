@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.engine.seam import Draw, Loaded, Runner, Span
+from segue.engine.seam import AdaptiveState, Draw, Loaded, Runner, Span
 from segue.runners.cpu.runner import CpuRunner
 from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Constraint, Sampling, Step
 from tests.engine.harness import Bench, ask
@@ -43,6 +43,8 @@ ORDERS: list[tuple[Step, ...]] = [
     ("top_k", "dry", "temperature", "penalties", "top_p"),
     ("xtc", "dry", "top_n_sigma", "penalties", "typical_p"),
     ("dry", "penalties", "top_k", "infill", "temperature"),
+    ("penalties", "temperature", "top_p", "adaptive_p"),
+    ("penalties", "temperature", "top_p", "adaptive_p"),
 ]
 
 
@@ -59,6 +61,7 @@ def penalised(draw: random.Random) -> CompletionRequest:
         xtc_threshold=draw.choice([0.1, 0.01]),
         mirostat=draw.choice([0, 0, 0, 1, 2]),
         mirostat_tau=draw.choice([5.0, 2.0]),
+        adaptive_target=draw.choice([-1.0, 0.3, 0.8]),
         seed=draw.randint(0, 1000),
         repetition_penalty=draw.choice([1.0, 1.1, 1.5, 0.8]),
         presence_penalty=draw.choice([0.0, 0.5, -0.5]),
@@ -172,20 +175,27 @@ def test_a_request_with_dry_goes_ahead(loaded: Loaded, monkeypatch: pytest.Monke
     assert len([each for each in what if each is not None and each.costs is not None]) > 15
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_request_with_mirostat_goes_ahead(
-    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, version: int
+FEEDBACK = {
+    "mirostat 1": Sampling(seed=1, mirostat=1, mirostat_tau=3.0, ignore_eos=True),
+    "mirostat 2": Sampling(seed=1, mirostat=2, mirostat_tau=3.0, ignore_eos=True),
+    "adaptive-p": Sampling(seed=1, adaptive_target=0.3, order=("adaptive_p",), ignore_eos=True),
+}
+
+
+@pytest.mark.parametrize("kind", FEEDBACK)
+def test_a_request_with_feedback_goes_ahead(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Mu goes from draw to draw: Python learns of it later."""
+    """Mu, or the sum of adaptive-p, goes from draw to draw: Python learns of it later."""
     runner = loaded.runner
     told = watched(runner, monkeypatch)
-    sampling = Sampling(seed=1, mirostat=version, mirostat_tau=3.0, ignore_eos=True)
-    [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=sampling, max_tokens=30))
+    [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=FEEDBACK[kind], max_tokens=30))
     empty(loaded)
     assert len(story.tokens[0]) == 30
     states = [draw.mirostat for draw in told if draw.mirostat is not None]
     assert len([each for each in states if each.drawn is not None]) > 15
-    assert len({each.mu for each in states}) > 15
+    numbers = {each.sum if isinstance(each, AdaptiveState) else each.mu for each in states}
+    assert len(numbers) > 15
 
 
 def test_a_request_with_infill_goes_ahead(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,7 @@ def module(target: Target) -> ir.Module:
         of.INFILL: infill.cut,
         of.MIROSTAT + 1: mirostat.by_rank,
         of.MIROSTAT + 2: mirostat.by_surprise,
+        of.MIROSTAT + of.ADAPTIVE: shaped.adaptive_p,
     }
     draw_changed(made, NAME, _draw(made, passes, table, shaped.temperature, mirostat))
     return made
@@ -264,6 +265,14 @@ def _blocks(size: Num) -> Num:
     return (size + (of.BLOCK - 1)) / of.BLOCK
 
 
+def _aim(w: Writer, record: Num, sum_: Num) -> Num:
+    """The probability that adaptive-p prefers now."""
+    target, total = (w.load(f64, record, word) for word in (of.TAU, of.TOTAL))
+    aim = target * 2.0 - sum_ / total
+    low = (aim > 0.0).pick(aim, 0.0)
+    return (low < 1.0).pick(low, 1.0)
+
+
 def _draw(
     made: ir.Module, passes: Passes, table: dict[int, Any], temperature: Any, mirostat: Mirostat
 ) -> Any:
@@ -293,15 +302,21 @@ def _draw(
     with w.each(w.load(i64, record, of.NUM_CUTS)) as i:
         chain.act(record + (i * of.CUT_WORDS + of.CUTS) * 8)
     with w.when(version.differs(0)):
-        chain.narrow(version + of.MIROSTAT, mu, width)
+        value = version.equals(of.ADAPTIVE).pick(_aim(w, record, mu), mu)
+        chain.narrow(version + of.MIROSTAT, value, width)
     index, size = Var(w.whole(0)), left.size.now
     with w.when((size > 1) | version.differs(0)):
         w.call(passes.weigh, left.logits.now, size, left.best.now, weights)
         index.set(w.call(chosen, weights, size, point, room, token_at))
     with w.when(version.differs(0)):
-        factors = (w.load(f64, record, word) for word in (of.TAU, of.ETA))
-        about = (weights, size, index.now, room, mu, *factors)
-        w.store(w.call(mirostat.next_mu, *about), record, of.NEXT_MU)
+        tau, eta = (w.load(f64, record, word) for word in (of.TAU, of.ETA))
+        about = (weights, size, index.now, room, mu, tau, eta)
+        with w.whether(version.equals(of.ADAPTIVE)) as (adapts, follows):
+            with adapts:
+                share = w.load(f32, scratch + part * of.SHARES, index.now)
+                w.store(share.widened() + eta * mu, record, of.NEXT_MU)
+            with follows:
+                w.store(w.call(mirostat.next_mu, *about), record, of.NEXT_MU)
     token = Var(index.now)
     with w.when(left.ids.now.differs(0)):
         token.set(w.load(i32, left.ids.now, index.now))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from segue.engine.seam import (
     ADJUSTS,
     MAX_CUTS,
+    AdaptiveState,
     Changes,
     Cut,
     CutKind,
@@ -104,6 +105,7 @@ class Draws:
         self._texts: list[Texts | None] = [None] * self._num_rows
         self._has_mirostat = [False] * self._num_rows
         self._mus = self._records.view(np.float64)[:, of.NEXT_MU]
+        self._totals = self._records.view(np.float64)[:, of.TOTAL]
         self._count = 0
         self._instruction = instruction
         self._drawer = drawer  # has the memory that the instruction names
@@ -200,11 +202,20 @@ class Draws:
         self._bytes[place : place + _REPEATS.size] = _NO_REPEATS
         self._seen[number] = None
 
-    def _follow(self, number: int, mirostat: MirostatState | None, before: "Draws | None") -> None:
-        """Write mirostat's numbers, and where its mu is."""
+    def _follow(
+        self,
+        number: int,
+        mirostat: MirostatState | AdaptiveState | None,
+        before: "Draws | None",
+    ) -> None:
+        """Write mirostat's numbers, and where its mu is; or those of adaptive-p, whose sum is in its place."""
         self._has_mirostat[number] = mirostat is not None
-        version, tau, eta, mu, drawn = mirostat or _NO_MIROSTAT
-        if not 0 <= version <= 2:
+        if isinstance(mirostat, AdaptiveState):
+            version, (tau, eta, mu, total, drawn) = of.ADAPTIVE, mirostat
+            self._totals[number] = total
+        else:
+            version, tau, eta, mu, drawn = mirostat or _NO_MIROSTAT
+        if not 0 <= version <= 2 and not isinstance(mirostat, AdaptiveState):
             raise ValueError(f"there is no version {version} of mirostat")
         place = number * _RECORD_BYTES
         if drawn is None:

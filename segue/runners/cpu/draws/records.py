@@ -31,7 +31,7 @@ ONLY, NUM_ONLY = range(67, 69)
 NOTHING = 69  # seven words that stay 0: what a draw is told that waits for nothing
 # Mirostat, all but the version doubles.
 (
-    VERSION,  # 1 or 2; 0: there is none, and the others mean nothing
+    VERSION,  # 1 or 2; ADAPTIVE; 0: there is none, and the others mean nothing
     TAU,
     ETA,
     MU_AT,  # address of mu: of the next word, or of a record of the step before
@@ -45,6 +45,7 @@ NOTHING = 69  # seven words that stay 0: what a draw is told that waits for noth
     ARE_ENDS,  # address of a byte for each token, 1 for an end
     END,  # the one to draw, -1: none
 ) = range(82, 86)
+TOTAL = 86  # of adaptive-p, a double. It has VERSION ADAPTIVE, its target in TAU, its decay in ETA, its sum in MU
 
 # --- what is told: seven words of 8 bytes ---
 
@@ -60,6 +61,7 @@ ALL_KEPT = -4  # of a cut: it leaves all as they are
 SCALE, DYNAMIC_SCALE, TOP_K, TOP_P, MIN_P, TYPICAL_P, TOP_N_SIGMA, XTC = range(8)
 PENALTIES, DRY, INFILL = range(8, 11)
 MIROSTAT = 11  # + its version: as a cut after all others
+ADAPTIVE = 3  # adaptive-p as if it were a version of mirostat
 # Adjustments in the order of their names.
 EARLY_PENALTIES, EARLY_DRY, PENALTIES_THEN_DRY, DRY_THEN_PENALTIES = range(1, 5)
 
@@ -70,6 +72,7 @@ SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS = range(9)
 SAVED, REPEATED, UNPENALISED, SAVED_LATE, SAVED_COSTS, MASKED, NUM_PARTS = range(9, 16)
 COUNTS = WEIGHTS  # of tokens that occurred, while they are penalised
 SCORES = PEAKS  # of a cut that orders by something else than logits: what it leaves needs no peaks
+SHARES = SCALED  # of candidates, once adaptive-p has other logits for them
 SCATTERED = MASKED  # candidates where their tokens are in a row, once there are fewer than a row
 
 

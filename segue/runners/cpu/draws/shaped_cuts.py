@@ -1,7 +1,8 @@
-"""Cuts that look at the distribution as a whole: locally typical sampling, top-nσ, XTC; and dynamic temperatures."""
+"""Cuts that look at the distribution as a whole: locally typical sampling, top-nσ, XTC, adaptive-p; temperatures."""
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from segue.runners.cpu.draws import records as of
@@ -12,6 +13,8 @@ from segue.runners.cpu.draws.passes import Passes
 from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
 from segue.runners.cpu.emit import f32, i32
 
+_WIDTH = float(np.float32(0.3))  # of adaptive-p's preference
+
 
 class ShapedCuts:
     def __init__(self, made: ir.Module, passes: Passes, cuts: Cuts, functions: Functions) -> None:
@@ -21,6 +24,7 @@ class ShapedCuts:
         self.top_n_sigma = self._write_top_n_sigma(made)
         self.xtc = self._write_xtc(made)
         self.temperature = self._write_temperature(made)
+        self.adaptive_p = self._write_adaptive_p(made)
 
     def _weigh(self, w: Writer, those: Candidates) -> tuple[Num, Num]:
         """Where the weights are, and their sum."""
@@ -105,4 +109,22 @@ class ShapedCuts:
         is_one = exponent.equals(0.0) | unsureness.equals(1.0)
         heat = w.call(self._functions.exp, is_one.pick(w.double(0.0), exponent * depth))
         w.give(lowest + reach * heat)
+        return w.function
+
+    def _write_adaptive_p(self, made: ir.Module) -> Any:
+        """All, with logits that are the higher the closer a probability is to `value`. Stores the probabilities."""
+        w, those, aim, _ = begin_cut(made, "adaptive_p")
+        weights, total = self._weigh(w, those)
+        sum_, goal = total.rounded(), aim.rounded()
+        shares, logits = those.part_at(of.SHARES), those.scratch + those.part * (those.out + 1)
+        with w.each(those.size) as place:
+            weight = w.load(f32, weights, place)
+            share = weight / sum_
+            those.take(w, place, place)
+            w.store(share, shares, place)
+            apart = share - goal
+            distance = (apart < 0.0).pick(w.real(0.0) - apart, apart) / _WIDTH
+            wanted = w.real(5.0) - distance * 10.0 * distance / (distance + 1.0)
+            w.store((weight > 0.0).pick(wanted, float("-inf")), logits, place)
+        w.give(those.size)
         return w.function

@@ -1,6 +1,7 @@
 """Draws that take turns, as steps begun ahead do: each is told before the token before it is known.
 
-With every sampler that a runner draws for, in any order: tokens and mirostat's mu are the sampler's, to the bit.
+With every sampler that a runner draws for, in any order: tokens, mirostat's mu and adaptive-p's sum are the sampler's,
+to the bit.
 """
 
 import struct
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from segue.engine.sampling.choosers import Mirostat
+from segue.engine.sampling.choosers import AdaptiveP, Mirostat
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Draw, Late, Logits
@@ -25,10 +26,12 @@ ODD = ("huge", "not a number", "infinite", "all banned")
 
 
 def any_samplings() -> st.SearchStrategy[Sampling]:
-    """Of cuts, penalties, DRY and mirostat, in any order."""
+    """Of cuts, penalties, DRY, mirostat and adaptive-p, in any order."""
     adjusted: st.SearchStrategy[dict[str, Any]] = st.builds(
         dict,
-        order=orders(*CUTS, "penalties", "dry"),
+        order=orders(*CUTS, "penalties", "dry", "adaptive_p"),
+        adaptive_target=st.sampled_from([-1.0, 0.0, 0.3, 1.0]),
+        adaptive_decay=st.sampled_from([0.0, 0.5, 0.9, 0.99]),
         repetition_penalty=st.sampled_from([1.0, 1.3]),
         presence_penalty=st.sampled_from([0.0, 0.4]),
         frequency_penalty=st.sampled_from([0.0, 0.3]),
@@ -45,6 +48,8 @@ def any_samplings() -> st.SearchStrategy[Sampling]:
 
 def mu_of(sampler: Sampler) -> bytes:
     chooser = sampler._chooser
+    if isinstance(chooser, AdaptiveP):
+        return struct.pack("d", chooser._sum)
     return struct.pack("d", chooser.mu if isinstance(chooser, Mirostat) else 0.0)
 
 
@@ -92,11 +97,14 @@ def test_tokens_and_mus_are_the_samplers(
         sampler.start(prompt)
     two = [Alone(flavour, size), Alone(flavour, size)]
     number, last = 0, 0  # of the draw in its step, and its token
+    mu: float | None = None  # after it
     for position in range(12):
         row = rows[position % 3]
         wanted = drawn(alone, row.copy(), position)
         turn, before = two[position % 2], two[1 - position % 2] if position else None
         draw = told_ahead(told, position % 2, position, number if position else None, last)
+        if mu is not None:
+            told.follow(mu)
         turn.logits[position % 2] = row
         number = position % 3 % 2
         draws = [Draw(1 - position % 2, 0.5, ()), draw] if number else [draw]
@@ -111,8 +119,7 @@ def test_tokens_and_mus_are_the_samplers(
         alone.push(wanted)
         if draw.mirostat is not None:
             assert struct.pack("d", turn.mus[number]) == mu_of(alone)
-            if rng.random() < 0.5:  # or it is taken from the draw
-                told.follow(turn.mus[number])
+            mu = turn.mus[number]
         last = found
 
 
