@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
@@ -302,10 +303,24 @@ def load(
     file = file or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
     found = _from_file(file) if file else {}
     found |= _from_environment(environ) | _from_flags(flags)
+    if "host" in found:
+        _check_host(*found["host"])
     values = {name: value for name, (value, _) in found.items()}
     if "cache_dir" not in values:
         values["cache_dir"] = user_cache_dir(environ)
     return Settings(**values, origins={name: origin for name, (_, origin) in found.items()})
+
+
+def _check_host(host: str, origin: str) -> None:
+    """Raises SetupError for one that is written as other systems have it: HOST:PORT, [HOST] or a URL."""
+    try:
+        parts = urlsplit(host if "//" in host else f"//{host}")
+        name, port = parts.hostname, parts.port
+    except ValueError:  # an IPv6 address
+        return
+    if name and name != host.lower():
+        meant = f"{name}, and port {port}" if port is not None else name
+        raise SetupError(f"{origin} must be an address alone, not {host!r}: {meant}")
 
 
 def _from_file(file: Path) -> Found:

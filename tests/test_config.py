@@ -169,3 +169,24 @@ def test_keys_that_are_none_are_refused(text: str) -> None:
     """A server that was given SEGUE_API_KEY must not start without a key."""
     with pytest.raises(SetupError, match="SEGUE_API_KEY is set but holds nothing"):
         load({}, {"SEGUE_API_KEY": text})
+
+
+@pytest.mark.parametrize(
+    ("host", "meant"),
+    [
+        ("0.0.0.0:9000", "0.0.0.0, and port 9000"),
+        ("http://localhost:9000/v1", "localhost, and port 9000"),
+        ("[::1]", "::1"),
+        ("[::1]:9000", "::1, and port 9000"),
+    ],
+)
+def test_an_address_as_other_systems_write_it_is_taken_apart(host: str, meant: str) -> None:
+    """OLLAMA_HOST=0.0.0.0:9000 is usual there."""
+    with pytest.raises(SetupError) as error:
+        load({}, HOME | {"SEGUE_HOST": host})
+    assert error.value.message == f"SEGUE_HOST must be an address alone, not {host!r}: {meant}"
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "::", "fe80::1%eth0", "1::2:3", "::1"])
+def test_other_addresses_are_taken_as_they_are(host: str) -> None:
+    assert load({"host": host}, HOME).host == host

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import FrameType
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
@@ -47,8 +46,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. `::` is every address of both families, as in other servers."""
-    if meant := _meant(host):
-        raise SetupError(f"Cannot listen on {host}: the address stands alone there. Write {meant}.")
     is_v6 = ":" in host
     family = socket.AF_INET6 if is_v6 else socket.AF_INET
     is_dual = is_v6 and socket.has_dualstack_ipv6()
@@ -62,18 +59,6 @@ def bind(host: str, port: int) -> socket.socket:
         reason = os.strerror(number) if number > 0 else error.strerror or f"{error}"
         hint = f" {IN_USE}." if number == errno.EADDRINUSE else ""
         raise SetupError(f"Cannot listen on {host} port {port}: {reason}.{hint}") from error
-
-
-def _meant(host: str) -> str:
-    """The flags for one that is written as other systems have it: HOST:PORT, [HOST] or a URL; else nothing."""
-    try:
-        parts = urlsplit(host if "//" in host else f"//{host}")
-        name, port = parts.hostname, parts.port
-    except ValueError:
-        return ""
-    if not name or name == host.lower():
-        return ""
-    return f"--host {name}" if port is None else f"--host {name} --port {port}"
 
 
 def address(listener: socket.socket) -> str:

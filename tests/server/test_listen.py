@@ -8,7 +8,6 @@ import httpx2
 import pytest
 
 from segue.errors import SetupError
-from segue.server import listen
 from segue.server.listen import address, bind
 from segue.types import Delta, Failed, Prompted
 from tests.server.conftest import Live
@@ -24,27 +23,6 @@ def test_port_in_use_is_said_plainly() -> None:
         with pytest.raises(SetupError, match=f"Cannot listen on 127.0.0.1 port {port}") as error:
             bind("127.0.0.1", port)
     assert error.value.message.endswith(" in use. Choose another with --port; 0 takes a free one.")
-
-
-@pytest.mark.parametrize(
-    ("host", "advice"),
-    [
-        ("127.0.0.1:9000", "Write --host 127.0.0.1 --port 9000."),
-        ("http://127.0.0.1:9000/v1", "Write --host 127.0.0.1 --port 9000."),
-        ("[::1]", "Write --host ::1."),
-        ("[::1]:9000", "Write --host ::1 --port 9000."),
-    ],
-)
-def test_an_address_as_other_systems_write_it_is_taken_apart(host: str, advice: str) -> None:
-    """OLLAMA_HOST=127.0.0.1:9000 is usual there."""
-    with pytest.raises(SetupError) as error:
-        bind(host, 0)
-    assert error.value.message.endswith(advice)
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "::", "fe80::1%eth0", "1::2:3", "::1"])
-def test_other_addresses_are_taken_as_they_are(host: str) -> None:
-    assert listen._meant(host) == ""
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
