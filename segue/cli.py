@@ -1,6 +1,7 @@
 """The command line. A command is imported only when it is used, so that completion in a shell is fast."""
 
 import importlib
+import io
 import os
 import sys
 from typing import NoReturn
@@ -57,6 +58,7 @@ def cli() -> None:
 
 def main() -> None:
     """Show a SetupError, or that the system gives no more, as one sentence, not as a traceback."""
+    _write_utf8()
     try:
         cli(standalone_mode=True)
     except SegueError as error:
@@ -66,6 +68,15 @@ def main() -> None:
         if words is None:
             raise
         _end(words)
+
+
+def _write_utf8() -> None:
+    """Answers are text of any language: a pipe or a file gets UTF-8, though Windows has another encoding for those."""
+    if os.environ.get("PYTHONIOENCODING"):
+        return
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8")
 
 
 def _file_trouble(error: Exception) -> str | None:

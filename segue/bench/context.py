@@ -45,7 +45,9 @@ def main() -> None:
             "a token of the answer": [(length, answer) for length, _, answer in rows],
             "a token of the prompt": [(length, prompt) for length, prompt, _ in rows],
         }
-        options.svg.write_text(plot(lines, "tokens before it", "milliseconds of one core"))
+        options.svg.write_text(
+            plot(lines, "tokens before it", "milliseconds of one core"), encoding="utf-8"
+        )
     print(json.dumps({"context": [[n, round(a, 3), round(b, 3)] for n, a, b in rows]}))
 
 

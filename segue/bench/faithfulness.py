@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def passage() -> str:
-    return resources.files("segue.bench").joinpath("passage.txt").read_text()
+    return resources.files("segue.bench").joinpath("passage.txt").read_text(encoding="utf-8")
 
 
 def measure(loader: Loader, tokens: list[int], truth: Array) -> Result:

@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def gaps() -> list[Gap]:
-    text = resources.files("segue.bench").joinpath("gaps.toml").read_text()
+    text = resources.files("segue.bench").joinpath("gaps.toml").read_text(encoding="utf-8")
     return [Gap(**row) for row in tomllib.loads(text)["gap"]]
 
 

@@ -52,14 +52,14 @@ def main() -> None:
     parser.add_argument("--svg", type=Path, help="a plot of tokens a second over clients")
     options = parser.parse_args()
     path, threads = model_path(options.model), usable_cpus()
-    prose = options.text.read_text() if options.text else passage()
+    prose = options.text.read_text(encoding="utf-8") if options.text else passage()
     with served(path, "--threads", str(threads)) as server, peer(path, threads, **SLOTS) as theirs:
         ours = f"http://{server.host}:{server.port}"
         tokens = server.post("/tokenize", {"content": prose})["tokens"]
         pieces = Pieces.of(path, tokens)
         result = run(_compare({"segue": ours, "llama.cpp": theirs}, pieces, options))
     if options.svg:
-        options.svg.write_text(_plot(result, options.clients))
+        options.svg.write_text(_plot(result, options.clients), encoding="utf-8")
     print(json.dumps(result))
 
 

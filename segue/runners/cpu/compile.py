@@ -3,7 +3,8 @@
 A process of its own compiles, so that numba is loaded only there. `step_code` starts that process, unless code of
 the same sources, versions and processor is in the cache. It starts a second one for attention, `compile` alone, which
 writes LLVM's bitcode: most of the time is numba's, on one thread. Both write to their standard output: no disk is
-needed, which may be full or read-only. Both end when their standard input does: with the process that wants the code.
+needed, which may be full or read-only. Both end when their standard input does: with the process that wants the code
+(not on Windows, where they compile to the end).
 """
 
 import hashlib
@@ -169,7 +170,9 @@ def _end_with_stdin() -> None:
 
 
 def _main(*target: str) -> None:
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    # On Windows all that asks for standard input would wait for the read, in the second process too.
+    if os.name != "nt":
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what a library prints is not code
         out.write(_compile(*target) if target else _compile_apart())

@@ -1,0 +1,23 @@
+"""segue/cli.py: what every command has in common."""
+
+import io
+import sys
+
+import pytest
+
+from segue.cli import main
+
+
+@pytest.mark.parametrize(("chosen", "used"), [("", "utf-8"), ("utf-16", "utf-16")])
+def test_a_pipe_gets_utf8_unless_another_encoding_is_asked_for(
+    chosen: str, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pipes have another one, as on Windows, the first character that it lacks ended the command."""
+    pipe = io.BytesIO()
+    monkeypatch.setenv("PYTHONIOENCODING", chosen)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding=chosen or "cp1252"))
+    monkeypatch.setattr(sys, "argv", ["segue", "dialects", "--markdown"])
+    with pytest.raises(SystemExit):
+        main()
+    sys.stdout.flush()
+    assert "●" in pipe.getvalue().decode(used)
