@@ -36,8 +36,8 @@ from segue.runners.cpu.step.board import MAX_THREADS
 from segue.runners.defaulted import DefaultedLoader
 from segue.runners.drafted import DraftedLoader
 from segue.runners.fake import FakeLoader
-from segue.runners.llama import c_api
 from segue.runners.llama.runner import DEFAULT_CONTEXT, LlamaLoader
+from segue.runners.vocab import llama_obstacle as llama_obstacle
 from segue.server.admission.cors import Origins
 from segue.server.admission.hosts import Hosts, is_loopback
 from segue.server.admission.keys import Keyring, parse_key
@@ -94,18 +94,11 @@ def choose_runner(
     raise Incompatible(f"nothing here can run {name}{''.join(reasons)}")
 
 
-def tokenizer_obstacle() -> str:
-    """Why llama.cpp's library, which tokenizes on every runner, cannot be used here; empty if it can."""
-    try:
-        c_api.load()
-    except Incompatible as error:
-        return str(error)
-    return ""
-
-
 def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> str | None:
     """Why this runner cannot run this file here, or None if it can."""
-    return cpu_obstacle(path, adapters) if runner == "cpu" else nonsense(path)
+    if runner == "cpu":
+        return cpu_obstacle(path, adapters)
+    return nonsense(path) or llama_obstacle() or None
 
 
 def wrong_flavour(settings: Settings) -> str | None:

@@ -91,6 +91,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.engine.process.mailbox",
         "segue.engine.process.supervisor",
         "segue.models.model_defaults",
+        "segue.models.vocabulary.byte_spelling",
         "segue.distributed",
     ),
     # Its part of the assembly, read only where vLLM serves.
@@ -106,6 +107,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.models",
     ),
     "segue.models": (*_BASE, "segue.models"),
+    "segue.models.vocabulary": (*_BASE, "segue.engine.seam", "segue.models"),
     "segue.bench": (
         *_BASE,
         "segue.bench",

@@ -8,6 +8,7 @@ import pytest
 from segue import assembly, config
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models.progress import silent
+from segue.runners.llama import c_api
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.support.tiny_models import MODELS, Value, write
 
@@ -92,3 +93,20 @@ def test_every_known_model_makes_sense(tmp_path: Path, model: str) -> None:
 def test_another_architecture_makes_sense(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "x.gguf", architecture="mamba")
     assert assembly.choose_runner(load(), path, "x")[0] == "llama"
+
+
+def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_library() -> None:
+        raise Incompatible("xllamacpp exports nothing")
+
+    monkeypatch.setattr(c_api, "load", load_library)
+    known = write_tiny_gguf(tmp_path / "known.gguf")
+    assert assembly.choose_runner(load(), known, "x") == ("cpu", "")
+    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="mamba")
+    for runner in ("auto", "llama"):
+        with pytest.raises(Incompatible, match="xllamacpp exports nothing"):
+            assembly.choose_runner(load(runner), path, "x")
+    with pytest.raises(Incompatible, match=r"the CPU runner cannot run it: .*; llama\.cpp cannot"):
+        assembly.choose_runner(load(), path, "x")

@@ -12,9 +12,10 @@ from segue import fingerprint
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package of a few sources in the place of ours."""
-    for name in ("engine/sampler.py", "dialects/base.py", "exact_math.py", "types.py", "other.py"):
+    names = ("engine/sampler.py", "dialects/base.py", "models/vocabulary/tokens.py")
+    for name in (*names, "exact_math.py", "types.py", "other.py"):
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# {name}\n")
     monkeypatch.setattr(fingerprint, "_ROOT", tmp_path)
     yield tmp_path

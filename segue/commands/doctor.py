@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segue import __version__, config, machine
-from segue.assembly import draft_obstacle, threads_used, tokenizer_obstacle, wrong_flavour
+from segue.assembly import draft_obstacle, llama_obstacle, threads_used, wrong_flavour
 from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 from segue.config import Settings
@@ -76,8 +76,13 @@ def _python() -> Finding:
 
 
 def _tokenizer() -> Finding:
-    obstacle = tokenizer_obstacle()
-    return Finding("tokenizer", "fails" if obstacle else "ok", obstacle or "llama.cpp's")
+    obstacle = llama_obstacle()
+    if not obstacle:
+        return Finding("tokenizer", "ok", "llama.cpp's")
+    if any(importlib.util.find_spec(name) is None for name in KERNELS):
+        return Finding("tokenizer", "fails", obstacle)
+    words = "Segue's own; models that only llama.cpp could compute are refused: " + obstacle
+    return Finding("tokenizer", "slow", words)
 
 
 def _processor(settings: Settings, root: Path) -> Iterator[Finding]:

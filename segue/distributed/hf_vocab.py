@@ -6,6 +6,7 @@ from typing import Any
 
 from segue.engine.seam import FimTokens
 from segue.errors import Incompatible
+from segue.models.vocabulary.byte_spelling import is_spelled, read
 
 # Spellings of FIM tokens, one row per family: prefix, suffix, middle, pad, repository, file separator.
 _FIM = (
@@ -108,20 +109,8 @@ def _parts(decoder: Any) -> list[dict[str, Any]]:
     return [decoder]
 
 
-def _alphabet() -> dict[str, int]:
-    """GPT-2's spelling of bytes: printable Latin-1 as itself, the others from U+0100 upwards."""
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    hidden = [byte for byte in range(256) if byte not in printable]
-    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(hidden)}
-
-
-_BYTES = _alphabet()
-
-
 def _byte_level(spelling: str) -> bytes:
-    if all(char in _BYTES for char in spelling):
-        return bytes(_BYTES[char] for char in spelling)
-    return spelling.encode()
+    return read(spelling) if is_spelled(spelling) else spelling.encode()
 
 
 def _with_bytes(spelling: str, mark: str) -> bytes:

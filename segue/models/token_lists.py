@@ -16,19 +16,20 @@ def damage(path: str | Path) -> str | None:
     read = header(path)
     if read.array_types.get(_TOKENS) != "":  # not texts: llama.cpp says so itself
         return None
-    return _twice(_texts(path, read))
-
-
-def _texts(path: str | Path, read: GgufHeader) -> list[bytes]:
-    start, end = read.array_places[_TOKENS]
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        data = view[start:end]
-    tokens, at, unpack = [], 0, _U64.unpack_from
-    for _ in range(read.array_lengths[_TOKENS]):
+        return _twice(strings(view, read, _TOKENS))
+
+
+def strings(view: mmap.mmap, read: GgufHeader, key: str) -> list[bytes]:
+    """Of an array of texts, whose place was checked when the header was read."""
+    start, end = read.array_places[key]
+    data = view[start:end]
+    texts, at, unpack = [], 0, _U64.unpack_from
+    for _ in range(read.array_lengths[key]):
         start = at + 8
         at = start + unpack(data, at)[0]
-        tokens.append(data[start:at])
-    return tokens
+        texts.append(data[start:at])
+    return texts
 
 
 def _twice(tokens: Sequence[bytes]) -> str | None:

@@ -25,7 +25,8 @@ from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.kept_code import KeptCode, sources_digest, take_unwritten, unwritten
-from segue.runners.llama.vocab import LlamaVocab, model_info
+from segue.runners.llama.vocab import model_info
+from segue.runners.vocab import open_vocab, vocab_obstacle
 
 if TYPE_CHECKING:
     from segue.runners.cpu.runner import CpuRunner
@@ -57,7 +58,7 @@ def obstacle(path: str | Path, adapters: Sequence[str] = ()) -> str | None:
         if importlib.util.find_spec(library) is None:
             return f"{library}, which compiles its kernels, is not installed"
     header = gguf.header(path)
-    if wrong := supports(header):
+    if wrong := supports(header) or vocab_obstacle(path):
         return wrong
     for file in adapters:
         if wrong := adapter_obstacle(adapter_files.check(file, header)):
@@ -163,7 +164,7 @@ class CpuLoader:
         digest = FileDigest(self.path, self.cache_dir)
         digests = {name: FileDigest(file, self.cache_dir) for name, file in self.adapters}
         with ThreadPoolExecutor(1) as beside:  # the vocabulary is read while the weights are packed
-            reading = beside.submit(lambda: (LlamaVocab(self.path), gguf_origin(self.path)))
+            reading = beside.submit(lambda: (open_vocab(self.path), gguf_origin(self.path)))
             runner = self.runner(await_quiet=reading.result)
         (vocab, origin), limits = reading.result(), runner.capabilities
         log.info(

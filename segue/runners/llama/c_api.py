@@ -220,6 +220,10 @@ def load() -> ctypes.CDLL:
     # A failed assertion ends the process anyway; it must not start a debugger first.
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     library = _open(_find_extension())
+    if not any(hasattr(library, name) for name in SIGNATURES):
+        raise Incompatible(
+            f"{PACKAGE} {VERSION} exports none of llama.cpp's functions on this system"
+        )
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(library, name, None)
         if function is None:

@@ -12,25 +12,22 @@ from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.fingerprint import unpromised
 from segue.models import token_lists
 from segue.models.gguf_types import FILE_TYPES
+from segue.models.vocabulary.fim import find_fim, with_separators
+from segue.models.vocabulary.gguf_vocab import GgufVocab
+from segue.models.vocabulary.spelling import Spelling
 from segue.runners.llama import c_api
 from segue.runners.llama.special_blocks import SpecialBlocks
-from segue.runners.llama.spelling import Spelling
 from segue.types import ModelInfo, Origin
 
-# role → (llama.cpp's function, spellings that it does not know)
-FIM_ROLES: dict[str, tuple[str, tuple[bytes, ...]]] = {
-    "prefix": ("llama_vocab_fim_pre", (b"<[fim-prefix]>",)),
-    "suffix": ("llama_vocab_fim_suf", (b"<[fim-suffix]>",)),
-    "middle": ("llama_vocab_fim_mid", (b"<[fim-middle]>",)),
-    "pad": ("llama_vocab_fim_pad", (b"<[fim-pad]>",)),
-    "repo": ("llama_vocab_fim_rep", (b"<repo_name>",)),
-    "file_sep": ("llama_vocab_fim_sep", (b"<file_sep>", b"<filename>")),
+# role → llama.cpp's function
+FIM_ROLES = {
+    "prefix": "llama_vocab_fim_pre",
+    "suffix": "llama_vocab_fim_suf",
+    "middle": "llama_vocab_fim_mid",
+    "pad": "llama_vocab_fim_pad",
+    "repo": "llama_vocab_fim_rep",
+    "file_sep": "llama_vocab_fim_sep",
 }
-# Every newer Mistral vocabulary has these, but only Codestral was trained on them, and without a
-# middle: [SUFFIX] suffix [PREFIX] prefix.
-CODESTRAL_FIM = {"prefix": b"[PREFIX]", "suffix": b"[SUFFIX]"}
-# It has StarCoder's tokens, but its examples have the suffix first.
-MELLUM = "mellum"
 NOT_TEXT = c_api.ATTR_CONTROL | c_api.ATTR_UNKNOWN  # what llama.cpp leaves out of texts
 _GUESSED = 1024  # general.file_type of a file that does not say
 
@@ -143,30 +140,17 @@ class LlamaVocab:
         return pieces
 
     def _find_fim(self) -> FimTokens | None:
-        found: dict[str, int | None] = {}
-        for role, (finder, spellings) in FIM_ROLES.items():
-            token = _known(getattr(self._api, finder)(self._vocab))
-            found[role] = self._find_control(spellings) if token is None else token
-        name = (self.metadata("general.name") or "").lower()
-        if "codestral" in name:
-            found |= {role: self._find_control((text,)) for role, text in CODESTRAL_FIM.items()}
-        prefix, suffix = found.pop("prefix"), found.pop("suffix")
-        if prefix is None or suffix is None:
-            return None
-        return FimTokens(prefix=prefix, suffix=suffix, suffix_first=MELLUM in name, **found)
-
-    def _find_control(self, spellings: tuple[bytes, ...]) -> int | None:
-        known = {self._pieces[token]: token for token in self._controls}
-        return next((known[text] for text in spellings if text in known), None)
+        found = {
+            role: _known(getattr(self._api, finder)(self._vocab))
+            for role, finder in FIM_ROLES.items()
+        }
+        controls = {self._pieces[token]: token for token in self._controls}
+        return find_fim(found, controls, self.metadata("general.name") or "")
 
     def _find_end_tokens(self) -> frozenset[int]:
         is_end = c_api.quick().llama_vocab_is_eog
-        ends = {token for token in range(self.size) if is_end(self._vocab, token)}
-        if self.fim is not None:
-            # llama.cpp ends at the FIM separators it knows; those that only Segue knows must end a text too.
-            separators = (self.fim.pad, self.fim.repo, self.fim.file_sep)
-            ends.update(token for token in separators if token is not None)
-        return frozenset(ends)
+        ends = [token for token in range(self.size) if is_end(self._vocab, token)]
+        return with_separators(ends, self.fim)
 
 
 def _known(token: int) -> int | None:
@@ -176,13 +160,13 @@ def _known(token: int) -> int | None:
 def model_info(
     name: str,
     runner: str,
-    vocab: LlamaVocab,
+    vocab: LlamaVocab | GgufVocab,
     capabilities: Capabilities,
     fingerprint: str | None = None,
     *,
     origin: Origin | None = None,
 ) -> ModelInfo:
-    """What is served, for any runner that takes its vocabulary from llama.cpp. Without a fingerprint answers vary."""
+    """What is served, for any runner of a GGUF file. Without a fingerprint answers vary."""
     return ModelInfo(
         name=name,
         architecture=vocab.metadata("general.architecture") or "unknown",
@@ -206,7 +190,7 @@ def model_info(
     )
 
 
-def _quantization(vocab: LlamaVocab) -> str:
+def _quantization(vocab: LlamaVocab | GgufVocab) -> str:
     """The quantization as in file names: Q4_K_M, F16."""
     return FILE_TYPES.get(_whole(vocab.metadata("general.file_type"), _GUESSED), "unknown")
 

@@ -13,6 +13,7 @@ from segue.models.progress import silent
 from segue.runners.cpu import compile, kept_code, loader
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.loader import CpuLoader
+from segue.runners.llama import c_api
 
 
 def test_a_vocabulary_that_cannot_be_read_is_why_loading_fails(
@@ -23,10 +24,32 @@ def test_a_vocabulary_that_cannot_be_read_is_why_loading_fails(
     def refuse(path: str) -> None:
         raise Incompatible(f"{path} holds no vocabulary")
 
-    monkeypatch.setattr(loader, "LlamaVocab", refuse)
+    monkeypatch.setattr(loader, "open_vocab", refuse)
     made = CpuLoader(str(q8_gguf), "x", threads=1, cache_dir=str(config.load({}).cache_dir))
     with pytest.raises(Incompatible, match="holds no vocabulary"):
         made()
+
+
+def test_without_llama_cpp_the_same_is_served(
+    q8_gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows, where its library exports no functions."""
+    made = CpuLoader(str(q8_gguf), "x", threads=1, cache_dir=str(config.load({}).cache_dir))
+    infos, tokens = [], []
+    for is_missing in (False, True):
+        if is_missing:
+            monkeypatch.setattr(c_api, "load", _missing)
+        runner, vocab, info, *_ = made()
+        tokens.append(vocab.tokenize("the é<|endoftext|>", True, True))
+        infos.append(info)
+        runner.close()
+        vocab.close()
+    assert infos[0] == infos[1]
+    assert tokens[0] == tokens[1]
+
+
+def _missing() -> None:
+    raise Incompatible("xllamacpp exports nothing")
 
 
 def test_the_file_is_told_with_its_digest(q8_gguf: Path) -> None:

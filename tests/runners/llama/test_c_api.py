@@ -51,6 +51,16 @@ def test_missing_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         c_api.load()
 
 
+@pytest.mark.usefixtures("unloaded")
+def test_a_wheel_that_exports_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the one for Windows: to install it again would not help."""
+    monkeypatch.setattr(c_api, "SIGNATURES", {"llama_no_such_thing": (None, ())})
+    with pytest.raises(
+        Incompatible, match=r"exports none of llama\.cpp's functions on this system"
+    ):
+        c_api.load()
+
+
 def test_shifted_layout_is_refused() -> None:
     params = c_api.load().llama_context_default_params()
     params.n_samplers = 7

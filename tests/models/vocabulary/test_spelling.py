@@ -1,7 +1,7 @@
 import pytest
 
 from segue.errors import Unsupported
-from segue.runners.llama.spelling import Spelling
+from segue.models.vocabulary.spelling import Spelling
 
 BYTES = [bytes([byte]) for byte in range(256)]
 SOME = [b" ", b"a", b"ab", "é".encode(), b"<0x0A>"]

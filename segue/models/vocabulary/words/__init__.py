@@ -1,0 +1,1 @@
+"""How texts are split into words, within which a vocabulary merges."""
