@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -45,6 +46,7 @@ _BODY_HEADERS = (b"content-length", b"transfer-encoding")
 
 # A peer that vanished without a FIN or RST is detected after idle + 3 × interval seconds.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+_SHOWS_RESETS = sys.platform != "win32"  # whether a socket tells of a reset before the next write
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.005, 1.0  # between checks for a reset, after a probe byte was sent
 
 
@@ -138,9 +140,11 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Whether to keep the connection after a FIN. The client may wait for its answer or be gone. A probe byte
-        shows which: a client that is gone answers with a reset. HTTP/1.0 has no such byte, so it counts as gone."""
+        shows which: a client that is gone answers with a reset. HTTP/1.0 has no such byte, so it counts as gone, as
+        all do where resets are not shown."""
         cycle = self.cycle
         is_waiting = cycle is not None and not (cycle.response_complete or cycle.more_body)
+        is_waiting = is_waiting and _SHOWS_RESETS
         if self._is_lingering or not is_waiting or cycle.scope["http_version"] == HTTP_1_0:
             return False
         cycle.keep_alive = False

@@ -5,6 +5,7 @@ import gc
 import io
 import socket
 import struct
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -196,6 +197,20 @@ def test_a_client_that_leaves_frees_its_request(
     client.close()
 
 
+def test_where_resets_are_not_shown_a_client_that_finished_sending_is_gone(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows: whether it still waits cannot be told there, and nobody should compute for those who left."""
+    monkeypatch.setattr(connection, "_SHOWS_RESETS", False)
+    live = launch(lambda _: [Pause()])
+    with live.connect() as client:
+        client.sendall(POST)
+        assert live.engine.started.wait(PATIENCE_S)
+        client.shutdown(socket.SHUT_WR)
+        assert live.engine.closed.wait(PATIENCE_S)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="resets are not shown")
 @pytest.mark.parametrize("has_begun", [False, True])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_client_that_has_only_finished_sending_gets_its_answer(
