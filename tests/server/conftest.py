@@ -1,6 +1,7 @@
 """A real server on a real socket, with a scripted engine behind it."""
 
 import socket
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -88,3 +89,8 @@ def launch(shared: Live) -> Iterator[Launch]:
 @pytest.fixture
 def live(launch: Launch) -> Live:
     return launch()
+
+
+def reset(client: socket.socket) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
