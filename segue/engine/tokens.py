@@ -1,6 +1,7 @@
 """From the parts of a prompt, text or token ids, to its tokens."""
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
@@ -69,7 +70,7 @@ def laid_texts(vocab: Vocab, width: int) -> Texts:
         tokens = range(min(vocab.size, width))
         found = [b"" if vocab.is_control(token) else vocab.piece(token) for token in tokens]
         starts = np.zeros(width + 1, np.int64)
-        np.cumsum([len(text) for text in found], out=starts[1 : len(found) + 1])
+        starts[1 : len(found) + 1] = [*accumulate(map(len, found))]
         starts[len(found) + 1 :] = starts[len(found)]
         are_ends = np.zeros(width, np.uint8)
         are_ends[[token for token in vocab.end_tokens if token < width]] = 1

@@ -11,7 +11,14 @@ from tests.runners.cpu.conftest import load
 from tests.support.tiny_models import MODELS, write
 
 USED = 3  # of 8 experts
+CHECK = "segue.runners.cpu.products.matrix.check_sound"
 SPOILT, SOUND = 104, [97, 98, 99]
+
+
+@pytest.fixture(autouse=True)
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such weights are refused, but sound ones may overflow in a step: kernels must bear it."""
+    monkeypatch.setattr(CHECK, lambda *_: None)
 
 
 def spoil(path: Path, name: str, row: int, value: float) -> None:
