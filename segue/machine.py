@@ -42,10 +42,8 @@ def processor(root: Path = Path("/")) -> str:
 def kind_of_processor(root: Path = Path("/")) -> str:
     """Words that differ where a compiler would make different code, as far as the system says."""
     try:
-        with (
-            root / "proc/cpuinfo"
-        ).open() as file:  # of the first processor: there may be hundreds
-            first = list(takewhile(str.strip, file))
+        with (root / "proc/cpuinfo").open() as file:
+            first = list(takewhile(str.strip, file))  # of the first one: there may be hundreds
     except (OSError, UnicodeDecodeError):
         first = []
     told = [line.strip() for line in first if line.partition(":")[0].strip() in chain(*_KIND)]

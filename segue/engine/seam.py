@@ -235,7 +235,7 @@ class Draw(NamedTuple):
     changes: Changes | None = None
     repeats: Repeats | None = None
     late: Late | None = None  # its mask comes before all that, its changes after those above
-    mirostat: MirostatState | AdaptiveState | None = None  # what goes from draw to draw
+    feedback: MirostatState | AdaptiveState | None = None  # what goes from draw to draw
     texts: Texts | None = None  # where infill is a cut; then no adjustment comes after another cut
 
 

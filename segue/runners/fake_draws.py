@@ -114,7 +114,7 @@ def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
     if len(draw.cuts) > MAX_CUTS:
         raise ValueError(f"fake runner: a draw takes {MAX_CUTS} cuts, not {len(draw.cuts)}")
     cuts = draw.cuts[num_adjusts(draw) :]
-    if draw.mirostat is not None:
+    if draw.feedback is not None:
         return None
     if cuts == _LIKELIEST:
         row = changed(row, draw, before)

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from segue.errors import Incompatible
-from segue.models import gguf
+from segue.models.gguf import GgufHeader
 from segue.models.vocabulary.gguf_vocab import GgufVocab, unsupported
 from segue.runners.llama import c_api
 from segue.runners.llama.vocab import LlamaVocab
@@ -31,9 +31,9 @@ def open_vocab(path: str | Path) -> FileVocab:
     return LlamaVocab(path)
 
 
-def vocab_obstacle(path: str | Path) -> str | None:
+def vocab_obstacle(header: GgufHeader) -> str | None:
     """Why the texts of this file's model cannot become tokens here, or None."""
-    wrong = unsupported(gguf.header(path))
+    wrong = unsupported(header)
     if wrong is None or not (missing := llama_obstacle()):
         return None
     return f"{wrong}, which cannot be used here: {missing}"

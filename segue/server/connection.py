@@ -144,8 +144,11 @@ class Connection(HttpToolsProtocol):
         all do where resets are not shown."""
         cycle = self.cycle
         is_waiting = cycle is not None and not (cycle.response_complete or cycle.more_body)
-        is_waiting = is_waiting and _SHOWS_RESETS
-        if self._is_lingering or not is_waiting or cycle.scope["http_version"] == HTTP_1_0:
+        if (
+            self._is_lingering
+            or not (is_waiting and _SHOWS_RESETS)
+            or cycle.scope["http_version"] == HTTP_1_0
+        ):
             return False
         cycle.keep_alive = False
         self._ignores_input = True

@@ -35,13 +35,13 @@ def choose(
     candidates: Candidates, draw: Draw, vocab_size: int = 0, mu: float = 0.0
 ) -> tuple[int, float]:
     """The token, and mirostat's mu after it, or adaptive-p's sum. `vocab_size` and `mu`: where the draw has one."""
-    if draw.mirostat is None:
+    if draw.feedback is None:
         return candidates.token(ByWeight().choose(candidates, draw.point)), mu
-    if isinstance(draw.mirostat, AdaptiveState):
-        adaptive = AdaptiveP(draw.mirostat.target, draw.mirostat.decay)
-        adaptive._sum, adaptive._total = mu, draw.mirostat.total
+    if isinstance(draw.feedback, AdaptiveState):
+        adaptive = AdaptiveP(draw.feedback.target, draw.feedback.decay)
+        adaptive._sum, adaptive._total = mu, draw.feedback.total
         return candidates.token(adaptive.choose(candidates, draw.point)), adaptive._sum
-    version, tau, eta, *_ = draw.mirostat
+    version, tau, eta, *_ = draw.feedback
     chooser = Mirostat(version, tau, eta, vocab_size)
     chooser.mu = mu
     return candidates.token(chooser.choose(candidates, draw.point)), chooser.mu

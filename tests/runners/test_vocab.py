@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from segue.errors import Incompatible
+from segue.models import gguf
 from segue.models.vocabulary.gguf_vocab import GgufVocab
 from segue.runners.llama import c_api
 from segue.runners.llama.vocab import LlamaVocab
@@ -28,7 +29,7 @@ def test_llama_cpp_tokenizes_where_it_can(tiny_gguf: Path) -> None:
 @pytest.mark.usefixtures("without_llama")
 def test_elsewhere_we_do(tiny_gguf: Path) -> None:
     assert llama_obstacle() == "xllamacpp exports nothing"
-    assert vocab_obstacle(tiny_gguf) is None
+    assert vocab_obstacle(gguf.header(tiny_gguf)) is None
     assert isinstance(open_vocab(tiny_gguf), GgufVocab)
 
 
@@ -36,9 +37,9 @@ def test_what_only_llama_cpp_tokenizes_is_an_obstacle_only_there(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     path = VocabularyFile("rwkv", ["a"]).write(tmp_path / "x.gguf")
-    assert vocab_obstacle(path) is None
+    assert vocab_obstacle(gguf.header(path)) is None
     request.getfixturevalue("without_llama")
-    assert vocab_obstacle(path) == (
+    assert vocab_obstacle(gguf.header(path)) == (
         "only llama.cpp knows its kind of vocabulary (rwkv), which cannot be used here: "
         "xllamacpp exports nothing"
     )

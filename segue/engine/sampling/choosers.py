@@ -18,12 +18,25 @@ class Chooser(Protocol):
     def choose(self, candidates: Candidates, point: float) -> int:
         """The index of the token drawn. May narrow or reweigh the candidates first."""
 
+    def state(self, drawn: int | None) -> MirostatState | AdaptiveState | None:
+        """What a runner needs to draw instead, besides weights. `drawn`: its draw after which it does, if that is not
+        known yet."""
+
+    def follow(self, value: float) -> None:
+        """A runner has drawn: what its feedback is now."""
+
 
 class ByWeight:
     def choose(self, candidates: Candidates, point: float) -> int:
         if candidates.logits.size == 1:
             return 0
         return draw(candidates.weights(), point)
+
+    def state(self, drawn: int | None) -> None:
+        return None
+
+    def follow(self, value: float) -> None:
+        pass
 
 
 class Mirostat:
@@ -41,12 +54,10 @@ class Mirostat:
         self.mu = 2.0 * tau
 
     def state(self, drawn: int | None) -> MirostatState:
-        """What a runner needs to draw instead. `drawn`: its draw after which it does, whose mu is not known yet."""
         return MirostatState(self._version, self._tau, self._eta, self.mu, drawn)
 
-    def follow(self, mu: float) -> None:
-        """A runner has drawn, after which mu is this."""
-        self.mu = mu
+    def follow(self, value: float) -> None:
+        self.mu = value
 
     def choose(self, candidates: Candidates, point: float) -> int:
         if self._version == 1:
@@ -98,13 +109,11 @@ class AdaptiveP:
         self._sum = target * self._total
 
     def state(self, drawn: int | None) -> AdaptiveState:
-        """What a runner needs to draw instead. `drawn`: its draw after which it does, whose sum is not known yet."""
         total = self._total if drawn is None else self._next_total
         return AdaptiveState(self._target, self._decay, self._sum, total, drawn)
 
-    def follow(self, sum_: float) -> None:
-        """A runner has drawn, after which the sum is this."""
-        self._sum, self._total = sum_, self._next_total
+    def follow(self, value: float) -> None:
+        self._sum, self._total = value, self._next_total
 
     @property
     def _next_total(self) -> float:

@@ -220,15 +220,13 @@ class Sampler:
             return None
         changes = self._forbidden.changes(position)
         repeats = None if self._penalties is None else self._penalties.repeats(drawn)
-        chooser = self._chooser
-        mirostat = chooser.state(drawn) if isinstance(chooser, Mirostat | AdaptiveP) else None
-        point, texts = self.point(position), self._texts
-        return Draw(row, point, found, changes, repeats, mirostat=mirostat, texts=texts)
+        feedback, texts = self._chooser.state(drawn), self._texts
+        point = self.point(position)
+        return Draw(row, point, found, changes, repeats, feedback=feedback, texts=texts)
 
     def follow(self, mu: float) -> None:
         """A runner has drawn with mirostat, after which its mu is this; or with adaptive-p: its sum."""
-        if isinstance(self._chooser, Mirostat | AdaptiveP):
-            self._chooser.follow(mu)
+        self._chooser.follow(mu)
 
     def _cuts_at(self, position: int) -> tuple[Cut, ...] | None:
         """All cuts at this position, as far as a runner can make them."""

@@ -34,9 +34,8 @@ class Drawing:
         self._jobs = state.jobs
         self._logits: Logits | None = None
         self._drawn: dict[Sequence, int | None] = {}  # by the step itself
-        self._mus: dict[
-            Sequence, float
-        ] = {}  # of those with mirostat or adaptive-p, after these draws
+        # Of those with mirostat or adaptive-p, after these draws.
+        self._mus: dict[Sequence, float] = {}
         self._ready: dict[Sequence, _Ready | Exception] = {}
 
     def begin(self, batch: Batch, logits: Logits, drawn: DrawnTokens, mus: Mus) -> None:
@@ -86,12 +85,11 @@ class Drawing:
         """The next token of the sequence, from row `number` of the step's logits."""
         token = self._drawn.pop(sequence, None)
         if token is not None:
-            row = self._row(number) if job.needs_scores else None
             if sequence.sampler.keeps_distribution:
-                row = self._drawn_from(job, sequence, number)
-            elif sequence in self._mus:
+                return token, self._drawn_from(job, sequence, number)
+            if sequence in self._mus:
                 sequence.sampler.follow(self._mus[sequence])
-            return token, row
+            return token, self._row(number) if job.needs_scores else None
         ready = self._ready.pop(sequence, None)
         if isinstance(ready, Exception):
             raise ready

@@ -58,7 +58,7 @@ def obstacle(path: str | Path, adapters: Sequence[str] = ()) -> str | None:
         if importlib.util.find_spec(library) is None:
             return f"{library}, which compiles its kernels, is not installed"
     header = gguf.header(path)
-    if wrong := supports(header) or vocab_obstacle(path):
+    if wrong := supports(header) or vocab_obstacle(header):
         return wrong
     for file in adapters:
         if wrong := adapter_obstacle(adapter_files.check(file, header)):

@@ -99,14 +99,14 @@ def test_mirostat_is_told_with_its_mu_or_the_draw_that_gives_it() -> None:
     first, second = sampler.draw_ahead(0, 1), sampler.draw_ahead(0, 2, 5)
     assert first is not None
     assert second is not None
-    assert first.mirostat == MirostatState(2, 3.0, 0.1, 6.0)
-    assert second.mirostat == MirostatState(2, 3.0, 0.1, 6.0, 5)
+    assert first.feedback == MirostatState(2, 3.0, 0.1, 6.0)
+    assert second.feedback == MirostatState(2, 3.0, 0.1, 6.0, 5)
     assert kinds(first) == ["scale"]
     assert sampler.cuts(1) is None, "a row that was prepared is drawn from by weight only"
     sampler.follow(4.5)
     third = sampler.draw_ahead(0, 3)
     assert third is not None
-    assert third.mirostat == MirostatState(2, 3.0, 0.1, 4.5)
+    assert third.feedback == MirostatState(2, 3.0, 0.1, 4.5)
 
 
 def test_a_draft_changes_no_mu_that_is_told() -> None:
@@ -126,12 +126,12 @@ def test_adaptive_p_is_told_with_its_sum_or_the_draw_that_gives_it() -> None:
     first, second = sampler.draw_ahead(0, 1), sampler.draw_ahead(0, 2, 5)
     assert first is not None
     assert second is not None
-    assert first.mirostat == AdaptiveState(0.25, 0.5, 0.5, 2.0)
-    assert second.mirostat == AdaptiveState(0.25, 0.5, 0.5, 2.0, 5)
+    assert first.feedback == AdaptiveState(0.25, 0.5, 0.5, 2.0)
+    assert second.feedback == AdaptiveState(0.25, 0.5, 0.5, 2.0, 5)
     sampler.follow(0.75)
     third = sampler.draw_ahead(0, 3, 5)
     assert third is not None
-    assert third.mirostat == AdaptiveState(0.25, 0.5, 0.75, 2.0, 5)
+    assert third.feedback == AdaptiveState(0.25, 0.5, 0.75, 2.0, 5)
 
 
 @pytest.mark.parametrize(

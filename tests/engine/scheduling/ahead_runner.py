@@ -85,8 +85,8 @@ class AheadRunner(FakeRunner):
             else:
                 cut(candidates, each)
         mu = 0.0
-        if draw.mirostat is not None:
-            before, state = draw.mirostat.drawn, draw.mirostat
+        if draw.feedback is not None:
+            before, state = draw.feedback.drawn, draw.feedback
             own = state.sum if isinstance(state, AdaptiveState) else state.mu
             mu = own if before is None else self._last_mus[before]
         token, self._mus[number] = choose(candidates, draw, row.size, mu)

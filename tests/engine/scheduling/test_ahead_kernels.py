@@ -192,7 +192,7 @@ def test_a_request_with_feedback_goes_ahead(
     [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=FEEDBACK[kind], max_tokens=30))
     empty(loaded)
     assert len(story.tokens[0]) == 30
-    states = [draw.mirostat for draw in told if draw.mirostat is not None]
+    states = [draw.feedback for draw in told if draw.feedback is not None]
     assert len([each for each in states if each.drawn is not None]) > 15
     numbers = {each.sum if isinstance(each, AdaptiveState) else each.mu for each in states}
     assert len(numbers) > 15

@@ -103,7 +103,7 @@ class Draws:
         self._seen: list[_Seen | None] = [None] * self._num_rows
         self._late: list[Late | None] = [None] * self._num_rows
         self._texts: list[Texts | None] = [None] * self._num_rows
-        self._has_mirostat = [False] * self._num_rows
+        self._has_feedback = [False] * self._num_rows
         self._mus = self._records.view(np.float64)[:, of.NEXT_MU]
         self._totals = self._records.view(np.float64)[:, of.TOTAL]
         self._count = 0
@@ -127,7 +127,7 @@ class Draws:
         if len(set(map(_row, draws))) < len(draws):
             _check_shared(draws)
         for number, draw in enumerate(draws):
-            row, point, cuts, changes, repeats, late, mirostat, texts = draw
+            row, point, cuts, changes, repeats, late, feedback, texts = draw
             if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES
@@ -144,8 +144,8 @@ class Draws:
             if late is not self._late[number]:
                 self._records[number, of.AWAITED] = 0 if late is None else address(late.words)
                 self._late[number] = late  # the record has the address of its words
-            if mirostat is not None or self._has_mirostat[number]:
-                self._follow(number, mirostat, before)
+            if feedback is not None or self._has_feedback[number]:
+                self._follow(number, feedback, before)
             if texts is not self._texts[number]:
                 self._read(number, texts)
             if needs_texts and texts is None:
@@ -165,7 +165,7 @@ class Draws:
 
     def read_mus(self) -> list[float]:
         """The next mu of each draw, which means nothing where it has no mirostat; none if none has."""
-        return self._mus[: self._count].tolist() if any(self._has_mirostat[: self._count]) else []
+        return self._mus[: self._count].tolist() if any(self._has_feedback[: self._count]) else []
 
     def _change(self, number: int, changes: Changes | None) -> None:
         """Write what a draw changes, and keep it: the record has its address."""
@@ -205,17 +205,17 @@ class Draws:
     def _follow(
         self,
         number: int,
-        mirostat: MirostatState | AdaptiveState | None,
+        feedback: MirostatState | AdaptiveState | None,
         before: "Draws | None",
     ) -> None:
         """Write mirostat's numbers, and where its mu is; or those of adaptive-p, whose sum is in its place."""
-        self._has_mirostat[number] = mirostat is not None
-        if isinstance(mirostat, AdaptiveState):
-            version, (tau, eta, mu, total, drawn) = of.ADAPTIVE, mirostat
+        self._has_feedback[number] = feedback is not None
+        if isinstance(feedback, AdaptiveState):
+            version, (tau, eta, mu, total, drawn) = of.ADAPTIVE, feedback
             self._totals[number] = total
         else:
-            version, tau, eta, mu, drawn = mirostat or _NO_MIROSTAT
-        if not 0 <= version <= 2 and not isinstance(mirostat, AdaptiveState):
+            version, tau, eta, mu, drawn = feedback or _NO_MIROSTAT
+        if not 0 <= version <= 2 and not isinstance(feedback, AdaptiveState):
             raise ValueError(f"there is no version {version} of mirostat")
         place = number * _RECORD_BYTES
         if drawn is None:

@@ -32,9 +32,9 @@ def test_rows_and_cuts_are_checked_before_kernels_see_them() -> None:
     with pytest.raises(ValueError, match="act once"):
         compiled.draw([Draw(0, 0.5, (PENALTIES, Cut("top_k", 0.0, 9), PENALTIES))])
     with pytest.raises(ValueError, match="no version 3"):
-        compiled.draw([Draw(0, 0.5, (), mirostat=MirostatState(3, 5.0, 0.1, 10.0))])
+        compiled.draw([Draw(0, 0.5, (), feedback=MirostatState(3, 5.0, 0.1, 10.0))])
     with pytest.raises(ValueError, match="no draw 0"):
-        compiled.draw([Draw(0, 0.5, (), mirostat=MirostatState(2, 5.0, 0.1, 10.0, 0))])
+        compiled.draw([Draw(0, 0.5, (), feedback=MirostatState(2, 5.0, 0.1, 10.0, 0))])
     with pytest.raises(ValueError, match="3 draws"):
         compiled.draw([Draw(0, 0.5, ())] * 3)
 

@@ -117,7 +117,7 @@ def test_tokens_and_mus_are_the_samplers(
         assert found == wanted
         assert isinstance(wanted, int)
         alone.push(wanted)
-        if draw.mirostat is not None:
+        if draw.feedback is not None:
             assert struct.pack("d", turn.mus[number]) == mu_of(alone)
             mu = turn.mus[number]
         last = found
@@ -148,7 +148,7 @@ def test_a_record_without_mirostat_has_none_of_the_draw_before() -> None:
     sampler = Sampler(Sampling(mirostat=2, mirostat_tau=0.01), 1, 0, 300)
     draw = sampler.draw_ahead(0, 1)
     assert draw is not None
-    plain = draw._replace(mirostat=None, point=0.99999)
+    plain = draw._replace(feedback=None, point=0.99999)
     held = draw._replace(point=0.99999)
     first, second, third = (compiled.draw([each])[0] for each in (plain, held, plain))
     assert first == third
