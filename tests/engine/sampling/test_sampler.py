@@ -68,17 +68,22 @@ REFERENCES: dict[Step, tuple[object, ...]] = {
 }
 
 
-@settings(max_examples=300, derandomize=True)  # single precision may decide an edge differently
-@given(st.permutations(sorted(REFERENCES)), st.integers(1, 8), st.integers(0, 10**6))
-def test_any_order_gives_what_llama_cpps_chain_gives(
-    order: list[Step], length: int, seed: int
-) -> None:
+@pytest.mark.parametrize("part", range(6))
+def test_any_order_gives_what_llama_cpps_chain_gives(part: int) -> None:
+    """Cases are the same in every run: in one of some thousands single precision decides an edge differently."""
+    for seed in range(50 * part, 50 * (part + 1)):
+        rng = np.random.default_rng(seed)
+        order = [sorted(REFERENCES)[each] for each in rng.permutation(len(REFERENCES))]
+        _compare_with_llama_cpps_chain(order[: rng.integers(1, 9)], seed)
+
+
+def _compare_with_llama_cpps_chain(order: list[Step], seed: int) -> None:
     rng = np.random.default_rng(seed)
     logits = some_logits(seed, spread=float(rng.choice([0.5, 2, 5])))
     history = rng.integers(0, SIZE, 50).tolist()
     ids: NDArray[np.integer] = np.arange(SIZE)
     left = logits
-    for step in order[:length]:
+    for step in order:
         kind, *arguments = REFERENCES[step]
         row = Row(left)
         with Reference(str(kind), *arguments) as reference:
@@ -90,10 +95,10 @@ def test_any_order_gives_what_llama_cpps_chain_gives(
             reference.apply(row)
         entries = row.entries[row.entries["logit"] > -np.inf]
         ids, left = ids[entries["id"]], entries["logit"].copy()
-    ours = distribution(replace(ALL_ON, order=tuple(order[:length])), logits, history)
+    ours = distribution(replace(ALL_ON, order=tuple(order)), logits, history)
     wanted = shares(ids, left)
-    assert ours.keys() == wanted.keys()
-    assert ours == pytest.approx(wanted, abs=1e-5)
+    assert ours.keys() == wanted.keys(), (order, seed)
+    assert ours == pytest.approx(wanted, abs=1e-5), (order, seed)
 
 
 def test_temperature_first_is_a_plain_softmax() -> None:
