@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from segue import config
 from segue.models import names, sources
@@ -25,6 +27,15 @@ def pytest_collection_finish() -> None:
     """Modules and collected tests stay: a full garbage collection took a third of a second to visit them."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def same_examples() -> Iterator[None]:
+    """Hypothesis also takes numbers and texts out of the modules loaded so far: other ones after other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        if settings.get_current_profile_name() == "segue":
+            patch.setattr(providers, "_get_local_constants", Constants)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
