@@ -49,7 +49,7 @@ lm-eval: $(EVAL_VENV)/.ready ## run lm-evaluation-harness against the server, in
 
 vllm-test: $(VLLM_VENV)/.ready ## run the server on the real vLLM, in an environment of its own
 	$(VLLM_VENV)/bin/python -m pytest tests/distributed -m "not model" $(ARGS)
-	$(VLLM_VENV)/bin/python -m pytest tests/end_to_end/vllm tests/end_to_end/test_vllm*.py $(ARGS)
+	$(VLLM_VENV)/bin/python -m pytest tests/end_to_end/vllm $(ARGS)
 
 clean: ## remove the environments and every cache of the tools
 	rm -rf $(VENV) $(EVAL_VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,7 +13,7 @@ from hypothesis.internal.constants_ast import Constants
 from segue import config
 from segue.models import names, sources
 from segue.server import endpoints
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 # No test may fail because the machine is busy, nor by the luck of a draw: every run has the same examples.
 # `--hypothesis-profile=explore` has others.

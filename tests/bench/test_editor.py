@@ -6,7 +6,7 @@ from segue.bench.editor import OWN_METRICS, SESSIONS, Typist, replay, with_metad
 from segue.bench.harness import wire
 from segue.bench.harness.served import served
 from segue.runners.llama.runner import LlamaVocab
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 CONTROLS = ("<jupyter_start>", "<jupyter_text>", "<jupyter_code>")
 

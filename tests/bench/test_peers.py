@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from segue.bench.peers import NUM_LONG, Pieces
-from tests.support.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS, write
 
 
 def test_pieces_of_a_large_vocabulary_begin_with_tokens_of_their_own() -> None:

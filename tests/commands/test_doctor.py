@@ -13,9 +13,9 @@ from segue.commands.doctor import examine
 from segue.config import Settings
 from segue.errors import Incompatible
 from segue.runners.llama import c_api
-from tests.support.tiny_coders import CODERS
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_lora import write_tiny_lora
+from tests.support.models.tiny_coders import CODERS
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_lora import write_tiny_lora
 
 GOOD = {
     "proc/self/cgroup": "0::/\n",

@@ -12,7 +12,7 @@ from segue.models import sources
 from segue.models.embedded import SMOLLM2
 from segue.models.names import ModelRef
 from segue.models.progress import Report
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 @pytest.fixture

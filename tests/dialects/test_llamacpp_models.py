@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from segue.dialects.llamacpp.model_pages import VOCAB_TYPES, models
 from segue.runners.llama import c_api
 from segue.types import ModelInfo, Origin
+from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.one_card import CHATTY, OneCard
-from tests.support.tiny_gguf import write_tiny_gguf
 
 METADATA: dict[str, str | int | float | bool | None] = {
     "tokenizer.ggml.model": "gpt2",

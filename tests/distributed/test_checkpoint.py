@@ -8,7 +8,7 @@ import pytest
 
 from segue.distributed.checkpoint import own_defaults, read_origin, read_weights
 from segue.types import ModelDefaults
-from tests.support.tiny_hf import write_safetensors
+from tests.support.models.tiny_hf import write_safetensors
 
 
 def test_sizes_are_read_from_the_headers(tmp_path: Path) -> None:

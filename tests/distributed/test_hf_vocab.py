@@ -8,8 +8,8 @@ import pytest
 from segue.distributed.hf_vocab import HfVocab
 from segue.errors import Incompatible
 from segue.runners.llama.vocab import LlamaVocab
-from tests.support.tiny_gguf import END, FIM, pieces
-from tests.support.tiny_hf import tokenizer_json
+from tests.support.models.tiny_gguf import END, FIM, pieces
+from tests.support.models.tiny_hf import tokenizer_json
 
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 

@@ -1,4 +1,4 @@
-"""A further node of vLLM: known by its rank, and ending with the first one. For the rest: test_vllm_parallel.py."""
+"""A further node of vLLM: known by its rank, ending with the first one. More in end_to_end/vllm/test_parallel.py."""
 
 import os
 import signal

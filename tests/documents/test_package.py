@@ -22,7 +22,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent

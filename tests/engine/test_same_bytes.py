@@ -14,7 +14,7 @@ from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.threads.tuning import Tuning
 from segue.types import CompletionRequest, Sampling
 from tests.engine.harness import Bench, ask
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 CELLS = 32
 

@@ -12,8 +12,8 @@ from segue.models import adapter_files
 from segue.models.adapter_files import AdapterRef, parse, parse_all
 from segue.models.gguf import header
 from segue.runners.cpu.loader import obstacle
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_lora import write_tiny_lora
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_lora import write_tiny_lora
 
 
 def nothing(path: str) -> bool:

@@ -10,7 +10,7 @@ from segue.errors import ModelUnavailable
 from segue.models.gguf import header
 from segue.models.gguf_lists import TENSORS, gguf_lists, lists_of_loaded
 from segue.models.origin import gguf_origin
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 @pytest.fixture

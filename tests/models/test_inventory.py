@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from segue.models.inventory import model_facts, preview
 from segue.runners.llama.runner import LlamaLoader
-from tests.support.tiny_coders import CODERS
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_models import MODELS, write
+from tests.support.models.tiny_coders import CODERS
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_models import MODELS, write
 
 
 @pytest.mark.parametrize("name", CODERS)

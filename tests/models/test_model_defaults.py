@@ -12,7 +12,7 @@ from segue.errors import SetupError
 from segue.models import gguf, model_defaults
 from segue.models.model_defaults import choices, in_words, of_choice, of_config, of_gguf, of_named
 from segue.types import ModelDefaults
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 EVERY_KEY: dict[str, Any] = {
     "sequence": "top-k;typ_p;Nucleus;temp",

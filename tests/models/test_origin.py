@@ -9,7 +9,7 @@ import pytest
 from segue.models.gguf import header
 from segue.models.origin import gguf_origin
 from segue.types import Origin
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 @pytest.fixture

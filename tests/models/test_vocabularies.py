@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from segue.models.vocabularies import difference
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 def test_the_same_tokens_and_padding_at_the_end(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from segue.runners.cpu.loader import CpuLoader
 from segue.runners.drafted import DraftedLoader
 from segue.runners.llama.runner import LlamaLoader
 from tests.runners.cpu.conftest import NewThreads
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 def test_a_draft_model_computes_with_the_threads_of_its_target(tmp_path: Path) -> None:

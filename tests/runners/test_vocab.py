@@ -8,7 +8,7 @@ from segue.models.vocabulary.gguf_vocab import GgufVocab
 from segue.runners.llama import c_api
 from segue.runners.llama.vocab import LlamaVocab
 from segue.runners.vocab import llama_obstacle, open_vocab, vocab_obstacle
-from tests.support.vocabulary_files import VocabularyFile
+from tests.support.models.vocabulary_files import VocabularyFile
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import gguf
 
 from examples.compress import pack
 from segue import LLM
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 FILE = Path(__file__).parent.parent / "data" / "known_answers.json"
 

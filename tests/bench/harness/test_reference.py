@@ -6,7 +6,7 @@ import pytest
 from segue.bench.harness.reference import Reference
 from segue.engine.seam import Span
 from segue.runners.llama.runner import LlamaRunner
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 TEXT = list(b"the end and then the other one \xc3\xa9 and so on")
 

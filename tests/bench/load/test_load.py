@@ -15,7 +15,7 @@ from segue.bench.load.requests import prompt
 from segue.cli import cli
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 @pytest.fixture(scope="module")

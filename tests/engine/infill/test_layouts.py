@@ -10,7 +10,7 @@ from segue.errors import InvalidField, PromptTooLong
 from segue.runners.fake import FakeVocab
 from segue.runners.llama.runner import LlamaVocab
 from segue.types import Infill, Prompt, Share, Snippet, Split
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 BEFORE, TYPED, AFTER = "def f(x):\n", "  ret", "\n\nprint(f(1))\n"
 LONG = "\n# and so on, until it does not pay to read it again at every keystroke"

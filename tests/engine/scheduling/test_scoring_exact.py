@@ -15,8 +15,8 @@ from segue.runners.cpu.loader import CpuLoader
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import CompletionRequest, Sampling, TokenScore
 from tests.engine.harness import Bench, RequestEvents, ask
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_reference import TinyReference
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_reference import TinyReference
 
 HEADER = list(b"A header that every prompt of the batch begins with, as few-shot examples do. ")
 PROMPTS = [HEADER + list(tail) for tail in (b"the end", b"another one", b"\xc3\xa9t\xc3\xa9", b"x")]

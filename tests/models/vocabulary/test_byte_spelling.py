@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.models.vocabulary import byte_spelling
-from tests.support.tiny_gguf import byte_alphabet
+from tests.support.models.tiny_gguf import byte_alphabet
 
 
 def test_the_alphabet_is_gpt_2s() -> None:

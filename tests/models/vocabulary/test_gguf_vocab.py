@@ -8,9 +8,16 @@ from hypothesis import strategies as st
 from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.models import gguf
 from segue.models.vocabulary.gguf_vocab import GgufVocab, unsupported
-from tests.support.tiny_coders import CODERS
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.vocabulary_files import BYTE, CONTROL, NORMAL, UNUSED, Both, VocabularyFile
+from tests.support.models.tiny_coders import CODERS
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.vocabulary_files import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNUSED,
+    Both,
+    VocabularyFile,
+)
 
 _CHARACTERS = st.characters(exclude_categories=())  # lone surrogates too
 _PARTS = st.sampled_from(

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.vocabulary_files import (
+from tests.support.models.vocabulary_files import (
     BYTE,
     CONTROL,
     NORMAL,

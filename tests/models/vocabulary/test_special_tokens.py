@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tiny_gguf import byte_alphabet
-from tests.support.vocabulary_files import (
+from tests.support.models.tiny_gguf import byte_alphabet
+from tests.support.models.vocabulary_files import (
     CONTROL,
     NORMAL,
     UNKNOWN,

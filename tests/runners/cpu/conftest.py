@@ -11,7 +11,7 @@ import pytest
 from segue import config
 from segue.runners.cpu.products.processor import Target
 from segue.runners.cpu.runner import CpuRunner
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 def load(

@@ -17,9 +17,9 @@ from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import empty, load
 from tests.runners.cpu.test_runner import TEXT, divergence
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_lora import MATRICES, merged, write_tiny_lora
-from tests.support.tiny_models import MODELS, write
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_lora import MATRICES, merged, write_tiny_lora
+from tests.support.models.tiny_models import MODELS, write
 
 Mix = tuple[tuple[int, float], ...]
 

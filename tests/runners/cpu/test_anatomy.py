@@ -18,8 +18,16 @@ from segue.runners.cpu.anatomy.settings import COUNTS, POSITIVE, REALS, senseles
 from segue.runners.cpu.anatomy.support import COMMON, supports
 from segue.runners.cpu.products.processor import this_target
 from segue.runners.cpu.weights import Weights
-from tests.support.tiny_gguf import DIM, FFN, HEAD_DIM, HEADS, KV_HEADS, LAYERS, write_tiny_gguf
-from tests.support.tiny_models import MODELS, write
+from tests.support.models.tiny_gguf import (
+    DIM,
+    FFN,
+    HEAD_DIM,
+    HEADS,
+    KV_HEADS,
+    LAYERS,
+    write_tiny_gguf,
+)
+from tests.support.models.tiny_models import MODELS, write
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
 

@@ -19,7 +19,7 @@ from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import load
-from tests.support.tiny_models import DEEP, MODELS, write
+from tests.support.models.tiny_models import DEEP, MODELS, write
 
 MOST_KL = 0.003
 NEAR_TIE = 0.005

@@ -10,8 +10,8 @@ from segue.engine.seam import Span
 from segue.runners.cpu.anatomy.support import MATRIX_TYPES
 from segue.runners.cpu.products.processor import VARIABLE, Target, possible, this_target
 from tests.runners.cpu.conftest import load
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_types import write_types
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_types import write_types
 
 TINY = {
     ("llama", "F32"): "2b371c5cf3b2dde6d5278b3d3e3d56528c6685b56887be51ed5ca6e53ddf7821",

@@ -18,8 +18,8 @@ from segue.runners.cpu.workspace import item_rows
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import empty, load
 from tests.runners.histories import Operation, perform
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_reference import TinyReference
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_reference import TinyReference
 
 TEXT = list(b"the end and then the other one \xc3\xa9 and so on, in the rain")
 

@@ -23,8 +23,8 @@ from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from tests.runners.cpu.conftest import NewThreads, empty, load
 from tests.runners.cpu.writings import GREEDY, Writing, drawn_alone, some_writing
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_lora import write_tiny_lora
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_lora import write_tiny_lora
 
 Found = tuple[bytes, list[int | None]]  # logits and tokens of a step
 

@@ -13,7 +13,7 @@ from segue.runners.cpu.products.processor import possible, target_of
 from segue.runners.cpu.weights import Weights
 from tests.runners.cpu.conftest import load
 from tests.runners.cpu.products.reference import KEPT, tensor
-from tests.support.tiny_lora import write_tiny_lora
+from tests.support.models.tiny_lora import write_tiny_lora
 
 TARGET = target_of(possible()[0])
 

@@ -13,8 +13,8 @@ from segue.models.origin import gguf_origin
 from segue.runners.llama import runner as module
 from segue.runners.llama.runner import LlamaLoader, LlamaRunner
 from tests.runners.histories import Operation, perform
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_reference import TinyReference
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_reference import TinyReference
 
 TEXT = list(b"the end and then the other one \xc3\xa9 and so on, in the rain")
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from segue.runners.llama.special_blocks import _MAX_SPECIALS, _MIN_CHARS, SpecialBlocks
 from segue.runners.llama.vocab import LlamaVocab
 from tests.runners.llama.test_vocab import vocab  # noqa: F401 - a fixture
-from tests.support import tiny_gguf as tiny
+from tests.support.models import tiny_gguf as tiny
 
 SPECIALS = [tiny.END, *tiny.FIM.values()]
 

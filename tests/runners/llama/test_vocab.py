@@ -10,9 +10,9 @@ from segue.engine.seam import Capabilities, FimTokens
 from segue.engine.tokens import texts
 from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.runners.llama.vocab import LlamaVocab, model_info
-from tests.support import tiny_gguf as tiny
-from tests.support.tiny_coders import CODERS
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models import tiny_gguf as tiny
+from tests.support.models.tiny_coders import CODERS
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 NUM_ORDINARY = len(tiny.pieces())
 CONTROLS = [tiny.END, *tiny.FIM.values()]

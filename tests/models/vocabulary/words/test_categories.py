@@ -6,8 +6,8 @@ import pytest
 
 from segue.models.vocabulary.words import categories
 from segue.models.vocabulary.words.unicode_runs import RUNS
-from tests.support.tiny_gguf import byte_alphabet
-from tests.support.vocabulary_files import NORMAL, Both, VocabularyFile
+from tests.support.models.tiny_gguf import byte_alphabet
+from tests.support.models.vocabulary_files import NORMAL, Both, VocabularyFile
 
 
 def _points() -> list[int]:

@@ -5,8 +5,14 @@ import pytest
 
 from segue.models.vocabulary.byte_spelling import spell
 from segue.models.vocabulary.words.pre_tokenizers import PRE_TOKENIZERS
-from tests.support.tiny_gguf import byte_alphabet
-from tests.support.vocabulary_files import CONTROL, NORMAL, USER_DEFINED, Both, VocabularyFile
+from tests.support.models.tiny_gguf import byte_alphabet
+from tests.support.models.vocabulary_files import (
+    CONTROL,
+    NORMAL,
+    USER_DEFINED,
+    Both,
+    VocabularyFile,
+)
 
 # Every pair of the bytes of these merges, so that a boundary between any two of them is seen in the tokens.
 _PAIRED = " \n\t\r'’sSrReElLaZ19.,$<é½ſ一あ가\u0301\u200d\u3000😀"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import gguf
 
-from tests.support.tiny_gguf import END, add_vocabulary, pieces
-from tests.support.tiny_models import MODELS, write
+from tests.support.models.tiny_gguf import END, add_vocabulary, pieces
+from tests.support.models.tiny_models import MODELS, write
 
 _OLD = {  # of files from before the keys that say fim
     "prefix": gguf.Keys.Tokenizer.PREFIX_ID,

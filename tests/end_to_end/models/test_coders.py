@@ -6,7 +6,7 @@ import pytest
 
 from segue import LLM
 from segue.runners.llama.vocab import LlamaVocab
-from tests.support.tiny_coders import CODERS
+from tests.support.models.tiny_coders import CODERS
 
 pytest.importorskip("numba", reason="without it there are no kernels of ours")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 # Ray replaces 127.0.0.1 by an address of the machine; vLLM tells nodes apart by their addresses.
 HEAD, FURTHER = "127.0.0.2", "127.0.0.3"
-_PLUGIN = "[vllm.platform_plugins]\nray_on_cpus = tests.support.ray_platform:name\n"
+_PLUGIN = "[vllm.platform_plugins]\nray_on_cpus = tests.support.vllm.ray_platform:name\n"
 _MEMORY = 100 << 20  # of a node's object store, in bytes: vLLM sends little through it
 _ACTORS = """
 import json, sys, ray

@@ -11,7 +11,7 @@ class RayCpuPlatform(CpuPlatform):  # type: ignore[misc]  # vLLM is not there wh
 
     @classmethod
     def get_device_communicator_cls(cls) -> str:
-        return "tests.support.tcp_communicator.TcpCommunicator"
+        return "tests.support.vllm.tcp_communicator.TcpCommunicator"
 
 
 def name() -> str:

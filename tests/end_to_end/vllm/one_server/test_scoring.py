@@ -4,8 +4,8 @@ import httpx2
 import numpy as np
 import pytest
 
-from tests.support.tiny_reference import TinyReference
-from tests.support.vllm_server import NEEDS_VLLM, PRECISION, TEXT, complete, ids, logprobs, post
+from tests.support.models.tiny_reference import TinyReference
+from tests.support.vllm.server import NEEDS_VLLM, PRECISION, TEXT, complete, ids, logprobs, post
 
 pytestmark = NEEDS_VLLM
 

@@ -8,7 +8,7 @@ import time
 import httpx2
 
 from tests.support.serving import Served
-from tests.support.vllm_server import (
+from tests.support.vllm.server import (
     NEEDS_VLLM,
     TEXT,
     complete,

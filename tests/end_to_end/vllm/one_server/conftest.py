@@ -6,10 +6,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.support.models.tiny_hf import write_tiny_hf
+from tests.support.models.tiny_reference import TinyReference
 from tests.support.serving import Served, serving
-from tests.support.tiny_hf import write_tiny_hf
-from tests.support.tiny_reference import TinyReference
-from tests.support.vllm_server import GPU_OPTIONS
+from tests.support.vllm.server import GPU_OPTIONS
 
 
 @pytest.fixture(scope="package")

@@ -10,11 +10,11 @@ import httpx2
 import numpy as np
 import pytest
 
+from tests.support.models.tiny_hf import write_tiny_hf, write_tiny_peft
+from tests.support.models.tiny_lora import EVERYWHERE, merged, write_tiny_lora
+from tests.support.models.tiny_reference import TinyReference
 from tests.support.serving import Served, serving
-from tests.support.tiny_hf import write_tiny_hf, write_tiny_peft
-from tests.support.tiny_lora import EVERYWHERE, merged, write_tiny_lora
-from tests.support.tiny_reference import TinyReference
-from tests.support.vllm_server import (
+from tests.support.vllm.server import (
     GPU_OPTIONS,
     IS_EXACT,
     NEEDS_VLLM,
@@ -24,7 +24,7 @@ from tests.support.vllm_server import (
     logprobs,
     post,
 )
-from tests.support.vllm_server import PRECISION as FULL_PRECISION
+from tests.support.vllm.server import PRECISION as FULL_PRECISION
 from tests.support.waiting import wait_until
 
 pytestmark = NEEDS_VLLM

@@ -8,7 +8,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.support.tiny_gguf import END, Weights, add_vocabulary, pieces
+from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 
 Array = NDArray[np.float32]
 Value = int | float | bool | str

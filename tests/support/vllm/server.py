@@ -10,7 +10,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from tests.support.tiny_reference import TinyReference
+from tests.support.models.tiny_reference import TinyReference
 from tests.support.waiting import wait_until
 
 NEEDS_VLLM = [

@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.end_to_end.test_vllm_parallel import arguments, check_text
-from tests.support.ray_cluster import FURTHER, HEAD, Cluster, ray_cluster
+from tests.end_to_end.vllm.test_parallel import arguments, check_text
+from tests.support.models.tiny_hf import write_tiny_hf
+from tests.support.models.tiny_reference import TinyReference
 from tests.support.serving import Served, serving
-from tests.support.tiny_hf import write_tiny_hf
-from tests.support.tiny_reference import TinyReference
+from tests.support.vllm.ray_cluster import FURTHER, HEAD, Cluster, ray_cluster
 
 pytestmark = [
     pytest.mark.vllm,

@@ -19,9 +19,9 @@ from tests.end_to_end.test_server_processes import (
     until_both_are_ready,
     until_figure,
 )
+from tests.support.models.tiny_hf import write_tiny_hf
 from tests.support.serving import Served, serving
-from tests.support.tiny_hf import write_tiny_hf
-from tests.support.vllm_server import NEEDS_VLLM
+from tests.support.vllm.server import NEEDS_VLLM
 
 pytestmark = NEEDS_VLLM
 

@@ -13,7 +13,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.support.tiny_gguf import END, Weights, add_vocabulary, pieces
+from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 
 WIDTH, HEADS, KEY_HEADS, LAYERS = 256, 4, 2, 2  # blocks of K types have 256 columns
 HALF = WIDTH * KEY_HEADS // HEADS

@@ -11,9 +11,9 @@ import pytest
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.types import Sampling
-from tests.support.tiny_gguf import END
-from tests.support.tiny_reference import TinyReference
-from tests.support.vllm_server import (
+from tests.support.models.tiny_gguf import END
+from tests.support.models.tiny_reference import TinyReference
+from tests.support.vllm.server import (
     IS_EXACT,
     NEEDS_VLLM,
     PRECISION,

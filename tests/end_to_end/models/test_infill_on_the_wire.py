@@ -17,7 +17,7 @@ from segue.runners.fake import FakeLoader, FakeVocab
 from segue.runners.llama.vocab import LlamaVocab
 from tests.support.brake import BrakedLoader, braked
 from tests.support.live import Live, Served, serve
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 BEFORE, TYPED, AFTER = "def area(w, h):\n", "    return w", "\n\nprint(area(2, 3))\n"
 ROOT = "/v1/completions"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from segue.models import adapter_files
 from segue.models.gguf import Tensor, header
-from tests.support.tiny_gguf import LAYERS
+from tests.support.models.tiny_gguf import LAYERS
 
 Array = NDArray[np.float32]
 Change = Callable[[dict[str, Array]], dict[str, Array]]

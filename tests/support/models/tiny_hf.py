@@ -8,7 +8,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.support.tiny_gguf import (
+from tests.support.models.tiny_gguf import (
     DIM,
     END,
     EPSILON,

@@ -6,7 +6,7 @@ from pathlib import Path
 import gguf
 import pytest
 
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 KNOWN = {
     "F32": "7bbe710495cf2d34d9142854cee5540899677c6006a837ebd57647c027dcafba",

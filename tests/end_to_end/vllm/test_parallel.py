@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.support.models.tiny_hf import write_tiny_hf
+from tests.support.models.tiny_reference import TinyReference
 from tests.support.serving import Served, serving
-from tests.support.tiny_hf import write_tiny_hf
-from tests.support.tiny_reference import TinyReference
 
 pytestmark = [
     pytest.mark.vllm,

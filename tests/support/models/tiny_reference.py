@@ -6,7 +6,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.support.tiny_gguf import EPSILON, HEAD_DIM, HEADS, KV_HEADS, LAYERS, ROPE_BASE
+from tests.support.models.tiny_gguf import EPSILON, HEAD_DIM, HEADS, KV_HEADS, LAYERS, ROPE_BASE
 
 Array = NDArray[np.float32]
 

@@ -13,9 +13,9 @@ from segue.dialects.vllm import VLLM
 from segue.distributed.launch import Launch, engine_config
 from segue.distributed.vllm_requests import VllmRequests
 from segue.types import CompletionRequest
-from tests.support.tiny_hf import write_tiny_hf
-from tests.support.unstarted_vllm import do_not_start
-from tests.support.vllm_server import NEEDS_VLLM
+from tests.support.models.tiny_hf import write_tiny_hf
+from tests.support.vllm.server import NEEDS_VLLM
+from tests.support.vllm.unstarted import do_not_start
 
 pytestmark = [*NEEDS_VLLM, pytest.mark.filterwarnings("ignore")]  # vLLM is imported in this process
 

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from segue.bench.peers import peer
+from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.serving import Served, serving
-from tests.support.tiny_gguf import write_tiny_gguf
 
 COLD = {"temp": 0.3, "top_k": 5, "penalty_repeat": 1.2}
 SENT = {"temperature": 0.3, "top_k": 5, "repetition_penalty": 1.2}

@@ -7,9 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_lora import merged, write_tiny_lora
 from tests.support.serving import serving
-from tests.support.tiny_gguf import write_tiny_gguf
-from tests.support.tiny_lora import merged, write_tiny_lora
 
 GREEDY = {"max_tokens": 12, "temperature": 0, "prompt": "the end and then"}
 
