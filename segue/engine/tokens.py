@@ -60,25 +60,28 @@ def texts(vocab: Vocab) -> Mapping[int, bytes]:
     return _texts[vocab]
 
 
-_laid: WeakKeyDictionary[Vocab, dict[int, Texts]] = WeakKeyDictionary()
+_laid: WeakKeyDictionary[Vocab, dict[tuple[int, frozenset[int]], Texts]] = WeakKeyDictionary()
 
 
-def laid_texts(vocab: Vocab, width: int) -> Texts:
-    """The same, of all tokens that a row of logits of this width has, end to end: for kernels. Made once."""
+def laid_texts(vocab: Vocab, width: int, ends: frozenset[int]) -> Texts:
+    """The same, of all tokens that a row of logits of this width has, end to end: for kernels.
+
+    `ends`: tokens that end a text. There are few such sets for a vocabulary, and the texts are made once for each.
+    """
     known = _laid.setdefault(vocab, {})
-    if width not in known:
+    if (width, ends) not in known:
         tokens = range(min(vocab.size, width))
         found = [b"" if vocab.is_control(token) else vocab.piece(token) for token in tokens]
         starts = np.zeros(width + 1, np.int64)
         starts[1 : len(found) + 1] = [*accumulate(map(len, found))]
         starts[len(found) + 1 :] = starts[len(found)]
         are_ends = np.zeros(width, np.uint8)
-        are_ends[[token for token in vocab.end_tokens if token < width]] = 1
+        are_ends[[token for token in ends if token < width]] = 1
         joined = np.frombuffer(b"".join(found) or b"\0", np.uint8)
         end = infill_end(vocab)
         is_known = end is not None and end < width
-        known[width] = Texts(starts, joined, are_ends, end if is_known else None)
-    return known[width]
+        known[width, ends] = Texts(starts, joined, are_ends, end if is_known else None)
+    return known[width, ends]
 
 
 def infill_end(vocab: Vocab) -> int | None:

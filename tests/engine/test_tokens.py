@@ -30,7 +30,7 @@ def test_texts_are_laid_end_to_end_once(less: int) -> None:
     """A row of logits may have more tokens than the vocabulary, which add nothing, or fewer."""
     vocab = FakeVocab()
     width = vocab.size - less
-    laid, each = laid_texts(vocab, width), texts(vocab)
+    laid, each = laid_texts(vocab, width, vocab.end_tokens), texts(vocab)
     joined, starts = laid.joined.tobytes(), laid.starts.tolist()
     found = [joined[start:end] for start, end in pairwise(starts)]
     known = min(vocab.size, width)
@@ -38,4 +38,8 @@ def test_texts_are_laid_end_to_end_once(less: int) -> None:
     ends = [token for token in sorted(vocab.end_tokens) if token < width]
     assert np.flatnonzero(laid.are_ends).tolist() == ends
     assert laid.end == (EOS if width > EOS else None)
-    assert laid_texts(vocab, width) is laid
+    assert laid_texts(vocab, width, vocab.end_tokens) is laid
+    more = laid_texts(vocab, width, vocab.end_tokens | {65, 263})
+    assert np.flatnonzero(more.are_ends).tolist() == sorted(
+        token for token in {65, EOS, 263} if token < width
+    )

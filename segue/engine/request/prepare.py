@@ -1,7 +1,6 @@
 """From a request to a job the scheduler can run: tokenize, then check against the model that is loaded."""
 
 import secrets
-from dataclasses import replace
 from typing import NamedTuple
 
 from segue.bounds import DRAWN_SEEDS, MAX_TRUNCATED
@@ -56,10 +55,10 @@ def prepare(request: CompletionRequest, model: Model, grammar: Grammar | None = 
         return _ranked(request, infill, model, grammar)
     else:  # nothing is filled in, so the prompt is used as it is
         prompts = _read_plain(request, infill, model, None, _room(request, model))
-    prepared = _checked(request, prompts, model, grammar)
+    more_ends: frozenset[int] = frozenset()
     if method == "fim" and fim is not None:
-        ends = prepared.rules.ends | end_tokens(model.vocab, fim)
-        prepared = replace(prepared, rules=replace(prepared.rules, ends=ends))
+        more_ends = end_tokens(model.vocab, fim)
+    prepared = _checked(request, prompts, model, grammar, more_ends)
     return (BeamJob if request.beam_search else Job)(prepared, model)
 
 
@@ -89,7 +88,11 @@ def _ranked(
 
 
 def _checked(
-    request: CompletionRequest, prompts: _Prompts, model: Model, grammar: Grammar | None
+    request: CompletionRequest,
+    prompts: _Prompts,
+    model: Model,
+    grammar: Grammar | None,
+    more_ends: frozenset[int] = frozenset(),
 ) -> PreparedRequest:
     check_prompt_scores(request, prompts.tokens)
     seed = request.sampling.seed
@@ -103,6 +106,7 @@ def _checked(
             model.vocab,
             model.capabilities.vocab_size,
             request.constraint is not None,
+            more_ends,
         ),
         seed=secrets.randbelow(DRAWN_SEEDS) if seed is None else seed,
         grammar=grammar,

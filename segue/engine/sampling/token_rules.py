@@ -47,11 +47,16 @@ class TokenRules:
 
 
 def token_rules(
-    sampling: Sampling, vocab: Vocab, vocab_size: int, is_constrained: bool = False
+    sampling: Sampling,
+    vocab: Vocab,
+    vocab_size: int,
+    is_constrained: bool = False,
+    more_ends: frozenset[int] = frozenset(),
 ) -> TokenRules:
-    """`vocab_size` is the width of a row of logits, which may exceed the vocabulary's own size.
+    """`vocab_size` is the width of a row of logits, which may differ from the vocabulary's own size.
 
     A constraint takes an end token for the end: there, what would go on after one does not draw it.
+    `more_ends`: tokens that end this text besides the vocabulary's end tokens.
     """
     for name in ("stop_token_ids", "allowed_token_ids"):
         num_ids = len(getattr(sampling, name) or ())
@@ -64,8 +69,9 @@ def token_rules(
     check_ids(sampling.allowed_token_ids or (), vocab_size, "allowed_token_ids")
     if sampling.allowed_token_ids == ():
         raise InvalidField("allowed_token_ids is empty: it must allow a token", "allowed_token_ids")
+    ends = frozenset(token for token in vocab.end_tokens | more_ends if token < vocab_size)
     return TokenRules(
-        ends=frozenset(token for token in vocab.end_tokens if token < vocab_size),
+        ends=ends,
         end=infill_end(vocab),
         stops=frozenset(sampling.stop_token_ids),
         ignores_ends=sampling.ignore_eos or (sampling.pass_eos and is_constrained),
@@ -75,7 +81,7 @@ def token_rules(
         breakers=_breakers(sampling, vocab),
         allowed=allowed_tokens(sampling),
         texts=texts(vocab),
-        laid_texts=laid_texts(vocab, vocab_size) if "infill" in sampling.order else None,
+        laid_texts=laid_texts(vocab, vocab_size, ends) if "infill" in sampling.order else None,
     )
 
 

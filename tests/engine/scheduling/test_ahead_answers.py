@@ -135,6 +135,19 @@ def test_answers_and_events_are_those_of_single_steps(
     check_answers(crowd, alone, cancelled)
 
 
+@pytest.mark.parametrize("bias", [22.0, 24.0, 26.0])
+def test_the_markers_of_infill_end_a_middle_ahead_too(bias: float) -> None:
+    """llama.cpp's infill sampler looks at ends: with FIM tokens, these end a middle as an end token does."""
+    sampling = Sampling(seed=1, order=("infill", "temperature"), logit_bias={262: bias})
+    for number in range(10):
+        middle = Infill(suffix=Prompt((")",)))
+        asked = ask(f"def f{number}(", sampling=sampling, infill=middle, max_tokens=30)
+        ran = runner()
+        [ahead], [single] = Bench(ran).run(asked), Bench(runner(rows_ahead=0)).run(asked)
+        assert ran.num_begun[False] > 0
+        assert same(ahead) == same(single)
+
+
 @pytest.mark.parametrize("skips", [0, 1, 3])
 def test_nothing_is_left_in_memory(skips: int) -> None:
     """Void rows too: of a stop string, of an end token, of a draw that the sampler makes."""
