@@ -87,8 +87,11 @@ def documents(name: str) -> list[Any]:
 
 def test_kubernetes() -> None:
     objects = {each["kind"]: each for each in documents("kubernetes.yaml")}
-    assert objects.keys() == {"Deployment", "PersistentVolumeClaim", "Service"}
-    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    assert objects.keys() == {"StatefulSet", "Service"}
+    replicas = objects["StatefulSet"]["spec"]
+    assert replicas["serviceName"] == objects["Service"]["metadata"]["name"]
+    assert replicas["selector"]["matchLabels"] == replicas["template"]["metadata"]["labels"]
+    pod = replicas["template"]["spec"]
     [container] = pod["containers"]
     jsonschema.validate(container, CONTAINER)
     assert flags_of(container["args"]) <= FLAGS
@@ -96,10 +99,10 @@ def test_kubernetes() -> None:
     pause = float(container["lifecycle"]["preStop"]["exec"]["command"][1])
     assert pod["terminationGracePeriodSeconds"] > drain + pause
     mounted = {mount["name"] for mount in container["volumeMounts"]}
-    assert mounted == {volume["name"] for volume in pod["volumes"]}
-    claim = objects["PersistentVolumeClaim"]["metadata"]["name"]
-    assert claim in json.dumps(pod["volumes"])
-    about = objects["Deployment"]["spec"]["template"]["metadata"]
+    own = {claim["metadata"]["name"] for claim in replicas["volumeClaimTemplates"]}
+    assert own == {"cache"}, "replicas on two nodes cannot share a volume"
+    assert mounted == own | {volume["name"] for volume in pod["volumes"]}
+    about = replicas["template"]["metadata"]
     assert objects["Service"]["spec"]["selector"] == about["labels"]
     assert "annotations" not in about, "scraped by annotations, /metrics would have no key"
 
