@@ -10,7 +10,8 @@ from segue.errors import Incompatible, ModelUnavailable
 from segue.models.progress import silent
 from segue.runners.llama import c_api
 from tests.support.models.tiny_gguf import write_tiny_gguf
-from tests.support.models.tiny_models import MODELS, Value, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import Value, write
 
 EXPERTS = "llama with experts"
 

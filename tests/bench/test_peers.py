@@ -1,7 +1,8 @@
 from pathlib import Path
 
 from segue.bench.peers import NUM_LONG, Pieces
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 
 def test_pieces_of_a_large_vocabulary_begin_with_tokens_of_their_own() -> None:

@@ -10,7 +10,8 @@ from segue.engine.seam import Span
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
 from tests.runners.cpu.conftest import load
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 ROWS = 20
 

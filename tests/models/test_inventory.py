@@ -8,7 +8,8 @@ from segue.models.inventory import model_facts, preview
 from segue.runners.llama.runner import LlamaLoader
 from tests.support.models.tiny_coders import CODERS
 from tests.support.models.tiny_gguf import write_tiny_gguf
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 
 @pytest.mark.parametrize("name", CODERS)

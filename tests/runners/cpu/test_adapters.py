@@ -19,7 +19,8 @@ from tests.runners.cpu.conftest import empty, load
 from tests.runners.cpu.test_runner import TEXT, divergence
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_lora import MATRICES, merged, write_tiny_lora
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 Mix = tuple[tuple[int, float], ...]
 

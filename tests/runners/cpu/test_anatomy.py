@@ -27,7 +27,8 @@ from tests.support.models.tiny_gguf import (
     LAYERS,
     write_tiny_gguf,
 )
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
 

@@ -19,7 +19,8 @@ from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import load
-from tests.support.models.tiny_models import DEEP, MODELS, write
+from tests.support.models.tiny_models import DEEP, MODELS
+from tests.support.models.tiny_writer import write
 
 MOST_KL = 0.003
 NEAR_TIE = 0.005
@@ -60,6 +61,17 @@ BITS: dict[str, str] = {
     "gpt-oss": "898e06bec6f6b722626e5de98d3add4ba2e27cd6552c8a16ec05f18021fcf8f1",
     "nemotron": "b917cbd1d2f66d2f30ab9564b6e07aa9bce99639ba51626859be4b1cc204993c",
     "arcee": "2d5bf6fdbaec3667801c8d768d75d5e6e784c1d4dcd26b7137d78f2179c40df2",
+    "olmo2 with windows, each layer told": "3ed851756e1cebd610852f80221d2d27a1d8e19a51d2fd5a349c953ee3276591",
+    "smollm3": "bb6d51c211831bb28123fdbd99ade5bce29c3da567b6c232dc8f176309fcfa81",
+    "cohere2": "73d416b934f88f225a7e212f46c78c54ebfab0aeb0ce18ebc70ff8a20ea9a4f8",
+    "glm4": "a9d7c13e518b434754e43ddcc952d26c35f3d8f61ab4ea714cdd882a645949bc",
+    "exaone": "14183caf733d05b06c64b9361ecf7dc53899c30923409e550faabd4bc9d017dd",
+    "exaone4": "669ab8805007351feb727fe9cc13d2bc69cf83bcdaf7e943bc5147730a82b833",
+    "seed_oss": "e01f61e6307a97e904734c43ea319b9e2943369d3e96aaada27ac7e7464f323e",
+    "ernie4_5": "366f4f320c5a2998b4673d3124c665c86b8353bedd47b3ccfed0b19d66030ea5",
+    "starcoder": "9b49f24daea705e7642bb8a59f7344400fa091cc98d95358c365a9d922d2aa60",
+    "orion": "6b6049e26aab0e8336d5b699a7ebc718568761e7252ab0b29a1cf91b3f981820",
+    "xverse": "be0c9065a975106af3eb3d66b460c9130b051299cf07727562bbe17e273602fa",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -97,6 +109,17 @@ BITS_OF_Q8: dict[str, str] = {
     "gpt-oss": "c667a40f554b1b0f015fec03bacffe7d05d52f38c94d599bbedb08ebf48cf927",
     "nemotron": "7da7bd4972a333636a233b3cb1b91f42e5c4a4b9330bf28cd7c9ba38dd3a79ca",
     "arcee": "6bc1ae07f863de3d2122af4754fcb831bd88491a86c4fb4e91c12dfab23aede5",
+    "olmo2 with windows, each layer told": "07ae8f638e74d9c99b6416ca44950e3fb0d826fbbc136f46810e43ca4f745d2d",
+    "smollm3": "92e129a31c0a329ac638b4dd87f8b2fdf2f4dac490cabe82081ee76e24f066a7",
+    "cohere2": "3c91be84b9b0b166910c26deb189785229d51c0b682c8ebc8adcd6cc860f16ad",
+    "glm4": "e436be354bc25c131375b808eacb4dbb1908003154d403d488f3a5b4e08bcc00",
+    "exaone": "5ab39c31c69d38e1b67820ebe903fef1b87118deb033dcdec8ce3e40cfa93bcc",
+    "exaone4": "05d09c23f62ac36abf239a78f1a00a3063f8fe9dcaafc5ba63f31770c33b4c6d",
+    "seed_oss": "989564ee484ca8ba8e7fb70ff8ece96ee1b65e15ecac4f73ec2bc3379e524777",
+    "ernie4_5": "1cd9affaf996be97dfadb6d354ad7f0d44fd1f5e05f1afe2787fe7f66d6eb969",
+    "starcoder": "387f15f26b6d0adab886699888a9837fbf9e1020a16efbb0c406a4c1e46be8bf",
+    "orion": "9c03024c824b0372dbd8d179d2bd39e7bcb0a6b101708439d8a74c320dbb860d",
+    "xverse": "a43f45b469d2736273a3299fbf22877a3eb854d3d3e60e4e7d0c12637f999ab2",
 }
 
 

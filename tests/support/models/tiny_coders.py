@@ -7,7 +7,8 @@ from pathlib import Path
 import gguf
 
 from tests.support.models.tiny_gguf import END, add_vocabulary, pieces
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 _OLD = {  # of files from before the keys that say fim
     "prefix": gguf.Keys.Tokenizer.PREFIX_ID,

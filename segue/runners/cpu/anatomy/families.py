@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Turns = Literal["neighbours", "halves", "none"]
+Turned = Literal["all", "three of four", "windowed"]
 Norm = Literal["rms", "layer"]
 HeadNorms = Literal["none", "each", "own", "whole"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
@@ -25,6 +26,7 @@ class Window:
     # The RoPE base of layers with a window, if the file gives none; 0: the base of all layers.
     base: float = 0.0
     is_plain: bool = False  # RoPE is not scaled in layers with a window
+    layers: int = 0  # only models with this many layers have windows; 0: all
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Family:
 
     # RoPE: the two dimensions of a pair are half a head apart ("halves") or neighbours; "none": learned positions.
     turns: Turns = "halves"
+    turned: Turned = (
+        "all"  # the layers that rotate; "windowed": those with a window, if any has one
+    )
     norm: Norm = "rms"
     has_norm_bias: bool = False
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
@@ -183,4 +188,32 @@ FAMILIES: Mapping[str, Family] = {
         may_bias=_PLAIN,
     ),
     "arcee": Family("neighbours", activation="squared relu", is_gated=False),
+    "smollm3": Family("neighbours", turned="three of four"),
+    "cohere2": Family(
+        "neighbours",
+        turned="windowed",
+        norm="layer",
+        norms=("attn_norm", ""),
+        residuals="parallel",
+        is_tied=True,
+        window=Window(4),
+        settings=(*_WINDOWS[:2], "logit_scale"),
+    ),
+    "glm4": Family("neighbours", after=_AFTER, is_gate_fused=True),
+    "exaone": Family(),
+    "exaone4": Family(
+        turned="windowed",
+        norms=("", ""),
+        after=_AFTER,
+        head_norms="each",
+        window=Window(4, size=4096, layers=64),
+        settings=_WINDOWS[:2],
+    ),
+    "seed_oss": Family(norms=("attn_norm", "post_attention_norm")),
+    "ernie4_5": Family("neighbours"),
+    "starcoder": Family(
+        "none", norm="layer", has_norm_bias=True, activation="gelu", is_gated=False, biases=_PLAIN
+    ),
+    "orion": Family(norm="layer", has_norm_bias=True),
+    "xverse": Family("neighbours"),
 }

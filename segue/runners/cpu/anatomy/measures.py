@@ -24,6 +24,7 @@ class Anatomy:
     epsilon: float
     pairs: int  # pairs of dimensions that RoPE rotates
     windows: tuple[int, ...]  # by layer: how many tokens it sees; 0: all
+    turned: tuple[bool, ...]  # by layer: whether RoPE rotates
     query_scale: float
     score_cap: float
     embedding_scale: float
@@ -74,6 +75,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
     used = header.count("expert_used_count") if experts else 0
     scale = width // heads if family.wide_scale == layers else size
     logit_scale = real(header, "logit_scale")
+    windows = _windows(header, family, layers)
     return Anatomy(
         architecture=header.architecture,
         layers=layers,
@@ -86,7 +88,8 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         train_context=header.train_context,
         epsilon=_epsilon(header, family),
         pairs=0 if family.turns == "none" else (header.count("rope.dimension_count") or size) // 2,
-        windows=_windows(header, family, layers),
+        windows=windows,
+        turned=_turned(family, windows),
         query_scale=real(header, "attention.scale") or 1.0 / float(np.sqrt(np.float64(scale))),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
         embedding_scale=float(np.sqrt(np.float64(width)))
@@ -131,13 +134,20 @@ def _is_parallel(header: GgufHeader, family: Family, names: set[str]) -> bool:
 
 
 def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]:
-    if family.window is None:
+    if family.window is None or family.window.layers not in (0, layers):
         return (0,) * layers
     key = "attention.sliding_window"
     size = int(real(header, key, family.window.size))
     period = int(real(header, f"{key}_pattern", family.window.period))
     has = [period == 0 or layer % period < period - 1 for layer in range(layers)]
     return tuple(size if windowed else 0 for windowed in has)
+
+
+def _turned(family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
+    if family.turned == "windowed" and any(windows):
+        return tuple(size > 0 for size in windows)
+    is_every = family.turned != "three of four"
+    return tuple(is_every or layer % 4 < 3 for layer in range(len(windows)))
 
 
 def _expert_hidden(header: GgufHeader, family: Family, used: int) -> int:

@@ -7,7 +7,8 @@ import pytest
 from segue.engine.seam import Logits, Span
 from segue.runners.cpu.step.attention.scratch import MOST_SIZE
 from tests.runners.cpu.conftest import load
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 TOKENS = [(5 * i * i + i) % 256 for i in range(300)]
 

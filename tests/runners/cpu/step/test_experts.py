@@ -8,7 +8,8 @@ from segue.engine.seam import Span
 from segue.models.gguf import header
 from segue.runners.cpu.runner import CpuRunner
 from tests.runners.cpu.conftest import load
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 USED = 3  # of 8 experts
 CHECK = "segue.runners.cpu.products.matrix.check_sound"

@@ -14,7 +14,8 @@ from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.threads.tuning import Threads
 from tests.runners.cpu.conftest import load
-from tests.support.models.tiny_models import MODELS, write
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 THREADS = 3
 
