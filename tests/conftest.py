@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,24 @@ def no_signs_of_life() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def terminals_can_draw() -> Iterator[None]:
-    """Whatever TERM says where the tests run: rich draws no bars where it is "dumb", as in many a CI."""
+def terminals_are_alike() -> Iterator[None]:
+    """Wherever the tests run: rich draws no bars where TERM is "dumb", as in many a CI, and breaks lines to the width
+    of the terminal that it is started from."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TERM", "xterm")
+        patch.setenv("COLUMNS", "80")
+        for name in ("LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_proxy_between_us() -> Iterator[None]:
+    """Whatever proxy leads out of the machine where the tests run: servers of tests are on this side of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("no_proxy", "NO_PROXY"):
+            others = os.environ.get(name, "")
+            patch.setenv(name, ",".join(filter(None, [others, "127.0.0.1", "::1", "localhost"])))
         yield
 
 

@@ -149,7 +149,8 @@ def test_dockers_health_check_asks_the_port_that_is_set_and_no_proxy(
     assert (python, option) == ("python", "-c")
     assert "timeout=4" in code
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    monkeypatch.delenv("no_proxy", raising=False)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
     live = Live(speak("a"))
     monkeypatch.setenv("SEGUE_PORT", f"{live.port}")
     try:

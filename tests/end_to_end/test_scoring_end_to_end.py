@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from tests.support.serving import serving
+from tests.support.waiting import PATIENCE_S
 
 CONTEXT, CONTINUATION = "The other one: thé then", " and the end"
 TEXT = CONTEXT + CONTINUATION
@@ -20,7 +21,7 @@ def client(tiny_gguf: Path) -> Iterator[httpx2.Client]:
     arguments = ("--runner", "llama", "--threads", "1", "--context-length", "256")
     with (
         serving(str(tiny_gguf), *arguments) as served,
-        httpx2.Client(base_url=served.url, timeout=60) as client,
+        httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client,
     ):
         yield client
 
@@ -30,7 +31,7 @@ def exact_client() -> Iterator[httpx2.Client]:
     """A runner whose numbers do not depend on the batch: answers can be compared with ==."""
     with (
         serving("--runner", "fake") as served,
-        httpx2.Client(base_url=served.url, timeout=60) as client,
+        httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client,
     ):
         yield client
 

@@ -7,6 +7,7 @@ import pytest
 from segue.errors import EngineFault, InvalidField, Unavailable
 from segue.processes.channel import Channel
 from segue.processes.messages import Answer, Keep, Kept, Message, Open, Started, Stop
+from tests.support.waiting import PATIENCE_S
 
 Handler = Callable[[Message], Awaitable[Answer]]
 
@@ -47,7 +48,7 @@ def test_both_sides_call_and_answers_find_their_calls() -> None:
             return 1.5
 
         parent, child, tasks = await pair(slow, number)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             first = asyncio.create_task(child.call(Open("slow")))
             assert await child.call(Open("quick")) == "quick"
             assert not first.done()

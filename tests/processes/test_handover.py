@@ -5,6 +5,7 @@ import pytest
 
 from segue.processes.handover import Dealer, receive
 from segue.server.listen import bind
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(
     not hasattr(socket, "send_fds"), reason="connections cannot be passed on here"
@@ -26,7 +27,7 @@ class Taker:
         self.changed.set()
 
     async def has(self, count: int) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.taken) < count:
                 self.changed.clear()
                 await self.changed.wait()
@@ -51,7 +52,7 @@ def close(dealer: Dealer, clients: list[socket.socket], takers: list[Taker]) -> 
 
 
 def connect(listener: socket.socket) -> socket.socket:
-    return socket.create_connection(listener.getsockname(), timeout=30)
+    return socket.create_connection(listener.getsockname(), timeout=PATIENCE_S)
 
 
 def test_connections_are_handed_out_in_turn() -> None:

@@ -22,6 +22,7 @@ from segue.processes.shared_fleet import SharedFleet
 from segue.server.listen import bind
 from segue.types import Adapter, ServedAdapter
 from tests.support.fakes import ScriptedEngine
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(
     not hasattr(socket, "send_fds"), reason="connections cannot be passed on here"
@@ -147,7 +148,7 @@ class Group:
 async def running(keep_alive_s: float | None = None, hang_s: float = 600.0) -> AsyncIterator[Group]:
     group = Group(keep_alive_s, hang_s)
     group.parent.start()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await group.parent.is_up.wait()
         yield group
         await group.parent.stop()
@@ -339,7 +340,7 @@ def test_processes_that_do_not_come_up_are_a_failure_of_the_start() -> None:
         group.is_broken = True
         group.parent.start()
         with pytest.raises(SetupError, match="ended with exit code 3 at its start"):
-            await asyncio.wait_for(group.parent.failure, 60)
+            await asyncio.wait_for(group.parent.failure, PATIENCE_S)
         await group.parent.stop()
 
     asyncio.run(main())

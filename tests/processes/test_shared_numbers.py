@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from segue.processes.shared_numbers import SharedNumbers
+from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
 
@@ -38,7 +39,7 @@ def test_nothing_is_lost_when_several_processes_add(tmp_path: Path) -> None:
     path = tmp_path / "numbers"
     processes = [start(ADD, path) for _ in range(3)]
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
     assert list(SharedNumbers(2, str(path)).values) == [0.0, 6000.0]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import re
 import socket
 import threading
 import weakref
@@ -28,17 +29,22 @@ GET = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
 def exchange(live: Live, sent: bytes) -> bytes:
-    """Everything the server sends until it closes the connection or falls silent for a moment."""
+    """Everything the server sends until it closes the connection, or until its answer is whole and it does not."""
     with live.connect() as client:
         received = b""
-        try:
+        with contextlib.suppress(ConnectionError):
             client.sendall(sent)
-            while data := client.recv(65536):
+            while not is_kept_open(received) and (data := client.recv(65536)):
                 received += data
-                client.settimeout(0.3)
-        except (TimeoutError, ConnectionError):
-            pass
         return received
+
+
+def is_kept_open(received: bytes) -> bool:
+    """The answer is whole, and the connection waits for another request."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"\r\ncontent-length: (\d+)", head)
+    is_whole = length is not None and len(body) >= int(length[1])
+    return is_whole and b"connection: close" not in head
 
 
 def status(answer: bytes) -> int:

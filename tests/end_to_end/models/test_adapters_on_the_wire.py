@@ -10,6 +10,7 @@ import pytest
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_lora import merged, write_tiny_lora
 from tests.support.serving import serving
+from tests.support.waiting import PATIENCE_S
 
 GREEDY = {"max_tokens": 12, "temperature": 0, "prompt": "the end and then"}
 
@@ -32,7 +33,7 @@ def client(folder: Path, request: pytest.FixtureRequest) -> Iterator[httpx2.Clie
     models = [str(folder / name) for name in ("base.gguf", "merged.gguf")]
     with (
         serving(*models, *lora, *runner) as served,
-        httpx2.Client(base_url=served.url, timeout=60) as client,
+        httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client,
     ):
         yield client
 
