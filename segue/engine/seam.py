@@ -120,7 +120,7 @@ class Span(NamedTuple):
     tokens: Sequence[int]  # in a step begun ahead also -1 - i: what draw i of the step before gives
     past: int  # how many tokens the slot holds already; the span is appended after them
     num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
-    adapters: Mix = ()  # that the slot's tokens before were computed with too
+    adapters: Mix = ()  # the same for all tokens of a slot
 
 
 Adjust = Literal["penalties", "dry"]
@@ -136,19 +136,19 @@ class Cut(NamedTuple):
     """One step between logits and a draw, as the sampler's filters define it."""
 
     kind: CutKind
-    # The temperature, the lowest if it is dynamic; the mass; how far below the best, in logits (not above 0);
-    # deviations; the threshold of xtc.
+    # scale: the temperature. dynamic_scale: the lowest temperature. top_p, typical_p: the mass. min_p: what is added to
+    # the best logit to get the lowest that is kept, not above 0. top_n_sigma: deviations. xtc: the threshold.
     value: float
-    keep: int  # how many of top_k; of those that go by probability: at least so many
-    reach: float = 0.0  # of a dynamic temperature: how far above the lowest the highest is
-    exponent: float = 1.0  # of a dynamic temperature, not below 0
+    keep: int  # top_k: how many are kept. top_p, min_p, typical_p, xtc: at least so many are
+    reach: float = 0.0  # dynamic_scale: the highest temperature less the lowest
+    exponent: float = 1.0  # dynamic_scale: not below 0
 
 
 @dataclass(frozen=True, eq=False)
 class Changes:
     """What the sampler does to a row of logits before it draws: biases, bans (-inf), and a list of allowed tokens.
 
-    It lives as long as its sampler, or what was told, and does not change: a runner may keep its address meanwhile.
+    Its arrays never change, and somebody holds them while a draw with them is open: a runner may keep their addresses.
     """
 
     ids: NDArray[np.int64]  # each at most once
@@ -157,45 +157,49 @@ class Changes:
 
 
 class Repeats(NamedTuple):
-    """How a draw treats tokens that occurred, where its cuts name penalties, as the sampler's penalties do.
+    """Penalties on tokens that occurred: what the cut `penalties` does. The sampler's `Penalties` do the same.
 
-    `tokens` may grow at its end while the draw is open: the first `end` of them do not change.
+    `tokens` may be longer than `end`, and more may be written there while the draw is open; tokens[:end] do not change.
     """
 
     tokens: NDArray[np.int64]  # of prompt and output, in order
-    first: int  # the repetition penalty is for those from here on
-    counted: int  # presence and frequency penalties for those from here on; not before `first`
+    first: int  # tokens[first:end] have the repetition penalty
+    counted: int  # tokens[counted:end] have presence and frequency penalties; not before `first`
     end: int
     repetition: float  # these three are exact in 32 bits
     presence: float
     frequency: float
-    drawn: int | None = None  # draw of the step before, whose token comes after `end`
+    drawn: int | None = None  # a draw of the step before, whose token has all three penalties too
 
 
 class MirostatState(NamedTuple):
-    """Mirostat, after all cuts: the draw makes its next mu."""
+    """Mirostat, which acts after all cuts. It feeds mu back: each draw changes mu for the draw after it."""
 
-    version: int
+    version: int  # 1 or 2
     tau: float
     eta: float
     mu: float
-    drawn: int | None = None  # draw of the step before, whose next mu is taken instead
-    # If a draw gives no token, its next mu is this one.
+    # A draw of the step before, whose feedback is used instead of `mu`. A draw without a token leaves mu as it was.
+    drawn: int | None = None
 
 
 class AdaptiveState(NamedTuple):
-    """Adaptive-p, after all cuts: the draw makes its next sum, as mirostat its mu."""
+    """Adaptive-p, which acts after all cuts. It feeds its sum back, as mirostat feeds mu back."""
 
     target: float
     decay: float
-    sum: float  # of probabilities drawn, earlier ones decayed
-    total: float  # of their weights
-    drawn: int | None = None
+    sum: float  # of the probabilities of tokens drawn so far; the earlier ones count less
+    total: float  # what the sum would be if each had been 1
+    drawn: int | None = None  # a draw of the step before, whose feedback is used instead of `sum`
+
+
+Feedback = MirostatState | AdaptiveState
+"""What a draw needs to know of the draws before it. One number of it changes with each: mu, or the sum."""
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """What tokens add to a text, for the cut infill. It does not change: a runner may keep its address meanwhile."""
+    """What each token adds to a text, for the cut `infill`. Its arrays never change: a runner may keep addresses."""
 
     starts: NDArray[np.int64]  # where the text of each token begins; one more: where the last ends
     joined: NDArray[np.uint8]  # all texts
@@ -204,25 +208,27 @@ class Texts:
 
 
 class Told(NamedTuple):
-    """What the tokens before a draw make of it."""
+    """What a draw must know and can know only when the token before it is known."""
 
-    allowed: NDArray[np.uint8] | None = None  # a mask: a bit a token, the lowest first; None: all
-    changes: Changes | None = None  # bans
-    costs: Changes | None = None  # what is added where its cuts name dry
+    allowed: NDArray[np.uint8] | None = (
+        None  # by the constraint: a bit per token, the lowest first; None: all
+    )
+    changes: Changes | None = None  # bans of tokens that would complete a banned phrase
+    costs: Changes | None = None  # what the cut `dry` adds
 
 
 class Late:
-    """What a draw must know of the tokens before it, told while its step is open: by `Runner.tell`, once."""
+    """A draw that is begun before all about it is known. The rest is told once, while it is open: by `Runner.tell`."""
 
     __slots__ = ("told", "words")
 
     def __init__(self) -> None:
         self.told: Told | None = None
-        # The runner's; the first is 0 until it is told.
+        # For the runner. The first word is 0 until the draw is told.
         self.words: NDArray[np.int64] = np.zeros(8, np.int64)
 
 
-MAX_CUTS = 10  # of a draw: each kind once
+MAX_CUTS = 10  # of a draw: room for every step of the sampler once
 
 
 class Draw(NamedTuple):
@@ -231,21 +237,23 @@ class Draw(NamedTuple):
     row: int
     point: float  # in [0, 1)
     cuts: tuple[Cut, ...]  # at most MAX_CUTS, in order; adjustments once each
-    # To the row, for this draw, its only one. Only given to `begin`, with all that follows.
-    changes: Changes | None = None
-    repeats: Repeats | None = None
-    late: Late | None = None  # its mask comes before all that, its changes after those above
-    feedback: MirostatState | AdaptiveState | None = None  # what goes from draw to draw
-    texts: Texts | None = None  # where infill is a cut; then no adjustment comes after another cut
+    # What follows is only given to `begin`. If one of the first three is given, no other draw is from this row.
+    changes: Changes | None = None  # made to the row before the cuts
+    repeats: Repeats | None = None  # given if a cut is `penalties`
+    late: Late | None = None  # its mask is applied before `changes`, its own changes after them
+    feedback: Feedback | None = None  # of mirostat or adaptive-p, which act after the cuts
+    texts: Texts | None = (
+        None  # given if a cut is `infill`; then adjustments come before all other cuts
+    )
 
 
 class Step(NamedTuple):
     """What a step that was begun gives."""
 
-    logits: Logits  # as the model gave them, without changes and penalties of draws
+    logits: Logits  # as the model gave them: what draws changed is undone
     tokens: Sequence[int | None]  # one per draw; None: left to the sampler
-    # One per draw, the next mu of those with mirostat, the next sum of those with adaptive-p; none if none has it.
-    mus: Sequence[float] = ()
+    # The number that each draw feeds back: mirostat's mu or adaptive-p's sum after it. Empty if no draw has feedback.
+    feedback: Sequence[float] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,18 +298,18 @@ class Runner(Protocol):
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         """Begin a step, and return before it has its logits. It takes its cells now, and in the end draws these tokens.
 
-        One more step may be begun before the first has ended: it runs after it, and a span of one token may take a
-        draw of that step as its token, and a draw count it among its repeats. Where the draw gives none, token 0 is
+        One more step may be begun before the first has ended; it runs after the first. Its spans of one token, and its
+        draws' repeats and feedback, may name draws of the first step. Where such a draw gives no token, token 0 is
         taken; the caller trims the slot. While a step is open, only `begin`, `end`, `tell` and `cells_free` are called.
 
-        A draw that waits for what is `late` gives no token if it is not told in time: a step waits for all of it some
-        milliseconds at most.
+        A draw with `late` gives no token unless it is told in time: all such draws of a step together are waited for a
+        few milliseconds at most.
         """
 
     def tell(self, late: Late, told: Told | None) -> None:
-        """Tell a draw what is late, at any time and from any thread. None: nothing is to be drawn.
+        """Tell a draw what was not known when it was begun. At any time, from any thread. None: it draws nothing.
 
-        Tokens beyond the end of a mask are not allowed. Arrays are not changed from then on.
+        Tokens beyond the end of a mask are not allowed. The arrays must not be changed afterwards.
         """
 
     def end(self) -> Step:

@@ -6,7 +6,7 @@ import numpy as np
 
 from segue import exact_math
 from segue.engine.sampling.candidates import Candidates, draw, top
-from segue.engine.seam import AdaptiveState, MirostatState
+from segue.engine.seam import AdaptiveState, Feedback, MirostatState
 
 _MIROSTAT_LOOKS_AT = 100  # tokens used to estimate how fast probabilities fall with rank
 
@@ -18,12 +18,14 @@ class Chooser(Protocol):
     def choose(self, candidates: Candidates, point: float) -> int:
         """The index of the token drawn. May narrow or reweigh the candidates first."""
 
-    def state(self, drawn: int | None) -> MirostatState | AdaptiveState | None:
-        """What a runner needs to draw instead, besides weights. `drawn`: its draw after which it does, if that is not
-        known yet."""
+    def state(self, drawn: int | None) -> Feedback | None:
+        """What a runner must know to make the next draw in place of `choose`; None: nothing but weights.
 
-    def follow(self, value: float) -> None:
-        """A runner has drawn: what its feedback is now."""
+        `drawn`: the number of the draw before it, if that is still open: its feedback is not known yet.
+        """
+
+    def follow(self, feedback: float) -> None:
+        """A runner has made a draw in place of `choose`, and this is what it feeds back."""
 
 
 class ByWeight:
@@ -35,7 +37,7 @@ class ByWeight:
     def state(self, drawn: int | None) -> None:
         return None
 
-    def follow(self, value: float) -> None:
+    def follow(self, feedback: float) -> None:
         pass
 
 
@@ -56,8 +58,8 @@ class Mirostat:
     def state(self, drawn: int | None) -> MirostatState:
         return MirostatState(self._version, self._tau, self._eta, self.mu, drawn)
 
-    def follow(self, value: float) -> None:
-        self.mu = value
+    def follow(self, feedback: float) -> None:
+        self.mu = feedback
 
     def choose(self, candidates: Candidates, point: float) -> int:
         if self._version == 1:
@@ -112,8 +114,8 @@ class AdaptiveP:
         total = self._total if drawn is None else self._next_total
         return AdaptiveState(self._target, self._decay, self._sum, total, drawn)
 
-    def follow(self, value: float) -> None:
-        self._sum, self._total = value, self._next_total
+    def follow(self, feedback: float) -> None:
+        self._sum, self._total = feedback, self._next_total
 
     @property
     def _next_total(self) -> float:

@@ -91,7 +91,7 @@ def plan(sampling: Sampling) -> tuple[Step, ...]:
 
 
 def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
-    """These steps as cuts, which a runner can compute; None if a step cannot be a cut, or if there are too many."""
+    """These steps as cuts, which a runner can make; None if there are too many, or an adjustment is named twice."""
     s = sampling
     known: dict[Step, Cut] = {
         "penalties": Cut("penalties", 0.0, 0),
@@ -105,8 +105,8 @@ def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
         "xtc": Cut("xtc", s.xtc_threshold, s.min_keep),
         "infill": Cut("infill", 0.0, 0),
     }
-    is_known = known.keys() >= set(steps) and len(steps) <= MAX_CUTS  # steps may be named again
-    can_cut = is_known and all(steps.count(step) <= 1 for step in ADJUSTS)
+    is_named_again = any(steps.count(step) > 1 for step in ADJUSTS)  # other steps may be
+    can_cut = len(steps) <= MAX_CUTS and not is_named_again
     return tuple(known[step] for step in steps) if can_cut else None
 
 
@@ -119,7 +119,7 @@ def _temperature_cut(s: Sampling) -> Cut:
 
 
 class Sampler:
-    """Draws the tokens of one candidate. `push` every token it sees, prompt first."""
+    """Draws the tokens of one candidate. It is told its prompt by `start`, and then every accepted token by `push`."""
 
     def __init__(
         self,
@@ -151,10 +151,12 @@ class Sampler:
         self._chooser = _chooser(sampling, vocab_size)
         self.keeps_distribution = keeps_distribution
         self._num_adjusts = num_before
-        self._texts = _texts(self._rules) if "infill" in steps else None
-        is_infill_late = "infill" in steps and bool(ADJUSTS & {*steps[num_before:]})
-        is_told = not is_infill_late and ("infill" not in steps or self._texts is not None)
-        self._cuts = self._cuts_without_xtc = cuts(sampling, steps) if is_told else None
+        has_infill = "infill" in steps
+        self._texts = _texts(self._rules) if has_infill else None
+        # A runner can make the cut infill if it has the texts, and no adjustment comes after another cut.
+        can_infill = self._texts is not None and ADJUSTS.isdisjoint(steps[num_before:])
+        can_cut = can_infill or not has_infill
+        self._cuts = self._cuts_without_xtc = cuts(sampling, steps) if can_cut else None
         if "xtc" in steps:
             self._cuts_without_xtc = cuts(sampling, [step for step in steps if step != "xtc"])
         self.distribution: Distribution | None = None  # of the last token, if it is kept
@@ -163,7 +165,10 @@ class Sampler:
 
     @property
     def is_indifferent(self) -> bool:
-        """Whether a forced token can skip the sampler: it bans nothing, reports nothing and keeps no state."""
+        """Whether a token that a constraint forces needs no draw.
+
+        So it is if nothing but end tokens is banned, and a draw would change nothing here.
+        """
         return (
             self._forbidden.is_lenient
             and isinstance(self._chooser, ByWeight)
@@ -174,16 +179,16 @@ class Sampler:
 
     @property
     def is_penalising(self) -> bool:
-        """Whether a draw depends on which tokens came before."""
+        """Whether it has penalties or DRY: then a draw depends on which tokens came before."""
         return self._penalties is not None or self._dry is not None
 
     @property
-    def is_late(self) -> bool:
-        """Whether a draw told ahead must be told what is `late` too."""
+    def has_late(self) -> bool:
+        """Whether a draw that is planned ahead must be told more when the token before it is known: see `late`."""
         return self._dry is not None or self._forbidden.has_phrases
 
     def late(self) -> Told:
-        """What the last tokens, all of which were pushed, change of a row besides penalties."""
+        """What depends on the last tokens, all of which were pushed: bans of phrases, and the costs of DRY."""
         bans = dict.fromkeys(self._forbidden.completing(), -np.inf)
         costs = {} if self._dry is None else self._dry.added()
         return Told(None, _changes(bans), _changes(costs))
@@ -197,21 +202,19 @@ class Sampler:
             follow(token)
 
     def cuts(self, position: int) -> tuple[Cut, ...] | None:
-        """The cuts that `choose` applies to a whole row before it draws by weight; None if it does otherwise."""
-        is_whole = self._rules.allowed is None
+        """What `choose` does, if that is to cut a whole row and to draw by weight: these cuts. None: it does more."""
+        is_whole = self._rules.allowed is None and self._texts is None
         is_kept = self.keeps_distribution or self.branch is not None
         is_plain = is_whole and not is_kept and isinstance(self._chooser, ByWeight)
-        is_plain = is_plain and self._texts is None
         found = self._cuts_at(position) if is_plain else None
         left = () if found is None else found[self._num_adjusts :]
         return None if found is None or any(cut.kind in ADJUSTS for cut in left) else left
 
     def draw_ahead(self, row: int, position: int, drawn: int | None = None) -> Draw | None:
-        """The draw from that row of logits, told before the token before it is known. None: that cannot be.
+        """The draw from that row of logits, described for a runner. None: a runner cannot make it.
 
-        What must be known of that token is told later (`is_late`).
-
-        `drawn`: the draw that gives that token, None if it was pushed already.
+        `drawn`: the runner's draw that gives the token before it, which is not known yet; None: that token was pushed.
+        What else depends on that token is told when it is known (`has_late`).
         """
         found = self._cuts_at(position)
         if found is None or self.branch is not None:
@@ -224,12 +227,12 @@ class Sampler:
         point = self.point(position)
         return Draw(row, point, found, changes, repeats, feedback=feedback, texts=texts)
 
-    def follow(self, mu: float) -> None:
-        """A runner has drawn with mirostat, after which its mu is this; or with adaptive-p: its sum."""
-        self._chooser.follow(mu)
+    def follow(self, feedback: float) -> None:
+        """A runner has drawn a token, and this is what that draw feeds back."""
+        self._chooser.follow(feedback)
 
     def _cuts_at(self, position: int) -> tuple[Cut, ...] | None:
-        """All cuts at this position, as far as a runner can make them."""
+        """All cuts at this position; None if a runner cannot make them."""
         is_the_same = self._cuts is None or self._cuts is self._cuts_without_xtc
         return self._cuts if is_the_same or self._does_xtc(position) else self._cuts_without_xtc
 

@@ -1,15 +1,14 @@
 """Asynchronous scheduling: the next step is planned, and begun, before the tokens of the open one are known.
 
-The runner draws the tokens of a step itself and takes them in the next, so no processor waits for text and events. This
-holds for steps after which every running sequence decodes one row, if each draw depends on nothing but its row, its
-position, which tokens occurred, which its constraint allows and mirostat's mu. Whatever else is to be done (a prompt, a
-draft, a message) happens between steps, with none open.
+The runner draws the tokens of a step itself and takes them in the next, so no processor waits while texts and events
+are made. This is done if every running sequence decodes one row in the next step, and the runner can make all draws:
+see `Draw`. Everything else (a prompt, a draft, a message) waits until no step is open.
 
-What a constraint allows, a phrase bans or DRY takes off is known once the token before is, so it is told to the runner
-while the step computes its row (`tell_late`). Tokens that the constraint forces are known sooner: several of them are a
-span of one step.
+What a constraint allows, which token would complete a banned phrase and what DRY costs is known only when the token
+before is. It is told to the runner while that computes the row (`tell_late`). Tokens that a constraint forces are known
+sooner: several of them are a span of one step.
 
-Tokens do not change: a sequence that ends unexpectedly has a row too many in the open step, which nobody reads.
+Answers are the same as without. A sequence that ends unexpectedly has a row too many in the open step; nobody reads it.
 """
 
 from functools import partial
@@ -23,13 +22,14 @@ from segue.engine.scheduling.forced import Forced
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Draw, Late, Runner, Span, Told
 
-_SELDOM = 8  # one draw in so many may be left to the sampler: its next row is computed in vain
+# If the runner leaves a draw to the sampler, the sequence's next row is computed in vain. One draw in so many may be.
+_SELDOM = 8
 
 
 class Ahead:
     def __init__(self, state: State) -> None:
         limits = state.limits
-        can_trim = limits.can_trim  # or a row too many could not be taken back
+        can_trim = limits.can_trim  # otherwise a row too many could not be taken back
         self._most_rows = limits.rows_ahead if can_trim and state.draft is None else 0
         self._limits = limits
         self._runner = state.runner
@@ -39,8 +39,8 @@ class Ahead:
         self._memory = state.memory
         self._forced = Forced(state)
 
-    def tell(self, batch: Batch) -> None:
-        """Give the batch its draws, if the runner can make all of them."""
+    def plan_draws(self, batch: Batch) -> None:
+        """Give the batch its draws, if the runner can make all of them. Then its step may be begun."""
         if len(batch.spans) > self._most_rows:
             return
         draws: dict[Sequence, Draw] = {}
@@ -58,9 +58,9 @@ class Ahead:
         tell_late(batch, self._runner)
 
     def following(self, batch: Batch) -> Batch | None:
-        """The batch after this one, which is open and whose tokens are not known. None: it must be ended first.
+        """The batch after this one, which is open: its tokens are not known yet. None: it must be ended first.
 
-        Every sequence goes on, except those that have ended and those whose last token the open step draws.
+        All sequences go on, but those that have ended, and those whose last token the open step draws.
         """
         if self._waiting and (batch.num_prompt_rows or self._memory.has_deferred):
             return None  # one of them may be able to start
@@ -112,9 +112,9 @@ class Ahead:
     def _draw(
         self, sequence: Sequence, row: int, position: int, drawn: int | None = None
     ) -> Draw | None:
-        """The draw from that row. None: it cannot be told yet, or more than a token is made of the row.
+        """The draw from that row. None: the runner cannot make it, or the row is needed for more than a token.
 
-        `drawn`: the draw of the open step that gives the token before.
+        `drawn`: the draw of the open step that gives the token before; None: that token is known.
         """
         if sequence.is_scoring or not sequence.max_tokens:
             return None
@@ -123,15 +123,15 @@ class Ahead:
         if sequence.num_undrawn * _SELDOM > position + _SELDOM:
             return None
         draw = sequence.sampler.draw_ahead(row, position, drawn)
-        if draw is None or (sequence.guide is None and not sequence.sampler.is_late):
+        if draw is None or (sequence.guide is None and not sequence.sampler.has_late):
             return draw
         return draw._replace(late=Late())
 
 
 def tell_late(batch: Batch, runner: Runner) -> None:
-    """Tell the runner what draws of a batch wait for, masks as soon as they are found.
+    """Tell the runner what was not known of a batch's draws when they were planned; masks, as soon as they are found.
 
-    All tokens before its spans are known now.
+    Called when all tokens before the batch's spans are known.
     """
     for sequence, span in zip(batch.sequences, batch.spans, strict=True):
         late = batch.draws[sequence].late if sequence in batch.draws else None

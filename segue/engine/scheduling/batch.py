@@ -8,7 +8,7 @@ from segue.engine.seam import Draw, Logits, Span
 from segue.errors import EngineFault
 
 DrawnTokens = abc.Sequence[int | None]  # one per draw of a batch; None: left to the sampler
-Mus = abc.Sequence[float]  # one per draw of a batch too, see `Step`; or none
+DrawnFeedback = abc.Sequence[float]  # one per draw of a batch, or empty: see seam.Step
 
 
 @dataclass

@@ -8,7 +8,7 @@ from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.scores import Scores, score, score_drawn
 from segue.engine.scheduling.ahead import tell_late
-from segue.engine.scheduling.batch import Batch, DrawnTokens, Mus
+from segue.engine.scheduling.batch import Batch, DrawnFeedback, DrawnTokens
 from segue.engine.scheduling.drawing import Drawing
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Logits, Span
@@ -34,7 +34,9 @@ class Committer:
         self._drawing = Drawing(state)
         self._logits: Logits = np.empty((0, 0), np.float32)  # of the step
 
-    def commit(self, batch: Batch, logits: Logits, drawn: DrawnTokens, mus: Mus) -> StepEvents:
+    def commit(
+        self, batch: Batch, logits: Logits, drawn: DrawnTokens, feedback: DrawnFeedback
+    ) -> StepEvents:
         batch.check(logits, self._limits.vocab_size)
         events: StepEvents = {}
         now = self._clock()
@@ -45,7 +47,7 @@ class Committer:
         self._memory.defer()
         self._leave_late(batch, drawn)
         self._counts.stepped += len(batch.sequences) - len(batch.void)
-        self._drawing.begin(batch, logits, drawn, mus)
+        self._drawing.begin(batch, logits, drawn, feedback)
         row = 0
         before = self._counts.completion_tokens
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):

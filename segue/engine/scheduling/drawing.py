@@ -6,7 +6,7 @@ Drawing together does not change the tokens: a draw depends only on its row, its
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.sampling.candidates import Candidates
-from segue.engine.scheduling.batch import Batch, DrawnTokens, Mus
+from segue.engine.scheduling.batch import Batch, DrawnFeedback, DrawnTokens
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Draw, Logits
 from segue.errors import InvalidField
@@ -34,21 +34,21 @@ class Drawing:
         self._jobs = state.jobs
         self._logits: Logits | None = None
         self._drawn: dict[Sequence, int | None] = {}  # by the step itself
-        # Of those with mirostat or adaptive-p, after these draws.
-        self._mus: dict[Sequence, float] = {}
+        self._feedback: dict[Sequence, float] = {}  # of these draws
         self._ready: dict[Sequence, _Ready | Exception] = {}
 
-    def begin(self, batch: Batch, logits: Logits, drawn: DrawnTokens, mus: Mus) -> None:
+    def begin(
+        self, batch: Batch, logits: Logits, drawn: DrawnTokens, feedback: DrawnFeedback
+    ) -> None:
         """Take the logits of a step. The runner draws the first token of every sequence for which it can.
 
-        If the step was begun with draws, it has `drawn` already, and may not be asked now: the next step may be open.
-        `mus`: of mirostat and adaptive-p after these draws, if one has it.
-        An error with one sequence is raised by `draw` for that sequence.
+        If the step was begun with draws, `drawn` and `feedback` are what these gave. The runner is not asked then,
+        since the next step may be open. An error with one sequence is raised by `draw` for that sequence.
         """
         self._logits = logits
         self._ready.clear()
         self._drawn = dict(zip(batch.draws, drawn, strict=True)) if drawn else {}
-        self._mus = dict(zip(batch.draws, mus, strict=True)) if mus else {}
+        self._feedback = dict(zip(batch.draws, feedback, strict=True)) if feedback else {}
         if None in drawn:
             for sequence, token in self._drawn.items():
                 sequence.num_undrawn += token is None
@@ -87,8 +87,8 @@ class Drawing:
         if token is not None:
             if sequence.sampler.keeps_distribution:
                 return token, self._drawn_from(job, sequence, number)
-            if sequence in self._mus:
-                sequence.sampler.follow(self._mus[sequence])
+            if sequence in self._feedback:
+                sequence.sampler.follow(self._feedback[sequence])
             return token, self._row(number) if job.needs_scores else None
         ready = self._ready.pop(sequence, None)
         if isinstance(ready, Exception):

@@ -1,13 +1,14 @@
 """The scheduler's interface: add and cancel requests; each step is next_batch → Runner.decode → commit.
 
-Of a batch that has draws the runner may `begin` and `end` the step instead, and `ahead` gives the batch after it.
+If the batch has draws, the runner may `begin` and `end` its step in place of `decode`. The step after it can then be
+begun before it has ended: `ahead` gives its batch.
 """
 
 from collections.abc import Callable
 
 from segue.engine.request.job import Job
 from segue.engine.scheduling.ahead import Ahead
-from segue.engine.scheduling.batch import Batch, DrawnTokens, Mus
+from segue.engine.scheduling.batch import Batch, DrawnFeedback, DrawnTokens
 from segue.engine.scheduling.commit import Committer, StepEvents
 from segue.engine.scheduling.draft_model import DraftModel
 from segue.engine.scheduling.planning import Planner
@@ -43,13 +44,13 @@ class Scheduler:
         """The batch to compute now, or None if nothing can be computed."""
         batch = self._planner.next_batch()
         if batch is not None:
-            self._ahead.tell(batch)
+            self._ahead.plan_draws(batch)
         return batch
 
     def ahead(self, batch: Batch) -> Batch | None:
-        """The batch after this one, to be begun before this one is ended and committed; None: nothing can be told yet.
+        """The batch after this one, which is open: its step can be begun now. None: this one must be committed first.
 
-        Until the last such batch is committed nothing else may be called but this, `commit` and `learn`.
+        Until the last such batch is committed, nothing may be called but this, `commit` and `learn`.
         """
         following = self._ahead.following(batch)
         if following is not None:
@@ -57,12 +58,16 @@ class Scheduler:
         return following
 
     def commit(
-        self, batch: Batch, logits: Logits, drawn: DrawnTokens = (), mus: Mus = ()
+        self,
+        batch: Batch,
+        logits: Logits,
+        drawn: DrawnTokens = (),
+        feedback: DrawnFeedback = (),
     ) -> StepEvents:
-        """The events that follow from the batch's logits. `drawn`, `mus`: of its draws, if the step made them."""
+        """The events that follow from the batch's logits. `drawn`, `feedback`: of its draws, if the step made them."""
         if self._state.ahead is batch:
             self._state.settle()
-        return self._committer.commit(batch, logits, drawn, mus)
+        return self._committer.commit(batch, logits, drawn, feedback)
 
     def learn(self, batch: Batch, seconds: float) -> None:
         """Report how long the step of this batch took: chunks of prompts become as large as running streams bear."""

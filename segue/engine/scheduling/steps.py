@@ -1,4 +1,4 @@
-"""One step after the other: decoded and committed, or each begun before the last is committed, where that can be."""
+"""Runs steps one after the other. Where that can be, each is begun before the one before it is committed."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,9 +15,10 @@ def run(
     may_go_on: Callable[[], bool],
     clock: Callable[[], float],
 ) -> Iterator[StepEvents]:
-    """Run the batch, and steps after it while they can be told ahead and `may_go_on`. No step is open at the end.
+    """Run the step of this batch, and steps after it for as long as each can be planned ahead and `may_go_on`.
 
-    Yields the events of each step as soon as it has ended, and tells the scheduler how long it took by this clock.
+    Yields the events of each step as soon as it has ended, and tells the scheduler how long it took by this clock. No
+    step is open at the end.
     """
     began_s = clock()
     if not batch.draws:

@@ -63,7 +63,7 @@ class StepsAhead:
             self._threads.learn(frame.num_rows, now - max(begun_s, self._ended_s), threads)
         self._ended_s = now
         draws = frame.draws
-        return Step(frame.logits[: frame.num_wanted], draws.read(), draws.read_mus())
+        return Step(frame.logits[: frame.num_wanted], draws.read(), draws.read_feedback())
 
     def close(self) -> None:
         """End the steps that are open, and wait until no thread looks at a frame any more."""

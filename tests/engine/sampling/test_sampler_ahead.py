@@ -67,7 +67,7 @@ def test_what_is_told_late_is_what_is_applied(
     wanted = row.copy()
     sampler.admitted(wanted, len(tokens))
     draw, told = sampler.draw_ahead(0, len(tokens)), sampler.late()
-    assert sampler.is_late
+    assert sampler.has_late
     for changes in (draw.changes if draw is not None else None, told.changes, told.costs):
         if changes is not None:
             assert len(set(changes.ids.tolist())) == changes.ids.size

@@ -51,8 +51,8 @@ class AheadRunner(FakeRunner):
         self._skips = skips
         self._count = itertools.count(1)
         self.num_begun = Counter[bool]()
-        self._mus: list[float] = []
-        self._last_mus: list[float] = []  # of the step that was ended last
+        self._feedback: list[float] = []
+        self._last_feedback: list[float] = []  # of the step that was ended last
 
     def begin(self, spans: Sequence[Span], draws: Sequence[Draw]) -> None:
         self.num_begun[bool(self._open)] += 1
@@ -60,11 +60,11 @@ class AheadRunner(FakeRunner):
 
     def end(self) -> Step:
         step = super().end()
-        self._last_mus = self._mus
-        return step._replace(mus=self._mus)
+        self._last_feedback = self._feedback
+        return step._replace(feedback=self._feedback)
 
     def drawn(self, logits: Logits, draws: Sequence[Draw]) -> Sequence[int | None]:
-        self._mus = [0.0] * len(draws)
+        self._feedback = [0.0] * len(draws)
         return [
             None if is_late(draw) else self._from(logits[draw.row], draw, number)
             for number, draw in enumerate(draws)
@@ -88,8 +88,8 @@ class AheadRunner(FakeRunner):
         if draw.feedback is not None:
             before, state = draw.feedback.drawn, draw.feedback
             own = state.sum if isinstance(state, AdaptiveState) else state.mu
-            mu = own if before is None else self._last_mus[before]
-        token, self._mus[number] = choose(candidates, draw, row.size, mu)
+            mu = own if before is None else self._last_feedback[before]
+        token, self._feedback[number] = choose(candidates, draw, row.size, mu)
         return token
 
     @property

@@ -76,8 +76,8 @@ def in_chains(
         step = runner.end()
         telling.join()
         found.append((step.logits.tobytes(), [*step.tokens]))
-        those, mus = waiting.pop(0), step.mus or [0.0] * len(step.tokens)
-        for each, token, mu in zip(those, step.tokens, mus, strict=True):
+        those, feedback = waiting.pop(0), step.feedback or [0.0] * len(step.tokens)
+        for each, token, mu in zip(those, step.tokens, feedback, strict=True):
             each.push(token, mu)
 
     for rows, most in zip(steps, most_open, strict=True):

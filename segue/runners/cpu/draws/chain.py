@@ -42,9 +42,9 @@ def module(target: Target) -> ir.Module:
         of.TOP_N_SIGMA: shaped.top_n_sigma,
         of.XTC: shaped.xtc,
         of.INFILL: infill.cut,
-        of.MIROSTAT + 1: mirostat.by_rank,
-        of.MIROSTAT + 2: mirostat.by_surprise,
-        of.MIROSTAT + of.ADAPTIVE: shaped.adaptive_p,
+        of.FEEDBACK_CUTS + of.MIROSTAT_1: mirostat.by_rank,
+        of.FEEDBACK_CUTS + of.MIROSTAT_2: mirostat.by_surprise,
+        of.FEEDBACK_CUTS + of.ADAPTIVE_P: shaped.adaptive_p,
     }
     draw_changed(made, NAME, _draw(made, passes, table, shaped.temperature, mirostat))
     return made
@@ -104,7 +104,8 @@ def _draw_by_weight(
     """If there is no cut but a temperature: draw from the whole row, and return."""
     num_cuts = w.load(i64, record, of.NUM_CUTS)
     is_scaled = num_cuts.equals(1) & w.load(i64, record, of.CUTS).equals(of.SCALE)
-    is_plain = (num_cuts.equals(0) | is_scaled) & w.load(i64, record, of.VERSION).equals(0)
+    has_no_feedback = w.load(i64, record, of.FEEDBACK_KIND).equals(of.NO_FEEDBACK)
+    is_plain = (num_cuts.equals(0) | is_scaled) & has_no_feedback
     with w.when(is_plain & (width > FEW) & (width <= FEW * LAYERS)):
         divisor = is_scaled.pick(w.load(f64, record, of.CUTS + 1).rounded(), 1.0)
         scaled = _scaled(w, best, divisor, give)
@@ -265,12 +266,44 @@ def _blocks(size: Num) -> Num:
     return (size + (of.BLOCK - 1)) / of.BLOCK
 
 
-def _aim(w: Writer, record: Num, sum_: Num) -> Num:
-    """The probability that adaptive-p prefers now."""
-    target, total = (w.load(f64, record, word) for word in (of.TAU, of.TOTAL))
-    aim = target * 2.0 - sum_ / total
-    low = (aim > 0.0).pick(aim, 0.0)
-    return (low < 1.0).pick(low, 1.0)
+class _Feedback:
+    """What mirostat or adaptive-p does before and after a draw, if the record has one of them."""
+
+    def __init__(self, w: Writer, mirostat: Mirostat) -> None:
+        self._w, self._mirostat = w, mirostat
+        record = w.args[0]
+        self._kind = w.load(i64, record, of.FEEDBACK_KIND)
+        self._before = w.load(f64, record, of.FEEDBACK_AFTER)  # until this draw is made
+        self.is_given = self._kind.differs(of.NO_FEEDBACK)
+        self._is_adaptive = self._kind.equals(of.ADAPTIVE_P)
+
+    def cut(self, chain: _Chain) -> None:
+        w = self._w
+        with w.when(self.is_given):
+            value = self._is_adaptive.pick(self._aim(), self._before)
+            chain.narrow(self._kind + of.FEEDBACK_CUTS, value, w.args[2])
+
+    def _aim(self) -> Num:
+        """The probability that adaptive-p prefers now."""
+        w = self._w
+        target, total = (w.load(f64, w.args[0], word) for word in (of.TARGET, of.TOTAL))
+        aim = target * 2.0 - self._before / total
+        low = (aim > 0.0).pick(aim, 0.0)
+        return (low < 1.0).pick(low, 1.0)
+
+    def store(self, weights: Num, count: Num, index: Num, room: Num) -> None:
+        """Store what this draw feeds back, once it has its candidate."""
+        w = self._w
+        record, _, _, scratch, part = w.args
+        with w.when(self.is_given):
+            target, rate = (w.load(f64, record, word) for word in (of.TARGET, of.RATE))
+            with w.whether(self._is_adaptive) as (adapts, follows):
+                with adapts:
+                    share = w.load(f32, scratch + part * of.SHARES, index)
+                    w.store(share.widened() + rate * self._before, record, of.FEEDBACK_AFTER)
+                with follows:
+                    about = (weights, count, index, room, self._before, target, rate)
+                    w.store(w.call(self._mirostat.next_mu, *about), record, of.FEEDBACK_AFTER)
 
 
 def _draw(
@@ -283,8 +316,7 @@ def _draw(
     weights, room = scratch + part * of.WEIGHTS, scratch + part * of.VALUES
     token_at = record + 8 * of.TOKEN
     row = all_logits + width * w.load(i64, record, of.ROW) * 4
-    version, mu = w.load(i64, record, of.VERSION), w.load(f64, record, of.NEXT_MU)
-    chain = _Chain(w, passes, table, temperature, row)
+    feedback, chain = _Feedback(w, mirostat), _Chain(w, passes, table, temperature, row)
     left = chain.left
     only = w.load(i64, record, of.ONLY)
     with w.when(only.differs(0)):
@@ -301,22 +333,12 @@ def _draw(
         _draw_by_weight(w, record, width, best, chain.give, lambda *by: drawn(*by, *where))
     with w.each(w.load(i64, record, of.NUM_CUTS)) as i:
         chain.act(record + (i * of.CUT_WORDS + of.CUTS) * 8)
-    with w.when(version.differs(0)):
-        value = version.equals(of.ADAPTIVE).pick(_aim(w, record, mu), mu)
-        chain.narrow(version + of.MIROSTAT, value, width)
+    feedback.cut(chain)
     index, size = Var(w.whole(0)), left.size.now
-    with w.when((size > 1) | version.differs(0)):
+    with w.when((size > 1) | feedback.is_given):
         w.call(passes.weigh, left.logits.now, size, left.best.now, weights)
         index.set(w.call(chosen, weights, size, point, room, token_at))
-    with w.when(version.differs(0)):
-        tau, eta = (w.load(f64, record, word) for word in (of.TAU, of.ETA))
-        about = (weights, size, index.now, room, mu, tau, eta)
-        with w.whether(version.equals(of.ADAPTIVE)) as (adapts, follows):
-            with adapts:
-                share = w.load(f32, scratch + part * of.SHARES, index.now)
-                w.store(share.widened() + eta * mu, record, of.NEXT_MU)
-            with follows:
-                w.store(w.call(mirostat.next_mu, *about), record, of.NEXT_MU)
+    feedback.store(weights, size, index.now, room)
     token = Var(index.now)
     with w.when(left.ids.now.differs(0)):
         token.set(w.load(i32, left.ids.now, index.now))

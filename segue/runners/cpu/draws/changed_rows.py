@@ -20,8 +20,9 @@ def draw_changed(made: ir.Module, name: str, draw: Any) -> None:
     """(record, logits, tokens per row, scratch, bytes per part of the scratch), as `draw` takes them"""
     w = Writer(made, name, VOID, *(i64, i64, i64, i64, i64))
     record, logits, width, scratch, part = w.args
-    with w.when(w.load(i64, record, of.VERSION).differs(0)):  # without a token, mu stays
-        w.store(w.load(f64, w.load(i64, record, of.MU_AT)), record, of.NEXT_MU)
+    with w.when(w.load(i64, record, of.FEEDBACK_KIND).differs(of.NO_FEEDBACK)):
+        before = w.load(f64, w.load(i64, record, of.FEEDBACK_AT))
+        w.store(before, record, of.FEEDBACK_AFTER)  # it stays if no token is drawn
     told = w.load(i64, record, of.TOLD)
     with w.when(told < 0):
         w.store(w.whole(of.NOT_DONE), record, of.TOKEN)

@@ -20,6 +20,7 @@ from segue.engine.seam import (
     Cut,
     CutKind,
     Draw,
+    Feedback,
     Late,
     Logits,
     MirostatState,
@@ -60,7 +61,8 @@ _HEAD = struct.Struct("=qd")
 _CUT = struct.Struct("=qdqdd")
 _REPEATS = struct.Struct("=qqqqfff")  # from of.SEEN on
 _NO_REPEATS = bytes(_REPEATS.size)
-_MIROSTAT = struct.Struct("=qddqd")  # from of.VERSION on
+_FEEDBACK = struct.Struct("=qddqd")  # from of.FEEDBACK_KIND on
+_NO_FEEDBACK = MirostatState(of.NO_FEEDBACK, 0.0, 0.0, 0.0)
 _COUNT, _NAPS = 3, 8  # indices of the instruction's words with the number of draws, and of naps
 # Of all threads of a step together, while they wait to be told: some 2 ms of one thread, less where several wait.
 # Windows naps for a tick of its clock.
@@ -104,7 +106,7 @@ class Draws:
         self._late: list[Late | None] = [None] * self._num_rows
         self._texts: list[Texts | None] = [None] * self._num_rows
         self._has_feedback = [False] * self._num_rows
-        self._mus = self._records.view(np.float64)[:, of.NEXT_MU]
+        self._feedback = self._records.view(np.float64)[:, of.FEEDBACK_AFTER]
         self._totals = self._records.view(np.float64)[:, of.TOTAL]
         self._count = 0
         self._instruction = instruction
@@ -145,7 +147,7 @@ class Draws:
                 self._records[number, of.AWAITED] = 0 if late is None else address(late.words)
                 self._late[number] = late  # the record has the address of its words
             if feedback is not None or self._has_feedback[number]:
-                self._follow(number, feedback, before)
+                self._feed_back(number, feedback, before)
             if texts is not self._texts[number]:
                 self._read(number, texts)
             if needs_texts and texts is None:
@@ -163,9 +165,12 @@ class Draws:
             return [*tokens]
         return [token if token >= 0 else None for token in tokens]
 
-    def read_mus(self) -> list[float]:
-        """The next mu of each draw, which means nothing where it has no mirostat; none if none has."""
-        return self._mus[: self._count].tolist() if any(self._has_feedback[: self._count]) else []
+    def read_feedback(self) -> list[float]:
+        """What each draw feeds back, a number without meaning where it has no feedback. Empty if none has any."""
+        if not any(self._has_feedback[: self._count]):
+            return []
+        found: list[float] = self._feedback[: self._count].tolist()
+        return found
 
     def _change(self, number: int, changes: Changes | None) -> None:
         """Write what a draw changes, and keep it: the record has its address."""
@@ -202,30 +207,23 @@ class Draws:
         self._bytes[place : place + _REPEATS.size] = _NO_REPEATS
         self._seen[number] = None
 
-    def _follow(
-        self,
-        number: int,
-        feedback: MirostatState | AdaptiveState | None,
-        before: "Draws | None",
-    ) -> None:
-        """Write mirostat's numbers, and where its mu is; or those of adaptive-p, whose sum is in its place."""
+    def _feed_back(self, number: int, feedback: Feedback | None, before: "Draws | None") -> None:
+        """Write the numbers of mirostat or adaptive-p, and where the feedback is that the draw takes."""
         self._has_feedback[number] = feedback is not None
         if isinstance(feedback, AdaptiveState):
-            version, (tau, eta, mu, total, drawn) = of.ADAPTIVE, feedback
+            kind, (target, rate, last, total, drawn) = of.ADAPTIVE_P, feedback
             self._totals[number] = total
-        else:
-            version, tau, eta, mu, drawn = feedback or _NO_MIROSTAT
-        if not 0 <= version <= 2 and not isinstance(feedback, AdaptiveState):
-            raise ValueError(f"there is no version {version} of mirostat")
+        else:  # mirostat's version is its kind
+            kind, target, rate, last, drawn = feedback or _NO_FEEDBACK
+            if not of.NO_FEEDBACK <= kind <= of.MIROSTAT_2:
+                raise ValueError(f"there is no version {kind} of mirostat")
         place = number * _RECORD_BYTES
         if drawn is None:
-            mu_at = self.tokens_address + place + 8 * (of.MU - of.TOKEN)
+            taken_at = self.tokens_address + place + 8 * (of.FEEDBACK_BEFORE - of.TOKEN)
         else:
-            mu_at = _of_before(before, drawn) + 8 * (of.NEXT_MU - of.TOKEN)
-        _MIROSTAT.pack_into(self._bytes, place + 8 * of.VERSION, version, tau, eta, mu_at, mu)
-
-
-_NO_MIROSTAT = MirostatState(0, 0.0, 0.0, 0.0)
+            taken_at = _of_before(before, drawn) + 8 * (of.FEEDBACK_AFTER - of.TOKEN)
+        place += 8 * of.FEEDBACK_KIND
+        _FEEDBACK.pack_into(self._bytes, place, kind, target, rate, taken_at, last)
 
 
 def _of_before(before: Draws | None, drawn: int) -> int:

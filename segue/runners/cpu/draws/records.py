@@ -29,14 +29,14 @@ TOLD = 66  # what the word was when the draw began, -1 if it was not told in tim
 # A list of allowed tokens to draw from: address of the first one (i64), and how many. 0 in both: there is none.
 ONLY, NUM_ONLY = range(67, 69)
 NOTHING = 69  # seven words that stay 0: what a draw is told that waits for nothing
-# Mirostat, all but the version doubles.
+# Mirostat or adaptive-p. Its feedback is mu, or its sum: a number that each draw changes for the next.
 (
-    VERSION,  # 1 or 2; ADAPTIVE; 0: there is none, and the others mean nothing
-    TAU,
-    ETA,
-    MU_AT,  # address of mu: of the next word, or of a record of the step before
-    MU,
-    NEXT_MU,  # the kernel's; Python does not write it, as the step after may read it still
+    FEEDBACK_KIND,  # one of the kinds below; NO_FEEDBACK: the other words mean nothing
+    TARGET,  # a double: tau, or the target
+    RATE,  # a double: eta, or the decay
+    FEEDBACK_AT,  # address of what this draw takes: FEEDBACK_BEFORE, or FEEDBACK_AFTER in a record of the step before
+    FEEDBACK_BEFORE,  # a double
+    FEEDBACK_AFTER,  # a double, of this draw. Only kernels write it: the step after may still read it
 ) = range(76, 82)
 # What tokens add to a text, for infill. 0 in all: there is none.
 (
@@ -45,7 +45,7 @@ NOTHING = 69  # seven words that stay 0: what a draw is told that waits for noth
     ARE_ENDS,  # address of a byte for each token, 1 for an end
     END,  # the one to draw, -1: none
 ) = range(82, 86)
-TOTAL = 86  # of adaptive-p, a double. It has VERSION ADAPTIVE, its target in TAU, its decay in ETA, its sum in MU
+TOTAL = 86  # a double, of adaptive-p: what its sum is divided by
 
 # --- what is told: seven words of 8 bytes ---
 
@@ -60,9 +60,14 @@ ALL_KEPT = -4  # of a cut: it leaves all as they are
 
 SCALE, DYNAMIC_SCALE, TOP_K, TOP_P, MIN_P, TYPICAL_P, TOP_N_SIGMA, XTC = range(8)
 PENALTIES, DRY, INFILL = range(8, 11)
-MIROSTAT = 11  # + its version: as a cut after all others
-ADAPTIVE = 3  # adaptive-p as if it were a version of mirostat
-# Adjustments in the order of their names.
+FEEDBACK_CUTS = 11  # + the kind of feedback: what it does to candidates, a cut after all others
+
+# --- kinds of feedback ---
+
+NO_FEEDBACK, MIROSTAT_1, MIROSTAT_2, ADAPTIVE_P = range(4)
+
+# --- adjustments before all cuts, in the order of their names ---
+
 EARLY_PENALTIES, EARLY_DRY, PENALTIES_THEN_DRY, DRY_THEN_PENALTIES = range(1, 5)
 
 # --- the scratch memory of a thread: parts of one row of floats each, rounded up ---

@@ -30,9 +30,9 @@ class Alone:
         self._draws = Draws(self._drawer, self.logits, self._instruction)
 
     @property
-    def mus(self) -> list[float]:
+    def feedback(self) -> list[float]:
         """Of the last draws."""
-        return self._draws.read_mus()
+        return self._draws.read_feedback()
 
     def draw(self, draws: list[Draw], before: "Alone | None" = None) -> list[int | None]:
         """What is late was told before."""

@@ -59,7 +59,7 @@ def told_ahead(sampler: Sampler, row: int, position: int, drawn: int | None, las
     assert draw is not None
     if drawn is not None:
         sampler.push(last)
-    if sampler.is_late:
+    if sampler.has_late:
         draw = draw._replace(late=Late())
         assert draw.late is not None
         draw.late.told = sampler.late()
@@ -85,7 +85,7 @@ def some_rules(size: int, is_held: bool, rng: np.random.Generator) -> TokenRules
     is_held=st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
-def test_tokens_and_mus_are_the_samplers(
+def test_tokens_and_feedback_are_the_samplers(
     flavour: str, size: int, sampling: Sampling, styles: list[str], seed: int, is_held: bool
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -118,8 +118,8 @@ def test_tokens_and_mus_are_the_samplers(
         assert isinstance(wanted, int)
         alone.push(wanted)
         if draw.feedback is not None:
-            assert struct.pack("d", turn.mus[number]) == mu_of(alone)
-            mu = turn.mus[number]
+            assert struct.pack("d", turn.feedback[number]) == mu_of(alone)
+            mu = turn.feedback[number]
         last = found
 
 
@@ -139,10 +139,10 @@ def test_without_a_token_mu_stays(version: int) -> None:
     untold = draw._replace(late=Late())
     for each in (draw, untold):
         assert compiled.draw([each]) == [None]
-        assert compiled.mus == [6.0]
+        assert compiled.feedback == [6.0]
 
 
-def test_a_record_without_mirostat_has_none_of_the_draw_before() -> None:
+def test_a_record_without_feedback_has_none_of_the_draw_before() -> None:
     compiled = Alone(FLAVOURS[0], 300)
     compiled.logits[:] = spread(300)
     sampler = Sampler(Sampling(mirostat=2, mirostat_tau=0.01), 1, 0, 300)
@@ -153,4 +153,4 @@ def test_a_record_without_mirostat_has_none_of_the_draw_before() -> None:
     first, second, third = (compiled.draw([each])[0] for each in (plain, held, plain))
     assert first == third
     assert second == 0
-    assert compiled.mus == []
+    assert compiled.feedback == []
