@@ -1,17 +1,16 @@
 """Llama Stack's OpenAI-compatible completions: boolean logprobs in the chat layout, RFC 7807 errors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_INT32, MAX_INT64, MAX_LOGPROBS
+from segue.bounds import MAX_INT32
 from segue.dialects import openai
 from segue.dialects.base import Card, Companion, Dialect, Difference, Operation, Reply, Service
-from segue.dialects.fields.infill_fields import check_prompts
-from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, Number, NumTop, Text
+from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, Text
 from segue.dialects.fields.table import Field
 from segue.dialects.rendering.chat_logprobs import ChatLogprobs
 from segue.dialects.rendering.context_overflow import as_openai
@@ -35,56 +34,20 @@ class Scored:
         return Boolean().schema()
 
 
-FIELDS = openai.FIELDS.pick(
-    "prompt",
-    "best_of",
-    "echo",
-    "guided_choice",
-    "logit_bias",
-    "n",
-    "stop",
-    "stream",
-    "stream_options.include_usage",
-    "suffix",
-    "user",
-).extend(
+_NUMBERS = ("seed", "temperature", "top_p", "presence_penalty", "frequency_penalty")
+
+# Llama Stack hands a field that it does not know to the provider, which is the root dialect here.
+FIELDS = openai.ROOT.extend(
     Field("model", Text(256), "The name of a served model.", "model", required=True),
     Field("logprobs", Scored(), "Report log-probabilities.", "logprobs"),
     Field(
-        "prompt_logprobs",
-        NumTop(MAX_LOGPROBS),
-        "Alternatives reported for each token of the prompt, by token id.",
-        "shape.prompt_logprobs",
-        default=None,
+        "max_tokens",
+        Lax(Integer(1, MAX_INT32)),
+        "Tokens to generate.",
+        "max_tokens",
+        aliases=("max_completion_tokens",),
     ),
-    Field("max_tokens", Lax(Integer(1, MAX_INT32)), "Tokens to generate.", "max_tokens"),
-    Field(
-        "seed",
-        Lax(Integer(-MAX_INT64 - 1, MAX_INT64)),
-        "The same seed and request give the same answer.",
-        "sampling.seed",
-    ),
-    Field("temperature", Lax(Number(0, 2)), "0 is greedy.", "sampling.temperature"),
-    Field("top_p", Lax(Number(0, 1)), "Nucleus sampling.", "sampling.top_p"),
-    Field(
-        "presence_penalty",
-        Lax(Number(-2, 2)),
-        "Against tokens that occurred.",
-        "sampling.presence_penalty",
-    ),
-    Field(
-        "frequency_penalty",
-        Lax(Number(-2, 2)),
-        "Against tokens, by how often they occurred.",
-        "sampling.frequency_penalty",
-    ),
-)
-
-RULES = (
-    check_prompts,
-    openai.check_candidates,
-    openai.score_prompt,
-    openai.name_idle_stream_options,
+    *(replace(row, kind=Lax(row.kind)) for row in openai.ROOT.pick(*_NUMBERS).rows),
 )
 
 # --- answers -------------------------------------------------------------------------------------
@@ -197,7 +160,7 @@ def _completions(path: str, is_native: bool) -> Operation:
         "Complete prompts.",
         FIELDS,
         Completion,
-        RULES,
+        openai.RULES,
         framing="sse_open",
         stream_error=stream_error,
         exact_model=True,
@@ -211,7 +174,8 @@ DIFFERENCES = (
         'The server itself has never sent them, but {"error": …} in several shapes; its clients read the status.',
     ),
     Difference(
-        "best_of, echo, suffix, n and prompt_logprobs do what the root dialect does.",
+        "best_of, echo, suffix, n, and fields that are not its own (top_k, response_format, ...), do what the root "
+        "dialect does; a field that nobody knows is named in x-segue-ignored.",
         "Llama Stack hands them to a provider, and what comes of them depends on which.",
     ),
     Difference(
@@ -221,10 +185,6 @@ DIFFERENCES = (
     Difference(
         "Answers have usage, which its documents leave out; errors have no instance.",
         "The server has always sent the one and never the other; x-request-id tells occurrences apart.",
-    ),
-    Difference(
-        "Fields that nobody knows are named in x-segue-ignored.",
-        "Llama Stack hands them to the provider.",
     ),
     Difference(
         "Streams have the same model name as other answers.",

@@ -164,6 +164,15 @@ def test_ineffective_fields_are_named() -> None:
     }
 
 
+def test_usage_so_far_without_usage_has_no_effect() -> None:
+    options = {"continuous_usage_stats": True}
+    assert parse(stream=True, stream_options=options).ignored == (
+        "stream_options.continuous_usage_stats",
+    )
+    assert parse(stream=True, stream_options={**options, "include_usage": True}).ignored == ()
+    assert parse(stream=True, stream_options={"continuous_usage_stats": False}).ignored == ()
+
+
 NAMES = sorted({name.partition(".")[0] for row in FIELDS.rows for name in row.spellings})
 numbers = st.one_of(
     st.integers(),

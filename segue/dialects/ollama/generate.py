@@ -13,6 +13,8 @@ from segue.dialects.templates import chat_template, go_template
 from segue.errors import InvalidField
 from segue.types import CompletionRequest, Delta, Done, Event, ModelInfo, Prompt, TokenScore
 
+LEAST_NS = 1000  # of an answer that came in one step, as llama.cpp tells it
+
 # --- the prompt ----------------------------------------------------------------------------------
 
 
@@ -138,15 +140,17 @@ class Generation:
         return {**line, **self._durations(tally, choice)}
 
     def _durations(self, tally: Tally, choice: Choice) -> dict[str, int]:
-        """In nanoseconds. Time spent neither on the prompt nor on the answer counts as loading. Zeros are left out."""
+        """In nanoseconds. Time spent neither on the prompt nor on the answer counts as loading. Zeros are left out, but
+        an answer has its duration even if it came in one step: clients divide by it."""
         total_s = max(0.0, self._call.stamp.now() - self._call.stamp.arrived)
         read_s, written_s = choice.finished.prompt_s, choice.finished.decode_s
+        num_written = tally.usage.completion_tokens
         metrics = {
             "total_duration": _nanoseconds(total_s),
             "load_duration": _nanoseconds(max(0.0, total_s - read_s - written_s)),
             "prompt_eval_count": tally.usage.prompt_tokens,
             "prompt_eval_duration": _nanoseconds(read_s),
-            "eval_count": tally.usage.completion_tokens,
-            "eval_duration": _nanoseconds(written_s),
+            "eval_count": num_written,
+            "eval_duration": max(_nanoseconds(written_s), LEAST_NS if num_written else 0),
         }
         return {name: value for name, value in metrics.items() if value}

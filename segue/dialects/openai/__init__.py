@@ -292,9 +292,13 @@ def score_returned(draft: Draft) -> None:
 
 
 def name_idle_stream_options(draft: Draft) -> None:
+    """They act in streams only, and usage so far is told only where usage is asked for."""
+    idle: tuple[str, ...] = ()
     if not draft.values.get("stream"):
-        targets = ("shape.include_usage", "shape.continuous_usage")
-        draft.ignored += [draft.given[target] for target in targets if target in draft.given]
+        idle = ("shape.include_usage", "shape.continuous_usage")
+    elif not draft.values.get("shape.include_usage") and draft.values.get("shape.continuous_usage"):
+        idle = ("shape.continuous_usage",)
+    draft.ignored += [draft.given[target] for target in idle if target in draft.given]
 
 
 RULES = (

@@ -271,4 +271,5 @@ RULES = (
     check_greedy,
     check_beams,
     check_stream_options,
+    openai.name_idle_stream_options,
 )

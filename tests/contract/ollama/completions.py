@@ -26,7 +26,7 @@ def last(text: str, prompt: int, completion: int, reason: str = "length", **more
         "prompt_eval_count": prompt,
         "prompt_eval_duration": NUMBER,
         "eval_count": completion,
-        **({"eval_duration": NUMBER} if completion > 1 else {}),
+        "eval_duration": NUMBER,
         **more,
     }
 
