@@ -35,7 +35,7 @@ from segue.server.admission.admission import Admission, Refusal
 from segue.server.chunk_writer import offer_chunks
 from segue.server.framing import Header, encode
 from segue.server.old_http import HTTP_1_0, without_chunks
-from segue.server.write_alarm import WriteAlarm
+from segue.server.write_alarm import WriteAlarm, num_in_system
 
 log = logging.getLogger(__name__)
 
@@ -330,7 +330,9 @@ class Connection(HttpToolsProtocol):
             self._watch_reader()
 
     def _num_unread(self) -> int:
-        return self.transport.get_write_buffer_size()
+        """Bytes that the client has not taken; 0 if the system has them all."""
+        num_here = self.transport.get_write_buffer_size()
+        return num_here + num_in_system(self.transport) if num_here else 0
 
     def _drop_stalled_reader(self) -> None:
         """Abort, not close: close would wait until the client has read the buffer."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import Callable
 from typing import cast
 from unittest.mock import Mock
@@ -10,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from segue.server.connection import Connection
-from segue.server.write_alarm import WriteAlarm
+from segue.server.write_alarm import WriteAlarm, num_in_system
 from tests.server.conftest import Launch, Live
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -75,6 +76,17 @@ async def unread(live: Live) -> list[int]:
     return [each.transport.get_write_buffer_size() for each in connections]
 
 
+def begin(client: socket.socket, live: Live, num_chars: int, end: bytes = b"\r\n") -> None:
+    """Ask for an answer of this length, and wait until it has begun."""
+    body = b'{"prompt":"%b","echo":true}' % (b"x" * num_chars)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(PATIENCE_S)
+    client.connect((live.host, live.port))
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n" % len(body)
+    client.sendall(head + end + body)
+    client.recv(1)
+
+
 @pytest.mark.parametrize("closes", [True, False])
 def test_answers_of_any_size_that_nobody_reads_are_not_kept(launch: Launch, closes: bool) -> None:
     """Also where so little is left of one that writing was never paused. Such a connection stayed for ever: it closes
@@ -83,15 +95,26 @@ def test_answers_of_any_size_that_nobody_reads_are_not_kept(launch: Launch, clos
     live.shrink_send_buffers()
     with contextlib.ExitStack() as clients:
         for size in range(20_000, 400_000, 20_000):
-            body = b'{"prompt":"%b","echo":true}' % (b"x" * size)
             client = clients.enter_context(socket.socket())
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.settimeout(PATIENCE_S)
-            client.connect((live.host, live.port))
-            head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n" % len(body)
-            end = b"connection: close\r\n\r\n" if closes else b"\r\n"
-            client.sendall(head + end + body)
             with contextlib.suppress(ConnectionError):  # it may be dropped by now
-                client.recv(1)  # the answer has begun
+                begin(client, live, size, b"connection: close\r\n\r\n" if closes else b"\r\n")
         wait_until(lambda: sum(live.ask(unread(live))) == 0)
         assert live.complete().status_code == 200
+
+
+async def untaken(live: Live) -> int:
+    (connection,) = live.connections
+    transport = cast("Connection", connection).transport
+    return transport.get_write_buffer_size() + num_in_system(transport)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+def test_a_reader_that_takes_little_of_much_is_seen(launch: Launch) -> None:
+    """The system asks for more only when a third of its buffer is free: such a reader was dropped."""
+    live = launch()
+    with socket.socket() as client:
+        begin(client, live, 2_000_000)
+        before = live.ask(untaken(live))
+        for _ in range(20):
+            client.recv(1000)
+        wait_until(lambda: live.ask(untaken(live)) < before)
