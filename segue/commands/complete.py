@@ -78,7 +78,11 @@ def complete(
         refuse_beside_url(settings, config_file)
     if save:
         receipts.check_place(save)
-    given = {name: _text(value) for name, value in flags.items() if value is not None}
+    given = {
+        name: _content(value) if name in _MAY_BE_FILES else value
+        for name, value in flags.items()
+        if value is not None
+    }
     body: Chunk = {
         "prompt": _standard_input() if prompt == "-" else prompt,
         **({"model": models} if url and models else {}),
@@ -100,6 +104,7 @@ def complete(
 
 
 _SETTINGS = {row.name for row in config.TABLE}
+_MAY_BE_FILES = {"json_schema", "grammar"}  # a suffix or a regular expression may begin with @
 
 
 def _standard_input() -> str:
@@ -112,16 +117,16 @@ def _standard_input() -> str:
         raise SetupError(f"standard input is not UTF-8: {error}") from None
 
 
-def _text(value: Any) -> Any:
+def _content(value: str) -> str:
     """The value of the flag, or the content of the file that it names."""
-    if isinstance(value, str) and value.startswith("@"):
-        try:
-            return Path(value[1:]).read_text(encoding="utf-8")
-        except OSError as error:
-            raise click.BadParameter(f"{value[1:]}: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise click.BadParameter(f"{value[1:]} is not UTF-8: {error}") from None
-    return value
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text(encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(f"{value[1:]}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{value[1:]} is not UTF-8: {error}") from None
 
 
 async def _remote(url: str, body: Chunk) -> AsyncGenerator[Chunk, None]:

@@ -1,5 +1,7 @@
 """`segue dialects`: the fields of each dialect, from the tables that read requests."""
 
+from collections.abc import Sequence
+
 import click
 from rich.console import Console
 from rich.table import Column, Table
@@ -30,19 +32,32 @@ def dialects(name: str | None, as_markdown: bool, sampling: bool) -> None:
         return
     console = Console(soft_wrap=False)
     if name is None:
-        console.print(_matrix())
+        is_narrow = _field_width() + sum(len(name) + 2 for name in NAMES) + 2 > console.width
+        if is_narrow:
+            console.print(_stairs())
+        console.print(_matrix([""] * len(NAMES) if is_narrow else NAMES, has_heads=not is_narrow))
         return
     dialect = DIALECTS[NAMES.index(name)]
     for table in _tables(dialect):
         console.print(table)
 
 
-def _matrix() -> Table:
-    field = Column("field", no_wrap=True, min_width=max(map(len, takers(DIALECTS))))
-    table = Table(field, *NAMES, box=None)
+def _matrix(heads: Sequence[str], *, has_heads: bool) -> Table:
+    field = Column("field", no_wrap=True, min_width=_field_width())
+    table = Table(field, *heads, box=None, show_header=has_heads)
     for name, taken in sorted(takers(DIALECTS).items()):
         table.add_row(name, *("●" if is_taken else "" for is_taken in taken))
     return table
+
+
+def _stairs() -> str:
+    """The names of the dialects as stairs over columns of one mark, for terminals that are narrow."""
+    begin = " " * (_field_width() + 1)
+    return "\n".join(f"{begin}{'  │' * at}  {name}" for at, name in enumerate(NAMES))
+
+
+def _field_width() -> int:
+    return max(map(len, takers(DIALECTS)))
 
 
 def _tables(dialect: Dialect) -> list[Table]:

@@ -27,13 +27,13 @@ def models() -> None:
 @with_cache
 def list_models(config_file: Path | None, **flags: Any) -> None:
     """List the models on this machine."""
-    table = Table("name", "size", "architecture", "quantisation", "gaps", box=None)
+    table = Table("name", "size", "architecture", "quantisation", "infill", box=None)
     total = 0
     for kept in local_models(config.load(flags, file=config_file).cache_dir):
         total += kept.num_bytes
         try:
             about = model_facts(kept.path)
-            words = about.architecture, about.quantization, "own tokens" if about.has_fim else ""
+            words = about.architecture, about.quantization, _infill(about.has_fim)
         except ModelUnavailable as error:
             words = "damaged", error.message[:60], ""
         table.add_row(kept.name, _size(kept.num_bytes), *words)
@@ -69,7 +69,7 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
         "architecture": about.architecture,
         "context": f"{about.context_length} tokens",
         "vocabulary": f"{about.vocab_size} tokens",
-        "gaps": "by tokens of its own" if about.has_fim else "by ranking",
+        "infill": _infill(about.has_fim),
         "chat template": "yes" if about.has_template else "none",
         "sampling": _own_sampling(path),
     }
@@ -106,6 +106,10 @@ def _local_model(model: str, cache_dir: Path) -> LocalModel:
             return kept
     known = ", ".join(kept.name for kept in here) or "none"
     raise ModelUnavailable(f"there is no model {model} on this machine; there are: {known}")
+
+
+def _infill(has_fim: bool) -> str:
+    return "FIM tokens" if has_fim else "ranked"
 
 
 def _own_sampling(path: Path) -> str:

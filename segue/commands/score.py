@@ -70,7 +70,7 @@ def score(
 
 async def _report(subjects: list[Subject], as_json: bool, settings: Settings) -> Sum:
     total, console = Sum(), Console(stderr=True)
-    table = Table("line", "tokens", "log p", "a token", "perplexity", "text", box=None)
+    table = Table("line", "tokens", "log p", "per token", "perplexity", "text", box=None)
     columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     async with running(settings, console) as engine:
         with Progress(*columns, console=console, transient=True) as progress:

@@ -4,6 +4,7 @@ That cache is shared with every other program that uses it; HF_HOME, HF_TOKEN, H
 HF_HUB_OFFLINE have their usual meaning.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -67,12 +68,21 @@ class HuggingFace:
     def files(self, repo: str) -> Sequence[str]:
         from huggingface_hub import list_repo_files
 
+        _leave_lines_to_our_log()
         return list_repo_files(repo)
 
     def download(self, repo: str, file: str) -> Path:
         from huggingface_hub import hf_hub_download
 
+        _leave_lines_to_our_log()
         return Path(hf_hub_download(repo, file))
+
+
+def _leave_lines_to_our_log() -> None:
+    """The library writes its warnings itself too: each would be there twice, and in a log of JSON not as JSON."""
+    library = logging.getLogger("huggingface_hub")
+    if logging.getLogger().handlers:
+        library.handlers.clear()
 
 
 def fetch(ref: ModelRef, hub: Hub) -> Path:

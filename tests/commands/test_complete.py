@@ -87,6 +87,13 @@ def test_a_schema_can_be_in_a_file(tmp_path: Path) -> None:
     assert "is not UTF-8" in complete("x", "--json-schema", f"@{file}").output
 
 
+def test_only_a_schema_and_a_grammar_can_be_in_a_file(live: Live) -> None:
+    """What follows a gap in Python may be a decorator."""
+    seeded = (live.url, "x", "--seed", "1", "--max-tokens", "4")
+    assert ask(*seeded, "--suffix", "@property").exit_code == 0
+    assert ask(*seeded, "--regex", "@[ab]{2}").stdout.startswith("@")
+
+
 def test_several_choices_stand_below_each_other(live: Live) -> None:
     result = ask(live.url, "x", "-n", "3", "--seed", "1", "--max-tokens", "5")
     assert result.stdout.count("---\n") == 2

@@ -8,8 +8,8 @@ from segue.commands.dialects import NAMES
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
-def run(*arguments: str) -> str:
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, ["dialects", *arguments])
+def run(*arguments: str, columns: int = 200) -> str:
+    done = CliRunner(env={"COLUMNS": str(columns)}).invoke(cli, ["dialects", *arguments])
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -20,6 +20,15 @@ def test_the_matrix_names_every_dialect_and_field() -> None:
     taken = {line.split()[0]: line.count("●") for line in lines}
     assert taken["prompt"] == len(NAMES)
     assert taken["n_indent"] == 2
+
+
+def test_in_a_narrow_terminal_every_name_stands_over_its_column() -> None:
+    lines = run(columns=80).splitlines()
+    heads = lines[: len(NAMES)]
+    assert [head.split()[-1] for head in heads] == NAMES
+    at = [head.index(name) for head, name in zip(heads, NAMES, strict=True)]
+    [prompt] = [line for line in lines if line.split()[:1] == ["prompt"]]
+    assert [column for column, sign in enumerate(prompt) if sign == "●"] == at
 
 
 def test_one_dialect() -> None:

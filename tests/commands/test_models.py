@@ -32,7 +32,7 @@ def test_what_is_here_is_listed(cache: Path) -> None:
     result = models("list")
     assert "default" in result.output
     assert "llama" in result.output
-    assert "own tokens" in result.output
+    assert "FIM tokens" in result.output
     assert "in all" in result.output
 
 
@@ -41,7 +41,7 @@ def test_a_model_and_its_runners_are_shown(cache: Path, tiny_gguf: Path) -> None
         result = models("show", name, "--runner", "llama")
         assert result.exit_code == 0, result.exception
         assert "architecture" in result.output
-        assert "by tokens of its own" in result.output
+        assert "FIM tokens" in result.output
         assert "llama, as asked for" in result.output
 
 

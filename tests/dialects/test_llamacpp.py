@@ -240,6 +240,13 @@ def test_bos_does_not_come_twice(service: type[OneCard], expected: str) -> None:
 
 def test_bos_is_the_token_of_an_empty_text() -> None:
     assert call_of(prompt="").request.prompts[0].parts == ("",)
+
+
+@pytest.mark.parametrize("prompt", [{"text": "x"}, [{"text": "x"}]])
+def test_a_prompt_object_of_another_kind_is_told_as_it_was_sent(prompt: object) -> None:
+    """It was said to be null, which nobody had sent."""
+    with pytest.raises(InvalidField, match='not an object with "text"'):
+        call_of(prompt=prompt)
     told = ask("POST", "/tokenize", AddsBos(), content="", add_special=True).body
     assert told == {"tokens": [1]}
     assert ask("POST", "/tokenize", AddsBos(), content=[], add_special=True).body == {"tokens": []}

@@ -1,3 +1,4 @@
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,3 +138,21 @@ def test_the_real_cache_is_read_as_the_library_lays_it_out(
     file.symlink_to(repo / "blobs" / "b")
     assert HuggingFace().cached("o/other") == {}
     assert HuggingFace().cached("o/r") == {"sub/m-Q8_0.gguf": file}
+
+
+def test_what_the_library_warns_of_is_in_our_log_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It has a handler of its own besides: each line was there twice, and once not as JSON."""
+
+    def list_repo_files(repo: str) -> list[str]:
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s")
+        return [repo]
+
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "handlers", [logging.StreamHandler()])
+    monkeypatch.setattr("huggingface_hub.list_repo_files", list_repo_files)
+    assert HuggingFace().files("owner/repo") == ["owner/repo"]
+    assert caplog.messages == ["Retrying in 1s"]
+    assert capsys.readouterr().err == ""

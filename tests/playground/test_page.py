@@ -320,6 +320,27 @@ def test_a_key_is_asked_for_and_never_kept(browser: Chromium) -> None:
         assert page.js("document.querySelector('#key-input').value") == ""
 
 
+def test_a_wrong_key_is_told_and_one_that_works_is_not_lost(browser: Chromium) -> None:
+    keys = Keyring([parse_key("me:secret-key")])
+    is_open = "document.querySelector('#key').open"
+    with Live(FakeLoader(), keys=keys) as live, browser.page() as page:
+        page.open(live.url)
+        page.until(is_open)
+        assert page.js("document.querySelector('#key-problem').hidden")
+        page.type("me:secret-key")
+        page.click("#key .primary")
+        page.until(f"{is_open} && !document.querySelector('#key-problem').hidden")
+        page.type("secret-key")
+        page.click("#key .primary")
+        page.until("document.querySelector('#model-dot').dataset.status === 'ready'")
+        page.click("#key-button")
+        page.until(is_open)
+        page.js("document.querySelector('#key').close()")  # as Escape does
+        write(page, "abc", max_tokens=4)
+        complete(page)
+        assert not page.js(is_open)
+
+
 def test_adapters_can_be_chosen_as_models(browser: Chromium) -> None:
     async def start() -> Engine:
         return ScriptedEngine(speak("one"))

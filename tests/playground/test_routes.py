@@ -76,10 +76,12 @@ def test_the_state_of_the_models_is_told(served: Live) -> None:
     assert state["keys"] is False
 
 
-def test_with_keys_the_page_opens_and_nothing_else() -> None:
+def test_with_keys_the_page_opens_and_what_it_links_to_and_nothing_else() -> None:
     with Live(FakeLoader(), keys=Keyring([parse_key("me:secret")])) as live:
         assert live.client.get("/", headers=PAGE).status_code == 200
         assert live.client.get("/play/main.js").status_code == 200
+        assert live.client.get("/docs").status_code == 200
+        assert live.client.get("/openapi.json").status_code == 200
         assert live.client.get("/play/models.json").status_code == 401
         assert live.client.post("/play/translate", json={}).status_code == 401
         key = {"authorization": "Bearer secret"}

@@ -37,7 +37,7 @@ def _unwrap(value: Any) -> Any:
         return value
     if value.get("multimodal_data"):
         raise Mismatch("text", value, because="no model here takes images or sound")
-    return value.get("prompt_string")
+    return value.get("prompt_string", value)
 
 
 TIMINGS = replace(openai.TIMINGS, target="shape.timings_per_token", default=False)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.engine.constraints.grammar import GrammarError
-from segue.engine.constraints.grammar_text import GrammarText, grammar_text
+from segue.engine.constraints.grammar_text import GrammarText, grammar_text, read_as
 from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField
@@ -172,7 +172,8 @@ class Compiler:
             written = grammar_text(constraint)
             grammar = Grammar(written, self._vocabulary)
         except GrammarError as error:
-            raise InvalidField(f"{constraint.param}: {error}", constraint.param) from None
+            said = f"{constraint.param}: {error}{read_as(constraint)}"
+            raise InvalidField(said, constraint.param) from None
         self._keep(constraint, grammar, len(written.text))
         return grammar
 

@@ -15,6 +15,7 @@ from segue.engine.constraints.schemas.values import Json, read_json
 from segue.types import Constraint, ConstraintKind
 
 MAX_CHOICES = 10_000
+_GBNF_SIGN = "::="
 MAX_CHARS: dict[ConstraintKind, int] = {
     "json_schema": 262_144,
     "json_object": 0,
@@ -115,7 +116,16 @@ def _nested(schema: Json, asked: _Asked) -> str:
 
 
 def _grammar(asked: _Asked) -> str:
-    return (_gbnf if "::=" in _text(asked) else _lark)(asked)
+    return (_gbnf if _GBNF_SIGN in _text(asked) else _lark)(asked)
+
+
+def read_as(constraint: Constraint) -> str:
+    """For an error: which of two languages the grammar was taken for, if that was not told."""
+    if constraint.kind != "grammar":
+        return ""
+    if _GBNF_SIGN in constraint.value:
+        return f"\n(read as GBNF, since it has {_GBNF_SIGN})"
+    return f"\n(read as Lark; the rules of GBNF are written NAME {_GBNF_SIGN} ...)"
 
 
 def _llguidance(asked: _Asked) -> str:

@@ -1,5 +1,6 @@
 """`/docs`: every dialect on one page, made from the tables; no external resources and no scripts."""
 
+import re
 from collections.abc import Container, Iterable, Sequence
 from html import escape
 
@@ -8,16 +9,39 @@ from segue.dialects.reference.tables import by_table, entries, shown_path
 from segue.server.pages.openapi import Mount
 
 STYLE = """\
-:root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 20%, transparent); }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
-nav a { margin-right: 1rem; }
+:root { color-scheme: light dark; --ground: light-dark(#fdfcfa, #16181a); --ink: light-dark(#1d2327, #e3e5e4);
+        --soft: light-dark(#5b646b, #98a2a6); --line: light-dark(#dcd8d0, #2b3033);
+        --accent: light-dark(#1f6f6b, #6cc6bd); }
+html { scroll-padding-top: 3.5rem; }
+body { font: 15px/1.5 ui-sans-serif, system-ui, "Segoe UI", "Noto Sans", sans-serif; background: var(--ground);
+       color: var(--ink); margin: 0 auto; max-width: 72rem; padding: 0 1rem 4rem; }
+h1, h2 { font-family: Charter, "Iowan Old Style", "Noto Serif", Georgia, serif; }
+a { color: var(--accent); }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+nav { position: sticky; top: 0; background: var(--ground); border-bottom: 1px solid var(--line); padding: .6rem 0; }
+nav a { margin-right: 1rem; display: inline-block; }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .75rem .25rem 0;
          border-bottom: 1px solid var(--line); }
+th { color: var(--soft); font-weight: 600; }
 code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; }
+pre { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; padding: .75rem; }
 summary { cursor: pointer; font-weight: 600; margin: .5rem 0; }
-small { opacity: .75; }
+small { color: var(--soft); }
+@media (max-width: 40rem) {
+  nav { position: static; }
+  tr { display: block; border-bottom: 1px solid var(--line); padding: .4rem 0; }
+  tr:has(th) { display: none; }
+  td { display: block; border: 0; padding: 0; }
+}
 """
+
+
+_INTRODUCTION = """\
+<p>Segue {version} answers text completions in the dialects of six systems. Each dialect has its own prefix; some of its
+paths are at the root too. An unknown field does not fail: the header <code>x-segue-ignored</code> names it.</p>
+<pre><code>curl -s -H 'content-type: application/json' \\
+  -d '{{"prompt": "The capital of France is", "max_tokens": 8}}' http://127.0.0.1:8080/v1/completions</code></pre>"""
 
 
 def docs_page(dialects: Sequence[Dialect], version: str, mounts: Sequence[Mount]) -> str:
@@ -28,10 +52,11 @@ def docs_page(dialects: Sequence[Dialect], version: str, mounts: Sequence[Mount]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Segue {escape(version)}</title>"
+        "<title>Segue: paths and fields</title>"
+        '<link rel="icon" href="/play/icon.svg" type="image/svg+xml">'
         '<link rel="stylesheet" href="/docs/style.css"></head><body>'
-        f"<h1>Segue {escape(version)}</h1><nav>{links} "
-        '<a href="/openapi.json">openapi.json</a></nav>'
+        f'<nav><a href="/">Segue</a> {links} <a href="/openapi.json">openapi.json</a></nav>'
+        f"<h1>Paths and fields</h1>{_INTRODUCTION.format(version=escape(version))}"
         f"{chapters}</body></html>\n"
     )
 
@@ -46,7 +71,7 @@ def _chapter(dialect: Dialect, bare: Container[int]) -> str:
                     " ".join(_code(name) for name in (entry.name, *entry.aliases)),
                     escape(entry.type),
                     _code(entry.default),
-                    escape(entry.doc),
+                    _prose(entry.doc),
                 )
                 for entry in entries(table)
             ),
@@ -67,26 +92,31 @@ def _ends(dialect: Dialect, bare: Container[int]) -> str:
     rows = (
         (
             method,
-            _code(f"/{dialect.name}{shown_path(end.path)}"),
-            _code(shown_path(end.path)) if id(end) in bare else "",
-            escape(end.doc),
+            _code(f"/{dialect.name}{shown_path(end.path)}")
+            + (f" or {_code(shown_path(end.path))}" if id(end) in bare else ""),
+            _prose(end.doc),
         )
         for method, end in ends
     )
-    return _table(("method", "path", "also at", ""), rows)
+    return _table(("method", "path", "what it does"), rows)
 
 
 def _differences(dialect: Dialect) -> str:
     if not dialect.differences:
         return ""
     items = "".join(
-        f"<li>{escape(what)} <small>{escape(why)}</small></li>" for what, why in dialect.differences
+        f"<li>{_prose(what)} <small>{_prose(why)}</small></li>" for what, why in dialect.differences
     )
     return f"<details><summary>Deliberate differences</summary><ul>{items}</ul></details>"
 
 
 def _paths(dialect: Dialect, operations: list[Operation]) -> str:
     return ", ".join(_code(f"/{dialect.name}{operation.path}") for operation in operations)
+
+
+def _prose(text: str) -> str:
+    """A sentence, in which backquotes are around code as in Markdown."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _code(text: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from segue.engine.constraints import compiler as room
 from segue.engine.constraints.compiler import Compiler
+from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
 from tests.engine.constraints.guided import regex
@@ -22,6 +23,16 @@ def test_the_cache_is_bounded_and_keyed_by_all_that_matters() -> None:
     for i in range(room.MAX_CACHED):
         compiler.compile(regex(f"other{i}"))
     assert compiler.known(first) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("root = 'a'", "read as Lark"), ("root ::= (", "read as GBNF")],
+)
+def test_an_error_says_for_which_language_a_grammar_was_taken(text: str, language: str) -> None:
+    compiler = Compiler(FakeVocab(), VOCAB_SIZE)
+    with pytest.raises(InvalidField, match=language):
+        compiler.compile(Constraint(kind="grammar", value=text, param="grammar"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in use from /proc")

@@ -69,14 +69,14 @@ def test_the_page_needs_nothing_from_elsewhere(live: Live) -> None:
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "<script" not in answer.text
     links = set(re.findall(r'(?:href|src)="([^"#]+)', answer.text))
-    assert links == {"/openapi.json", "/docs/style.css"}
+    assert links == {"/", "/openapi.json", "/docs/style.css", "/play/icon.svg"}
     assert live.client.get("/docs/style.css").headers["content-type"] == "text/css; charset=utf-8"
     assert "<code>max_completion_tokens</code>" in answer.text
+    assert "or <code>default</code>." in answer.text
+    assert "`" not in answer.text
 
 
 def test_the_page_tells_paths_without_a_prefix(live: Live) -> None:
     page = live.client.get("/docs").text
-    assert (
-        "<td><code>/openai/v1/completions</code></td><td><code>/v1/completions</code></td>" in page
-    )
-    assert "<td><code>/openai/v1/models/{model}</code></td>" in page
+    assert "<td><code>/openai/v1/completions</code> or <code>/v1/completions</code></td>" in page
+    assert "<td><code>/openai/v1/models/{model}</code> or " in page

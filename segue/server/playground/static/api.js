@@ -3,6 +3,7 @@
 let key = "";
 
 export const setKey = (text) => { key = text; };
+export const hasKey = () => key !== "";
 
 export class Refused extends Error {
   constructor(status, detail) {

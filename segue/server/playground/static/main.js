@@ -1,6 +1,6 @@
 // Wiring: tabs, keys, theme and dialogs around the desk.
 
-import { ask, setKey } from "./api.js";
+import { ask, hasKey, setKey } from "./api.js";
 import { Constraint } from "./constraint.js";
 import { Desk } from "./desk.js";
 import { showProblem } from "./facts.js";
@@ -18,9 +18,10 @@ const FIRST_VALUES = { max_tokens: "64" };
 
 let timer = 0;
 let isStarted = false;
+let isDismissed = false; // the dialog for the key was closed without one: what looks at models asks no more
 const parameters = new Parameters(changed);
 const constraint = new Constraint(changed);
-const models = new Models({ onKeys: askForKey, onReady: changed });
+const models = new Models({ onKeys: () => isDismissed || keyRefused(), onReady: changed });
 const wire = new Wire(() => desk.request);
 const desk = new Desk({
   model: () => models.name,
@@ -76,7 +77,7 @@ function refreshTab() {
 /** Shows a refusal at the field it is about. False: it belongs to none. */
 function complain(error) {
   if (error.status === 401) {
-    askForKey();
+    keyRefused();
     return true;
   }
   if (constraint.complain(error.param, error.message)) {
@@ -165,12 +166,24 @@ function switchTheme() {
 }
 
 function askForKey() {
-  if (!byId("key").open) byId("key").showModal();
+  if (byId("key").open) return;
+  byId("key-problem").hidden = true;
+  byId("key").returnValue = "";
+  byId("key").showModal();
+}
+
+function keyRefused() {
+  byId("key-button").hidden = false;
+  askForKey();
+  byId("key-problem").hidden = !hasKey();
 }
 
 byId("key").addEventListener("close", () => {
-  setKey(byId("key-input").value.trim());
+  isDismissed = byId("key").returnValue !== "ok";
+  const typed = byId("key-input").value.trim();
   byId("key-input").value = "";
+  if (isDismissed) return;
+  setKey(typed);
   models.refresh();
 });
 

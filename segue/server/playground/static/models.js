@@ -80,7 +80,7 @@ function card({ name, aliases, adapters, status, info, stats }) {
     rows.runner = info.runner;
     rows["same bytes"] = info.deterministic ? "promised, whatever else runs" : "not promised by this runner";
     rows.context = `${count(info.context_length)} tokens`;
-    rows["fills gaps"] = info.has_fim ? "by tokens of its own" : "by ranking";
+    rows.infill = info.has_fim ? "by its own FIM tokens" : "by ranking";
   }
   if (stats) {
     rows["KV cache"] = `${count(stats.cells_used)} of ${count(stats.cells_total)} tokens`;
