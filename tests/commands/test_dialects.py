@@ -19,7 +19,7 @@ def test_the_matrix_names_every_dialect_and_field() -> None:
     assert head.split() == ["field", *NAMES]
     taken = {line.split()[0]: line.count("●") for line in lines}
     assert taken["prompt"] == len(NAMES)
-    assert taken["n_indent"] == 2
+    assert taken["n_indent"] == 3
 
 
 def test_in_a_narrow_terminal_every_name_stands_over_its_column() -> None:
