@@ -23,7 +23,6 @@ from segue.engine.seam import Engine, Loader
 from segue.errors import Incompatible, ModelUnavailable, SetupError
 from segue.models import adapter_files, gguf, model_defaults, names, sources, vocabularies
 from segue.models.adapter_files import AdapterRef
-from segue.models.digests import known_digest
 from segue.models.inventory import preview
 from segue.models.model_defaults import Choice
 from segue.models.progress import Report, silent
@@ -302,7 +301,7 @@ def _look(settings: Settings, ref: names.ModelRef) -> ModelInfo | None:
         ref.served_name,
         context_length=settings.context_length,
         longest=DEFAULT_CONTEXT,
-        digest=known_digest(path, settings.cache_dir),
+        cache_dir=settings.cache_dir,
     )
 
 

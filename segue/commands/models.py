@@ -52,7 +52,7 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
     cache_dir = config.load(flags, file=config_file).cache_dir
     with shown(Console(stderr=True)) as report:
         path = sources.fetch(names.parse(model), cache_dir, report)
-    click.echo(f"{path}  {_size(path.stat().st_size)}")
+    click.echo(f"{path}  {_size(gguf.header(path).num_bytes)}")
 
 
 @models.command()
@@ -127,10 +127,8 @@ def _present(model: str, cache_dir: Path) -> Path:
     ref = names.parse(model)
     if ref.source == "path":
         return sources.fetch(ref, cache_dir)
-    if ref.source == "hub":
-        for kept in local_models(cache_dir):
-            if kept.name.startswith(f"hf:{ref.repo}/") and ref.quant.lower() in kept.name.lower():
-                return kept.path
+    if found := sources.present(ref, cache_dir):
+        return found
     raise ModelUnavailable(f"{model} is not on this machine: segue models pull {model}")
 
 

@@ -117,6 +117,8 @@ def _wrong_kind(header: GgufHeader, base: GgufHeader) -> str | None:
     kinds = header.metadata.get("general.type"), header.metadata.get("adapter.type")
     if kinds != ("adapter", "lora"):
         return f"its type is {kinds[0]!r} and {kinds[1]!r}, not 'adapter' and 'lora'"
+    if len(header.files) > 1:
+        return f"it is split into {len(header.files)} files"
     if header.architecture != base.architecture:
         return f"it is for {header.architecture}, and the model is {base.architecture}"
     if not abs(alpha(header)) <= MAX_NUMBER:

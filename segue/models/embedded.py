@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from segue.errors import ModelUnavailable
-from segue.models.digests import FileDigest
+from segue.models.digests import FilesDigest
 from segue.models.progress import Report
 
 _STAGING_PREFIX = ".fetch-"
@@ -94,7 +94,7 @@ def _is_intact(path: Path, carried: Carried) -> bool:
     try:
         if path.stat().st_size != carried.num_bytes:
             return False
-        return FileDigest(path, path.parent).wait() == carried.sha256
+        return FilesDigest([path], path.parent).wait() == carried.sha256
     except (FileNotFoundError, ModelUnavailable):  # another process may put it there just now
         return False
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from segue.errors import ModelUnavailable
+from segue.models.gguf import split
 from segue.models.names import ModelRef
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ PREFERRED = (
     *("IQ4_NL", "IQ4_XS", "MXFP4", "F16", "BF16", "F32", "Q3_K_M", "Q2_K"),
 )
 _NOT_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
-_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.gguf", re.IGNORECASE)
-
 
 _UNREACHABLE = (
     "Hugging Face cannot be reached; serve a file instead (segue serve PATH.gguf), "
@@ -93,7 +92,10 @@ def fetch(ref: ModelRef, hub: Hub) -> Path:
         if local := choose(cached, ref.file, (ref.quant or PREFERRED[0],)):
             return cached[local[0]]
         files = _wanted(ref, hub, cached)
-        first, *_ = [cached.get(file) or hub.download(ref.repo, file) for file in files]
+        if all(file in cached for file in files):
+            return cached[files[0]]
+        # All of them, also those that are cached: a repository that was changed meanwhile has another folder.
+        first, *_ = [hub.download(ref.repo, file) for file in files]
         return first
     except ModelUnavailable:
         raise
@@ -138,9 +140,7 @@ def choose(files: Iterable[str], file: str, preferred: Sequence[str]) -> list[st
         found = [name for name in models if pattern.search(name)]
         if found:
             return _all_parts(min(found, key=lambda name: (len(name), name)), models)
-    firsts = [
-        name for name in models if not (part := _PART.fullmatch(name)) or part["number"] == "00001"
-    ]
+    firsts = [name for name in models if not split.is_later(name)]
     if len(firsts) == 1 and len(preferred) > 1:  # no quantisation was named, and there is one model
         return _all_parts(firsts[0], models)
     return []
@@ -157,11 +157,7 @@ def _models(files: Iterable[str]) -> set[str]:
 
 
 def _all_parts(file: str, models: set[str]) -> list[str]:
-    part = _PART.fullmatch(file)
-    if not part:
-        return [file] if file in models else []
-    total = part["total"]
-    names = [f"{part['stem']}-{n:05}-of-{total}.gguf" for n in range(1, int(total) + 1)]
+    names = split.siblings(file)
     return names if models.issuperset(names) else []
 
 

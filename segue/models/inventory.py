@@ -1,17 +1,18 @@
 """The models on this machine: in Segue's cache and in that of Hugging Face."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from segue.errors import ModelUnavailable
+from segue.models.digests import known_digest
 from segue.models.embedded import SMOLLM2
-from segue.models.gguf import GgufHeader, header
+from segue.models.gguf import GgufHeader, header, split
 from segue.models.hub import has_hub_cache, hub_cache
 from segue.models.origin import gguf_origin
 from segue.types import ModelInfo
 
-_TEMPLATE = "tokenizer.chat_template"
+_TEMPLATE, _TOKENS = "tokenizer.chat_template", "tokenizer.ggml.tokens"
 # Keys of files that name their FIM prefix token, now and formerly; else it is known by its spelling.
 _FIM_KEYS = ("tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id")
 _FIM_NAMES = (
@@ -26,7 +27,7 @@ _FIM_NAMES = (
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A local model file. `name`: the argument for `segue serve`."""
+    """A local model: its file, or the first of them. `name`: the argument for `segue serve`."""
 
     name: str
     path: Path
@@ -35,7 +36,7 @@ class LocalModel:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """What a file says about its model."""
+    """What its files say about a model."""
 
     architecture: str
     num_params: int
@@ -58,11 +59,23 @@ def _of_hub() -> Iterator[LocalModel]:
     repos = hub_cache().repos if has_hub_cache() else ()
     for repo in sorted(repos, key=lambda each: each.repo_id):
         for revision in repo.revisions:
-            for file in sorted(revision.files, key=lambda each: each.file_name):
-                if file.file_name.lower().endswith(".gguf"):
-                    inside = file.file_path.relative_to(revision.snapshot_path).as_posix()
-                    name = f"hf:{repo.repo_id}/{inside}"
-                    yield LocalModel(name, file.file_path, file.size_on_disk)
+            sizes = {
+                file.file_path.relative_to(revision.snapshot_path).as_posix(): file.size_on_disk
+                for file in revision.files
+                if file.file_name.lower().endswith(".gguf")
+            }
+            for file, num_bytes in sorted(models_of(sizes).items()):
+                path = revision.snapshot_path / file
+                yield LocalModel(f"hf:{repo.repo_id}/{file}", path, num_bytes)
+
+
+def models_of(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Files by name, with those of a split model as one: by the first of them that is here, with the size of all."""
+    totals: dict[str, int] = {}
+    for name in sorted(sizes):
+        first = next(each for each in split.siblings(name) if each in sizes)
+        totals[first] = totals.get(first, 0) + sizes[name]
+    return totals
 
 
 def model_facts(path: Path) -> ModelFacts:
@@ -81,11 +94,12 @@ def model_facts(path: Path) -> ModelFacts:
 
 
 def preview(
-    path: Path, name: str, *, context_length: int | None, longest: int, digest: str = ""
+    path: Path, name: str, *, context_length: int | None, longest: int, cache_dir: Path
 ) -> ModelInfo:
     """What the file says of a model that is not loaded. Raises ModelUnavailable if it is damaged.
 
-    `longest`: the most it gets of its own context, unless `context_length` is given.
+    `longest`: the most it gets of its own context, unless `context_length` is given. `cache_dir`: where digests are
+    kept.
     """
     read = header(path)
     template = read.metadata.get(_TEMPLATE)
@@ -105,18 +119,19 @@ def preview(
         train_context=read.train_context,
         chat_template=template if isinstance(template, str) else None,
         file=path.name,
-        origin=gguf_origin(path, digest, read),
+        origin=gguf_origin(path, known_digest(read.files, cache_dir), read),
     )
 
 
 def _has_fim(path: Path, read: GgufHeader) -> bool:
-    """Whether its vocabulary, which comes before the tensors, has FIM tokens."""
+    """Whether its vocabulary has FIM tokens."""
     if any(key in read.metadata for key in _FIM_KEYS):
         return True
-    end = min((tensor.offset for tensor in read.tensors), default=0)
+    start, end = read.array_places.get(_TOKENS, (0, 0))
     with path.open("rb") as file:
-        start = file.read(end)
-    return any(name in start for name in _FIM_NAMES)
+        file.seek(start)
+        tokens = file.read(end - start)
+    return any(name in tokens for name in _FIM_NAMES)
 
 
 def remove(kept: LocalModel, cache_dir: Path) -> int:

@@ -1,10 +1,11 @@
-"""What a GGUF file says of itself, as a small value that travels to every server process."""
+"""What a model's GGUF files say of it, as a small value that travels to every server process."""
 
 from pathlib import Path
 
 import numpy as np
 
 from segue.models.gguf import GgufHeader, Value, header
+from segue.models.gguf.files import modified
 from segue.types import Origin
 
 _TEMPLATE = "tokenizer.chat_template"  # long, and told on its own
@@ -12,7 +13,7 @@ _LONGEST_TEXT = 16 << 10  # characters: licences are shorter
 
 
 def gguf_origin(path: str | Path, digest: str = "", read: GgufHeader | None = None) -> Origin:
-    """Of this file. `read`: its header, if it was read already. Raises ModelUnavailable."""
+    """Of the model at this path. `read`: its header, if it was read already. Raises ModelUnavailable."""
     about = header(path) if read is None else read
     metadata: dict[str, Value | None] = {
         key: _short(value) if isinstance(value, float) else value
@@ -22,7 +23,7 @@ def gguf_origin(path: str | Path, digest: str = "", read: GgufHeader | None = No
     return Origin(
         num_bytes=about.num_bytes,
         digest=digest,
-        modified=Path(path).stat().st_mtime,
+        modified=modified(about),
         metadata=metadata | dict.fromkeys(about.array_lengths),
     )
 

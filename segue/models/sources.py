@@ -4,7 +4,7 @@ from pathlib import Path
 
 from segue.errors import ModelUnavailable
 from segue.models import embedded, hub
-from segue.models.gguf import check_magic
+from segue.models.gguf import check_magic, split
 from segue.models.names import ModelRef
 from segue.models.progress import Report, silent
 
@@ -36,7 +36,8 @@ def present(ref: ModelRef, cache_dir: Path) -> Path | None:
 
 def _existing(path: Path) -> Path:
     if path.is_dir():
-        inside = sorted(file.name for file in path.glob("*.gguf"))[:5]
+        files = sorted(file.name for file in path.glob("*.gguf"))
+        inside = [name for name in files if not split.is_later(name)][:5]
         hint = f"one of its files: {', '.join(inside)}" if inside else "a .gguf file"
         vllm = f", or serve it on vLLM: segue serve {path} --engine vllm"
         is_hub = (path / "config.json").is_file()  # as Hugging Face has them

@@ -12,6 +12,7 @@ from segue.models import sources
 from segue.models.embedded import SMOLLM2
 from segue.models.names import ModelRef
 from segue.models.progress import Report
+from tests.support.models.split_gguf import split_gguf
 from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
@@ -85,6 +86,45 @@ def test_every_command_takes_the_folder_that_a_server_is_given(
     assert not kept.exists()
     assert "none yet" in models("list", *where).output
     assert (cache / "models" / SMOLLM2.file_name).exists()
+
+
+@pytest.fixture
+def in_hub(cache: Path, tiny_gguf: Path) -> list[Path]:
+    """A split model in the cache of Hugging Face, as its library keeps it."""
+    repo, commit = cache / "hub" / "models--o--r", "0123456789012345678901234567890123456789"
+    (repo / "refs").mkdir(parents=True)
+    (repo / "refs" / "main").write_text(commit)
+    blobs, files = repo / "blobs", repo / "snapshots" / commit
+    blobs.mkdir()
+    files.mkdir(parents=True)
+    paths = split_gguf(tiny_gguf, files, [7, 7, 7], stem="Q8_0")
+    for i, path in enumerate(paths):
+        path.rename(blobs / f"b{i}")
+        path.symlink_to(blobs / f"b{i}")
+    return paths
+
+
+def test_a_split_model_is_one_model(in_hub: list[Path]) -> None:
+    """Each file was listed as a model of its own, those after the first as damaged."""
+    num_bytes = sum(path.stat().st_size for path in in_hub)
+    listed = models("list").output
+    assert "hf:o/r/Q8_0-00001-of-00003.gguf" in listed
+    assert "-00002-of" not in listed
+    assert "damaged" not in listed
+    for command in ("show", "pull"):
+        for name in ("o/r:Q8_0", "hf:o/r/Q8_0-00001-of-00003.gguf"):
+            result = models(command, name)
+            assert f"{in_hub[0]}" in result.output, result.exception
+            assert f"  {num_bytes / 1e6:.0f} MB" in result.output
+    assert isinstance(models("show", "hf:o/r/other.gguf").exception, ModelUnavailable)
+    refused = models("show", str(in_hub[1])).exception
+    assert isinstance(refused, ModelUnavailable)
+    assert f"name the first, {in_hub[0].name}" in refused.message
+
+
+def test_a_split_model_of_which_a_file_is_gone_is_damaged(in_hub: list[Path]) -> None:
+    in_hub[2].unlink()
+    assert "damaged" in models("list").output
 
 
 def test_removing_asks_first(cache: Path) -> None:

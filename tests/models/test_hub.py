@@ -74,11 +74,23 @@ def test_without_one_named_the_preferred_comes_first_or_the_only_one() -> None:
 
 def test_a_split_model_needs_all_its_parts() -> None:
     assert choose(FILES, SPLIT[0], PREFERRED) == SPLIT
+    assert choose(FILES, SPLIT[1], PREFERRED) == SPLIT
     assert choose(SPLIT[:1], "", ("Q6_K",)) == []
+    assert choose(["x-00001-of-00002.gguf", "x-00002-of-00002.gguf"], "", PREFERRED) == [
+        "x-00001-of-00002.gguf",
+        "x-00002-of-00002.gguf",
+    ]
 
 
 def test_every_part_is_fetched_and_the_first_is_the_model() -> None:
     hub = MemoryHub(FILES)
+    assert fetch(parse("o/r:Q6_K"), hub) == Path("/hub/o/r", SPLIT[0])
+    assert hub.downloaded == SPLIT
+
+
+def test_parts_that_are_here_are_asked_for_with_the_others() -> None:
+    """After a change of the repository they are in the folder of its former state, where the others will not come."""
+    hub = MemoryHub(FILES, {SPLIT[0]: Path("/disk/former", SPLIT[0])})
     assert fetch(parse("o/r:Q6_K"), hub) == Path("/hub/o/r", SPLIT[0])
     assert hub.downloaded == SPLIT
 

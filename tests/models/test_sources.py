@@ -29,6 +29,13 @@ def test_paths_that_cannot_be_served(tmp_path: Path) -> None:
             fetch(parse(f"name={path}"), tmp_path / "cache")
 
 
+def test_of_a_split_model_a_folder_names_the_first_file(tmp_path: Path) -> None:
+    for name in ("b-00001-of-00002.gguf", "b-00002-of-00002.gguf", "a.gguf"):
+        (tmp_path / name).write_bytes(b"GGUF")
+    with pytest.raises(ModelUnavailable, match=r"files: a\.gguf, b-00001-of-00002\.gguf$"):
+        fetch(parse(f"name={tmp_path}"), tmp_path / "cache")
+
+
 def test_a_folder_of_hugging_face_is_sent_to_vllm(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(

@@ -95,7 +95,7 @@ def main(types: str, threads: int | None, columns: int, outputs: int) -> None:
         for kind in types.split(","):
             tensor, data = made(kind, columns, outputs)
             start = time.perf_counter()
-            (matrix,) = pack([tensor], data, target, threads)
+            (matrix,) = pack([tensor], [data], target, threads)
             seconds = time.perf_counter() - start
             own: dict[str, float] = {
                 "start_s": seconds,

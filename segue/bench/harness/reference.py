@@ -29,7 +29,7 @@ class Reference:
 
     def __init__(self, path: str | Path):
         header = gguf.header(path)
-        self._source = np.memmap(path, np.uint8, "r")
+        self._sources = [np.memmap(file, np.uint8, "r") for file in header.files]
         self._tensors = {tensor.name: tensor for tensor in header.tensors}
         self._shape = anatomy_of(header)
         factors = "rope_freqs.weight"
@@ -101,7 +101,7 @@ class Reference:
 
     def _weight(self, name: str) -> Array:
         tensor = self._tensors[name]
-        data = self._source[tensor.offset : tensor.offset + tensor.num_bytes]
+        data = self._sources[tensor.file][tensor.offset : tensor.offset + tensor.num_bytes]
         rows = data.reshape(math.prod(tensor.shape[1:]), -1)
         values: Array = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[tensor.type])
         return values.reshape(tensor.shape[::-1])

@@ -15,10 +15,11 @@ import msgspec
 
 from segue import fingerprint, machine
 from segue.engine.seam import Loaded
+from segue.errors import ModelUnavailable
 from segue.models import adapter_files, gguf
-from segue.models.digests import FileDigest
+from segue.models.digests import FilesDigest
 from segue.models.gguf import GgufHeader
-from segue.models.gguf_lists import lists_of_loaded
+from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.models.progress import Report
 from segue.runners.cpu.anatomy.families import FAMILIES
@@ -161,12 +162,16 @@ class CpuLoader:
         )
 
     def __call__(self) -> Loaded:
-        digest = FileDigest(self.path, self.cache_dir)
-        digests = {name: FileDigest(file, self.cache_dir) for name, file in self.adapters}
+        files = gguf.header(self.path).files
+        digest = FilesDigest(files, self.cache_dir)
+        digests = {name: FilesDigest([file], self.cache_dir) for name, file in self.adapters}
         with ThreadPoolExecutor(1) as beside:  # the vocabulary is read while the weights are packed
-            reading = beside.submit(lambda: (open_vocab(self.path), gguf_origin(self.path)))
+            reading = beside.submit(open_vocab, self.path)
             runner = self.runner(await_quiet=reading.result)
-        (vocab, origin), limits = reading.result(), runner.capabilities
+        vocab, limits = reading.result(), runner.capabilities
+        if runner.header.files != files:
+            raise ModelUnavailable(f"{self.path} was changed while it was read")
+        origin = gguf_origin(self.path, read=runner.header)
         log.info(
             "%s: %s, KV memory for %d tokens",
             self.name,

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from segue import exact_math
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Draw, Late, Logits, Span, Step, Told
+from segue.models.gguf import GgufHeader
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer, write_told
 from segue.runners.cpu.frame import Frame
@@ -114,6 +115,11 @@ class CpuRunner:
     @property
     def capabilities(self) -> Capabilities:
         return self._capabilities
+
+    @property
+    def header(self) -> GgufHeader:
+        """Of the files that its weights were read from."""
+        return self._weights.header
 
     @property
     def cells_free(self) -> int:

@@ -1,6 +1,7 @@
 """A model's weights in memory: matrices packed for this processor, vectors as floats, and RoPE tables."""
 
 import mmap
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -48,21 +49,25 @@ class Weights:
             raise Incompatible(f"the CPU runner cannot run {path}: {obstacle}")
         self.anatomy: Anatomy = anatomy_of(header)
         self.header: GgufHeader = header
-        with open(path, "rb") as file:
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        data: NDArray[np.uint8] = np.frombuffer(view, np.uint8)
+        views = [*map(_mapped, header.files)]
+        data: list[NDArray[np.uint8]] = [np.frombuffer(view, np.uint8) for view in views]
         tensors = [*matrices(header.tensors, self.anatomy)]
-        made = matrix.pack(tensors, data, target, threads, kept, partial(_let_go, view))
+        made = matrix.pack(tensors, data, target, threads, kept, partial(_let_go, views))
         self._matrices: dict[str, Matrix] = {each.name: each for each in made}
         self._vectors = {
-            tensor.name: vector(tensor, data) for tensor in header.tensors if is_vector(tensor.name)
+            tensor.name: vector(tensor, data[tensor.file])
+            for tensor in header.tensors
+            if is_vector(tensor.name)
         }
         for name, values in self._vectors.items():  # infinite ones may have a meaning: as sinks
             if name.startswith("rope_"):
                 continue  # see _turns
             matrix.check_sound(name, int(np.count_nonzero(np.isnan(values))))
-        del data  # the file is not read any more
-        view.close()  # not in a `with`: closing what an error still looks at would hide that error
+        del data  # the files are not read any more
+        for (
+            view
+        ) in views:  # not in a `with`: closing what an error still looks at would hide that error
+            view.close()
         self._tables: list[NDArray[np.int64]] = []
         self._descriptors = zeros((len(self._matrices), _DESCRIPTOR_WORDS), np.int64)
         self._places = {}
@@ -124,8 +129,15 @@ class Weights:
         )
 
 
-def _let_go(view: mmap.mmap, tensor: Tensor) -> None:
+def _mapped(path: Path) -> mmap.mmap:
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _let_go(views: Sequence[mmap.mmap], tensor: Tensor) -> None:
     """Unmap the pages of a tensor that was read: they stay in the page cache, but no longer count as our memory."""
     if hasattr(mmap, "MADV_DONTNEED"):
         start = tensor.offset // mmap.PAGESIZE * mmap.PAGESIZE
-        view.madvise(mmap.MADV_DONTNEED, start, tensor.offset + tensor.num_bytes - start)
+        views[tensor.file].madvise(
+            mmap.MADV_DONTNEED, start, tensor.offset + tensor.num_bytes - start
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from segue.engine.seam import Capabilities, Draw, Late, Loaded, Logits, Mix, Span, Step, Told
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
-from segue.models.gguf_lists import lists_of_loaded
+from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.runners.llama import c_api
 from segue.runners.llama.cell_ledger import CellLedger

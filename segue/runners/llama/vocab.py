@@ -11,7 +11,7 @@ from segue.engine.seam import Capabilities, FimTokens
 from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.fingerprint import unpromised
 from segue.models import token_lists
-from segue.models.gguf_types import FILE_TYPES
+from segue.models.gguf.types import FILE_TYPES
 from segue.models.vocabulary.fim import find_fim, with_separators
 from segue.models.vocabulary.gguf_vocab import GgufVocab
 from segue.models.vocabulary.spelling import Spelling

@@ -14,7 +14,7 @@ from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.document import markdown
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.measures import anatomy_of
-from segue.runners.cpu.anatomy.settings import COUNTS, POSITIVE, REALS, senseless
+from segue.runners.cpu.anatomy.settings import COUNTS, POSITIVE, REALS
 from segue.runners.cpu.anatomy.support import COMMON, supports
 from segue.runners.cpu.products.processor import this_target
 from segue.runners.cpu.weights import Weights
@@ -55,11 +55,6 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
 def with_metadata(**values: Any) -> Callable[[GgufHeader], GgufHeader]:
     known = {f"llama.{key.replace('__', '.')}": value for key, value in values.items()}
     return lambda header: replace(header, metadata={**header.metadata, **known})
-
-
-def split(header: GgufHeader) -> GgufHeader:
-    """As the first of three files."""
-    return replace(header, metadata={**header.metadata, "split.count": 3})
 
 
 def with_tensor(name: str, **values: Any) -> Callable[[GgufHeader], GgufHeader]:
@@ -105,7 +100,6 @@ def without(name: str) -> Callable[[GgufHeader], GgufHeader]:
         (with_metadata(block_count=3), "lacks tensors (blk.2."),
         (with_metadata(block_count=1), "tensors it does not know: blk.N."),
         (without("token_embd.weight"), "lacks tensors (token_embd"),
-        (split, "split into 3 files"),
         (with_tensor("blk.0.attn_q.weight", shape=(DIM, DIM + 32)), "blk.0.attn_q.weight has the"),
         (with_tensor("blk.1.ffn_down.weight", type="IQ1_S"), "of type IQ1_S"),
         (with_tensor("output_norm.weight", type="Q8_0"), "of type Q8_0"),
@@ -116,13 +110,6 @@ def test_what_the_tables_do_not_know_is_refused(
     header: GgufHeader, change: Callable[[GgufHeader], GgufHeader], reason: str
 ) -> None:
     assert reason in (supports(change(header)) or "")
-
-
-def test_a_split_model_is_not_computed_from_its_first_file_alone(header: GgufHeader) -> None:
-    """Without output.weight, logits were computed with the embeddings. A first file of settings only made no sense."""
-    first = split(without("output.weight")(header))
-    assert supports(first) == "the model is split into 3 files"
-    assert senseless(replace(first, tensors=())) is None
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_file_is_read_where_its_pages_cannot_be_let_go(tmp_path: Path) -> None
     path = tmp_path / "x"
     path.write_bytes(b"weights" * 1000)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        weights._let_go(view, Tensor("w", (7, 1000), "F32", 0, 7000))
+        weights._let_go([view], Tensor("w", (7, 1000), "F32", 0, 7000))
         assert view[:7] == b"weights"
 
 

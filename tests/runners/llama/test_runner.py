@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
-from segue.models.gguf_lists import gguf_lists
+from segue.models.gguf.lists import gguf_lists
 from segue.models.origin import gguf_origin
 from segue.runners.llama import runner as module
 from segue.runners.llama.runner import LlamaLoader, LlamaRunner

@@ -64,8 +64,6 @@ def senseless(header: GgufHeader) -> str | None:
 def _wrong_layers(header: GgufHeader) -> str | None:
     key = f"{header.architecture}.block_count"
     layers, tensors = header.metadata.get(key), len(header.tensors)
-    if header.num_files > 1:
-        return None  # most tensors are in the others
     if type(layers) is int and not 0 < layers <= tensors:
         return f"{key} is {layers}, but the file has {tensors} tensors"
     return None

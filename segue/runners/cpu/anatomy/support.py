@@ -44,8 +44,6 @@ def supports(header: GgufHeader) -> str | None:
     architecture = header.architecture
     if architecture not in FAMILIES:
         return f"the architecture is {architecture}, not one of {', '.join(FAMILIES)}"
-    if header.num_files > 1:  # what may be missing here may be in another file
-        return f"the model is split into {header.num_files} files"
     return (
         _wrong_settings(header)
         or senseless(header)

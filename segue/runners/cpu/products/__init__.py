@@ -1,7 +1,7 @@
 """Products with a model's weights: from the bytes of a GGUF tensor to y = W x, in code compiled for this processor.
 
     target = processor.this_target()                      # which flavour; SEGUE_CPU names another
-    matrices = matrix.pack(tensors, file_bytes, target, threads)
+    matrices = matrix.pack(tensors, [file_bytes], target, threads)
     table = np.stack([m.descriptor for m in matrices])    # int64; a row's address goes to the kernels
 
 In compiled code, on addresses (`product.py`):

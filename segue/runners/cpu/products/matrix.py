@@ -54,24 +54,25 @@ class _Plan:
 
 def pack(
     tensors: Sequence[Tensor],
-    data: NDArray[np.uint8],
+    files: Sequence[NDArray[np.uint8]],
     target: Target,
     threads: int = 1,
     kept: Kept = nothing_kept,
     done: Callable[[Tensor], None] = lambda tensor: None,
 ) -> list[Matrix]:
-    """One matrix per tensor, all in one allocation. `data` is the whole file; `kept` is the cache of machine code.
+    """One matrix per tensor, all in one allocation. `files`: each whole; `kept` is the cache of machine code.
 
     `done` is called with each tensor once it has been read for the last time.
-    Raises ModelUnavailable if a tensor is not a matrix of a known type, does not lie within the data, or has weights
+    Raises ModelUnavailable if a tensor is not a matrix of a known type, does not lie within its file, or has weights
     that are no numbers.
     """
-    plans, total = _planned(tensors, data, target, kept)
+    plans, total = _planned(tensors, files, target, kept)
     memory = pages(-(-max(1, total) // _HUGE_PAGE) * _HUGE_PAGE, huge=True)
-    base, source = _address(np.frombuffer(memory, np.uint8)), _address(data)
+    base, sources = _address(np.frombuffer(memory, np.uint8)), [*map(_address, files)]
     with ThreadPoolExecutor(max(1, threads)) as team:
         begun = [
-            (plan, [team.submit(piece) for piece in _pieces(plan, source, base)]) for plan in plans
+            (plan, [team.submit(piece) for piece in _pieces(plan, sources[plan.tensor.file], base)])
+            for plan in plans
         ]
         for plan, pieces in begun:
             check_sound(plan.tensor.name, sum(piece.result() for piece in pieces))
@@ -80,12 +81,12 @@ def pack(
 
 
 def _planned(
-    tensors: Iterable[Tensor], data: NDArray[np.uint8], target: Target, kept: Kept
+    tensors: Iterable[Tensor], files: Sequence[NDArray[np.uint8]], target: Target, kept: Kept
 ) -> tuple[list[_Plan], int]:
     plans: list[_Plan] = []
     total = 0
     for tensor in tensors:
-        form = checked(tensor, data.size)
+        form = checked(tensor, files[tensor.file].size)
         columns, outputs = tensor.shape[0], tensor.shape[1]
         width = target.flavour.width
         if isinstance(form, Format):

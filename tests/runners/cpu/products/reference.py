@@ -37,7 +37,7 @@ def inputs_of(rng: np.random.Generator, rows: int, columns: int) -> Activations:
 
 def packed(own: Tensor, data: Bytes, target: Target, threads: int = 1) -> Matrix:
     """With the machine code that earlier runs kept, as servers do."""
-    (matrix,) = pack([own], data, target, threads, KEPT)
+    (matrix,) = pack([own], [data], target, threads, KEPT)
     return matrix
 
 

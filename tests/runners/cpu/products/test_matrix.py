@@ -37,12 +37,12 @@ def test_a_damaged_tensor_is_refused_before_it_is_read(
     damage: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ModelUnavailable, match=message):
-        pack([replace(SOUND, **damage)], DATA, TARGET)  # type: ignore[arg-type]
+        pack([replace(SOUND, **damage)], [DATA], TARGET)  # type: ignore[arg-type]
 
 
 def test_a_file_cut_short_is_refused() -> None:
     with pytest.raises(ModelUnavailable, match="cut off"):
-        pack([SOUND], DATA[:-1], TARGET)
+        pack([SOUND], [DATA[:-1]], TARGET)
 
 
 UNSOUND = {
@@ -80,7 +80,7 @@ def test_types_in_one_allocation_and_unaligned_offsets() -> None:
     for own, data in made:
         tensors.append(replace(own, offset=sum(part.size for part in parts) + own.offset))
         parts.append(data)
-    together = pack(tensors, np.concatenate(parts), TARGET, 2, KEPT)
+    together = pack(tensors, [np.concatenate(parts)], TARGET, 2, KEPT)
     inputs = inputs_of(rng, 2, 256)
     for matrix, (own, data) in zip(together, made, strict=True):
         alone = packed(own, data, TARGET)

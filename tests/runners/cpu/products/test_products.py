@@ -118,7 +118,7 @@ def test_flavours_of_other_processors_give_the_same_bits(
     rng = np.random.default_rng(4)
     own, data = tensor(rng, kind, columns_of(kind, 2), 41)
     inputs = inputs_of(rng, 2 * flavour.rows[0] - 1, own.shape[0])
-    (matrix,) = pack([own], data, emulated.target_of(flavour))
+    (matrix,) = pack([own], [data], emulated.target_of(flavour))
     got, _ = multiplied(matrix, inputs)
     np.testing.assert_array_equal(got, expected(own, data, inputs))
     np.testing.assert_array_equal(row_of(matrix, 40), dequantised(own, data)[40])

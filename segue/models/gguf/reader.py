@@ -1,27 +1,15 @@
-"""The header of a GGUF file, validated before any library maps the file.
-
-Every count and length is checked against the size of the file, so a damaged or hostile file ends
-in ModelUnavailable and never in a crash, an endless loop or a huge allocation.
-"""
+"""The bytes of a GGUF file's header, checked one after another: each count and length against the size of the file."""
 
 import math
 import mmap
-import os
-import stat
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 
-from segue.errors import ModelUnavailable
-from segue.models.gguf_types import FILE_TYPES, TENSOR_TYPES
+from segue.models.gguf.headers import GgufHeader, Tensor, Value
+from segue.models.gguf.types import TENSOR_TYPES
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)  # version 1 counted with 32 bits and has not been written since 2023
-_HEADER_LIMIT = 256 << 20  # the largest vocabularies need about 20 MiB
 _MAX_KEY, _MAX_TENSOR_NAME, _MAX_DIMS = 65535, 64, 4
-
-Value = int | float | bool | str
 
 # GGUF's type numbers of metadata values.
 _SCALARS = {
@@ -29,105 +17,17 @@ _SCALARS = {
     for number, code in enumerate("BbHhIif?")  # 0 to 7
 } | {10: struct.Struct("<Q"), 11: struct.Struct("<q"), 12: struct.Struct("<d")}
 _STRING, _ARRAY = 8, 9
+# What llama.cpp reads as of one type; a later file's number of another type would end the process.
+_TYPES = {"split.no": 2, "split.count": 2, "split.tensors.count": 5}
 
 _U64 = struct.Struct("<Q")
 
 
-@dataclass(frozen=True)
-class Tensor:
-    name: str
-    shape: tuple[int, ...]  # GGML's order: the contiguous dimension first
-    type: str  # "F32", "Q4_1", ...
-    offset: int  # from the start of the file
-    num_bytes: int
-
-
-@dataclass(frozen=True)
-class GgufHeader:
-    architecture: str
-    metadata: Mapping[str, Value]  # scalars and strings
-    array_lengths: Mapping[str, int]
-    tensors: tuple[Tensor, ...]
-    num_bytes: int  # of the whole file
-    array_places: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # first byte, end
-    array_types: Mapping[str, str] = field(default_factory=dict)  # struct's codes; "" for strings
-
-    @property
-    def n_vocab(self) -> int:
-        """The size of the vocabulary; 0 if the file has none."""
-        return self.array_lengths.get("tokenizer.ggml.tokens", 0) or self.count("vocab_size")
-
-    @property
-    def train_context(self) -> int:
-        return self.count("context_length")
-
-    @property
-    def num_files(self) -> int:
-        """How many files the model is split into: this one has some of its tensors, the first of them perhaps none."""
-        count = self.metadata.get("split.count", 1)
-        return count if isinstance(count, int) and count > 1 else 1
-
-    @property
-    def num_params(self) -> int:
-        return sum(math.prod(tensor.shape) for tensor in self.tensors)
-
-    @property
-    def quantization(self) -> str:
-        """The file's own name for it ("Q4_K_M"), or else the type of most of its bytes."""
-        number = self.metadata.get("general.file_type")
-        if isinstance(number, int) and number in FILE_TYPES:
-            return FILE_TYPES[number]
-        sizes: dict[str, int] = {}
-        for tensor in self.tensors:
-            sizes[tensor.type] = sizes.get(tensor.type, 0) + tensor.num_bytes
-        return max(sizes, key=lambda kind: sizes[kind], default="unknown")
-
-    def count(self, key: str) -> int:
-        """A whole number of this architecture ("block_count"), 0 if it is not given."""
-        value = self.metadata.get(f"{self.architecture}.{key}", 0)
-        return value if isinstance(value, int) and value > 0 else 0
-
-
-def header(path: str | Path) -> GgufHeader:
-    """Read and check the header of the file at `path`. Raises ModelUnavailable."""
-    check_magic(path)
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            with mmap.mmap(
-                file.fileno(), min(size, _HEADER_LIMIT), access=mmap.ACCESS_READ
-            ) as view:
-                return _Reader(view, size).header()
-    except _Damaged as damage:
-        raise ModelUnavailable(
-            f"{path} is not a sound GGUF file: {damage}; fetch it again"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ModelUnavailable(f"cannot read {path}: {error}") from None
-
-
-def check_magic(path: str | Path) -> None:
-    """Raises ModelUnavailable unless a readable file at `path` begins as a GGUF does."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
-            raise ModelUnavailable(f"{path} is not a file")  # a pipe would be waited for
-        with open(path, "rb") as file:
-            start = file.read(len(MAGIC))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ModelUnavailable(f"cannot read {path}: {reason}") from None
-    if start != MAGIC:
-        raise ModelUnavailable(
-            f"{path} is not a GGUF file (it begins with {start!r}, not {MAGIC!r}); other formats must be converted to "
-            "GGUF first, or their folder served with --engine vllm"
-        )
-
-
-class _Damaged(Exception):
+class Damaged(Exception):
     """What is wrong with the file."""
 
 
-class _Reader:
+class Reader:
     def __init__(self, view: mmap.mmap, file_size: int):
         self.view = view
         self.file_size = file_size
@@ -137,25 +37,26 @@ class _Reader:
         self.array_types: dict[str, str] = {}
 
     def header(self) -> GgufHeader:
+        """The architecture is empty where none is named, as in later files of a split model."""
         version = int.from_bytes(self.take(4), "little")
         if version not in _VERSIONS:
             # A big-endian file shows its version in the high bytes.
             kind = "big-endian" if version & 0xFFFF == 0 and version else f"version {version}"
-            raise _Damaged(f"it is {kind}, and only little-endian versions 2 and 3 can be read")
+            raise Damaged(f"it is {kind}, and only little-endian versions 2 and 3 can be read")
         num_tensors = self.counted("tensors", 8 + 4 + 8 + 4 + 8)
         num_pairs = self.counted("metadata entries", 8 + 4 + 1)
         metadata, lengths = self.pairs(num_pairs)
         entries = [self.tensor_entry() for _ in range(num_tensors)]
         alignment = metadata.get("general.alignment", 32)
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment % 8:
-            raise _Damaged(f"its alignment is {alignment!r}")
+            raise Damaged(f"its alignment is {alignment!r}")
         start = -(-self.at // alignment) * alignment
         tensors = [self.placed(entry, start, alignment) for entry in entries]
         if len({tensor.name for tensor in tensors}) < len(tensors):
-            raise _Damaged("two tensors have the same name")
-        architecture = metadata.get("general.architecture")
-        if not isinstance(architecture, str) or not architecture:
-            raise _Damaged("it names no architecture (general.architecture)")
+            raise Damaged("two tensors have the same name")
+        architecture = metadata.get("general.architecture", "")
+        if not isinstance(architecture, str):
+            raise Damaged("it names no architecture (general.architecture)")
         return GgufHeader(
             architecture=architecture,
             metadata=metadata,
@@ -170,7 +71,7 @@ class _Reader:
 
     def take(self, length: int) -> bytes:
         if length > self.limit - self.at:
-            raise _Damaged(f"it ends inside its header (at byte {self.at})")
+            raise Damaged(f"it ends inside its header (at byte {self.at})")
         start = self.at
         self.at += length
         return self.view[start : self.at]
@@ -185,7 +86,7 @@ class _Reader:
         """A count of things that take at least so many bytes each."""
         count = self.u64()
         if count > (self.limit - self.at) // least_bytes:
-            raise _Damaged(
+            raise Damaged(
                 f"it claims {count} {what}, more than its {self.file_size} bytes can hold"
             )
         return count
@@ -193,11 +94,11 @@ class _Reader:
     def name(self, what: str, longest: int) -> str:
         length = self.u64()
         if not 0 < length <= longest:
-            raise _Damaged(f"a {what} has a name of {length} bytes")
+            raise Damaged(f"a {what} has a name of {length} bytes")
         try:
             return self.take(length).decode()
         except UnicodeDecodeError:
-            raise _Damaged(f"a {what} has a name that is not UTF-8") from None
+            raise Damaged(f"a {what} has a name that is not UTF-8") from None
 
     # --- metadata ---
 
@@ -207,8 +108,10 @@ class _Reader:
         for _ in range(count):
             key = self.name("metadata entry", _MAX_KEY)
             if key in scalars or key in lengths:
-                raise _Damaged(f"{key} is given twice")
+                raise Damaged(f"{key} is given twice")
             kind = self.u32()
+            if _TYPES.get(key, kind) != kind:
+                raise Damaged(f"{key} is not of the type that it must have")
             if kind == _ARRAY:
                 lengths[key] = self.skip_array(key)
             else:
@@ -220,7 +123,7 @@ class _Reader:
             return self.take(self.u64()).decode(errors="replace")
         form = _SCALARS.get(kind)
         if form is None:
-            raise _Damaged(f"{key} has the unknown type {kind}")
+            raise Damaged(f"{key} has the unknown type {kind}")
         value: Value = form.unpack(self.take(form.size))[0]
         return value
 
@@ -234,7 +137,7 @@ class _Reader:
             return length
         form = _SCALARS.get(kind)
         if form is None:
-            raise _Damaged(f"{key} is an array of the unknown type {kind}")
+            raise Damaged(f"{key} is an array of the unknown type {kind}")
         length = self.counted(f"values in {key}", form.size)
         start = self.at
         self.at += length * form.size
@@ -250,7 +153,7 @@ class _Reader:
         except (struct.error, OverflowError):
             at = self.limit + 1
         if at > self.limit:
-            raise _Damaged(f"it ends inside its header (at byte {self.at})")
+            raise Damaged(f"it ends inside its header (at byte {self.at})")
         self.at = at
 
     # --- tensors ---
@@ -259,7 +162,7 @@ class _Reader:
         name = self.name("tensor", _MAX_TENSOR_NAME)
         num_dims = self.u32()
         if num_dims > _MAX_DIMS:
-            raise _Damaged(f"tensor {name} has {num_dims} dimensions")
+            raise Damaged(f"tensor {name} has {num_dims} dimensions")
         shape = tuple(self.u64() for _ in range(num_dims))
         return name, shape, self.u32(), self.u64()
 
@@ -268,11 +171,11 @@ class _Reader:
     ) -> Tensor:
         name, shape, number, offset = entry
         if number not in TENSOR_TYPES:
-            raise _Damaged(f"tensor {name} has the unknown type {number}")
+            raise Damaged(f"tensor {name} has the unknown type {number}")
         kind, block, block_bytes = TENSOR_TYPES[number]
         if 0 in shape or (shape or (1,))[0] % block:
-            raise _Damaged(f"tensor {name} cannot have the shape {shape} as {kind}")
+            raise Damaged(f"tensor {name} cannot have the shape {shape} as {kind}")
         num_bytes = math.prod(shape) // block * block_bytes
         if offset % alignment or start + offset + num_bytes > self.file_size:
-            raise _Damaged(f"tensor {name} does not lie within the file; it may be cut off")
+            raise Damaged(f"tensor {name} does not lie within the file; it may be cut off")
         return Tensor(name, shape, kind, start + offset, num_bytes)

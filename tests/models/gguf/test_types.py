@@ -1,6 +1,6 @@
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
 
-from segue.models.gguf_types import FILE_TYPES, TENSOR_TYPES
+from segue.models.gguf.types import FILE_TYPES, TENSOR_TYPES
 
 
 def test_types_of_tensors_are_those_of_the_library() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from segue.errors import ModelUnavailable
 from segue.models.gguf import header
-from segue.models.gguf_lists import TENSORS, gguf_lists, lists_of_loaded
+from segue.models.gguf.lists import TENSORS, gguf_lists, lists_of_loaded
 from segue.models.origin import gguf_origin
+from tests.support.models.split_gguf import split_gguf
 from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
@@ -74,3 +75,13 @@ def test_a_file_that_was_changed_since_has_none(file: Path, change: str) -> None
     else:
         write_tiny_gguf(file, fim=False)
     assert lists_of_loaded(file, origin) == {}
+
+
+def test_a_split_model_has_the_lists_of_all_files_until_one_is_changed(
+    file: Path, tmp_path: Path
+) -> None:
+    first, *_, last = split_gguf(file, tmp_path, [0, 10, 11])
+    origin = gguf_origin(first)
+    assert lists_of_loaded(first, origin) == gguf_lists(file)
+    last.write_bytes(last.read_bytes() + bytes(32))
+    assert lists_of_loaded(first, origin) == {}

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from segue.errors import ModelUnavailable
-from segue.models.gguf import GgufHeader, header
+from segue.models.gguf.files import header, modified
+from segue.models.gguf.headers import GgufHeader
 from segue.types import Origin
 
 log = logging.getLogger("segue")
@@ -23,23 +24,26 @@ _U64 = struct.Struct("<Q")
 
 def gguf_lists(path: str | Path) -> dict[str, bytes]:
     """By key, and the tensors. Raises ModelUnavailable."""
-    read = header(path)
+    return _lists(path, header(path))
+
+
+def lists_of_loaded(path: str | Path, origin: Origin) -> dict[str, bytes]:
+    """The same of the file that a model was loaded from: nothing if it has been changed since."""
+    with contextlib.suppress(OSError, ModelUnavailable):
+        read = header(path)
+        if (read.num_bytes, modified(read)) == (origin.num_bytes, origin.modified):
+            return _lists(path, read)
+    log.warning("%s was changed since the model was loaded: its lists are not shown", path)
+    return {}
+
+
+def _lists(path: str | Path, read: GgufHeader) -> dict[str, bytes]:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
         lists = {key: _encoded(list(_values(view, read, key))) for key in read.array_lengths}
     tensors = [
         {"name": tensor.name, "type": tensor.type, "shape": tensor.shape} for tensor in read.tensors
     ]
     return {**lists, TENSORS: _encoded(tensors)}
-
-
-def lists_of_loaded(path: str | Path, origin: Origin) -> dict[str, bytes]:
-    """The same of the file that a model was loaded from: nothing if it has been changed since."""
-    with contextlib.suppress(OSError, ModelUnavailable):
-        status = Path(path).stat()
-        if (status.st_size, status.st_mtime) == (origin.num_bytes, origin.modified):
-            return gguf_lists(path)
-    log.warning("%s was changed since the model was loaded: its lists are not shown", path)
-    return {}
 
 
 def _encoded(values: list[Any]) -> bytes:
