@@ -22,7 +22,7 @@ WORDS = (" the", " and", "rain", " an", "other", ", ", "é", "then ")
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    loaded = load(tmp_path_factory.mktemp("ahead"), 24, context_length=256)
+    loaded = load(tmp_path_factory.mktemp("ahead"), 9, context_length=256)
     yield loaded
     loaded.runner.close()
 
@@ -45,6 +45,8 @@ ORDERS: list[tuple[Step, ...]] = [
     ("dry", "penalties", "top_k", "infill", "temperature"),
     ("penalties", "temperature", "top_p", "adaptive_p"),
     ("penalties", "temperature", "top_p", "adaptive_p"),
+    ("temperature", "typical_p", "temperature", "xtc", "min_p", "xtc", "adaptive_p"),
+    ("min_p", "infill", "temperature", "adaptive_p"),
 ]
 
 
@@ -52,16 +54,21 @@ def penalised(draw: random.Random) -> CompletionRequest:
     sampling = Sampling(
         order=draw.choice([SCALE_FIRST, CUT_FIRST, *ORDERS]),
         temperature=draw.choice([0.0, 0.7, 1.0]),
-        dynatemp_range=draw.choice([0.0, 0.0, 0.4]),
+        dynatemp_range=draw.choice([0.0, 0.0, 0.4, 0.7]),
+        dynatemp_exponent=draw.choice([1.0, 1.0, 0.0, 5.0]),
         top_k=draw.choice([0, 5, 40]),
         top_p=draw.choice([0.5, 0.9, 1.0]),
+        min_p=draw.choice([0.0, 0.0, 0.05]),
+        min_keep=draw.choice([0, 0, 3]),
         typical_p=draw.choice([1.0, 1.0, 0.7]),
         top_n_sigma=draw.choice([0.0, 0.0, 1.5]),
         xtc_probability=draw.choice([0.0, 0.0, 0.5]),
         xtc_threshold=draw.choice([0.1, 0.01]),
         mirostat=draw.choice([0, 0, 0, 1, 2]),
         mirostat_tau=draw.choice([5.0, 2.0]),
+        mirostat_eta=draw.choice([0.1, 1.0]),
         adaptive_target=draw.choice([-1.0, 0.3, 0.8]),
+        adaptive_decay=draw.choice([0.9, 0.0]),
         seed=draw.randint(0, 1000),
         repetition_penalty=draw.choice([1.0, 1.1, 1.5, 0.8]),
         presence_penalty=draw.choice([0.0, 0.5, -0.5]),
@@ -74,13 +81,15 @@ def penalised(draw: random.Random) -> CompletionRequest:
         dry_sequence_breakers=draw.choice([("\n", ":"), ("an", "e"), ()]),
         logit_bias=draw.choice([{}, {}, {97: 5.0, 101: -np.inf}]),
         min_tokens=draw.choice([0, 6]),
+        ignore_eos=draw.choice([False, False, True]),
+        stop_token_ids=draw.choice([(), (), (101,)]),
         bad_words=draw.choice([(), (), ("an", "so ", "the", "aa"), ("rain", "north", "a b")]),
         allowed_token_ids=draw.choice([*[None] * 5, (97,), (*range(90, 120),), (*range(10, 250),)]),
     )
     return ask(
         "".join(draw.choices(WORDS, k=draw.randint(1, 20))),
         sampling=sampling,
-        max_tokens=draw.randint(1, 40),
+        max_tokens=draw.choice([draw.randint(1, 40), 90]),
         stop=draw.choice([(), (), ("an", "q")]),
         logprobs=draw.choice([None, 0, 3]),
         post_sampling_probs=draw.choice([False, False, True]),
@@ -102,9 +111,9 @@ def held(draw: random.Random) -> CompletionRequest:
 
 
 def single_steps(runner: CpuRunner, loaded: Loaded) -> Bench:
-    """A bench that begins no step ahead, and none with draws."""
+    """A bench that begins no step ahead, and whose tokens are all drawn by the sampler."""
     limits = runner._capabilities
-    runner._capabilities = replace(limits, rows_ahead=0)
+    runner._capabilities = replace(limits, rows_ahead=0, draws=False)
     bench = Bench(runner, loaded.vocab)
     runner._capabilities = limits
     return bench
@@ -112,11 +121,11 @@ def single_steps(runner: CpuRunner, loaded: Loaded) -> Bench:
 
 @pytest.mark.parametrize("kind", [penalised, held])
 @settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 2**32), count=st.integers(1, 8))
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 8))
 def test_answers_are_those_of_single_steps(
     loaded: Loaded, kind: Callable[[random.Random], CompletionRequest], seed: int, count: int
 ) -> None:
-    """Together they need more memory than there is: some are preempted."""
+    """Together some need more memory than there is, and are preempted."""
     runner = loaded.runner
     assert isinstance(runner, CpuRunner)
     draw = random.Random(seed)
@@ -135,6 +144,46 @@ def test_answers_are_those_of_single_steps(
     empty(loaded)
     together = [crowd.stories[request.request_id] for request in asked]
     assert [same(story) for story in together] == [same(story) for story in alone]
+
+
+ODD = {
+    "mirostat": Sampling(seed=1, mirostat=2, mirostat_tau=3.0, mirostat_eta=1.0),
+    "adaptive-p": Sampling(
+        seed=1, adaptive_target=0.3, order=("penalties", "min_p", "temperature", "adaptive_p")
+    ),
+    "dynamic temperature": Sampling(seed=1, dynatemp_range=0.7, dry_multiplier=0.8, min_p=0.02),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_preempted_candidates_with_all_at_once_go_on_as_alone(loaded: Loaded, kind: str) -> None:
+    """A constraint, feedback, penalties, biases, stop strings and scores, in candidates that do not fit together."""
+    runner = loaded.runner
+    assert isinstance(runner, CpuRunner)
+    more = {
+        "frequency_penalty": 0.3,
+        "logit_bias": {97: 2.0, 101: -np.inf},
+        "bad_words": ("th", "an"),
+    }
+    asked = ask(
+        "so",
+        sampling=msgspec.structs.replace(ODD[kind], **more),
+        constraint=Constraint(kind="regex", value="[a-z ]{200}"),
+        stop=("qzx",),
+        n=3,
+        logprobs=2,
+        post_sampling_probs=True,
+        max_tokens=90,
+    )
+    others = [msgspec.structs.replace(asked, request_id=f"{kind} {number}") for number in range(2)]
+    [alone] = single_steps(runner, loaded).run(asked)
+    empty(loaded)
+    crowd = Bench(runner, loaded.vocab)
+    together = crowd.run(*others)
+    empty(loaded)
+    assert crowd.scheduler.stats.preemptions > 0
+    assert all(len(tokens) > 50 for tokens in alone.tokens.values())
+    assert [same(story) for story in together] == [same(alone)] * 2
 
 
 def watched(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> list[Draw]:
