@@ -29,7 +29,7 @@ class Engine(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is open, from the moment its first event was asked for, and no other call."""
+        """Whether no request and no other call is open. A request is open once its first event was asked for."""
 
     def submit(
         self, request: CompletionRequest, sink: Sink | None = None
@@ -49,7 +49,7 @@ class Engine(Protocol):
         """What the model's file lists, as JSON by key: its vocabulary, its `tensors`. Empty if it is no such file."""
 
     async def stats(self) -> Stats:
-        """The last known figures, with their age. Never waits. Raises Unavailable while it is not up."""
+        """The last known figures, with their age. Never waits. Raises Unavailable while the engine is not up."""
 
     async def close(self, drain_s: float = 0.0) -> None:
         """Let running requests finish for at most `drain_s`, end the rest with an error, then stop."""
@@ -385,7 +385,7 @@ class Loaded(NamedTuple):
     vocab: Vocab
     info: ModelInfo
     draft: Runner | None = None  # of a small model with the same vocabulary, for drafts
-    lists: Callable[[], dict[str, bytes]] = dict  # reads Engine.lists
+    lists: Callable[[], dict[str, bytes]] = dict  # what Engine.lists gives; slow
 
     @property
     def model(self) -> Model:

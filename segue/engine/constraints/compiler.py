@@ -51,7 +51,7 @@ _MAKERS = ThreadPoolExecutor(2, "compile", initializer=step_back)
 
 
 class Mask(NamedTuple):
-    """What may come next: where tokens are forced, only the first of them."""
+    """The tokens that may come next. If tokens are forced, only the first of them may, and `allowed` is None."""
 
     allowed: NDArray[np.uint8] | None  # a bit a token, the lowest first
     forced: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ class Grammar:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its lexer has run into no limit; after one it fails whoever uses it."""
+        """Whether its lexer has run into no limit. Once it has, it fails every guide that uses it."""
         probe = self.matcher.deep_copy()
         probe.compute_bitmask()
         return not probe.is_error()

@@ -3,9 +3,10 @@
 Each mask is found on threads of its own, because no limit keeps a hostile grammar from being slow at some point of
 the text.
 
-Sequences share a lexer, and how far that is from its limits depends on all that it has read. The answer to a request
-may not: where a lexer has run into a limit, one that has read this text only decides. It has the same room for states,
-and enough fuel for all of them, so that it follows wherever the other one could.
+Sequences of one grammar share a lexer, and how close that is to its limits depends on everything it has read, for other
+requests too. An answer must not depend on these. So if the shared lexer runs into a limit, a new one that has read
+only this sequence's text decides what is allowed. It has the same room for states, and enough fuel to make them all: it
+can read whatever the shared one could.
 """
 
 import logging
@@ -78,7 +79,7 @@ class Guide:
         self._grammar = grammar
         self.matcher = grammar.matcher.deep_copy()
         self._tokens: list[int] = []
-        self.is_slow = False  # drafts must do without masks
+        self.is_slow = False  # masks take too long for drafts
         self._scouted: list[tuple[int, Mask]] = []  # what the last scout found, from here on
         self._mask: Mask | None = grammar.first  # None at a dead end
         self._failure: BaseException | None = None  # why the mask could not be found
@@ -94,7 +95,7 @@ class Guide:
         return self._coming is None or self._coming.done()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait at most so long for the mask; returns whether it is ready. Where finding it failed, `apply` raises."""
+        """Wait for the mask, at most so long; returns whether it is ready. If it could not be found, `apply` raises."""
         self._begin()
         while self._coming is not None:
             if not _has_come(self._coming, timeout_s):
@@ -115,9 +116,9 @@ class Guide:
             log.error("the mask of a constraint could not be found", exc_info=failure)
 
     def tell(self, told: Told, num_forced: int = 0) -> None:
-        """Have the mask found now, and `told` what it allows: on any thread; None at a dead end, or if that fails.
+        """Have the mask found now. `told` is called on any thread with what it allows: None at a dead end or failure.
 
-        `num_forced`: it is the mask after so many of the forced tokens, which are sure to be accepted.
+        `num_forced`: the mask is wanted after so many of the forced tokens, which are sure to be accepted.
         """
         vocabulary = self._grammar.vocabulary
         try:
@@ -190,7 +191,7 @@ class Guide:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing may follow, where `accept` could not tell as the lexer had run into a limit. May be slow."""
+        """Whether nothing may follow, if `accept` could not tell because the lexer ran into a limit. May be slow."""
         return self._has_failed and not self.forced and self._mask is None and self.is_whole
 
     def _begin(self) -> None:
@@ -230,7 +231,7 @@ class Guide:
         return mask
 
     def _mask_alone(self) -> Mask | None:
-        """What a lexer says that has read this text only: it says that always, even where it runs into a limit."""
+        """What a lexer allows that has read this text only. It always allows the same, even if it runs into a limit."""
         grammar = self._unread()
         if grammar is None:
             return None
@@ -247,7 +248,7 @@ class Guide:
 
 
 def _asked(threads: ThreadPoolExecutor, find: Callable[..., Mask | None], *args: Any) -> Coming:
-    """Have a mask found on a thread. If none can be had for it, it could not be found: that is for who needs it."""
+    """Have a mask found on a thread. Never raises: if no thread can be had, who waits for the mask gets the error."""
     try:
         return threads.submit(find, *args)
     except Exception as error:
@@ -257,7 +258,7 @@ def _asked(threads: ThreadPoolExecutor, find: Callable[..., Mask | None], *args:
 
 
 def _sure_mask(grammar: Grammar, matcher: llguidance.LLMatcher) -> Mask | None:
-    """None at a dead end, or where the lexer has run into a limit: forced tokens end there without an error."""
+    """The next mask. None at a dead end, or if forced tokens may be missing: at a limit they end without an error."""
     mask = grammar.mask(matcher)
     return None if mask is not None and mask.forced and not grammar.is_sound else mask
 
@@ -265,14 +266,14 @@ def _sure_mask(grammar: Grammar, matcher: llguidance.LLMatcher) -> Mask | None:
 def _mask_after(
     grammar: Grammar, matcher: llguidance.LLMatcher, tokens: tuple[int, ...]
 ) -> Mask | None:
-    """None too if nothing may follow these tokens."""
+    """The mask after these tokens. None as above, and if nothing may follow them."""
     matcher.consume_tokens(list(tokens))
     is_over = matcher.is_error() or matcher.is_stopped()
     return None if is_over else _sure_mask(grammar, matcher)
 
 
 def _has_come(coming: Coming, timeout_s: float | None) -> bool:
-    """Whether it is done within that time, though it may have failed: that must not fail whoever else waits."""
+    """Whether it is done within that time. It may have failed: that is not raised here, where others wait too."""
     try:
         coming.exception(timeout_s)
     except TimeoutError:
@@ -281,7 +282,7 @@ def _has_come(coming: Coming, timeout_s: float | None) -> bool:
 
 
 def _found(done: Coming) -> Mask | None:
-    """None if it could not be found: whoever waits for the mask is told why."""
+    """The mask, or None: at a dead end, or if it could not be found, which `Guide.wait` notes."""
     is_there = not done.cancelled() and done.exception() is None
     return done.result() if is_there else None
 

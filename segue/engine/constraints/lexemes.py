@@ -223,7 +223,7 @@ class _Play:
 
 
 def _until_settled(names: Iterable[str], learn: Callable[[str], Iterable[str]]) -> None:
-    """Learns about each name, and again about those that what was learnt concerns."""
+    """Call `learn` for each name, and again for each name that it returns, until it returns none."""
     waiting = deque(names)
     queued = set(waiting)
     while waiting:

@@ -35,7 +35,7 @@ class Vocabulary:
         return allowed
 
     def restrict(self, row: Logits, allowed: NDArray[np.uint8]) -> None:
-        """Forbid all but those; ids beyond the vocabulary too. For one thread: room for it is kept."""
+        """Ban all tokens but those, ids beyond the vocabulary too. Not safe to call from several threads at once."""
         known = allowed[: len(self._penalties)]  # it comes in whole words
         np.take(_PENALTIES, known, axis=0, out=self._penalties[: known.size], mode="clip")
         row += self._penalties.ravel()[: row.size]

@@ -35,9 +35,10 @@ class LogitBans:
         return not (self._bias_ids.size or self._phrases) and self._allowed is None
 
     def changes(self, position: int) -> Changes | None:
-        """What `admitted` does to a row at this position, without phrases (`completing`); None: nothing.
+        """What `admitted` does to a row at this position, but for phrases (`completing`); None: nothing.
 
-        Where only end tokens are left, they are banned all the same: then nothing is, and the sampler must draw.
+        One difference: end tokens are banned even if no other token is left. Then the runner has no token to draw, and
+        the sampler draws in its place.
         """
         is_early = position < self._min_tokens
         if is_early not in self._changes:

@@ -137,7 +137,7 @@ class Penalties:
             logits[seen] -= self._output.counts * self._frequency + self._presence
 
     def _count(self) -> None:
-        """Count the tokens since the last time: while a runner draws, nobody asks."""
+        """Count the tokens that came since the last call. Not with each token: while a runner draws, nobody asks."""
         history = self._history
         for token in history.tokens[self._num_counted : history.size].tolist():
             self._all.push(token)

@@ -21,7 +21,10 @@ class Forced:
         return sequence.sampler.is_indifferent and not job.needs_scores and not ends_here
 
     def known(self, sequence: Sequence, num_draft: int) -> tuple[int, ...]:
-        """Forced tokens after the first `num_draft`, which the open step has: what it draws is the first of them."""
+        """Forced tokens that the next step can compute together, while this step is open; empty if there are none.
+
+        The open step computes the first `num_draft` forced tokens and draws the one after them, the first given here.
+        """
         guide = sequence.guide
         if guide is None or sequence.sampler.is_penalising or not guide.is_ready:
             return ()

@@ -19,7 +19,7 @@ def ordered(specials: Iterable[Special]) -> list[Special]:
 
 
 def fragments(text: str, specials: Iterable[Special]) -> list[int | str]:
-    """The text with its special tokens as numbers. All of the first one are found, then those of the next between."""
+    """The text with its special tokens as numbers. Each of `specials` in turn is searched for in what is still text."""
     found: list[int | str] = [text] if text else []
     for special in specials:
         if special.text in text:

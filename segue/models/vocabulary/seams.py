@@ -1,4 +1,7 @@
-"""Where a text of a vocabulary without words can be parted: before spaces that no token has after another character."""
+"""Cuts a text where no token can reach across, in vocabularies that do not split texts into words.
+
+That is before a space, if no token of the vocabulary has a space after the character that stands before it.
+"""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +12,7 @@ _INNER = re.compile(f"[^{MARK}](?={MARK})")
 
 
 class Seams:
-    """Parts are merged each for itself, with the same tokens as the whole, and many come again."""
+    """Each part is merged by itself, with the same tokens as in the whole text. Many parts come again."""
 
     def __init__(self, merged: Iterable[str]) -> None:
         """`merged`: every text that can come of merges."""

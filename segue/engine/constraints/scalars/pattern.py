@@ -103,7 +103,8 @@ def _edges(node: Node, mark: Ref) -> list[Edge]:
 
 
 def _joined(edges: list[Edge]) -> list[Edge]:
-    """The same in four at most: of a sequence all combinations count, and without this there are too many."""
+    """The same alternatives, joined to four at most. A sequence has all combinations of its items' alternatives, and
+    without this there would be too many."""
     kinds: dict[tuple[bool, bool], dict[Node, None]] = {}
     for has_mark, node in edges:
         kinds.setdefault((has_mark, node == EMPTY), {})[node] = None

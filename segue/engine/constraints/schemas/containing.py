@@ -13,6 +13,7 @@ from segue.engine.constraints.schemas.facts import (
     Contains,
     Every,
     Except,
+    Fact,
     Goal,
     Item,
     Keys,
@@ -212,12 +213,13 @@ def unevaluated(reader: Reader, goal: Goal, keyword: str, branches: Branches) ->
     found: Branches = []
     for branch in branches:
         seen = branch.seen
+        fact: Fact
         if keyword == "unevaluatedProperties":
             fact = Every(Keys(seen.names, seen.patterns), rest)
             is_over, after = seen.all_names, Seen(all_names=True)
         else:
             either_ = _either(reader, part, (*seen.items, rest)) if seen.items else rest
-            fact = Rest(seen.num_items, either_)  # type: ignore[assignment]
+            fact = Rest(seen.num_items, either_)
             is_over, after = seen.all_items, Seen(all_items=True)
         more = Branch() if is_over else Branch(facts=(fact,), seen=after)
         found.append(branch.meet(more))

@@ -57,7 +57,7 @@ class Expander:
         self._num_loops = 0  # how often a schema that is being read was met again
 
     def reason(self, void_places: list[str]) -> str:
-        """Why no value fits, given the schemas that none fits whatever others say."""
+        """Why no value fits. `void_places`: schemas that no value fits, whatever the schemas beside them say."""
         if self._num_loops:
             return "no finite value fits the schema: it always requires itself again"
         nothing = [f"nothing fits {place}" for place in void_places[:3] if place != "#"]
@@ -69,7 +69,10 @@ class Expander:
         return Goal(self.documents.same(part.child(*steps)), is_wanted)
 
     def branches(self, goal: Goal, is_tracked: bool = False) -> Branches:
-        """`is_tracked`: a schema around it wants to know what has been looked at. Raises GrammarError."""
+        """The branches of values that meet the goal. Raises GrammarError.
+
+        `is_tracked`: an outer schema has an `unevaluated…` keyword, so branches say what has been looked at.
+        """
         key = goal, is_tracked
         if key in self._known:
             return self._known[key]

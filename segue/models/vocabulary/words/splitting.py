@@ -23,8 +23,9 @@ class Rule(NamedTuple):
 
     pattern: str = ""  # for `re`, with `\\p{…}` of categories.CLASSES in brackets
     view: View = "classes"
-    # Instead, its matches are runs of digits, parted into groups of three from their end: at the start of each group,
-    # or at the end of each, and the other end stays with what is beside it. Or white space at the end is a word.
+    # Where it cuts instead. With "start" and "end" its matches are runs of digits, in groups of three counted from the
+    # end of the run. "start": before each whole group, so that what follows the run stays with it. "end": after each
+    # group, so that what precedes the run stays with it. "trailing space": before white space at the end.
     part_at: Literal["", "start", "end", "trailing space"] = ""
 
 
