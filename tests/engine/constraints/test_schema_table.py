@@ -19,6 +19,7 @@ OLD = '"$schema": "http://json-schema.org/draft-07/schema#", '
 # A keyword: a schema in which it matters, a text that fits, and one that does not only because of the keyword.
 EXAMPLES: dict[str, tuple[str, str, str]] = {
     "type": ('{"type": "null"}', "null", "1"),
+    "nullable": ('{"not": {"type": "string", "nullable": true}}', "1", "null"),
     "const": ('{"const": 1}', "1", "2"),
     "enum": ('{"enum": [1, "a"]}', '"a"', "2"),
     "minimum": ('{"minimum": 3}', "3", "2"),

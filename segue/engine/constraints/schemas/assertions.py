@@ -65,6 +65,8 @@ def say_type(part: Part, value: Json, is_wanted: bool) -> Branches:
         if name not in TYPES and name != "integer":
             raise fail(part, f"there is no type {name!r}")
     types = frozenset(names) - {"integer"}
+    if part.value.get("nullable") is True:
+        types |= {"null"}
     is_whole = "integer" in names and "number" not in names
     if is_wanted:
         facts = (Whole(),) if is_whole else ()
@@ -72,6 +74,17 @@ def say_type(part: Part, value: Json, is_wanted: bool) -> Branches:
     others = frozenset(TYPES) - types
     facts_ = (Multiple(Fraction(1), False),) if is_whole else ()
     return [Branch(others, facts_)] if others else []
+
+
+def say_nullable(part: Part, value: Json, is_wanted: bool) -> Branches:
+    """Of OpenAPI 3.0: it adds null to the `type` beside it, which is all that it does."""
+    if not isinstance(value, bool):
+        raise fail(part, "nullable must be true or false")
+    if value and "type" not in part.value:
+        raise Unenforceable(
+            f'at {part.path}: nullable acts beside type alone; write anyOf with {{"type": "null"}}'
+        )
+    return ANYTHING if is_wanted else []
 
 
 def say_enum(part: Part, value: Json, is_wanted: bool) -> Branches:
@@ -198,6 +211,9 @@ class Keyword(NamedTuple):
 
 ASSERTIONS: dict[str, Keyword] = {
     "type": Keyword(say_type),
+    "nullable": Keyword(
+        say_nullable, "of OpenAPI 3.0: null fits the `type` beside it too; refused without one"
+    ),
     "const": Keyword(say_const),
     "enum": Keyword(say_enum),
     "minimum": Keyword(say_bound("minimum", True, False), "any number of digits"),

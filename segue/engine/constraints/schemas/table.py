@@ -30,7 +30,6 @@ REFUSED = {
     "$dynamicRef": "write `$ref`",
     "$recursiveRef": "write `$ref`",
     "$vocabulary": "",
-    "nullable": 'write `type: [..., "null"]`',
 }
 
 
