@@ -1,4 +1,4 @@
-"""`segue serve`: reads the settings; assembly.py puts the parts together."""
+"""`segue serve`: reads the settings; assembly/ puts the parts together."""
 
 import asyncio
 import gc
@@ -17,7 +17,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from segue import assembly, config, logs
+from segue import config, logs
+from segue.assembly.fleet import build_fleet, build_shared_fleet, further_node, warn_of_idle
+from segue.assembly.policy import build_policy, warn_if_open
 from segue.commands.banner import banner
 from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
@@ -62,17 +64,18 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     logs.set_up(
         settings.log_level.upper(), in_background=True, as_json=settings.log_format == "json"
     )
-    if (compute := assembly.further_node(settings)) is not None:
+    if (compute := further_node(settings)) is not None:
         return compute()
-    assembly.build_policy(settings)  # what is wrong with it is said before anything is started
-    assembly.warn_if_open(settings)
+    build_policy(settings)  # what is wrong with it is said before anything is started
+    warn_if_open(settings)
+    warn_of_idle(settings)
     with _progress(settings) as report:
         if settings.server_processes == 1:
             _serve_alone(settings, report)
         else:
             with Doors() as doors:
                 listener = listen.bind(settings.host, settings.port)
-                fleet = assembly.build_fleet(settings, report, doors)
+                fleet = build_fleet(settings, report, doors)
                 listen.run(_serve_several(fleet, listener, doors, settings, report))
 
 
@@ -88,7 +91,7 @@ def _server(
 ) -> listen.Server:
     if settings.engine != "vllm":
         wait_for_a_free_one()  # the thread of the event loop, which begins here
-    policy = assembly.build_policy(settings)
+    policy = build_policy(settings)
     if policy.keys is not None:
         policy.keys.watch()
     app = create_app(
@@ -109,7 +112,7 @@ def _server(
 def _serve_alone(settings: config.Settings, report: Report) -> None:
     listener = listen.bind(settings.host, settings.port)
     with exporting(settings.otlp_endpoint) as trace:
-        fleet = assembly.build_fleet(settings, report)
+        fleet = build_fleet(settings, report)
         server = _server(settings, fleet, trace)
         listen.run(_serve(server, listener, fleet, settings, report))
 
@@ -278,7 +281,7 @@ async def _serve_share(
         return await fleet.answer(message)
 
     channel = await Channel.over(control, answer)
-    fleet = assembly.build_shared_fleet(settings, channel.call)
+    fleet = build_shared_fleet(settings, channel.call)
     server = _server(settings, fleet, trace, sharing)
     asking = asyncio.create_task(channel.serve())
     asking.add_done_callback(_end_without_parent)

@@ -1,6 +1,6 @@
 """What `segue serve` prints when it is ready."""
 
-from segue.assembly import threads_used
+from segue.assembly.runners import threads_used
 from segue.config import Settings
 from segue.cpus import usable_cpus
 from segue.models import adapter_files, model_defaults, names

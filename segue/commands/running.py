@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from rich.console import Console
 
-from segue import assembly
+from segue.assembly.fleet import build_fleet
 from segue.config import Settings
 from segue.engine.seam import Engine
 from segue.errors import BY_CODE, EngineFault, SegueError
@@ -17,7 +17,7 @@ from segue.types import Failed
 async def running(settings: Settings, console: Console) -> AsyncIterator[Engine]:
     """The first model of the settings, loaded. A download is shown on the console."""
     with shown(console) as report:
-        fleet = assembly.build_fleet(settings, report)
+        fleet = build_fleet(settings, report)
         try:
             engine = await fleet.open(fleet.members[0])
         except BaseException:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from segue import assembly
+from segue.assembly.fleet import build_fleet
 from segue.config import Settings
 from segue.engine.process.fleet import Fleet
 from segue.engine.seam import Engine
@@ -46,7 +46,7 @@ class EngineThread:
         self._loop.close()
 
     async def _open(self, settings: Settings) -> Engine:
-        self._fleet = assembly.build_fleet(settings, silent)
+        self._fleet = build_fleet(settings, silent)
         return await self._fleet.open(self._fleet.members[0])
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:

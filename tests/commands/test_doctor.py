@@ -99,6 +99,28 @@ def test_settings_that_would_not_work(tmp_path: Path) -> None:
     assert states(tmp_path, GOOD, cpu_flavour="abacus")["instructions"][0] == "fails"
 
 
+def test_what_is_about_our_engine_is_not_told_of_vllms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It named threads and instructions, and was content on a machine without vLLM."""
+    ours = {"tokenizer", "threads", "instructions", "huge pages", "cache"}
+    for is_here, state in ((False, "fails"), (True, "ok")):
+        monkeypatch.setattr(
+            "segue.commands.doctor.importlib.util.find_spec", lambda _, here=is_here: here or None
+        )
+        found = states(tmp_path, GOOD, engine="vllm")
+        assert found["engine"][0] == state
+        assert not ours & found.keys()
+    said = {"engine": "vllm", "threads": 4, "origins": {"threads": "--threads"}}
+    assert states(tmp_path, GOOD, **said)["settings"] == (
+        "slow",
+        "no effect with --engine vllm: --threads",
+    )
+    adapter = states(tmp_path, GOOD, engine="vllm", lora=("./folder",))["adapter"]
+    assert adapter[0] == "fails"
+    assert "lora_modules" in adapter[1]
+
+
 def test_adapters_and_the_draft_model_must_go_with_the_model(tmp_path: Path) -> None:
     base, other = (
         write_tiny_gguf(tmp_path / "base.gguf"),

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from segue import assembly, config
+from segue import config
+from segue.assembly.fleet import build_fleet, further_node
 from segue.config import Settings
 from segue.distributed import assembly as of_vllm
 from segue.errors import ModelUnavailable, SetupError
@@ -26,7 +27,7 @@ def settings(model: object, **more: Any) -> Settings:
 
 def test_a_folder_is_a_member_with_its_adapters(folder: Path) -> None:
     options = ('lora_modules={"poet": "./a/poems"}', "dtype=float32")
-    fleet = assembly.build_fleet(settings(folder, vllm_options=options), silent)
+    fleet = build_fleet(settings(folder, vllm_options=options), silent)
     assert fleet.names == [folder.name, "poet"]
     [adapter] = fleet.adapters(folder.name)
     assert (adapter.name, adapter.file) == ("poet", "poems")
@@ -34,20 +35,20 @@ def test_a_folder_is_a_member_with_its_adapters(folder: Path) -> None:
 
 def test_a_model_in_another_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="layout of Hugging Face"):
-        assembly.build_fleet(settings(tmp_path), silent)
+        build_fleet(settings(tmp_path), silent)
 
 
 def test_a_further_node_has_no_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[Any] = []
     monkeypatch.setattr(of_vllm, "compute", computed.append)
     options = ("tensor_parallel_size=2", "nnodes=2", "node_rank=1")
-    node = assembly.further_node(settings(folder, vllm_options=options, kv_memory_mib=64))
+    node = further_node(settings(folder, vllm_options=options, kv_memory_mib=64))
     assert node is not None
     node()
     [launch] = computed
     assert (launch.model, launch.options, launch.kv_bytes) == (str(folder), options, 64 << 20)
     first = settings(folder, vllm_options=("nnodes=2", "node_rank=0"))
-    assert assembly.further_node(first) is None
+    assert further_node(first) is None
 
 
 def test_sampling_defaults_are_said_in_vllms_words(
@@ -61,17 +62,17 @@ def test_sampling_defaults_are_said_in_vllms_words(
     said = ("auto", "off", "vllm", str(folder), str(folder / "generation_config.json"))
     for word in said:
         node = settings(folder, vllm_options=("node_rank=1",), generation_config=(word,))
-        run = assembly.further_node(node)
+        run = further_node(node)
         assert run is not None
         run()
     found = [launch.generation_config for launch in computed]
     assert found == ["auto", "vllm", "vllm", str(folder), str(folder)]
     with pytest.raises(SetupError, match="rename the file"):
-        assembly.build_fleet(settings(folder, generation_config=(str(other),)), silent)
+        build_fleet(settings(folder, generation_config=(str(other),)), silent)
 
 
 @pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="connections cannot be passed on here")
 def test_several_server_processes_have_a_door_to_each_model(folder: Path) -> None:
     with Doors() as doors:
-        fleet = assembly.build_fleet(settings(folder, server_processes=2), silent, doors)
+        fleet = build_fleet(settings(folder, server_processes=2), silent, doors)
         assert list(doors.addresses) == fleet.names

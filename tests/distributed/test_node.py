@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from segue import assembly, config
+from segue import config
+from segue.assembly.fleet import further_node
 from segue.distributed import node
 from segue.distributed.node import is_further_node
 from tests.support.waiting import PATIENCE_S
@@ -30,7 +31,7 @@ def test_a_further_node_is_known_by_its_rank(options: tuple[str, ...], expected:
 
 def test_only_vllm_has_further_nodes() -> None:
     settings = config.load({"vllm_options": ("node_rank=1",)})
-    assert assembly.further_node(settings) is None
+    assert further_node(settings) is None
 
 
 def test_it_ends_with_the_first_node(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,8 @@ def children(pid: int) -> list[int]:
 LOADING = """
 import time
 from dataclasses import dataclass
-from segue import assembly, config, serving
+from segue import config, serving
+from segue.assembly import fleet as assembly
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet, Member
 from segue.server import listen

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from segue import config
-from segue.assembly import choose_loader
+from segue.assembly.runners import choose_loader
 from segue.models.progress import silent
 from segue.runners.fake import VOCAB_SIZE, FakeRunner, default_capabilities
 from segue.runners.llama.runner import LlamaLoader

@@ -1,13 +1,13 @@
-"""Which runner serves a model, and what is refused before a model's process is started."""
+"""Which runner serves a model, and which none does."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from segue import assembly, config
+from segue import config
+from segue.assembly.runners import choose_runner, runner_obstacle, wrong_flavour
 from segue.errors import Incompatible, ModelUnavailable
-from segue.models.progress import silent
 from segue.runners.llama import c_api
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_models import MODELS
@@ -17,28 +17,10 @@ EXPERTS = "llama with experts"
 
 
 @pytest.mark.parametrize(
-    ("flags", "environ", "origin"),
-    [
-        ({"cpu_flavour": "abacus"}, {"SEGUE_CPU": "avx2"}, "--cpu-flavour"),
-        ({}, {"SEGUE_CPU": "abacus"}, "SEGUE_CPU"),
-    ],
-)
-def test_an_instruction_set_that_is_not_here_is_refused_at_once(
-    flags: dict[str, str], environ: dict[str, str], origin: str
-) -> None:
-    """A worker was started first, and SEGUE_CPU named even where the flag was used."""
-    settings = config.load(flags, {"HOME": "/nowhere", **environ})
-    with pytest.raises(Incompatible) as told:
-        assembly.build_fleet(settings, silent)
-    assert told.value.message.startswith(f"{origin} is 'abacus', but this processor can run ")
-    assert told.value.message.endswith("generic")
-
-
-@pytest.mark.parametrize(
     "other", [{"runner": "llama"}, {"runner": "fake"}, {"cpu_flavour": "auto"}]
 )
 def test_where_it_has_no_say_it_is_no_obstacle(other: dict[str, str]) -> None:
-    assert assembly.wrong_flavour(load(**{"cpu_flavour": "abacus", **other})) is None
+    assert wrong_flavour(load(**{"cpu_flavour": "abacus", **other})) is None
 
 
 def load(runner: str = "auto", **flags: str) -> config.Settings:
@@ -70,16 +52,16 @@ def test_settings_that_make_no_sense_go_on_to_no_other_runner(
     tiny = MODELS[model]
     path = write(tmp_path / "x.gguf", replace(tiny, settings={**tiny.settings, **settings}))
     with pytest.raises(ModelUnavailable) as told:
-        assembly.choose_runner(load(runner), path, "x")
+        choose_runner(load(runner), path, "x")
     assert "makes no sense: " in told.value.message
     assert reason in told.value.message
-    assert reason in (assembly.runner_obstacle("llama", path) or "")
+    assert reason in (runner_obstacle("llama", path) or "")
 
 
 def test_what_our_kernels_do_not_know_goes_on_to_llama_cpp(tmp_path: Path) -> None:
     tiny = MODELS["llama"]
     path = write(tmp_path / "x.gguf", replace(tiny, settings={"novelty": 1}))
-    runner, why = assembly.choose_runner(load(), path, "x")
+    runner, why = choose_runner(load(), path, "x")
     assert runner == "llama"
     assert "settings it does not know: novelty" in why
 
@@ -87,13 +69,13 @@ def test_what_our_kernels_do_not_know_goes_on_to_llama_cpp(tmp_path: Path) -> No
 @pytest.mark.parametrize("model", MODELS)
 def test_every_known_model_makes_sense(tmp_path: Path, model: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[model])
-    assert assembly.choose_runner(load(), path, "x") == ("cpu", "")
-    assert assembly.runner_obstacle("llama", path) is None
+    assert choose_runner(load(), path, "x") == ("cpu", "")
+    assert runner_obstacle("llama", path) is None
 
 
 def test_another_architecture_makes_sense(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "x.gguf", architecture="mamba")
-    assert assembly.choose_runner(load(), path, "x")[0] == "llama"
+    assert choose_runner(load(), path, "x")[0] == "llama"
 
 
 def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_be_used(
@@ -104,10 +86,10 @@ def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_
 
     monkeypatch.setattr(c_api, "load", load_library)
     known = write_tiny_gguf(tmp_path / "known.gguf")
-    assert assembly.choose_runner(load(), known, "x") == ("cpu", "")
+    assert choose_runner(load(), known, "x") == ("cpu", "")
     path = write_tiny_gguf(tmp_path / "x.gguf", architecture="mamba")
     for runner in ("auto", "llama"):
         with pytest.raises(Incompatible, match="xllamacpp exports nothing"):
-            assembly.choose_runner(load(runner), path, "x")
+            choose_runner(load(runner), path, "x")
     with pytest.raises(Incompatible, match=r"the CPU runner cannot run it: .*; llama\.cpp cannot"):
-        assembly.choose_runner(load(), path, "x")
+        choose_runner(load(), path, "x")

@@ -1,0 +1,135 @@
+"""Which runner computes which model, and the loader that starts it."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from segue.config import Settings
+from segue.cpus import usable_cpus
+from segue.engine.seam import Loader
+from segue.errors import Incompatible, ModelUnavailable
+from segue.models import adapter_files, gguf, names, sources, vocabularies
+from segue.models.progress import Report
+from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense
+from segue.runners.cpu.loader import obstacle as cpu_obstacle
+from segue.runners.cpu.step.board import MAX_THREADS
+from segue.runners.llama.runner import LlamaLoader
+from segue.runners.vocab import llama_obstacle as llama_obstacle
+
+log = logging.getLogger("segue")
+
+# With --runner auto: the first of these that can run a model.
+AUTO_ORDER = ("cpu", "llama")
+_WORDS = {"cpu": "the CPU runner", "llama": "llama.cpp"}
+
+
+Files = tuple[tuple[str, str], ...]  # of LoRA adapters: names and paths
+
+
+def choose_loader(
+    settings: Settings, path: Path, name: str, report: Report, adapters: Files = ()
+) -> Loader:
+    """The runner asked for, or the best one for this model on this machine, made ready for it."""
+    files = [file for _, file in adapters]
+    runner, why = choose_runner(settings, path, name, files)
+    log.info("%s runs on %s%s", name, _WORDS[runner], why)
+    if runner == "cpu":
+        return _cpu(settings, path, name, adapters, report)
+    return _llama(settings, path, name, adapters)
+
+
+def choose_runner(
+    settings: Settings, path: Path, name: str, adapters: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Which runner would serve this file, and why not an earlier one. Raises Incompatible, or ModelUnavailable for a
+    file whose settings make no sense: only what is not supported here goes on to the next runner.
+
+    `adapters`: files of LoRA adapters. Those that do not go with the model are refused here, whatever the runner.
+    """
+    if wrong := nonsense(path):
+        raise ModelUnavailable(f"{path} makes no sense: {wrong}; fetch or convert it again")
+    for file in adapters:
+        adapter_files.check(file, gguf.header(path))
+    if settings.runner != "auto":
+        if obstacle := runner_obstacle(settings.runner, path, adapters):
+            raise Incompatible(f"--runner {settings.runner} cannot run {name}: {obstacle}")
+        return settings.runner, ", as asked for"
+    reasons: list[str] = []
+    for runner in AUTO_ORDER:
+        obstacle = runner_obstacle(runner, path, adapters)
+        if obstacle is None:
+            return runner, "".join(reasons)
+        reasons.append(f"; {_WORDS[runner]} cannot run it: {obstacle}")
+    raise Incompatible(f"nothing here can run {name}{''.join(reasons)}")
+
+
+def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> str | None:
+    """Why this runner cannot run this file here, or None if it can."""
+    if runner == "cpu":
+        return cpu_obstacle(path, adapters)
+    return nonsense(path) or llama_obstacle() or None
+
+
+def wrong_flavour(settings: Settings) -> str | None:
+    """Why the instruction set that is asked for cannot be used here, or None."""
+    name = settings.cpu_flavour
+    if not name or settings.engine == "vllm" or settings.runner not in ("auto", "cpu"):
+        return None
+    obstacle = flavour_obstacle(name)
+    return obstacle and f"{settings.origin('cpu_flavour')} is {name!r}, but {obstacle}"
+
+
+def threads_used(runner: str, wanted: int) -> int:
+    """How many of the threads that are wanted a runner takes; 0: their number is not for it."""
+    return {"cpu": min(wanted, MAX_THREADS), "llama": wanted}.get(runner, 0)
+
+
+def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Report) -> CpuLoader:
+    return CpuLoader(
+        path=str(path),
+        name=name,
+        context_length=settings.context_length,
+        kv_bytes=_kv_bytes(settings),
+        num_slots=settings.num_slots,
+        threads=settings.threads or usable_cpus(),
+        max_rows=max_rows(settings),
+        flavour=settings.cpu_flavour or "",
+        cache_dir=str(settings.cache_dir),
+        adapters=adapters,
+    ).prepared(report)
+
+
+def _llama(settings: Settings, path: Path, name: str, adapters: Files) -> Loader:
+    return LlamaLoader(
+        path=str(path),
+        name=name,
+        context_length=settings.context_length,
+        kv_bytes=_kv_bytes(settings),
+        num_slots=settings.num_slots,
+        threads=settings.threads or usable_cpus(),
+        max_rows=max_rows(settings),
+        adapters=adapters,
+    )
+
+
+def _kv_bytes(settings: Settings) -> int | None:
+    return None if settings.kv_memory_mib is None else settings.kv_memory_mib << 20
+
+
+def max_rows(settings: Settings) -> int:
+    """Rows per step: a chunk of prompts, and one row for every sequence."""
+    return settings.chunk_rows + settings.num_slots
+
+
+def draft_obstacle(path: Path, target: Path) -> str | None:
+    """Why this model cannot draft for the target, or None if it can."""
+    return cpu_obstacle(path) or vocabularies.difference(target, path)
+
+
+def draft_loader(settings: Settings, model: str, target: Path, report: Report) -> CpuLoader:
+    """The draft model, with the same slots and context as the model that it drafts for."""
+    ref = names.parse(model)
+    path = sources.fetch(ref, settings.cache_dir, report)
+    if wrong := draft_obstacle(path, target):
+        raise Incompatible(f"--draft {ref.served_name} cannot be used: {wrong}")
+    return _cpu(settings, path, ref.served_name, (), report)
