@@ -7,11 +7,12 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.bounds import MAX_INT32, MAX_TOKENIZE_CHARS
-from segue.dialects import openai
 from segue.dialects.base import Call, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields.kinds import Flag, Integer, Mismatch, OnlyEmpty, Stops, Text
 from segue.dialects.fields.prompt_kinds import OnePrompt
 from segue.dialects.fields.table import Draft, Field, Table
+from segue.dialects.openai import error_reply as openai_error
+from segue.dialects.openai import fields as openai
 from segue.dialects.rendering.logprobs import token_text
 from segue.dialects.rendering.text_completion import TextCompletion, plain_usage
 from segue.errors import PromptTooLong, SegueError, UnsupportedMedia
@@ -182,7 +183,7 @@ LLAMAFILE = Dialect(
             FIELDS,
             Completion,
             RULES,
-            stream_error=openai.error_reply,
+            stream_error=openai_error,
         ),
     ),
     companions=(

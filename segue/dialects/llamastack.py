@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.bounds import MAX_INT32
-from segue.dialects import openai
 from segue.dialects.base import Card, Companion, Dialect, Difference, Operation, Reply, Service
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, Text
 from segue.dialects.fields.table import Field
+from segue.dialects.openai import fields as openai
 from segue.dialects.rendering.chat_logprobs import ChatLogprobs
 from segue.dialects.rendering.context_overflow import as_openai
 from segue.dialects.rendering.text_completion import LogprobsWriter, TextCompletion

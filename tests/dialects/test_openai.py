@@ -9,7 +9,8 @@ from segue.bounds import MAX_CANDIDATES
 from segue.dialects.base import Call, Operation, Stamp
 from segue.dialects.fields.kinds import Text
 from segue.dialects.fields.table import Field, Table
-from segue.dialects.openai import FIELDS, OPENAI, error_reply
+from segue.dialects.openai import OPENAI, error_reply
+from segue.dialects.openai.fields import FIELDS
 from segue.errors import BY_CODE, InvalidField, Overloaded, RequestError, UnknownModel
 from segue.types import CompletionRequest, Infill, Prompt, Sampling
 

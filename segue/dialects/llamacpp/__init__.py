@@ -20,7 +20,7 @@ from segue.dialects.llamacpp.infill import INFILL_FIELDS, lay_out_gap
 from segue.dialects.llamacpp.model_pages import models
 from segue.dialects.llamacpp.native import Native
 from segue.dialects.llamacpp.text import Completion
-from segue.dialects.openai import check_candidates
+from segue.dialects.openai.fields import check_candidates
 from segue.dialects.rendering.context_overflow import as_llamacpp, figures_of
 from segue.errors import PromptTooLong, SegueError
 

@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.bounds import MAX_INT32, MAX_LOGPROBS, MAX_N, MAX_NUMBER, MIN_DIVISOR
-from segue.dialects import openai
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
@@ -14,6 +13,7 @@ from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import Prompts
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS, Biases
 from segue.dialects.fields.table import Draft, Field, complain, show
+from segue.dialects.openai import fields as openai
 from segue.types import CUT_FIRST, Prompt
 
 

@@ -1,10 +1,10 @@
 """`/infill`: fields with the text around an editor's cursor, as llama.vim and similar plugins send them."""
 
-from segue.dialects import openai
 from segue.dialects.fields.infill_fields import GAP_ROWS
 from segue.dialects.fields.prompt_kinds import MixedText
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.llamacpp.fields import NATIVE_FIELDS
+from segue.dialects.openai import fields as openai
 from segue.types import Infill, Prompt
 
 INFILL_FIELDS = NATIVE_FIELDS.extend(

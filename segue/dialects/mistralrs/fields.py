@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.bounds import MAX_INT32, MAX_N, MAX_NUMBER, MIN_DIVISOR
-from segue.dialects import openai
 from segue.dialects.fields.adapter_fields import ADAPTER
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.infill_fields import check_prompts
@@ -14,6 +13,7 @@ from segue.dialects.fields.prompt_kinds import OnePrompt
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
+from segue.dialects.openai import fields as openai
 from segue.types import Step, Truncation
 
 # As its sampler goes about it.

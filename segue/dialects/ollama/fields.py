@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.bounds import MAX_INT32, MAX_INT64, MAX_NUMBER, MAX_TEXT_CHARS, MIN_DIVISOR
-from segue.dialects import openai
 from segue.dialects.fields.constraint_fields import CONSTRAINTS
 from segue.dialects.fields.duration import Duration
 from segue.dialects.fields.kinds import (
@@ -21,6 +20,7 @@ from segue.dialects.fields.kinds import (
     When,
 )
 from segue.dialects.fields.table import Draft, Field, Table
+from segue.dialects.openai import fields as openai
 from segue.dialects.templates import go_template
 from segue.types import CUT_FIRST, Prompt, Truncation
 

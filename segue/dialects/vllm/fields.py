@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.bounds import MAX_BIAS, MAX_INT32, MAX_INT64, MAX_N, MIN_DIVISOR
-from segue.dialects import openai
 from segue.dialects.fields.infill_fields import check_prompts
 from segue.dialects.fields.kinds import (
     Boolean,
@@ -27,6 +26,7 @@ from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import Not, mark_special, truncate
+from segue.dialects.openai import fields as openai
 
 MAX_TOP = 20  # --max-logprobs
 VLLM_STOPS = 4  # VLLM_MAX_STOP_STRINGS
