@@ -27,7 +27,7 @@ _BASE = (
 _BELOW_REQUEST = ("segue.engine.sampling", "segue.engine.constraints", "segue.engine.infill")
 _REQUEST = (*_BASE, "segue.engine.seam", "segue.engine.tokens", *_BELOW_REQUEST)
 LAW: dict[str, tuple[str, ...]] = {
-    "segue.types": (),
+    "segue.types": ("segue.types",),
     "segue.errors": (),
     "segue.bounds": (),
     "segue.exact_math": (),
