@@ -42,6 +42,7 @@ def load(runner: str = "auto", **flags: str) -> config.Settings:
         # With these it computes what is no number, or ends later.
         ("llama", {"rope.freq_base": float("nan")}, "rope.freq_base is nan"),
         ("phi2", {"rope.dimension_count": 99}, "positions turn 99 of a head's 16 dimensions"),
+        ("glm4moe", {"nextn_predict_layers": 3}, "3 of 3 layers are for drafts"),
         # Beside a setting that our kernels do not know.
         ("llama", {"novelty": 1, "block_count": 600}, "block_count is 600, but the file has"),
     ],

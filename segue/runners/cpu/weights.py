@@ -15,7 +15,7 @@ from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
 from segue.runners.cpu.anatomy.positions import rotations
 from segue.runners.cpu.anatomy.support import supports
-from segue.runners.cpu.anatomy.tensors import expert_name, is_vector, matrices, vector
+from segue.runners.cpu.anatomy.tensors import computed, expert_name, is_vector, matrices, vector
 from segue.runners.cpu.exact_math import cosines_and_sines
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products import matrix
@@ -51,12 +51,13 @@ class Weights:
         self.header: GgufHeader = header
         views = [*map(_mapped, header.files)]
         data: list[NDArray[np.uint8]] = [np.frombuffer(view, np.uint8) for view in views]
-        tensors = [*matrices(header.tensors, self.anatomy)]
-        made = matrix.pack(tensors, data, target, threads, kept, partial(_let_go, views))
+        tensors = computed(header.tensors, self.anatomy)
+        pieces, let_go = [*matrices(tensors, self.anatomy)], partial(_let_go, views)
+        made = matrix.pack(pieces, data, target, threads, kept, let_go)
         self._matrices: dict[str, Matrix] = {each.name: each for each in made}
         self._vectors = {
             tensor.name: vector(tensor, data[tensor.file])
-            for tensor in header.tensors
+            for tensor in tensors
             if is_vector(tensor.name)
         }
         for name, values in self._vectors.items():  # infinite ones may have a meaning: as sinks

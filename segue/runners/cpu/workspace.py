@@ -46,6 +46,7 @@ class Workspace:
         self.added = self._floats(max_rows * width)
         self.mixture = Mixture(
             scores=self._floats(max_rows * anatomy.experts),
+            chances=self._floats(max_rows * anatomy.experts),
             chosen=self._words(max_rows * used),
             shares=self._floats(max_rows * used),
             places=self._words(max_rows * used),

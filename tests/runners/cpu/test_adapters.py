@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from segue.engine.seam import Logits, Span
 from segue.models.gguf import header
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.tensors import computed
 from segue.runners.cpu.loader import obstacle
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
@@ -123,7 +125,7 @@ def matrices(path: Path) -> list[str]:
     wanted = {f"{kind}.weight" for kind in kinds if not (is_fused and kind == "ffn_up")}
     return [
         tensor.name
-        for tensor in found.tensors
+        for tensor in computed(found.tensors, anatomy_of(found))
         if tensor.name == "output.weight" or tensor.name.split(".", 2)[-1] in wanted
     ]
 
@@ -167,6 +169,16 @@ def test_what_is_not_computed_goes_to_llama_cpp(
     theirs = LlamaRunner(str(path), threads=1, adapters={"l": str(lora)})
     assert np.abs(whole(theirs, ((0, 1.0),)) - whole(theirs, ())).max() > 0.01
     theirs.close()
+
+
+def test_of_layers_that_are_not_computed_has_no_effect(tmp_path: Path) -> None:
+    path = write(tmp_path / "b.gguf", MODELS["glm4moe, normed heads, drafts"])
+    lora = write_tiny_lora(
+        tmp_path / "l.gguf", path, names=["blk.3.attn_q.weight"], architecture="glm4moe"
+    )
+    runner = load(path, adapters={"l": str(lora)})
+    np.testing.assert_array_equal(whole(runner, ((0, 1.0),)), whole(runner, ()))
+    runner.close()
 
 
 def test_on_quantised_weights(tmp_path: Path) -> None:

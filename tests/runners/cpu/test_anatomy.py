@@ -143,6 +143,7 @@ def test_every_number_has_its_kind() -> None:
     known = COMMON | {key for family in FAMILIES.values() for key in family.settings}
     others = {
         "attention.causal",
+        "expert_weights_norm",
         "rope.scaling.finetuned",
         "rope.scaling.type",
         "rope.scaling.yarn_beta_fast",

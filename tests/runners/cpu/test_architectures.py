@@ -72,6 +72,16 @@ BITS: dict[str, str] = {
     "starcoder": "9b49f24daea705e7642bb8a59f7344400fa091cc98d95358c365a9d922d2aa60",
     "orion": "6b6049e26aab0e8336d5b699a7ebc718568761e7252ab0b29a1cf91b3f981820",
     "xverse": "be0c9065a975106af3eb3d66b460c9130b051299cf07727562bbe17e273602fa",
+    "granitemoe": "a7e222eb939c81206f029f7631618a1e1ab87befc5840073f72f0cd973420190",
+    "granitemoe, shared expert": "fd2c372064b5d1b8855921ea2aaff87a86f11f6d289419359d863f6073b923c3",
+    "olmoe": "ed5ce978da9c91ff75d906e48e599f9bd871133b11011ff23cfd9ef6feb7b3fb",
+    "phimoe": "c577c49c47e8911cd98d4ae3a4e779964a3397df45c5b076763a2e4fa6c77234",
+    "deepseek": "8e2985bf9d490d81c7f39132a71e29e83b4aadc5c53a16a319486e544b4aac79",
+    "bailingmoe": "31b978b5f3f2b8ab222f246d6a422467b7ccdf8a79359de19fbf4673e87ffa92",
+    "dots1": "bfeae4b072ab249f3d4e64b6b1389be5fde76f108930763fbba5f98582e53409",
+    "glm4moe": "4d6177ffbaf30e72df399e8d8e98d5d85d822e57384879c3907658f0f1575424",
+    "glm4moe, normed heads, drafts": "fc3208be96ef74300f0fb0b20eb84ac87da60a9c31575fc179ba6ffcc8fd4238",
+    "ernie4_5-moe": "80a4c352dd4ad4ed7901dd8537d7ab59fe19d2468f8f7986cb2a0c7aa4e17ed9",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -120,6 +130,16 @@ BITS_OF_Q8: dict[str, str] = {
     "starcoder": "387f15f26b6d0adab886699888a9837fbf9e1020a16efbb0c406a4c1e46be8bf",
     "orion": "9c03024c824b0372dbd8d179d2bd39e7bcb0a6b101708439d8a74c320dbb860d",
     "xverse": "a43f45b469d2736273a3299fbf22877a3eb854d3d3e60e4e7d0c12637f999ab2",
+    "granitemoe": "9431bf553962cd574399fb0151c60e33f2fbe8a1975ee5a1ef56c5b905d83f86",
+    "granitemoe, shared expert": "2bec13b614659c08f7d07d3622c02c1fdd7a860f7518ba3dabd43aa09837d1ac",
+    "olmoe": "fbc307986326afa51ce3df4e5d35287f4ae39ba6d134b1ee0366efc17540ca8f",
+    "phimoe": "6a7cc52ebafd37e58c9edf1e296fd04c88d219a2eb57610d2a009d66e520aa33",
+    "deepseek": "0d1a64fd607bd911447572a856433858c0683d4cae142674c4c6d5bdf98e516b",
+    "bailingmoe": "978e6cd9796853743adb9ab93e175a2daa7445e9e079df91606f69a39afefeca",
+    "dots1": "6b81f6f4a4630b952de5b8e0aee0f47f4dbffbc3c32943cbd14cebd51e5caa8c",
+    "glm4moe": "c7fc40a13ce77ffcf99c42809cedbe8872fa69a3dd434e2eefe715d56db25e47",
+    "glm4moe, normed heads, drafts": "85defee0109965d937d4f0c199a5e149ead4bd898dd6e165e6738acb2e1a8fcc",
+    "ernie4_5-moe": "7309f37a230983dce74ab8d2ac4ed9369a7d48b8d68113e35822517b9072dc9e",
 }
 
 
@@ -279,6 +299,9 @@ def test_windows_reach_over_segments_of_attention(tmp_path: Path, name: str) -> 
         ("phi3", {"rope.scaling.type": "su"}, "scaled by 'su'"),
         ("qwen2moe", {"expert_feed_forward_length": 40}, "experts are 40 wide"),
         ("gpt2", {"attention.max_alibi_bias": 8.0}, "does not know: attention.max_alibi_bias"),
+        ("dots1", {"expert_gating_func": 1}, "shares of experts are not by sigmoid"),
+        ("glm4moe", {"expert_group_count": 4}, "experts are chosen by groups"),
+        ("ernie4_5-moe", {"interleave_moe_layer_step": 2}, "between those with experts have none"),
     ],
 )
 def test_what_the_table_does_not_know_is_refused(

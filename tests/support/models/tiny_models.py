@@ -43,6 +43,24 @@ _GRANITE = Tiny("granite").with_settings(
 _COMMAND_R = Tiny("command-r", epsilon=LAYER, norms=("attn_norm",), is_tied=True).with_settings(
     logit_scale=0.5
 )
+_DENSE_FIRST = Tiny("deepseek", experts=8, shared_hidden=64).with_settings(
+    **_MIXTURE,
+    leading_dense_block_count=1,
+    expert_feed_forward_length=32,
+    expert_shared_count=2,
+)
+_GLM4MOE = replace(
+    _DENSE_FIRST,
+    architecture="glm4moe",
+    norms=("attn_norm", "post_attention_norm"),
+    qkv_bias=True,
+    choice_bias=True,
+).with_settings(
+    rope__dimension_count=8,
+    expert_gating_func=2,
+    expert_group_count=1,
+    expert_weights_norm=True,
+)
 _EXAONE4 = Tiny("exaone4", norms=_AFTER, head_norms="each", factors=("rope_freqs",))
 
 MODELS: Mapping[str, Tiny] = {
@@ -60,7 +78,9 @@ MODELS: Mapping[str, Tiny] = {
     "qwen2": Tiny("qwen2", qkv_bias=True),
     "qwen2, biased head": Tiny("qwen2", qkv_bias=True, biases=("output",)),
     "qwen3": Tiny("qwen3", head_norms="each", head_size=32),
-    "qwen2moe": Tiny("qwen2moe", qkv_bias=True, experts=8, shared_hidden=64).with_settings(
+    "qwen2moe": Tiny(
+        "qwen2moe", qkv_bias=True, experts=8, shared_hidden=64, is_shared_gated=True
+    ).with_settings(
         **_MIXTURE, expert_feed_forward_length=32, expert_shared_feed_forward_length=64
     ),
     "qwen3moe": Tiny("qwen3moe", head_norms="each", experts=8).with_settings(
@@ -108,6 +128,10 @@ MODELS: Mapping[str, Tiny] = {
         _GRANITE, biases=("attn_output", "ffn_gate", "ffn_up", "ffn_down"),
         factors=("rope_factors_long", "rope_factors_short"),
     ).with_settings(**_LONG_ROPE, rope__scaling__type="longrope"),
+    "granitemoe": replace(_GRANITE, architecture="granitemoe", experts=8).with_settings(**_MIXTURE),
+    "granitemoe, shared expert": replace(
+        _GRANITE, architecture="granitemoe", experts=8, shared_hidden=64
+    ).with_settings(**_MIXTURE, expert_shared_feed_forward_length=64),
     "internlm2": Tiny("internlm2"),
     "command-r": _COMMAND_R,
     "gpt2": replace(_PLAIN, is_fused=True, key_heads=HEADS, learned_positions=512),
@@ -133,10 +157,31 @@ MODELS: Mapping[str, Tiny] = {
     ).with_settings(rope__dimension_count=8),
     "exaone": Tiny("exaone", factors=("rope_freqs",)),
     "exaone4": _EXAONE4,
+    "olmoe": Tiny("olmoe", key_heads=HEADS, head_norms="whole", experts=8).with_settings(**_MIXTURE),
+    "phimoe": Tiny(
+        "phimoe", has_norm_bias=True, qkv_bias=True, biases=("attn_output", "output"), experts=8,
+        factors=("rope_factors_long", "rope_factors_short"),
+    ).with_settings(**_MIXTURE, **_LONG_ROPE),
+    "deepseek": replace(_DENSE_FIRST, architecture="deepseek").with_settings(
+        expert_weights_scale=1.5
+    ),
+    "bailingmoe": replace(_DENSE_FIRST, architecture="bailingmoe").with_settings(
+        leading_dense_block_count=0, expert_weights_norm=True
+    ),
+    "dots1": replace(
+        _DENSE_FIRST, architecture="dots1", key_heads=HEADS, head_norms="each", choice_bias=True
+    ).with_settings(expert_gating_func=2, expert_weights_norm=True, expert_weights_scale=2.5),
+    "glm4moe": _GLM4MOE,
+    "glm4moe, normed heads, drafts": replace(
+        _GLM4MOE, head_norms="each", next_layers=1
+    ).with_settings(expert_weights_norm=False, nextn_predict_layers=1),
     "seed_oss": Tiny(
         "seed_oss", norms=("attn_norm", "post_attention_norm"), head_size=32, qkv_bias=True
     ),
     "ernie4_5": Tiny("ernie4_5", head_size=32, is_tied=True),
+    "ernie4_5-moe": replace(
+        _DENSE_FIRST, architecture="ernie4_5-moe", choice_bias=True
+    ).with_settings(interleave_moe_layer_step=1, expert_shared_feed_forward_length=64),
     "starcoder": replace(
         _PLAIN, architecture="starcoder", is_fused=True, key_heads=1, learned_positions=512
     ),

@@ -36,13 +36,16 @@ class Tiny:
     biases: tuple[str, ...] = ()
     experts: int = 0
     shared_hidden: int = 0
+    is_shared_gated: bool = False
     expert_bias: bool = False
+    choice_bias: bool = False
     has_sinks: bool = False
     is_tied: bool = False
     factors: tuple[str, ...] = ()  # of rotations
     learned_positions: int = 0
     context_length: int = 512
     layers: int = LAYERS
+    next_layers: int = 0  # for drafts
 
     def with_settings(self, **settings: Value) -> "Tiny":
         known = {name.replace("__", "."): value for name, value in settings.items()}
@@ -105,7 +108,7 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
     return {
         "context_length": tiny.context_length,
         "embedding_length": WIDTH,
-        "block_count": tiny.layers,
+        "block_count": tiny.layers + tiny.next_layers,
         "feed_forward_length": HIDDEN,
         "attention.head_count": HEADS,
         "attention.head_count_kv": tiny.key_heads,
@@ -131,8 +134,12 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
     pairs = tiny.count("rope.dimension_count", tiny.head_size) // 2
     for i, name in enumerate(tiny.factors):
         yield f"{name}.weight", np.abs(weights.vector(2.0 - i, pairs))
-    for layer in range(tiny.layers):
-        for name, tensor in (*_attention(tiny, weights), *_feed_forward(tiny, weights)):
+    for layer in range(tiny.layers + tiny.next_layers):
+        if layer >= tiny.layers:
+            yield f"blk.{layer}.nextn.eh_proj.weight", weights.matrix(WIDTH, 2 * WIDTH)
+            for norm in ("enorm", "hnorm"):
+                yield f"blk.{layer}.nextn.{norm}.weight", weights.vector(1.0, WIDTH)
+        for name, tensor in (*_attention(tiny, weights), *_feed_forward(tiny, weights, layer)):
             yield f"blk.{layer}.{name}", tensor
 
 
@@ -162,8 +169,8 @@ def _attention(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
         yield "attn_sinks.weight", 5 * weights.vector(0.2, HEADS)
 
 
-def _feed_forward(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
-    if tiny.experts:
+def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
+    if tiny.experts and layer >= tiny.count("leading_dense_block_count", 0):
         yield from _experts(tiny, weights)
         return
     shapes = {"gate": (HIDDEN, WIDTH), "up": (tiny.up_rows, WIDTH), "down": (WIDTH, HIDDEN)}
@@ -184,8 +191,11 @@ def _experts(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
         yield f"ffn_{name}_exps.weight", flat.reshape(count, rows, columns)
         if tiny.expert_bias:
             yield f"ffn_{name}_exps.bias", weights.vector(0.0, count * rows).reshape(count, rows)
+    if tiny.choice_bias:
+        yield "exp_probs_b.bias", weights.vector(3.0, count)
     if tiny.shared_hidden:
-        yield "ffn_gate_inp_shexp.weight", weights.matrix(1, WIDTH)[0]
+        if tiny.is_shared_gated:
+            yield "ffn_gate_inp_shexp.weight", weights.matrix(1, WIDTH)[0]
         for name in ("gate", "up", "down"):
             rows, columns = (
                 (tiny.shared_hidden, WIDTH) if name != "down" else (WIDTH, tiny.shared_hidden)

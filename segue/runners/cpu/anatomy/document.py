@@ -19,7 +19,7 @@ _TAIL = """
   Olmo 3's files have) changes nothing, and phi3's window is not applied: llama.cpp does the same.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, measures given layer by
   layer, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
-  attention that is not causal, other betas of YaRN, Granite without rotations, other scales of experts.
+  attention that is not causal, other betas of YaRN, Granite without rotations, experts that are chosen by groups.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
   used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the
@@ -49,6 +49,7 @@ _COLUMNS = ("architecture", "norms", "positions", "attention", "feed-forward", "
 _NORMS = {"rms": "RMS", "layer": "layer"}
 _HEAD_NORMS = {
     "each": "queries and keys normed head by head",
+    "each or none": "queries and keys may be normed head by head",
     "own": "queries and keys may be normed, weights of each head",
     "whole": "queries and keys normed, all heads together",
 }
@@ -60,7 +61,8 @@ _TURNED = {
 _RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
 _ROUTINGS = {
     "renormalised": "shares made 1 together",
-    "softmax": "shares of all, and a shared expert",
+    "softmax": "shares of all",
+    "sigmoid": "shares by sigmoid",
     "of the chosen": "softmax of the chosen",
 }
 
@@ -113,9 +115,20 @@ def _attention(family: Family) -> str:
 def _feed_forward(family: Family) -> str:
     gated = "gated " if family.is_gated else ""
     dense = f"{gated}{family.activation}"
-    experts = f"experts, {_ROUTINGS[family.routing]}"
+    experts = f"experts, {_ROUTINGS[family.routing]}{_expert_parts(family)}"
     choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}
     return choices[family.experts]
+
+
+def _expert_parts(family: Family) -> str:
+    parts = {
+        ", made 1 together if the file says": "expert_weights_norm" in family.settings,
+        ", scaled": "expert_weights_scale" in family.settings,
+        ", chosen with a bias": family.has_choice_bias,
+        ", and a shared expert": family.shared_expert != "none",
+        "; none in the first layers": "leading_dense_block_count" in family.settings,
+    }
+    return "".join(text for text, is_so in parts.items() if is_so)
 
 
 def _residual_scale(family: Family) -> str:

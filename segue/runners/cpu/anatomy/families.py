@@ -10,11 +10,12 @@ from typing import Literal
 Turns = Literal["neighbours", "halves", "none"]
 Turned = Literal["all", "three of four", "windowed"]
 Norm = Literal["rms", "layer"]
-HeadNorms = Literal["none", "each", "own", "whole"]
+HeadNorms = Literal["none", "each", "each or none", "own", "whole"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
 Activation = Literal["silu", "gelu", "squared relu", "clamped silu"]
 Experts = Literal["none", "some", "all"]
-Routing = Literal["renormalised", "softmax", "of the chosen"]
+Routing = Literal["renormalised", "softmax", "of the chosen", "sigmoid"]
+Shared = Literal["none", "plain", "gated"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,13 @@ class Family:
     is_gated: bool = True
     is_gate_fused: bool = False  # gate and up are one matrix
     experts: Experts = "none"
-    routing: Routing = "renormalised"
+    routing: Routing = (
+        "renormalised"  # of softmax and sigmoid the file may say that they are renormalised
+    )
+    shared_expert: Shared = (
+        "none"  # of every row; "gated": with a share of its own; "plain": if the file has it
+    )
+    has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
     has_sinks: bool = False
     biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
     may_bias: tuple[str, ...] = ()  # products that may have a bias
@@ -66,6 +73,7 @@ class Family:
 
 
 _EXPERTS = ("expert_count", "expert_used_count")
+_GROUPS = ("expert_group_count", "expert_group_used_count")
 _WINDOWS = (
     "attention.sliding_window",
     "attention.sliding_window_pattern",
@@ -75,6 +83,15 @@ _FEED_FORWARD = ("ffn_gate", "ffn_up", "ffn_down")
 _PLAIN = ("attn_output", "ffn_up", "ffn_down")
 _AFTER = ("post_attention_norm", "post_ffw_norm")
 _MIXTURE = (*_EXPERTS, "expert_feed_forward_length")
+_SHARED = "expert_shared_feed_forward_length"
+_DENSE_FIRST = (
+    *_MIXTURE,
+    "leading_dense_block_count",
+    "expert_shared_count",
+    "expert_weights_scale",
+)
+_SCALES = ("attention.scale", "embedding_scale", "residual_scale", "logit_scale")
+_SIGMOID = (*_DENSE_FIRST, "expert_weights_norm", "expert_gating_func", *_GROUPS)
 
 FAMILIES: Mapping[str, Family] = {
     "llama": Family(
@@ -89,7 +106,8 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2moe": Family(
         experts="all",
         routing="softmax",
-        settings=(*_MIXTURE, "expert_shared_feed_forward_length"),
+        shared_expert="gated",
+        settings=(*_MIXTURE, _SHARED),
     ),
     "qwen3moe": Family(head_norms="each", experts="all", settings=_MIXTURE),
     "gemma": Family(activation="gelu", is_tied=True, is_embedding_scaled=True),
@@ -146,7 +164,16 @@ FAMILIES: Mapping[str, Family] = {
         may_bias=("attn_output", *_FEED_FORWARD),
         divides_logits=True,
         has_long_rope=True,
-        settings=("attention.scale", "embedding_scale", "residual_scale", "logit_scale"),
+        settings=_SCALES,
+    ),
+    "granitemoe": Family(
+        "neighbours",
+        experts="all",
+        shared_expert="plain",
+        may_bias=("attn_output",),
+        divides_logits=True,
+        has_long_rope=True,
+        settings=(*_EXPERTS, _SHARED, *_SCALES),
     ),
     "internlm2": Family("neighbours"),
     "command-r": Family(
@@ -209,8 +236,60 @@ FAMILIES: Mapping[str, Family] = {
         window=Window(4, size=4096, layers=64),
         settings=_WINDOWS[:2],
     ),
+    "olmoe": Family(head_norms="whole", experts="all", routing="softmax", settings=_EXPERTS),
+    "phimoe": Family(
+        has_norm_bias=True,
+        experts="all",
+        biases=("attn_output", "output"),
+        has_long_rope=True,
+        settings=(*_EXPERTS, *_WINDOWS[:1]),
+    ),
+    "deepseek": Family(
+        "neighbours",
+        experts="all",
+        routing="softmax",
+        shared_expert="plain",
+        settings=_DENSE_FIRST,
+    ),
+    "bailingmoe": Family(
+        "neighbours",
+        experts="all",
+        routing="softmax",
+        shared_expert="plain",
+        settings=(*_DENSE_FIRST, "expert_weights_norm"),
+    ),
+    "dots1": Family(
+        head_norms="each",
+        experts="all",
+        routing="sigmoid",
+        shared_expert="plain",
+        has_choice_bias=True,
+        settings=_SIGMOID,
+    ),
+    "glm4moe": Family(
+        norms=("attn_norm", "post_attention_norm"),
+        head_norms="each or none",
+        experts="all",
+        routing="sigmoid",
+        shared_expert="plain",
+        has_choice_bias=True,
+        settings=(*_SIGMOID, "nextn_predict_layers"),
+    ),
     "seed_oss": Family(norms=("attn_norm", "post_attention_norm")),
     "ernie4_5": Family("neighbours"),
+    "ernie4_5-moe": Family(
+        "neighbours",
+        experts="all",
+        shared_expert="plain",
+        has_choice_bias=True,
+        settings=(
+            *_MIXTURE,
+            _SHARED,
+            "leading_dense_block_count",
+            "expert_shared_count",
+            "interleave_moe_layer_step",
+        ),
+    ),
     "starcoder": Family(
         "none", norm="layer", has_norm_bias=True, activation="gelu", is_gated=False, biases=_PLAIN
     ),

@@ -14,6 +14,7 @@ class Anatomy:
 
     architecture: str
     layers: int
+    next_layers: int  # after those, for drafts of tokens beyond the next: not computed
     width: int
     heads: int
     key_heads: int
@@ -39,6 +40,9 @@ class Anatomy:
     experts_used: int
     expert_hidden: int
     shared_hidden: int  # columns of the expert that every row takes; 0: none
+    dense_layers: int  # the first layers, which have no experts
+    renormalises: bool  # the shares of a row's experts are made 1 together
+    share_scale: float
 
     @property
     def family(self) -> Family:
@@ -48,6 +52,9 @@ class Anatomy:
     def shared(self) -> int:
         """Query heads per key head."""
         return self.heads // self.key_heads
+
+    def has_experts(self, layer: int) -> bool:
+        return self.experts > 0 and layer >= self.dense_layers
 
     @property
     def queries(self) -> int:
@@ -67,18 +74,21 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         header.count("embedding_length"),
         head_size(header),
     )
-    layers = header.count("block_count")
+    next_layers = header.count("nextn_predict_layers")
+    layers = header.count("block_count") - next_layers
     embedding = next(t for t in header.tensors if t.name == "token_embd.weight")
     is_parallel = _is_parallel(header, family, names)
     hidden = header.count("feed_forward_length")
     experts = header.count("expert_count") if family.experts != "none" else 0
     used = header.count("expert_used_count") if experts else 0
+    expert_hidden = _expert_hidden(header, family, used) if experts else 0
     scale = width // heads if family.wide_scale == layers else size
     logit_scale = real(header, "logit_scale")
     windows = _windows(header, family, layers)
     return Anatomy(
         architecture=header.architecture,
         layers=layers,
+        next_layers=next_layers,
         width=width,
         heads=heads,
         key_heads=header.count("attention.head_count_kv") or heads,
@@ -104,8 +114,11 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         has_head_norms="blk.0.attn_q_norm.weight" in names,
         experts=experts,
         experts_used=used,
-        expert_hidden=_expert_hidden(header, family, used) if experts else 0,
-        shared_hidden=_shared_hidden(header, names, hidden) if experts else 0,
+        expert_hidden=expert_hidden,
+        shared_hidden=_shared_hidden(header, family, expert_hidden) if experts else 0,
+        dense_layers=header.count("leading_dense_block_count") if experts else 0,
+        renormalises=bool(header.metadata.get(f"{header.architecture}.expert_weights_norm", False)),
+        share_scale=real(header, "expert_weights_scale"),
     )  # fmt: skip
 
 
@@ -151,13 +164,15 @@ def _turned(family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
 
 
 def _expert_hidden(header: GgufHeader, family: Family, used: int) -> int:
-    """Columns per expert. Without a key for it: if every layer has experts, the file counts all used ones."""
-    hidden = header.count("feed_forward_length")
-    own = hidden // max(1, used) if family.experts == "all" else hidden
-    return header.count("expert_feed_forward_length") or own
+    """Columns per expert. A file that could have a key for it and has none counts those of all used experts."""
+    key, hidden = "expert_feed_forward_length", header.count("feed_forward_length")
+    own = hidden // max(1, used) if key in family.settings else hidden
+    return header.count(key) or own
 
 
-def _shared_hidden(header: GgufHeader, names: set[str], hidden: int) -> int:
-    if "blk.0.ffn_up_shexp.weight" not in names:
+def _shared_hidden(header: GgufHeader, family: Family, expert_hidden: int) -> int:
+    if family.shared_expert == "none":
         return 0
-    return header.count("expert_shared_feed_forward_length") or hidden
+    told = header.count("expert_shared_feed_forward_length")
+    told = told or header.count("expert_shared_count") * expert_hidden
+    return told or (header.count("feed_forward_length") if family.shared_expert == "gated" else 0)

@@ -24,9 +24,16 @@ COUNTS = (
     "embedding_length",
     "expert_count",
     "expert_feed_forward_length",
+    "expert_gating_func",
+    "expert_group_count",
+    "expert_group_used_count",
+    "expert_shared_count",
     "expert_shared_feed_forward_length",
     "expert_used_count",
     "feed_forward_length",
+    "interleave_moe_layer_step",
+    "leading_dense_block_count",
+    "nextn_predict_layers",
     "rope.dimension_count",
     "rope.scaling.original_context_length",
     "vocab_size",
@@ -34,6 +41,7 @@ COUNTS = (
 REALS = (
     "attention.scale",
     "embedding_scale",
+    "expert_weights_scale",
     "logit_scale",
     "residual_scale",
 )
@@ -58,7 +66,7 @@ def senseless(header: GgufHeader) -> str | None:
     wrong = _wrong_layers(header) or _wrong_experts(header) or _wrong_scaling(header)
     if wrong or header.architecture not in FAMILIES:
         return wrong
-    return wrong_number(header) or _wrong_heads(header)
+    return wrong_number(header) or _wrong_heads(header) or _wrong_next_layers(header)
 
 
 def _wrong_layers(header: GgufHeader) -> str | None:
@@ -67,6 +75,11 @@ def _wrong_layers(header: GgufHeader) -> str | None:
     if type(layers) is int and not 0 < layers <= tensors:
         return f"{key} is {layers}, but the file has {tensors} tensors"
     return None
+
+
+def _wrong_next_layers(header: GgufHeader) -> str | None:
+    layers, more = (header.count(key) for key in ("block_count", "nextn_predict_layers"))
+    return f"{more} of {layers} layers are for drafts" if layers <= more > 0 else None
 
 
 def _wrong_experts(header: GgufHeader) -> str | None:

@@ -7,7 +7,7 @@ from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.measures import anatomy_of, head_size, real
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
 from segue.runners.cpu.anatomy.settings import senseless
-from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, extras, is_vector, shapes
+from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
 MEASURES = ("block_count", "embedding_length", "attention.head_count", "feed_forward_length")
@@ -35,6 +35,7 @@ COMMON = {
 }
 # As a list it has no effect in llama.cpp: layers with a window follow from the architecture. Files name the same ones.
 PASSED_LISTS = {"attention.sliding_window_pattern"}
+SIGMOID = 2  # as an expert_gating_func
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
 MATRIX_TYPES = (*FLOATS, *FORMATS)
 
@@ -87,6 +88,17 @@ def _wrong_values(header: GgufHeader) -> str | None:
         and header.metadata.get(f"{prefix}rope.scaling.finetuned") is False
     ):
         return "its positions do not turn"
+    return _wrong_routing(header)
+
+
+def _wrong_routing(header: GgufHeader) -> str | None:
+    family = FAMILIES[header.architecture]
+    if family.routing == "sigmoid" and header.count("expert_gating_func") not in (0, SIGMOID):
+        return "shares of experts are not by sigmoid"
+    if header.count("expert_group_count") > 1:
+        return "experts are chosen by groups"
+    if header.count("interleave_moe_layer_step") > 1:
+        return "some layers between those with experts have none"
     return None
 
 
@@ -115,6 +127,7 @@ def _wrong_names(header: GgufHeader) -> str | None:
     required = {*shapes(anatomy)}
     if missing := sorted(required - names):
         return f"the file lacks tensors ({missing[0]})"
+    names = {tensor.name for tensor in computed(header.tensors, anatomy)}
     unknown = names - required - {*extras(anatomy)}
     if unknown := {re.sub(r"\d+", "N", name) for name in unknown}:
         return f"the file has tensors it does not know: {', '.join(sorted(unknown)[:4])}"
@@ -127,7 +140,7 @@ def _wrong_shapes(header: GgufHeader) -> str | None:
     if (tokens := header.array_lengths.get("tokenizer.ggml.tokens", 0)) > anatomy.vocab_size:
         return f"its vocabulary has {tokens} tokens, its embeddings {anatomy.vocab_size}"
     expected = shapes(anatomy) | extras(anatomy)
-    for tensor in header.tensors:
+    for tensor in computed(header.tensors, anatomy):
         shape = expected[tensor.name]
         if tensor.shape != shape:
             return f"tensor {tensor.name} has the shape {tensor.shape}, not {shape}"

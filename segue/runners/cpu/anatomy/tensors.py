@@ -29,8 +29,10 @@ def shapes(anatomy: Anatomy) -> Shapes:
         whole["position_embd.weight"] = (width, anatomy.train_context)
     if "output" in family.biases:
         whole["output.bias"] = (anatomy.vocab_size,)
-    layer = _attention(anatomy) | _feed_forward(anatomy)
-    return whole | _in_layers(anatomy, layer)
+    for layer in range(anatomy.layers):
+        own = _attention(anatomy) | _feed_forward(anatomy, anatomy.has_experts(layer))
+        whole |= _in_layer(layer, own)
+    return whole
 
 
 def extras(anatomy: Anatomy) -> Shapes:
@@ -52,13 +54,15 @@ def extras(anatomy: Anatomy) -> Shapes:
             layer |= {f"attn_{name}.bias": (anatomy.keys,) for name in "kv"}
     sizes = _bias_sizes(anatomy)
     layer |= {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
-    return whole | _in_layers(anatomy, layer)
+    for i in range(anatomy.layers):
+        whole |= _in_layer(i, layer)
+        if family.has_choice_bias and anatomy.has_experts(i):
+            whole |= _in_layer(i, {"exp_probs_b.bias": (anatomy.experts,)})
+    return whole
 
 
-def _in_layers(anatomy: Anatomy, layer: Shapes) -> Shapes:
-    return {
-        f"blk.{i}.{name}": shape for i in range(anatomy.layers) for name, shape in layer.items()
-    }
+def _in_layer(layer: int, shapes: Shapes) -> Shapes:
+    return {f"blk.{layer}.{name}": shape for name, shape in shapes.items()}
 
 
 def _norm(anatomy: Anatomy, name: str) -> Shapes:
@@ -87,7 +91,9 @@ def _attention(anatomy: Anatomy) -> Shapes:
         layer |= {f"attn_{name}.weight": (width, keys) for name in "kv"}
     layer["attn_output.weight"] = (queries, width)
     size, counts = anatomy.head_size, {"q": anatomy.heads, "k": anatomy.key_heads}
-    if family.head_norms == "each":
+    if family.head_norms == "each" or (
+        family.head_norms == "each or none" and anatomy.has_head_norms
+    ):
         layer |= {f"attn_{name}_norm.weight": (size,) for name in "qk"}
     elif family.head_norms == "whole":
         layer |= {f"attn_{name}_norm.weight": (size * n,) for name, n in counts.items()}
@@ -102,10 +108,10 @@ def _attention(anatomy: Anatomy) -> Shapes:
     return layer
 
 
-def _feed_forward(anatomy: Anatomy) -> Shapes:
+def _feed_forward(anatomy: Anatomy, has_experts: bool) -> Shapes:
     width, hidden, family = anatomy.width, anatomy.hidden, anatomy.family
     layer = {} if anatomy.shares_norm else _norm(anatomy, family.norms[1])
-    if anatomy.experts:
+    if has_experts:
         return layer | _experts(anatomy)
     up = 2 * hidden if family.is_gate_fused else hidden
     layer |= {"ffn_up.weight": (width, up), "ffn_down.weight": (hidden, width)}
@@ -123,15 +129,22 @@ def _experts(anatomy: Anatomy) -> Shapes:
         layer["ffn_gate_inp.bias"] = (count,)
         layer |= {f"ffn_{name}_exps.bias": (hidden, count) for name in ("gate", "up")}
         layer["ffn_down_exps.bias"] = (width, count)
-    if anatomy.shared_hidden or anatomy.family.routing == "softmax":
-        shared = anatomy.shared_hidden
+    if shared := anatomy.shared_hidden:
         layer |= {f"ffn_{name}_shexp.weight": (width, shared) for name in ("gate", "up")}
         layer["ffn_down_shexp.weight"] = (shared, width)
+    if anatomy.family.shared_expert == "gated":
         layer["ffn_gate_inp_shexp.weight"] = (width,)
     return layer
 
 
 # --- reading ---
+
+
+def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...]:
+    """The tensors without those of layers that are not computed."""
+    ends = anatomy.layers, anatomy.layers + anatomy.next_layers
+    passed = tuple(f"blk.{i}." for i in range(*ends))
+    return tuple(tensor for tensor in tensors if not tensor.name.startswith(passed))
 
 
 def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:

@@ -26,9 +26,9 @@ class Adapters:
     ):
         headers = [adapter_files.check(path, weights.header) for path in paths.values()]
         found = [adapter_files.pairs(header) for header in headers]
+        names = {name for each in found for name in each if weights.has(name)}  # of computed layers
         self._numbers = {
-            weights.matrix(name): number
-            for number, name in enumerate(sorted({name for each in found for name in each}), 1)
+            weights.matrix(name): number for number, name in enumerate(sorted(names), 1)
         }
         for place, number in self._numbers.items():
             weights.adapt(place, number)
@@ -37,9 +37,9 @@ class Adapters:
         self._tables: NDArray[np.int64] = zeros(shape, np.int64)
         for which, (path, header) in enumerate(zip(paths.values(), headers, strict=True)):
             data: NDArray[np.uint8] = np.memmap(path, np.uint8, "r")
-            for name, pair in found[which].items():
+            for name in names & found[which].keys():
                 entry = self._tables[which, self._numbers[weights.matrix(name)]]
-                entry[: on.LORA_COLUMNS + 1] = self._entry(header, pair, data)
+                entry[: on.LORA_COLUMNS + 1] = self._entry(header, found[which][name], data)
         self._ranks = [max(pair.rank for pair in each.values()) for each in found]
         self._take_board(board, max_rows)
 

@@ -116,5 +116,6 @@ RMS_NORM, LAYER_NORM, NO_NORM = range(3)
 # Activations of the feed-forward.
 SILU, GELU, SQUARED_RELU, CLAMPED_SILU = range(4)
 
-# Shares of experts: softmax over all experts, the same renormalised to 1, or softmax over the chosen experts.
-SOFTMAX, RENORMALISED, OF_THE_CHOSEN = range(3)
+# Shares of experts: softmax over all experts, the same renormalised to 1, softmax over the chosen experts, or each
+# expert's sigmoid, as it is or renormalised to 1.
+SOFTMAX, RENORMALISED, OF_THE_CHOSEN, SIGMOID, SIGMOID_RENORMALISED = range(5)

@@ -37,7 +37,8 @@ _NOT_A_NUMBER = np.float32(np.nan)
     ACTIVE,  # i64 [experts that have rows][3]: its number, first row, rows
     FILLED,  # i64 [experts]: counters for sorting
 ) = range(8, 17)
-ROUTING, SCORE_BIAS = 1, 2  # words of ROUTE
+# Words of ROUTE. CHANCES: f32 [rows][experts] where experts are not chosen by their scores, else 0.
+ROUTING, SCORE_BIAS, CHANCES, CHOICE_BIAS, SHARE_SCALE = range(1, 6)
 TAKES_FLOATS = 1  # a word of GATHER
 DOWN, OUT = 1, 2  # words of EXPERTS_DOWN and COMBINE
 DOWN_BIAS, ADDED, SHARED, SHARED_GATE = range(4, 8)
@@ -53,6 +54,20 @@ def _copy(b: Builder, x: Value, out: Value, count: Value) -> None:
 @define(FLOAT, FLOAT)
 def _sigmoid(b: Builder, x: Value) -> Value:
     return lane(b, sigmoid(b, splat(b, x)), 0)
+
+
+@compiled
+def _take_chances(row: Any, scores: Any, chances: Any, greatest: Any, total: Any) -> None:
+    """Store an expert's chance: the sigmoid of its score, or softmax. Its score becomes what it is chosen by."""
+    routing, bias = word(row + 8 * ROUTING), word(row + 8 * CHOICE_BIAS)
+    is_sigmoid = routing == on.SIGMOID or routing == on.SIGMOID_RENORMALISED
+    for i in range(word(row + 8 * COUNT)):
+        score = real(scores + 4 * i)
+        chance = _sigmoid(score) if is_sigmoid else exp_one(score - greatest) / total
+        put_real(chances + 4 * i, chance)
+        if bias:
+            chance += real(bias + 4 * i)
+        put_real(scores + 4 * i, chance if chance > _LOWEST else np.float32(_LOWEST))
 
 
 @compiled
@@ -81,25 +96,34 @@ def _choose(row: Any, m: Any) -> None:
     total = np.float32(0)
     for i in range(count):
         total += exp_one(real(scores + 4 * i) - greatest)
+    chances = word(row + 8 * CHANCES)
+    if chances:
+        chances += m * count * 4
+        _take_chances(row, scores, chances, greatest, total)
     chosen_total = np.float32(0)
     for k in range(used):
         best = 0
         for i in range(1, count):
             if real(scores + 4 * i) > real(scores + 4 * best):
                 best = i
-        share = exp_one(real(scores + 4 * best) - greatest)
-        if routing != on.OF_THE_CHOSEN:
-            share /= total
+        if chances:
+            share = real(chances + 4 * best)
+        else:
+            share = exp_one(real(scores + 4 * best) - greatest)
+            if routing != on.OF_THE_CHOSEN:
+                share /= total
         share += spoilt
         chosen_total += share
         put_word(chosen + 8 * k, best)
         put_real(shares + 4 * k, share)
         put_real(scores + 4 * best, np.float32(_TAKEN))
-    if routing == on.SOFTMAX:
-        return
+    factor = real(row + 8 * SHARE_SCALE)
+    if routing == on.SOFTMAX or routing == on.SIGMOID:
+        chosen_total = np.float32(1)
     chosen_total = max(chosen_total, np.float32(_LEAST_SHARE))
     for k in range(used):
-        put_real(shares + 4 * k, real(shares + 4 * k) / chosen_total)
+        share = real(shares + 4 * k) / chosen_total
+        put_real(shares + 4 * k, share * factor if factor != np.float32(0) else share)
 
 
 @compiled

@@ -28,7 +28,9 @@ ROUTINGS = {
     "softmax": on.SOFTMAX,
     "renormalised": on.RENORMALISED,
     "of the chosen": on.OF_THE_CHOSEN,
+    "sigmoid": on.SIGMOID,
 }
+ROUTINGS_TO_1 = {"softmax": on.RENORMALISED, "sigmoid": on.SIGMOID_RENORMALISED}
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Mixture:
     """Addresses of the arrays of a mixture of experts; see step/experts.py."""
 
     scores: int
+    chances: int
     chosen: int
     shares: int
     places: int
@@ -115,7 +118,7 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
             yield _norm(weights, name, before_feed_forward, on.FROM_SUM, [attended])
         elif not anatomy.shares_norm:
             yield _norm(weights, name, before_feed_forward, on.FROM_SUM, [])
-        if anatomy.experts:
+        if anatomy.has_experts(layer):
             yield from _experts(weights, places, name, tile_outputs)
         else:
             yield from _feed_forward(weights, name, tile_outputs, "", anatomy.hidden, places.added)
@@ -195,7 +198,7 @@ def _heads(weights: Weights, places: Places, layer: int) -> Row:
     else:
         biases = [weights.vector(f"{name}attn_{part}.bias") for part in "qkv"]
     norms, own = [0, 0], 4 * size if anatomy.family.head_norms == "own" else 0
-    if anatomy.family.head_norms in ("each", "own"):
+    if anatomy.family.head_norms in ("each", "each or none", "own"):
         norms = [weights.vector(f"{name}attn_{part}_norm.weight") for part in "qk"]
     return [
         places.keys + layer * places.layer_bytes,
@@ -255,7 +258,11 @@ def _experts(weights: Weights, places: Places, name: str, tile_outputs: int) -> 
 
     router = weights.matrix(f"{name}ffn_gate_inp.weight")
     yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, kept.scores, anatomy.experts, 1, router, 0]
-    yield phase(on.ROUTE, ROUTINGS[family.routing], weights.vector(f"{name}ffn_gate_inp.bias"))
+    routings = ROUTINGS | (ROUTINGS_TO_1 if anatomy.renormalises else {})
+    bias, choice = (weights.vector(f"{name}{of}.bias") for of in ("ffn_gate_inp", "exp_probs_b"))
+    chances = kept.chances if choice or family.routing == "sigmoid" else 0
+    scale = float_word(anatomy.share_scale)
+    yield phase(on.ROUTE, routings[family.routing], bias, chances, choice, scale)
     yield phase(on.SORT)
     yield phase(on.GATHER, int(weights.has_float_experts))
     gate, up, down = (

@@ -13,6 +13,7 @@ from tests.support.models.tiny_writer import write
 
 USED = 3  # of 8 experts
 CHECK = "segue.runners.cpu.products.matrix.check_sound"
+NAMES = ["qwen2moe", "qwen3moe", "gpt-oss", "llama with experts", "dots1", "ernie4_5-moe"]
 SPOILT, SOUND = 104, [97, 98, 99]
 
 
@@ -38,7 +39,7 @@ def chosen(runner: CpuRunner, rows: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("name", ["qwen2moe", "qwen3moe", "gpt-oss", "llama with experts"])
+@pytest.mark.parametrize("name", NAMES)
 def test_no_row_has_an_expert_twice_whatever_its_numbers(
     tmp_path: Path, name: str, value: float
 ) -> None:
@@ -55,11 +56,11 @@ def test_no_row_has_an_expert_twice_whatever_its_numbers(
     runner.close()
 
 
-@pytest.mark.parametrize("name", ["qwen2moe", "qwen3moe", "gpt-oss", "llama with experts"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_score_that_is_not_a_number_spoils_the_row(tmp_path: Path, name: str) -> None:
     """Rather than that its expert is passed over and the answers are wrong."""
     path = write(tmp_path / "model.gguf", MODELS[name])
-    spoil(path, "blk.0.ffn_gate_inp.weight", 7, np.nan)
+    spoil(path, "blk.2.ffn_gate_inp.weight", 7, np.nan)
     runner = load(path)
     assert not np.isfinite(runner.decode([Span(0, SOUND, 0, 3)])).any()
     runner.close()
