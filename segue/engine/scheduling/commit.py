@@ -129,24 +129,31 @@ class Committer:
             events += self._generate(job, sequence, span, row, now)
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
-            if sequence.watched:
-                chances = score(self._logits[row - 1 : row], sequence.watched, 0)
-                _check(chances)
-                sequence.chances.append(chances.logprobs.tolist())
-            if sequence.num_next:
-                last = self._logits[row - 1 : row]
-                sequence.following = score(last, [0], sequence.num_next)
-                _check(sequence.following)
+            self._score_next(sequence, self._logits[row - 1 : row])
         if sequence.cause is not None:
-            self._running.remove(sequence)
-            self._memory.retire(sequence, keep=job.is_useful(sequence))
-            events += job.finished(sequence)
-            self._waiting.extendleft(reversed(job.take_more()))
-            self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s
-            self._counts.decode_s += sequence.decode_s
-            if job.is_over:
-                self._state.close(sequence.request_id)
-                self._counts.finished += 1
+            events += self._end(job, sequence)
+        return events
+
+    def _score_next(self, sequence: Sequence, last: Logits) -> None:
+        """What of the token after the last is wanted of a sequence that draws none. `last`: that row of the logits."""
+        if sequence.watched:
+            chances = score(last, sequence.watched, 0)
+            _check(chances)
+            sequence.chances.append(chances.logprobs.tolist())
+        if sequence.num_next:
+            sequence.following = score(last, [0], sequence.num_next)
+            _check(sequence.following)
+
+    def _end(self, job: Job, sequence: Sequence) -> list[Event]:
+        self._running.remove(sequence)
+        self._memory.retire(sequence, keep=job.is_useful(sequence))
+        events = job.finished(sequence)
+        self._waiting.extendleft(reversed(job.take_more()))
+        self._counts.prompt_s += 0.0 if sequence.leader else sequence.prompt_s
+        self._counts.decode_s += sequence.decode_s
+        if job.is_over:
+            self._state.close(sequence.request_id)
+            self._counts.finished += 1
         return events
 
     def _generate(
