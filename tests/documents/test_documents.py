@@ -21,7 +21,7 @@ from segue.runners.fake import FakeLoader
 from tests.support.live import Live
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/library.md")
+DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/library.md", "docs/constraints.md")
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 
 # Serving is written down, and its settings are read in this process; the rest is the real thing.
