@@ -10,10 +10,11 @@ import pytest
 
 from segue.errors import Incompatible
 from segue.runners.cpu import compile
-from segue.runners.cpu.compile import ENTRIES, step_code
+from segue.runners.cpu.compile import step_code
 from segue.runners.cpu.native import link
 from segue.runners.cpu.products.machine_code import nothing_kept
 from segue.runners.cpu.products.processor import this_target
+from tests.runners.cpu import few_kernels
 
 
 def test_it_needs_no_disk_and_heeds_nothing_that_is_meant_for_other_programs(
@@ -24,9 +25,10 @@ def test_it_needs_no_disk_and_heeds_nothing_that_is_meant_for_other_programs(
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     (tmp_path / "numba.py").write_text("raise SystemExit('not the library')")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compile, "_MODULE", few_kernels.MODULE)
     target = this_target({})
-    found = link(step_code(target, nothing_kept), [*ENTRIES], target)
-    assert all(found[name] for name in ENTRIES)
+    found = link(step_code(target, nothing_kept), [*few_kernels.ENTRIES], target)
+    assert all(found[name] for name in few_kernels.ENTRIES)
 
 
 def test_why_it_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """llama.cpp's infill sampler as a cut: compiled draws give the sampler's tokens."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,15 @@ def laid(texts: list[bytes], ends: frozenset[int], end: int | None) -> Texts:
     return Texts(starts, np.frombuffer(b"".join(texts) + b"\0", np.uint8), are_ends, end)
 
 
+def short_texts(size: int, rng: np.random.Generator) -> list[bytes]:
+    ends = np.cumsum(rng.integers(0, 4, size)).tolist()
+    letters = rng.integers(97, 100, ends[-1]).astype(np.uint8).tobytes()
+    return [letters[start:end] for start, end in pairwise([0, *ends])]
+
+
 def some_rules(size: int, share: float, has_list: bool, rng: np.random.Generator) -> TokenRules:
     """Short texts of few letters, so that many are the beginning of another. `share`: of tokens that are ends."""
-    texts = [bytes(rng.integers(97, 100, rng.integers(0, 4)).tolist()) for _ in range(size)]
+    texts = short_texts(size, rng)
     ends = frozenset(np.flatnonzero(rng.random(size) < share).tolist())
     end = int(rng.integers(size)) if rng.random() < 0.8 else None
     return TokenRules(

@@ -1,0 +1,14 @@
+"""Compiles as `segue.runners.cpu.compile` does, in the same two processes, but only what takes a moment."""
+
+import sys
+
+from segue.runners.cpu import compile
+
+ENTRIES = {"await_left": 1, "tell_word": 2}
+MODULE = "tests.runners.cpu.few_kernels"
+
+if __name__ == "__main__":
+    compile.ENTRIES = ENTRIES
+    compile._APART = {"_first_block": 3}
+    compile._MODULE = MODULE
+    compile._main(*sys.argv[1:])
