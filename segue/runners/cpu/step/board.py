@@ -4,8 +4,6 @@ Python fills the board before a step. Kernels get only the address of the board 
 threads has words of its own, for all its steps.
 """
 
-WORD = 8  # bytes
-
 (
     TEAM,  # address of the team's words
     NUMBER,  # of this step, counted from 1
