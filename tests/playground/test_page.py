@@ -341,6 +341,35 @@ def test_a_wrong_key_is_told_and_one_that_works_is_not_lost(browser: Chromium) -
         assert not page.js(is_open)
 
 
+HELD = """
+(() => {
+  const real = window.fetch;
+  window.fetch = (path, options) => {
+    window.fetch = real;  // this one only
+    return new Promise((resolve) => { window.release = () => { resolve(real(path, options)); }; });
+  };
+  document.dispatchEvent(new Event("visibilitychange"));
+})()
+"""
+
+
+def test_a_late_answer_about_an_earlier_key_does_not_count(browser: Chromium) -> None:
+    keys = Keyring([parse_key("me:secret-key")])
+    with Live(FakeLoader(), keys=keys) as live, browser.page() as page:
+        page.open(live.url)
+        page.until("document.querySelector('#key').open")
+        page.js(HELD)
+        page.until("window.release")
+        page.type("secret-key")
+        page.click("#key .primary")
+        page.until("document.querySelector('#model-dot').dataset.status === 'ready'")
+        page.js("window.release()")
+        write(page, "abc", max_tokens=4)
+        complete(page)  # by now it has come
+        assert not page.js("document.querySelector('#key').open")
+        assert page.js("document.querySelector('#model-dot').dataset.status") == "ready"
+
+
 def test_adapters_can_be_chosen_as_models(browser: Chromium) -> None:
     async def start() -> Engine:
         return ScriptedEngine(speak("one"))

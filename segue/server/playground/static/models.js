@@ -8,6 +8,7 @@ const byId = (id) => document.getElementById(id);
 
 export class Models {
   #timer = 0;
+  #asked = 0; // how often; an answer to an earlier question, perhaps with another key, does not count
   #onKeys;
   #known = "";
 
@@ -25,9 +26,11 @@ export class Models {
 
   async refresh() {
     clearTimeout(this.#timer);
+    const asked = ++this.#asked;
     let wait = SLOW_MS;
     try {
       const { models, keys } = await ask("/play/models.json");
+      if (asked !== this.#asked) return;
       byId("key-button").hidden = !keys;
       this.#options(models);
       const current = models.find((model) => served(model).includes(this.name)) ?? models[0];
@@ -40,6 +43,7 @@ export class Models {
         this.onReady();
       }
     } catch (error) {
+      if (asked !== this.#asked) return;
       byId("model-dot").dataset.status = "gone";
       byId("model-dot").title = error.message;
       if (error.status === 401) this.#onKeys();
