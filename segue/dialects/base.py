@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from segue.dialects.fields.defaults import Defaults, fill_in, keep
 from segue.dialects.fields.foreign_constraints import refuse_foreign
 from segue.dialects.fields.model_defaults import OfModel
-from segue.dialects.fields.sampler_fields import split_biases
+from segue.dialects.fields.sampler_fields import name_idle_steps, split_biases
 from segue.dialects.fields.table import Complaint, Draft, Table, complain
 from segue.dialects.rendering.tally import Tally
 from segue.errors import MalformedBody, SegueError
@@ -169,6 +169,7 @@ class Operation:
             split_biases(draft)
             for rule in self.rules:
                 rule(draft)
+            name_idle_steps(draft)
         except RecursionError:  # a rule may look into values that no row has read
             raise MalformedBody("The body is nested too deeply.") from None
         keep(draft, defaults)

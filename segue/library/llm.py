@@ -245,7 +245,8 @@ def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
     stamp = Stamp(request_id=number, public_id=number, created=0, seed=seed, fingerprint="")
     call = _OPERATION.parse(body, stamp)
     if call.ignored:
-        raise TypeError(f"there is no option {', '.join(call.ignored)}")
+        names = ", ".join(call.ignored)
+        raise TypeError(f"there is no option {names}, or it has no effect beside the others")
     if len(call.request.prompts) > 1:
         raise InvalidField("prompt must be one prompt: complete_batch takes several", "prompt")
     return msgspec.structs.replace(call.request, model="")

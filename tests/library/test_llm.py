@@ -188,6 +188,11 @@ def test_an_unknown_option_is_a_type_error(llm: LLM, option: str, words: str) ->
         llm.complete("x", **options)
 
 
+def test_an_option_whose_step_does_not_act_is_a_type_error(llm: LLM) -> None:
+    with pytest.raises(TypeError, match="top_p, or it has no effect"):
+        llm.complete("x", samplers=["top_k"], top_p=0.5)
+
+
 def test_ids_may_be_an_array_and_bytes_are_none(llm: LLM) -> None:
     """Bytes were taken for token ids, in silence."""
     ids: typing.Any = np.array([104, 105], np.int32)

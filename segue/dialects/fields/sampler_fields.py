@@ -17,7 +17,7 @@ from segue.dialects.fields.kinds import (
     token_of,
 )
 from segue.dialects.fields.table import Draft, Field, Table
-from segue.types import Step
+from segue.types import Sampling, Step
 
 # Every name llama.cpp knows a step by, and the letter that stands for it.
 STEP_NAMES: dict[str, Step] = {
@@ -140,6 +140,40 @@ def split_biases(draft: Draft) -> None:
         draft.values["sampling.logit_bias"] = by_id
     if by_text:
         draft.values["sampling.text_bias"] = by_text
+
+
+# By step: the fields that turn it on. Those that only shape it say nothing of their own.
+_FIELDS_OF: dict[Step, tuple[str, ...]] = {
+    "penalties": ("repetition_penalty", "presence_penalty", "frequency_penalty"),
+    "dry": ("dry_multiplier",),
+    "top_n_sigma": ("top_n_sigma",),
+    "top_k": ("top_k",),
+    "typical_p": ("typical_p",),
+    "top_p": ("top_p",),
+    "min_p": ("min_p",),
+    "xtc": ("xtc_probability",),
+    "temperature": ("temperature", "dynatemp_range"),
+    "adaptive_p": ("adaptive_target",),
+}
+_OFF_BELOW_0 = ("top_n_sigma", "adaptive_target")
+_NEUTRAL = Sampling()
+
+
+def name_idle_steps(draft: Draft) -> None:
+    """Name the fields of steps that do not act: the order leaves them out, or Mirostat stands in their place."""
+    acting = set(draft.values.get("sampling.order", _NEUTRAL.order))
+    if draft.values.get("sampling.mirostat"):
+        acting = acting & {"penalties", "dry"} | {"temperature"}
+    for step in [each for each in _FIELDS_OF if each not in acting]:
+        for name in _FIELDS_OF[step]:
+            given = draft.given.get(f"sampling.{name}")
+            if given and given not in draft.ignored and _is_set(name, draft):
+                draft.ignored.append(given)
+
+
+def _is_set(name: str, draft: Draft) -> bool:
+    value = draft.values[f"sampling.{name}"]
+    return value != getattr(_NEUTRAL, name) and not (name in _OFF_BELOW_0 and value < 0)
 
 
 # What vLLM has of the kind.

@@ -147,6 +147,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Cached prefixes belong to all slots here, and the server keeps and drops them itself.",
     ),
     Difference(
+        "`/slots` tells which slots compute, and nothing of the requests in them.",
+        "The server shows the settings and figures of one client's request to every other.",
+    ),
+    Difference(
+        "`verbose` is named in `x-segue-ignored`; settings in answers are those of completions alone.",
+        "The server repeats the answer in its native shape, which `/completion` has, and lists settings of chats.",
+    ),
+    Difference(
         "An API key in `Authorization` stands behind `Bearer`; `x-api-key` has it alone.",
         "The server takes it there without a scheme as well, which the header's own rules do not.",
     ),

@@ -42,6 +42,7 @@ def _described(card: Card) -> dict[str, Any]:
         "created": card.created,
         "owned_by": "llamacpp",
         "meta": None if card.known is None else _meta(card.known),
+        "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
     }
 
 

@@ -138,6 +138,10 @@ PAGES = [
                         "size": 0,
                         "ftype": "none",
                     },
+                    "architecture": {
+                        "input_modalities": ["text"],
+                        "output_modalities": ["text"],
+                    },
                 }
             ],
         },
