@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from segue import __version__, config, machine
@@ -44,7 +45,7 @@ def doctor(config_file: Path | None, **flags: Any) -> None:
     findings = list(examine(settings))
     table = Table("", "", "", box=None, show_header=False)
     for what, state, words in findings:
-        table.add_row(what, f"[{STYLES[state]}]{state}[/]", words)
+        table.add_row(what, f"[{STYLES[state]}]{state}[/]", escape(words))
     Console(soft_wrap=False).print(table)
     if any(finding.state == "fails" for finding in findings):
         sys.exit(1)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from segue import machine
 from segue.cli import cli
-from segue.commands.doctor import examine
+from segue.commands.doctor import Finding, examine
 from segue.config import Settings
 from segue.errors import Incompatible
 from segue.runners.llama import c_api
@@ -165,6 +165,14 @@ def test_the_command_fails_where_serving_would(monkeypatch: pytest.MonkeyPatch) 
         result = CliRunner().invoke(cli, ["doctor", "--port", str(taken.getsockname()[1])])
     assert result.exit_code == 1
     assert CliRunner().invoke(cli, ["doctor", "--port", "0"]).exit_code == 0
+
+
+def test_brackets_in_a_finding_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pip install 'segue[vllm]'` was shown as `pip install 'segue'`."""
+    monkeypatch.setattr(
+        "segue.commands.doctor.examine", lambda _: [Finding("engine", "ok", "segue[vllm]")]
+    )
+    assert "segue[vllm]" in CliRunner().invoke(cli, ["doctor"]).output
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
