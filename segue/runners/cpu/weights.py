@@ -13,7 +13,7 @@ from segue.errors import Incompatible
 from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
-from segue.runners.cpu.anatomy.positions import rotations
+from segue.runners.cpu.anatomy.positions import rotations, temperatures
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.anatomy.tensors import computed, expert_name, is_vector, matrices, vector
 from segue.runners.cpu.exact_math import cosines_and_sines
@@ -32,12 +32,13 @@ Floats = NDArray[np.float32]
 
 
 class Turns(NamedTuple):
-    """RoPE tables, each [position][pair]."""
+    """RoPE tables, each [position][pair], and temperatures."""
 
     cosines: Floats
     sines: Floats
     windowed_cosines: Floats  # for layers with a window
     windowed_sines: Floats
+    temperatures: Floats  # factors of queries by position
 
 
 class Weights:
@@ -113,8 +114,9 @@ class Weights:
         return 0 if found is None else address(found) + 4 * start
 
     def rotations(self, positions: int) -> Turns:
-        """RoPE tables for layers that see all tokens, and for those with a window."""
-        return Turns(*self._turns(positions, False), *self._turns(positions, True))
+        """RoPE tables for layers that see all tokens, and for those with a window; temperatures."""
+        turned = self._turns(positions, False), self._turns(positions, True)
+        return Turns(*turned[0], *turned[1], temperatures(self.header, positions))
 
     def _turns(self, positions: int, is_windowed: bool) -> tuple[Floats, Floats]:
         if is_windowed and not any(self.anatomy.windows):

@@ -82,6 +82,12 @@ BITS: dict[str, str] = {
     "glm4moe": "4d6177ffbaf30e72df399e8d8e98d5d85d822e57384879c3907658f0f1575424",
     "glm4moe, normed heads, drafts": "fc3208be96ef74300f0fb0b20eb84ac87da60a9c31575fc179ba6ffcc8fd4238",
     "ernie4_5-moe": "80a4c352dd4ad4ed7901dd8537d7ab59fe19d2468f8f7986cb2a0c7aa4e17ed9",
+    "mistral3": "a10cfe11ab4df60c0eaef91c499cd98e07e8b64866bfbb4abeef8d7b86865d83",
+    "minicpm": "96ca9cafbbe0383dc65b50870885293d771a116009e16e4bb0eed4b191a71bad",
+    "falcon": "97c06258b9289e04c0d13e650ea21551b032c2ec302a65572170256f0a9f498e",
+    "hunyuan-dense": "dc120e95a63750babcca924026996105d897e449b37386ada42faa171f309088",
+    "hunyuan-moe": "0173438a3f17e672be73489e6f31d8c3b68383dfaf846cff956cc8ec11e0092c",
+    "maincoder": "536fe5074ae2684699288f51fa4a0d7ec87a9675a1e7fb918aee6f9ff5fe9e00",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -140,6 +146,12 @@ BITS_OF_Q8: dict[str, str] = {
     "glm4moe": "c7fc40a13ce77ffcf99c42809cedbe8872fa69a3dd434e2eefe715d56db25e47",
     "glm4moe, normed heads, drafts": "85defee0109965d937d4f0c199a5e149ead4bd898dd6e165e6738acb2e1a8fcc",
     "ernie4_5-moe": "7309f37a230983dce74ab8d2ac4ed9369a7d48b8d68113e35822517b9072dc9e",
+    "mistral3": "1f5effea8d05db5b0517adeddeeb4a8d8a50b3ca98dabfe6e7699b012a0cae43",
+    "minicpm": "cc93489746f17f10a1e816358bdda25a89874e98a9dae05aab16ca72304d45b4",
+    "falcon": "836f2c18a1dcfc806f019680c302a88919c9dff1d8ab8dffbadb78038d0516a6",
+    "hunyuan-dense": "5b935e509ca358c55dfd97aace91ba5ce5d881f00eede6587b5248a9742dc1d9",
+    "hunyuan-moe": "d72930678da41de4962ad80c2e79a5b21672ad8b0c786dba236a5c04c20fdef6",
+    "maincoder": "da93ad6f9b8a4c26749189a465e8fabaec38d6012605fc85a147b67fcc19e8d5",
 }
 
 
@@ -299,6 +311,7 @@ def test_windows_reach_over_segments_of_attention(tmp_path: Path, name: str) -> 
         ("phi3", {"rope.scaling.type": "su"}, "scaled by 'su'"),
         ("qwen2moe", {"expert_feed_forward_length": 40}, "experts are 40 wide"),
         ("gpt2", {"attention.max_alibi_bias": 8.0}, "does not know: attention.max_alibi_bias"),
+        ("minicpm", {"residual_scale": 0.0}, "does not say minicpm.residual_scale"),
         ("dots1", {"expert_gating_func": 1}, "shares of experts are not by sigmoid"),
         ("glm4moe", {"expert_group_count": 4}, "experts are chosen by groups"),
         ("ernie4_5-moe", {"interleave_moe_layer_step": 2}, "between those with experts have none"),

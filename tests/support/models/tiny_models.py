@@ -75,6 +75,10 @@ MODELS: Mapping[str, Tiny] = {
     "llama, long rope": replace(
         _LLAMA, factors=("rope_factors_long", "rope_factors_short")
     ).with_settings(**_LONG_ROPE, rope__scaling__type="longrope"),
+    "mistral3": Tiny("mistral3", head_size=32).with_settings(
+        **{**_YARN, "rope__scaling__original_context_length": 16},
+        rope__scaling__yarn_log_multiplier=0.5, attention__temperature_scale=0.3,
+    ),
     "qwen2": Tiny("qwen2", qkv_bias=True),
     "qwen2, biased head": Tiny("qwen2", qkv_bias=True, biases=("output",)),
     "qwen3": Tiny("qwen3", head_norms="each", head_size=32),
@@ -132,11 +136,18 @@ MODELS: Mapping[str, Tiny] = {
     "granitemoe, shared expert": replace(
         _GRANITE, architecture="granitemoe", experts=8, shared_hidden=64
     ).with_settings(**_MIXTURE, expert_shared_feed_forward_length=64),
+    "minicpm": Tiny("minicpm").with_settings(
+        logit_scale=0.5, residual_scale=1.3, embedding_scale=0.5
+    ),
     "internlm2": Tiny("internlm2"),
     "command-r": _COMMAND_R,
     "gpt2": replace(_PLAIN, is_fused=True, key_heads=HEADS, learned_positions=512),
     "gptneox": _NEOX.with_settings(use_parallel_residual=True),
     "gptneox, sequential": _NEOX.with_settings(use_parallel_residual=False),
+    "falcon": replace(
+        _PLAIN, architecture="falcon", norms=("attn_norm",), is_fused=True, key_heads=1,
+        qkv_bias=False, biases=(),
+    ),
     "gpt-oss": Tiny(
         "gpt-oss", norms=("attn_norm", "post_attention_norm"), head_size=32, qkv_bias=True,
         biases=("attn_output",), experts=8, expert_bias=True, has_sinks=True,
@@ -186,6 +197,13 @@ MODELS: Mapping[str, Tiny] = {
         _PLAIN, architecture="starcoder", is_fused=True, key_heads=1, learned_positions=512
     ),
     "orion": Tiny("orion", epsilon=LAYER, has_norm_bias=True),
+    "hunyuan-dense": Tiny("hunyuan-dense", head_size=32, head_norms="each", is_tied=True),
+    "hunyuan-moe": Tiny(
+        "hunyuan-moe", head_norms="each", experts=8, shared_hidden=64
+    ).with_settings(
+        **_MIXTURE, expert_feed_forward_length=HIDDEN, expert_shared_feed_forward_length=64
+    ),
+    "maincoder": Tiny("maincoder", head_norms="each"),
     "xverse": Tiny("xverse"),
 }  # fmt: skip
 # What models of the table do only if they have many layers.

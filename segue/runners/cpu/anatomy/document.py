@@ -99,6 +99,12 @@ def _positions(family: Family) -> str:
 
 def _attention(family: Family) -> str:
     parts = [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
+    parts += ["after they are rotated"] if family.norms_heads_last else []
+    parts += (
+        ["queries grow with their position"]
+        if "attention.temperature_scale" in family.settings
+        else []
+    )
     if family.window is not None:
         whose = f" with {family.window.layers} layers" if family.window.layers else ""
         period = f"one layer in {family.window.period} has none"

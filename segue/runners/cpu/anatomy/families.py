@@ -45,6 +45,7 @@ class Family:
     after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added
     # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once.
     head_norms: HeadNorms = "none"
+    norms_heads_last: bool = False  # after they are rotated
     residuals: Residuals = "sequential"
     activation: Activation = "silu"
     is_gated: bool = True
@@ -70,6 +71,7 @@ class Family:
     has_long_rope: bool = False  # the file may have RoPE factors for long and short contexts
     # Keys of the file, besides the common ones, that are read or have no effect. Any other key is refused.
     settings: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()  # those without which llama.cpp takes values of its own
 
 
 _EXPERTS = ("expert_count", "expert_used_count")
@@ -100,6 +102,13 @@ FAMILIES: Mapping[str, Family] = {
         may_bias=("attn_output", *_FEED_FORWARD),
         has_long_rope=True,
         settings=_EXPERTS,
+    ),
+    "mistral3": Family(
+        "neighbours",
+        experts="some",
+        may_bias=("attn_output", *_FEED_FORWARD),
+        has_long_rope=True,
+        settings=(*_EXPERTS, "attention.temperature_scale", "rope.scaling.yarn_log_multiplier"),
     ),
     "qwen2": Family(may_bias=("output",)),
     "qwen3": Family(head_norms="each"),
@@ -175,6 +184,14 @@ FAMILIES: Mapping[str, Family] = {
         has_long_rope=True,
         settings=(*_EXPERTS, _SHARED, *_SCALES),
     ),
+    "minicpm": Family(
+        "neighbours",
+        may_bias=("attn_output", *_FEED_FORWARD),
+        divides_logits=True,
+        has_long_rope=True,
+        settings=_SCALES[1:],
+        needed=_SCALES[1:],
+    ),
     "internlm2": Family("neighbours"),
     "command-r": Family(
         "neighbours",
@@ -196,6 +213,14 @@ FAMILIES: Mapping[str, Family] = {
         is_gated=False,
         biases=_PLAIN,
         settings=("use_parallel_residual",),
+    ),
+    "falcon": Family(
+        norm="layer",
+        has_norm_bias=True,
+        norms=("attn_norm", ""),
+        residuals="parallel",
+        activation="gelu",
+        is_gated=False,
     ),
     "gpt-oss": Family(
         norms=("attn_norm", "post_attention_norm"),
@@ -294,5 +319,14 @@ FAMILIES: Mapping[str, Family] = {
         "none", norm="layer", has_norm_bias=True, activation="gelu", is_gated=False, biases=_PLAIN
     ),
     "orion": Family(norm="layer", has_norm_bias=True),
+    "hunyuan-dense": Family(head_norms="each", norms_heads_last=True),
+    "hunyuan-moe": Family(
+        head_norms="each",
+        norms_heads_last=True,
+        experts="all",
+        shared_expert="plain",
+        settings=(*_MIXTURE, _SHARED),
+    ),
+    "maincoder": Family("neighbours", head_norms="each", norms_heads_last=True),
     "xverse": Family("neighbours"),
 }

@@ -27,6 +27,7 @@ class Anatomy:
     windows: tuple[int, ...]  # by layer: how many tokens it sees; 0: all
     turned: tuple[bool, ...]  # by layer: whether RoPE rotates
     query_scale: float
+    temperature: float  # by which queries grow with their position
     score_cap: float
     embedding_scale: float
     residual_scale: float
@@ -101,6 +102,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         windows=windows,
         turned=_turned(family, windows),
         query_scale=real(header, "attention.scale") or 1.0 / float(np.sqrt(np.float64(scale))),
+        temperature=real(header, "attention.temperature_scale"),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
         embedding_scale=float(np.sqrt(np.float64(width)))
         if family.is_embedding_scaled

@@ -43,10 +43,26 @@ def rotations(
     if factors is not None:
         speeds /= factors.reshape(-1).astype(np.float64)
     if kind == "yarn":
-        magnitude *= 1.0 + 0.1 * logarithm(factor) if factor > 1.0 else 1.0
+        magnitude *= _magnitude(header, factor)
         share = _ramp(header, base, pairs)
         return Rotations(speeds / factor * (1.0 - share) + speeds * share, magnitude)
     return Rotations(speeds, magnitude)
+
+
+def _magnitude(header: GgufHeader, factor: float) -> float:
+    if factor <= 1.0:
+        return 1.0
+    more, part = 0.1 * logarithm(factor), real(header, "rope.scaling.yarn_log_multiplier")
+    return (1.0 + more) / (1.0 + more * part)
+
+
+def temperatures(header: GgufHeader, positions: int) -> NDArray[np.float32]:
+    """Factors of queries, which grow with each length of the original context; none if the file names no scale."""
+    scale, length = real(header, "attention.temperature_scale"), original_context(header)
+    if not scale:
+        return np.empty(0, np.float32)
+    steps = [1.0 + scale * logarithm(1.0 + i) for i in range(-(-positions // length))]
+    return np.array(steps, np.float32)[np.arange(positions) // length]
 
 
 def _scaling(header: GgufHeader) -> tuple[str, float]:

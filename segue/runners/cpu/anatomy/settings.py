@@ -40,10 +40,12 @@ COUNTS = (
 )
 REALS = (
     "attention.scale",
+    "attention.temperature_scale",
     "embedding_scale",
     "expert_weights_scale",
     "logit_scale",
     "residual_scale",
+    "rope.scaling.yarn_log_multiplier",
 )
 POSITIVE = (
     "attention.layer_norm_epsilon",

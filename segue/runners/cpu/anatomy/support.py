@@ -61,6 +61,8 @@ def _wrong_settings(header: GgufHeader) -> str | None:
     own = {key.removeprefix(prefix) for key in given if key.startswith(prefix)}
     if unknown := own - COMMON - {*FAMILIES[header.architecture].settings}:
         return f"the file has settings it does not know: {', '.join(sorted(unknown)[:4])}"
+    if missing := {*FAMILIES[header.architecture].needed} - own:
+        return f"the file does not say {prefix}{min(missing)}"
     for key in MEASURES:
         if not header.count(key):
             return f"{prefix}{key} is not one number"
@@ -80,6 +82,8 @@ def _wrong_values(header: GgufHeader) -> str | None:
     scaling = header.metadata.get(f"{prefix}rope.scaling.type")
     if scaling == "yarn" and not original_context(header):
         return "YaRN needs the context it was trained on, and the file names none"
+    if real(header, "attention.temperature_scale") and not original_context(header):
+        return "temperatures need the context it was trained on, and the file names none"
     for name, usual in (("fast", YARN_FAST), ("slow", YARN_SLOW)):
         if real(header, f"rope.scaling.yarn_beta_{name}", usual) != usual:
             return f"YaRN's beta_{name} is not {usual}"

@@ -41,18 +41,23 @@ from segue.runners.cpu.step.pieces import finish
     WINDOW,  # tokens that a row sees; 0: all
     CAP,  # of scores; 0: none
     SINKS,  # address of one score per head; 0: none
-) = range(1, 29)
+    NORMS_LAST,  # whether heads are normed after they are rotated
+    TEMPERATURES,  # address of a factor of queries per position; 0: none
+) = range(1, 31)
 
 
 @compiled
 def _turn(row: Any, x: Any, weights: Any, position: Any) -> None:
-    """Norm and rotate one head in place."""
+    """Norm and rotate one head in place, in the order of the model."""
     size, pairs = word(row + 8 * SIZE), word(row + 8 * PAIRS)
-    if weights:
-        norm(word(row + 8 * NORM), x, weights, 0, real(row + 8 * EPSILON), x, size)
-    offset = position * pairs * 4
-    cosines, sines = word(row + 8 * COSINES) + offset, word(row + 8 * SINES) + offset
-    rotate(x, cosines, sines, x, pairs, word(row + 8 * NEIGHBOURS))
+    for step in range(2):
+        if step == word(row + 8 * NORMS_LAST):
+            if weights:
+                norm(word(row + 8 * NORM), x, weights, 0, real(row + 8 * EPSILON), x, size)
+        else:
+            offset = position * pairs * 4
+            cosines, sines = word(row + 8 * COSINES) + offset, word(row + 8 * SINES) + offset
+            rotate(x, cosines, sines, x, pairs, word(row + 8 * NEIGHBOURS))
 
 
 @compiled
@@ -67,6 +72,9 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
     fetch_ahead(word(row + 8 * KEYS) + block, size)
     queries = word(board + 8 * on.QUERIES)
     queries += (head * word(board + 8 * on.ROWS) + m) * shared * size * 4
+    factor = real(row + 8 * SCALE)
+    if word(row + 8 * TEMPERATURES):
+        factor *= real(word(row + 8 * TEMPERATURES) + 4 * position)
     for i in range(shared):
         offset = (head * shared + i) * size * 4
         x = base + word(row + 8 * Q) + offset
@@ -74,7 +82,7 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
             add_into(x, word(row + 8 * Q_BIAS) + offset, size)
         weights = word(row + 8 * Q_NORM) + (head * shared + i) * word(row + 8 * Q_NORM_BYTES)
         _turn(row, x, weights, position)
-        scale(real(row + 8 * SCALE), x, queries + i * size * 4, size)
+        scale(factor, x, queries + i * size * 4, size)
     key = base + word(row + 8 * K) + head * size * 4
     value = base + word(row + 8 * V) + head * size * 4
     if word(row + 8 * K_BIAS):

@@ -61,7 +61,7 @@ class Places:
     values: int
     layer_bytes: int  # from one layer's keys or values to the next
     block_bytes: int  # from one block to the next
-    turns: tuple[int, ...]  # cosines and sines, then those of layers with a window
+    turns: tuple[int, ...]  # cosines and sines, then those of layers with a window; temperatures
     mixture: Mixture
 
 
@@ -212,7 +212,7 @@ def _heads(weights: Weights, places: Places, layer: int) -> Row:
         anatomy.key_heads,
         anatomy.pairs if anatomy.turned[layer] else 0,
         int(anatomy.family.turns == "neighbours"),
-        *(places.turns[2:] if window else places.turns[:2]),
+        *(places.turns[2:4] if window else places.turns[:2]),
         float_word(anatomy.query_scale),
         *biases,
         *norms,
@@ -222,6 +222,8 @@ def _heads(weights: Weights, places: Places, layer: int) -> Row:
         window,
         float_word(anatomy.score_cap),
         weights.vector(f"{name}attn_sinks.weight"),
+        int(anatomy.family.norms_heads_last),
+        places.turns[4] if anatomy.temperature else 0,
     ]
 
 
