@@ -25,7 +25,16 @@ def test_port_in_use_is_said_plainly() -> None:
     assert error.value.message.endswith(" in use. Choose another with --port; 0 takes a free one.")
 
 
-@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+def has_ipv6() -> bool:
+    """Python may know it where the machine has no such address, as in most containers."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
 def test_ipv6_address() -> None:
     with bind("::1", 0) as listener:
         assert address(listener) == f"http://[::1]:{listener.getsockname()[1]}"
