@@ -233,18 +233,20 @@ class FakeRunner:
     def _computed(self, spans: Sequence[Span]) -> Logits:
         """The logits of a step that has its cells."""
         ends: list[tuple[_Slot, int]] = []  # of which tokens the logits are wanted
-        for span in spans:
-            slot = self._slots[span.slot]
-            adapted = 1 + sum([int(1000 * scale) + 7 * place for place, scale in span.adapters])
+        for number, tokens, _, num_logits, adapters in spans:
+            slot, adapted = self._slots[number], 1
+            for place, scale in adapters:
+                adapted += int(1000 * scale) + 7 * place
             state = slot.states[-1] if slot.states else 0
-            for given in span.tokens:
+            for given in tokens:
                 token = given if given >= 0 else self._last_drawn[-1 - given] or 0
                 state = (state * 31 + token + adapted) % 1_000_003
                 slot.states.append(state)
                 slot.tokens.append(token)
             num_tokens = len(slot.tokens)
-            ends += [(slot, end) for end in range(num_tokens - span.num_logits, num_tokens)]
-            self.num_rows += len(span.tokens)
+            for end in range(num_tokens - num_logits, num_tokens):
+                ends.append((slot, end))
+            self.num_rows += len(tokens)
         return self._rows(ends)
 
     def _rows(self, ends: list[tuple[_Slot, int]]) -> Logits:
@@ -256,15 +258,16 @@ class FakeRunner:
         return rows
 
     def _take_cells(self, span: Span) -> None:
-        slot = self._slots.get(span.slot)
+        number, tokens, past, _, adapters = span
+        slot = self._slots.get(number)
         if slot is None:
-            slot = self._slots[span.slot] = _Slot()
-        if span.past != len(slot.cells):
-            raise RuntimeError(f"fake runner: slot {span.slot} holds {len(slot.cells)} tokens")
-        if slot.cells and slot.adapters != span.adapters:
-            raise RuntimeError(f"fake runner: slot {span.slot} was computed with other adapters")
-        slot.adapters = span.adapters
-        for _ in span.tokens:
+            slot = self._slots[number] = _Slot()
+        if past != len(slot.cells):
+            raise RuntimeError(f"fake runner: slot {number} holds {len(slot.cells)} tokens")
+        if slot.cells and slot.adapters != adapters:
+            raise RuntimeError(f"fake runner: slot {number} was computed with other adapters")
+        slot.adapters = adapters
+        for _ in tokens:
             self._next_cell += 1
             self._references[self._next_cell] = 1
             slot.cells.append(self._next_cell)

@@ -111,23 +111,24 @@ def draw_by_weight(
 
 
 def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
-    if len(draw.cuts) > MAX_CUTS:
-        raise ValueError(f"fake runner: a draw takes {MAX_CUTS} cuts, not {len(draw.cuts)}")
-    cuts = draw.cuts[num_adjusts(draw) :]
-    if draw.feedback is not None:
+    _, point, cuts, changes, repeats, late, feedback, _ = draw
+    if len(cuts) > MAX_CUTS:
+        raise ValueError(f"fake runner: a draw takes {MAX_CUTS} cuts, not {len(cuts)}")
+    if cuts and cuts[0].kind in ADJUSTS:
+        cuts = cuts[num_adjusts(draw) :]
+    if feedback is not None:
         return None
     if cuts == _LIKELIEST:
         row = changed(row, draw, before)
         return int(row.argmax()) if abs(row.max()) < np.inf else None
     if cuts and (len(cuts) > 1 or cuts[0].kind != "scale"):
         return None
-    changes = draw.changes
     has_list = changes is not None and changes.only is not None
-    if draw.repeats is not None or draw.late is not None or has_list:
+    if repeats is not None or late is not None or has_list:
         row, changes = changed(row, draw, before), None
     key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
     sums = _running_sums(row.tobytes(), *key, cuts[0].value if cuts else 1.0)
-    token = bisect_right(sums, draw.point * sums[-1]) if sums else 0
+    token = bisect_right(sums, point * sums[-1]) if sums else 0
     return token if token < len(sums) else None
 
 

@@ -25,13 +25,16 @@ class Stream:
         self._renderer = renderer
         self._broken = broken
         self._n = call.request.n
+        self._may_search = call.request.infill is not None  # beam search is not streamed
         self._has_scores = (call.request.logprobs, call.request.prompt_logprobs) != (None, None)
 
     def write(self, writer: ChunkWriter, events: Sequence[Event]) -> bool:
         """Write these events now, without waking a task; False if that must wait. None of them ends the stream."""
         if not writer.is_open or self.is_long(events):
             return False
-        objects = [each for event in events for each in self._renderer.push(event)]
+        objects: list[Any] = []
+        for event in events:
+            objects += self._renderer.push(event)
         for body in self._writes(events, objects, False):
             writer.write(body)
         return True
@@ -67,7 +70,7 @@ class Stream:
         writes = self._frame.wrap(objects, is_over)
         if not events:
             return self._frame.note(SIGN_OF_LIFE) + writes
-        if Searching in map(type, events):
+        if self._may_search and Searching in map(type, events):
             last = [event for event in events if isinstance(event, Searching)][-1]
             so_far = f"infill: {last.num_drawn} tokens drawn, {last.num_scored} places tried"
             return self._frame.note(so_far) + writes

@@ -51,10 +51,16 @@ EVENTS = st.lists(
 @given(EVENTS)
 def test_written_at_once_or_rendered_the_bytes_are_the_same(events: list[Event]) -> None:
     cycle = Cycle()
-    assert stream(n=2).write(writer_of(cycle), events)
-    writes, is_over = stream(n=2).render(events)
+    assert stream(n=2, suffix="z").write(writer_of(cycle), events)
+    writes, is_over = stream(n=2, suffix="z").render(events)
     assert not is_over
     assert cycle.written == [b"%x\r\n%b\r\n" % (len(each), each) for each in writes if each]
+
+
+def test_a_search_says_how_far_it_is() -> None:
+    comment = b": infill: 9 tokens drawn, 3 places tried\n\n"
+    events = [Searching(0, 5, 1), Searching(0, 9, 3)]
+    assert stream(suffix="z").render(events) == ([comment], False)
 
 
 def test_a_client_that_falls_behind_is_left_to_the_endpoint() -> None:

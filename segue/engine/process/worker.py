@@ -35,7 +35,7 @@ from segue.engine.seam import Loaded, Loader
 from segue.engine.tokens import check_ids
 from segue.errors import Incompatible, ModelUnavailable, SegueError, shortage
 from segue.logs import set_up
-from segue.types import CompletionRequest, Delta, Event, Failed, Prompted
+from segue.types import CompletionRequest, Delta, Failed, Prompted
 
 log = logging.getLogger("segue.worker")
 
@@ -292,7 +292,7 @@ class Worker:
         if not events and stats is None:
             return
         step = messages.StepEvents(events, stats)
-        if self._unsent.unfinished_tasks or not all(map(_are_small, events.values())):
+        if self._unsent.unfinished_tasks or not _are_small(events):
             # Waits only if the events of many steps are unsent: then the parent does not read them.
             self._unsent.put(step)
         else:
@@ -326,11 +326,15 @@ class Worker:
                 self._scheduler.add(message)
 
 
-def _are_small(events: list[Event]) -> bool:
+def _are_small(events: StepEvents) -> bool:
     """Whether encoding them takes less time than waking another thread to do it."""
-    for event in events:
-        if isinstance(event, Prompted) or (isinstance(event, Delta) and event.scores is not None):
-            return False
+    for told in events.values():
+        for event in told:
+            if isinstance(event, Delta):
+                if event.scores is not None:
+                    return False
+            elif isinstance(event, Prompted):
+                return False
     return True
 
 

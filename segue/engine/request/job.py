@@ -78,6 +78,7 @@ class Job:
         self._vocab = model.vocab
         self._causes = prepared.rules.causes
         self._texts = prepared.rules.texts
+        self._shows_special = self.request.show_special
         self._limits = model.capabilities
         self._is_ranked = self.request.num_candidates > self.request.n
         # Whether drawn tokens are scored: to report them or to rank candidates by them.
@@ -222,11 +223,17 @@ class Job:
 
     def accept(self, sequence: Sequence, token: int, score: TokenScore | None, now: float) -> None:
         """A token that was drawn for the sequence. `score`: where `needs_scores`."""
-        sequence.accept(token, self.text_piece(token), score, self._causes.get(token), now)
+        cause = self._causes.get(token)
+        is_usual = cause is None and not self._shows_special
+        piece = self._texts[token] if is_usual else self.text_piece(token)
+        sequence.accept(token, piece, score, cause, now)
 
     def progressed(self, sequence: Sequence) -> list[Event]:
         shown = sequence.output.take()
-        return [] if shown is None else self._emit(sequence, [self._delta(sequence, shown)])
+        if shown is None:
+            return []
+        events = [self._delta(sequence, shown)]
+        return self._emit(sequence, events) if self._is_ranked else events
 
     def finished(self, sequence: Sequence) -> list[Event]:
         """Events of a sequence that ended; with the last one the request ends."""
@@ -310,7 +317,7 @@ class Job:
         """What a drawn token adds to the text. End and control tokens add nothing, unless the request asks for them."""
         if token in self._causes and not self.request.include_stop:
             return b""
-        return self._vocab.piece(token) if self.request.show_special else self._texts[token]
+        return self._vocab.piece(token) if self._shows_special else self._texts[token]
 
 
 def _renumbered(event: Event, choice: int) -> Event:

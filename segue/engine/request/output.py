@@ -73,7 +73,9 @@ class Output:
         if not self._is_cut and keeps_half:
             self._show(self._detokenizer.flush())
         if self.stopped_by is None:
-            self._add(self._stops.flush())
+            held = self._stops.flush()
+            self._text += held
+            self._num_shown += len(held)
         if self._is_cut and not self._scores_stops:
             self._scores = [entry for entry in self._scores if entry[0] < self._num_shown]
         is_left = self._text or self._tokens or self._scores
@@ -91,9 +93,6 @@ class Output:
             text, self.stopped_by = self._stops.push(text, is_exempt=self._num_exempt > 0)
             if self.stopped_by is not None and self._include_stop:
                 text += self.stopped_by
-        self._add(text)
-
-    def _add(self, text: str) -> None:
         self._text += text
         self._num_shown += len(text)
 

@@ -148,6 +148,10 @@ class Sampler:
         self._followers = [state.push for state in self._states]  # told of every token
         if self._forbidden.has_phrases:
             self._followers.append(self._forbidden.push)
+        # Whether it has penalties or DRY: then a draw depends on which tokens came before.
+        self.is_penalising = self._penalties is not None or self._dry is not None
+        # Whether a draw that is planned ahead must be told more when the token before it is known: see `late`.
+        self.has_late = self._dry is not None or self._forbidden.has_phrases
         self._chooser = _chooser(sampling, vocab_size)
         self.keeps_distribution = keeps_distribution
         self._num_adjusts = num_before
@@ -157,7 +161,8 @@ class Sampler:
         can_infill = self._texts is not None and ADJUSTS.isdisjoint(steps[num_before:])
         can_cut = can_infill or not has_infill
         self._cuts = self._cuts_without_xtc = cuts(sampling, steps) if can_cut else None
-        if "xtc" in steps:
+        self._has_xtc = "xtc" in steps
+        if self._has_xtc:
             self._cuts_without_xtc = cuts(sampling, [step for step in steps if step != "xtc"])
         self.distribution: Distribution | None = None  # of the last token, if it is kept
         self.branch: int | None = None  # see branches.py; None: no branching
@@ -176,16 +181,6 @@ class Sampler:
             and self.branch is None
             and self.openings is None
         )
-
-    @property
-    def is_penalising(self) -> bool:
-        """Whether it has penalties or DRY: then a draw depends on which tokens came before."""
-        return self._penalties is not None or self._dry is not None
-
-    @property
-    def has_late(self) -> bool:
-        """Whether a draw that is planned ahead must be told more when the token before it is known: see `late`."""
-        return self._dry is not None or self._forbidden.has_phrases
 
     def late(self) -> Told:
         """What depends on the last tokens, all of which were pushed: bans of phrases, and the costs of DRY."""
@@ -216,7 +211,7 @@ class Sampler:
         `drawn`: the runner's draw that gives the token before it, which is not known yet; None: that token was pushed.
         What else depends on that token is told when it is known (`has_late`).
         """
-        found = self._cuts_at(position)
+        found = self._cuts_at(position) if self._has_xtc else self._cuts
         if found is None or self.branch is not None:
             return None
         if position == 0 and self.openings is not None:

@@ -49,7 +49,8 @@ class Ahead:
                 continue  # its prompt goes on
             draw = None
             num_draft = span.past + len(span.tokens) - len(sequence.tokens)
-            if span.num_logits == 1 and num_draft >= 0 and not sequence.awaits_mask:
+            is_one = span.num_logits == 1 and num_draft >= 0 and not sequence.awaits_mask
+            if is_one and self._has_draws(sequence):
                 draw = self._draw(sequence, len(draws), sequence.num_output + num_draft)
             if draw is None or (num_draft and sequence.sampler.is_penalising):
                 return
@@ -79,19 +80,8 @@ class Ahead:
             num_left -= 1
             if sequence not in drawn:
                 return None  # its prompt goes on
-            num_draft = span.past + len(span.tokens) - len(sequence.tokens)
-            position = sequence.num_output + num_draft + 1
-            if position >= sequence.max_tokens:
-                continue
-            tokens = self._forced.known(sequence, num_draft)
-            if len(tokens) > 1:
-                draw = self._draw(sequence, len(made.spans), position + len(tokens) - 1)
-            else:
-                tokens = (-1 - drawn[sequence],)
-                draw = self._draw(sequence, len(made.spans), position, drawn[sequence])
-            if draw is None:
+            if not self._go_on(made, sequence, span, drawn[sequence]):
                 return None
-            self._append(made, sequence, span, tokens, draw)
         # Others may wait for a mask or for room in a step. Nothing is evicted while a step is open.
         is_all = num_going_on == len(self._running)
         has_room = (
@@ -99,31 +89,51 @@ class Ahead:
         )
         return made if made.spans and is_all and has_room else None
 
-    def _append(
-        self, batch: Batch, sequence: Sequence, before: Span, tokens: tuple[int, ...], draw: Draw
-    ) -> None:
-        past, block = before.past + len(before.tokens), self._limits.cells_per_block
-        batch.num_cells += (-(-(past + len(tokens)) // block) - -(-past // block)) * block
-        batch.num_rows += len(tokens)
-        batch.spans.append(Span(before.slot, tokens, past, 1, before.adapters))
-        batch.sequences.append(sequence)
-        batch.draws[sequence] = draw
+    def _go_on(self, made: Batch, sequence: Sequence, span: Span, number: int) -> bool:
+        """Add what follows the span to a batch, if anything does; False: it cannot be told yet.
+
+        `number`: the draw of the open step that gives the sequence's next token.
+        """
+        slot, before, past, _, adapters = span
+        past += len(before)
+        position = past + 1 - sequence.num_prompt
+        if position >= sequence.max_tokens:
+            return True
+        tokens: tuple[int, ...] = ()
+        if sequence.guide is not None:
+            tokens = self._forced.known(sequence, past - len(sequence.tokens))
+        if len(tokens) > 1:
+            draw = self._draw(sequence, len(made.spans), position + len(tokens) - 1)
+        else:
+            tokens = (-1 - number,)
+            draw = self._draw(sequence, len(made.spans), position, number)
+        if draw is None:
+            return False
+        end, block = past + len(tokens), self._limits.cells_per_block
+        made.num_cells += (-(-end // block) - -(-past // block)) * block
+        made.num_rows += len(tokens)
+        made.spans.append(Span(slot, tokens, past, 1, adapters))
+        made.sequences.append(sequence)
+        made.draws[sequence] = draw
+        return True
+
+    def _has_draws(self, sequence: Sequence) -> bool:
+        """Whether a token, and no more than that, is made of each of its last rows."""
+        has_rounds = self._jobs[sequence.request_id].has_rounds
+        return sequence.max_tokens > 0 and not (sequence.is_scoring or has_rounds)
 
     def _draw(
         self, sequence: Sequence, row: int, position: int, drawn: int | None = None
     ) -> Draw | None:
-        """The draw from that row. None: the runner cannot make it, or the row is needed for more than a token.
+        """The draw from that row, of a sequence that has draws. None: the runner cannot make it.
 
         `drawn`: the draw of the open step that gives the token before; None: that token is known.
         """
-        if sequence.is_scoring or not sequence.max_tokens:
-            return None
-        if self._jobs[sequence.request_id].has_rounds:
-            return None
         if sequence.num_undrawn * _SELDOM > position + _SELDOM:
             return None
-        draw = sequence.sampler.draw_ahead(row, position, drawn)
-        if draw is None or (sequence.guide is None and not sequence.sampler.has_late):
+        sampler = sequence.sampler
+        draw = sampler.draw_ahead(row, position, drawn)
+        if draw is None or (sequence.guide is None and not sampler.has_late):
             return draw
         return draw._replace(late=Late())
 
@@ -134,7 +144,8 @@ def tell_late(batch: Batch, runner: Runner) -> None:
     Called when all tokens before the batch's spans are known.
     """
     for sequence, span in zip(batch.sequences, batch.spans, strict=True):
-        late = batch.draws[sequence].late if sequence in batch.draws else None
+        draw = batch.draws.get(sequence)
+        late = None if draw is None else draw.late
         if late is None:
             continue
         if sequence in batch.void:

@@ -55,7 +55,10 @@ class Committer:
             job = self._jobs.get(sequence.request_id)
             if job is None or sequence in batch.void:
                 continue
-            told = self._advance_safely(job, sequence, span, row, now)
+            try:
+                told = self._advance(job, sequence, span, row, now)
+            except Exception as error:
+                told = self._fail(job, error)
             if sequence.request_id in events:
                 events[sequence.request_id] += told
             elif told:
@@ -88,27 +91,14 @@ class Committer:
             if sequence in lost or not (is_next and is_foreseen):
                 ahead.void.add(sequence)
 
-    def _advance_safely(
-        self, job: Job, sequence: Sequence, span: Span, row: int, now: float
-    ) -> list[Event]:
-        """Events of one sequence, whose rows of logits are those before `row`, as many as its span asks for.
-
-        An error here fails its request only: the other sequences are not affected.
-        """
-        try:
-            return self._advance(job, sequence, span, row, now)
-        except (RequestError, EngineFault) as error:  # for example: no token is left to draw
-            return self._fail(job, error)
-        except Exception:
-            log.exception("request %s failed", job.request.request_id)
-            return self._fail(job, EngineFault("the engine failed on this request"))
-
     def _advance(
         self, job: Job, sequence: Sequence, span: Span, row: int, now: float
     ) -> list[Event]:
-        end, num_tokens = span.past + len(span.tokens), len(sequence.tokens)
+        """Events of one sequence, whose rows of logits are those before `row`, as many as its span asks for."""
+        _, tokens, past, num_logits, _ = span
+        end, num_tokens = past + len(tokens), len(sequence.tokens)
         if sequence.scores is not None and sequence.is_scoring:
-            _check(sequence.score_prompt(end, self._logits[row - span.num_logits : row]))
+            _check(sequence.score_prompt(end, self._logits[row - num_logits : row]))
         sequence.computed = min(end, num_tokens)
         if end < num_tokens:
             self._memory.remember(sequence)
@@ -125,8 +115,12 @@ class Committer:
                 sequence.leader.num_followers -= 1
         elif not self._limits.can_trim:
             self._memory.outgrow(sequence)
-        if sequence.max_tokens > 0:
+        if end > num_tokens and sequence.max_tokens > 0:
             events += self._generate(job, sequence, span, row, now)
+        elif sequence.max_tokens > 0:
+            self._draw(job, sequence, None, row - 1, now)
+            if sequence.cause is None:
+                events += job.progressed(sequence)
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             self._score_next(sequence, self._logits[row - 1 : row])
@@ -160,11 +154,7 @@ class Committer:
         self, job: Job, sequence: Sequence, span: Span, row: int, now: float
     ) -> list[Event]:
         """Draw one token, and one more for each accepted draft token (speculative decoding). Each has its own event."""
-        num_draft = span.past + len(span.tokens) - len(sequence.tokens)
-        if not num_draft:
-            self._draw(job, sequence, None, row - 1, now)
-            return [] if sequence.cause is not None else job.progressed(sequence)
-        draft = list(span.tokens[-num_draft:])
+        draft = list(span.tokens[len(sequence.tokens) - span.past :])
         events: list[Event] = []
         certain = draft if span.num_logits <= len(draft) else []
         num_certain, num_drawn = len(certain), 0
@@ -217,10 +207,17 @@ class Committer:
         job.accept(sequence, token, drawn, now)
         self._counts.completion_tokens += 1
 
-    def _fail(self, job: Job, error: SegueError) -> list[Event]:
-        self._state.drop(job.request.request_id, keep=False)
+    def _fail(self, job: Job, error: Exception) -> list[Event]:
+        """An error with one sequence fails its request only: the others are not affected."""
+        request_id = job.request.request_id
+        if isinstance(error, RequestError | EngineFault):  # for example: no token is left to draw
+            told: SegueError = error
+        else:
+            log.error("request %s failed", request_id, exc_info=error)
+            told = EngineFault("the engine failed on this request")
+        self._state.drop(request_id, keep=False)
         self._counts.failed += 1
-        return [Failed(error.code, error.message, error.param)]
+        return [Failed(told.code, told.message, told.param)]
 
 
 def _check(scores: Scores) -> None:

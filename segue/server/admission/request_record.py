@@ -75,7 +75,8 @@ class RequestRecord:
                 num_tokens = len(event.tokens)
                 self.gaps.push(event.choice, event.decode_s, num_tokens)
                 self.completion_tokens += num_tokens
-                self._charge(num_tokens)
+                if self.permit is not None:
+                    self.permit.charge(num_tokens)
             case Prompted():
                 if self.queue_s is None:
                     self.queue_s = max(0.0, self.elapsed_s - event.prompt_s)

@@ -3,10 +3,19 @@
 Times are the engine's and come with its events: no clock is read, and tokens of one step have the same time.
 """
 
-import math
 from bisect import bisect_left
 
 from segue.metrics import TOKEN_SECONDS
+
+
+class _Last:
+    """The last tokens of a choice: when they came, how long after those before them, and how many they are."""
+
+    __slots__ = ("at_s", "first_s", "gap_s", "num")
+
+    def __init__(self, at_s: float) -> None:
+        self.first_s = self.at_s = at_s
+        self.gap_s, self.num = 0.0, 0
 
 
 class TokenGaps:
@@ -17,29 +26,26 @@ class TokenGaps:
 
     def __init__(self) -> None:
         self._counts = [0] * (len(TOKEN_SECONDS) + 1)
-        self._total_s = 0.0
-        # By choice: when its last tokens came, how long after those before them, and how many they are.
-        self._last: dict[int, tuple[float, float, int]] = {}
+        self._last: dict[int, _Last] = {}  # by choice
 
     def push(self, choice: int, at_s: float, num_tokens: int) -> None:
         """Tokens that came `at_s` seconds after the first one of their choice."""
-        known = self._last.get(choice)
-        if known is None:
-            self._last[choice] = (at_s, 0.0, 0)
-            return
-        last_s, gap_s, num = known
-        if at_s == last_s:
-            if gap_s:
-                self._last[choice] = (last_s, gap_s, num + num_tokens)
-            return
-        if num:
-            self._counts[bisect_left(TOKEN_SECONDS, gap_s / num)] += num
-            self._total_s += gap_s
-        self._last[choice] = (at_s, at_s - last_s, num_tokens)
+        last = self._last.get(choice)
+        if last is None:
+            self._last[choice] = _Last(at_s)
+        elif at_s != last.at_s and num_tokens:
+            num, gap_s = last.num, last.gap_s
+            if num:  # no more of them come
+                self._counts[bisect_left(TOKEN_SECONDS, gap_s / num)] += num
+            last.gap_s, last.at_s, last.num = at_s - last.at_s, at_s, num_tokens
+        elif last.num:
+            last.num += num_tokens
 
     def end(self) -> list[float]:
         """The request is over: a count for each bucket and for what is above, then the sum of seconds."""
-        for choice in self._last:
-            self.push(choice, math.inf, 0)  # whatever comes counts what came before
+        for last in self._last.values():
+            if last.num:
+                self._counts[bisect_left(TOKEN_SECONDS, last.gap_s / last.num)] += last.num
+        total_s = sum(last.at_s - last.first_s for last in self._last.values())
         self._last.clear()
-        return [*self._counts, self._total_s]
+        return [*self._counts, total_s]
