@@ -45,7 +45,6 @@ REALS = (
     "expert_weights_scale",
     "logit_scale",
     "residual_scale",
-    "rope.scaling.yarn_log_multiplier",
 )
 POSITIVE = (
     "attention.layer_norm_epsilon",
@@ -57,6 +56,7 @@ POSITIVE = (
     "rope.scale_linear",
     "rope.scaling.attn_factor",
     "rope.scaling.factor",
+    "rope.scaling.yarn_log_multiplier",
 )
 SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other either
 MOST_EXPERTS = 1024
