@@ -311,6 +311,7 @@ def test_windows_reach_over_segments_of_attention(tmp_path: Path, name: str) -> 
         ("phi3", {"rope.scaling.type": "su"}, "scaled by 'su'"),
         ("qwen2moe", {"expert_feed_forward_length": 40}, "experts are 40 wide"),
         ("gpt2", {"attention.max_alibi_bias": 8.0}, "does not know: attention.max_alibi_bias"),
+        ("mistral3", {"rope.scaling.yarn_log_multiplier": -4.0}, "yarn_log_multiplier is -4.0"),
         ("minicpm", {"residual_scale": 0.0}, "does not say minicpm.residual_scale"),
         ("dots1", {"expert_gating_func": 1}, "shares of experts are not by sigmoid"),
         ("glm4moe", {"expert_group_count": 4}, "experts are chosen by groups"),
