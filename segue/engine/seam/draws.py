@@ -93,9 +93,8 @@ class Texts:
 class Told(NamedTuple):
     """What a draw must know and can know only when the token before it is known."""
 
-    allowed: NDArray[np.uint8] | None = (
-        None  # by the constraint: a bit per token, the lowest first; None: all
-    )
+    # What the constraint allows: a bit per token, the lowest first; None: all.
+    allowed: NDArray[np.uint8] | None = None
     changes: Changes | None = None  # bans of tokens that would complete a banned phrase
     costs: Changes | None = None  # what the cut `dry` adds
 
@@ -125,6 +124,4 @@ class Draw(NamedTuple):
     repeats: Repeats | None = None  # given if a cut is `penalties`
     late: Late | None = None  # its mask is applied before `changes`, its own changes after them
     feedback: Feedback | None = None  # of mirostat or adaptive-p, which act after the cuts
-    texts: Texts | None = (
-        None  # given if a cut is `infill`; then adjustments come before all other cuts
-    )
+    texts: Texts | None = None  # given if a cut is `infill`; adjustments then come first

@@ -53,7 +53,7 @@ _HEAD_NORMS = {
     "own": "queries and keys may be normed, weights of each head",
     "whole": "queries and keys normed, all heads together",
 }
-_TURNED = {
+_ROTATED = {
     "all": "",
     "three of four": "; none in every 4th layer",
     "windowed": "; none in layers without a window, if others have one",
@@ -94,7 +94,8 @@ def _norms(family: Family) -> str:
 
 
 def _positions(family: Family) -> str:
-    return f"{family.turns}{_TURNED[family.turned]}{', long rope' if family.has_long_rope else ''}"
+    long_rope = ", long rope" if family.has_long_rope else ""
+    return f"{family.turns}{_ROTATED[family.rotated]}{long_rope}"
 
 
 def _attention(family: Family) -> str:

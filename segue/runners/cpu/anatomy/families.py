@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Turns = Literal["neighbours", "halves", "none"]
-Turned = Literal["all", "three of four", "windowed"]
+Rotated = Literal["all", "three of four", "windowed"]
 Norm = Literal["rms", "layer"]
 HeadNorms = Literal["none", "each", "each or none", "own", "whole"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
@@ -36,9 +36,8 @@ class Family:
 
     # RoPE: the two dimensions of a pair are half a head apart ("halves") or neighbours; "none": learned positions.
     turns: Turns = "halves"
-    turned: Turned = (
-        "all"  # the layers that rotate; "windowed": those with a window, if any has one
-    )
+    # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all.
+    rotated: Rotated = "all"
     norm: Norm = "rms"
     has_norm_bias: bool = False
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
@@ -51,12 +50,10 @@ class Family:
     is_gated: bool = True
     is_gate_fused: bool = False  # gate and up are one matrix
     experts: Experts = "none"
-    routing: Routing = (
-        "renormalised"  # of softmax and sigmoid the file may say that they are renormalised
-    )
-    shared_expert: Shared = (
-        "none"  # of every row; "gated": with a share of its own; "plain": if the file has it
-    )
+    # How scores of experts become shares. After "softmax" and "sigmoid" the file may ask for renormalising.
+    routing: Routing = "renormalised"
+    # An expert that every row uses. "gated": its share is computed; "plain": its share is 1, and a file may lack it.
+    shared_expert: Shared = "none"
     has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
     has_sinks: bool = False
     biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
@@ -240,10 +237,10 @@ FAMILIES: Mapping[str, Family] = {
         may_bias=_PLAIN,
     ),
     "arcee": Family("neighbours", activation="squared relu", is_gated=False),
-    "smollm3": Family("neighbours", turned="three of four"),
+    "smollm3": Family("neighbours", rotated="three of four"),
     "cohere2": Family(
         "neighbours",
-        turned="windowed",
+        rotated="windowed",
         norm="layer",
         norms=("attn_norm", ""),
         residuals="parallel",
@@ -254,7 +251,7 @@ FAMILIES: Mapping[str, Family] = {
     "glm4": Family("neighbours", after=_AFTER, is_gate_fused=True),
     "exaone": Family(),
     "exaone4": Family(
-        turned="windowed",
+        rotated="windowed",
         norms=("", ""),
         after=_AFTER,
         head_norms="each",

@@ -25,7 +25,7 @@ class Anatomy:
     epsilon: float
     pairs: int  # pairs of dimensions that RoPE rotates
     windows: tuple[int, ...]  # by layer: how many tokens it sees; 0: all
-    turned: tuple[bool, ...]  # by layer: whether RoPE rotates
+    rotated: tuple[bool, ...]  # by layer: whether RoPE rotates
     query_scale: float
     temperature: float  # by which queries grow with their position
     score_cap: float
@@ -100,7 +100,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         epsilon=_epsilon(header, family),
         pairs=0 if family.turns == "none" else (header.count("rope.dimension_count") or size) // 2,
         windows=windows,
-        turned=_turned(family, windows),
+        rotated=_rotated(family, windows),
         query_scale=real(header, "attention.scale") or 1.0 / float(np.sqrt(np.float64(scale))),
         temperature=real(header, "attention.temperature_scale"),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
@@ -158,10 +158,10 @@ def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]
     return tuple(size if windowed else 0 for windowed in has)
 
 
-def _turned(family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
-    if family.turned == "windowed" and any(windows):
+def _rotated(family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
+    if family.rotated == "windowed" and any(windows):
         return tuple(size > 0 for size in windows)
-    is_every = family.turned != "three of four"
+    is_every = family.rotated != "three of four"
     return tuple(is_every or layer % 4 < 3 for layer in range(len(windows)))
 
 

@@ -210,7 +210,7 @@ def _heads(weights: Weights, places: Places, layer: int) -> Row:
         size,
         anatomy.shared,
         anatomy.key_heads,
-        anatomy.pairs if anatomy.turned[layer] else 0,
+        anatomy.pairs if anatomy.rotated[layer] else 0,
         int(anatomy.family.turns == "neighbours"),
         *(places.turns[2:4] if window else places.turns[:2]),
         float_word(anatomy.query_scale),
