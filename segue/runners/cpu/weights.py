@@ -66,9 +66,8 @@ class Weights:
                 continue  # see _turns
             matrix.check_sound(name, int(np.count_nonzero(np.isnan(values))))
         del data  # the files are not read any more
-        for (
-            view
-        ) in views:  # not in a `with`: closing what an error still looks at would hide that error
+        # Not in a `with`: closing what an error still looks at would hide that error.
+        for view in views:
             view.close()
         self._tables: list[NDArray[np.int64]] = []
         self._descriptors = zeros((len(self._matrices), _DESCRIPTOR_WORDS), np.int64)
@@ -115,8 +114,8 @@ class Weights:
 
     def rotations(self, positions: int) -> Turns:
         """RoPE tables for layers that see all tokens, and for those with a window; temperatures."""
-        turned = self._turns(positions, False), self._turns(positions, True)
-        return Turns(*turned[0], *turned[1], temperatures(self.header, positions))
+        plain, windowed = self._turns(positions, False), self._turns(positions, True)
+        return Turns(*plain, *windowed, temperatures(self.header, positions))
 
     def _turns(self, positions: int, is_windowed: bool) -> tuple[Floats, Floats]:
         if is_windowed and not any(self.anatomy.windows):
