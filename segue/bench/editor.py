@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from segue.bench.harness import wire
+from segue.bench.harness.llama_server import llama_server
 from segue.bench.harness.served import served
 from segue.bench.keystrokes import keystrokes
-from segue.bench.peers import model_path, peer
+from segue.bench.peers import model_path
 from segue.cpus import usable_cpus
 from segue.runners.llama.runner import LlamaVocab
 
@@ -108,7 +109,7 @@ def main() -> None:
         typists = {"segue": Typist(ours.host, ours.port, session, OWN_METRICS)}
         if session.has_peer:
             settings = {"endpoint_metrics": True, "n_cache_reuse": options.cache_reuse}
-            url = stack.enter_context(peer(path, threads, **settings))
+            url = stack.enter_context(llama_server(path, threads, settings))
             host, _, port = url.removeprefix("http://").partition(":")
             typists["llama.cpp"] = Typist(host, int(port), session, LLAMA_METRICS)
         figures = wire.run(replay(typists, strokes, options.burst, options.interval))

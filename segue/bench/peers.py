@@ -1,25 +1,24 @@
 """Segue beside llama.cpp's own server: same file, same threads, same requests, in turns within one run.
 
     python -m segue.bench.peers [MODEL.gguf] [--rounds 3] [--clients 1 8 32] [--text FILE] [--svg FILE]
+                                [--llama-server FILE]
 
-llama.cpp's server is the one in the xllamacpp wheel. Each round runs every client count on one server, then on the
-other; the figures are medians over the rounds. Prompts are pieces of a text, so that answers are text as well; a model
-that was not trained on prose needs a text of its own. Machines are shared and noisy: read the ratios.
+llama.cpp's server is the one in the xllamacpp wheel, or one that was built on the machine (FILE). Each round runs every
+client count on one server, then on the other; the figures are medians over the rounds. Prompts are pieces of a text, so
+that answers are text as well; a model that was not trained on prose needs a text of its own. Machines are shared and
+noisy: read the ratios.
 """
 
 import argparse
 import asyncio
-import contextlib
 import json
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from segue.bench.faithfulness import passage
+from segue.bench.harness.llama_server import llama_server
 from segue.bench.harness.served import served
 from segue.bench.harness.wire import Streamed, collect, run
 from segue.bench.load.plot import plot
@@ -30,18 +29,6 @@ NUM_PROMPT, NUM_OUTPUT, NUM_LONG = 64, 64, 512
 SLOTS = {"n_parallel": 32, "n_ctx": 32 * 1024}
 REQUESTS_EACH = 1  # per client: llama.cpp takes minutes for more
 
-_PEER = """
-import json, sys, xllamacpp
-params = xllamacpp.CommonParams()
-params.model.path, threads = sys.argv[1], int(sys.argv[2])
-for name, value in json.loads(sys.argv[3]).items():
-    setattr(params, name, value)
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-server = xllamacpp.Server(params)
-print("listening", server.listening_address, flush=True)
-sys.stdin.read()
-"""
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -50,10 +37,12 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--text", type=Path, help="what prompts are pieces of")
     parser.add_argument("--svg", type=Path, help="a plot of tokens a second over clients")
+    parser.add_argument("--llama-server", help="one that was built here, not the wheel's")
     options = parser.parse_args()
     path, threads = model_path(options.model), usable_cpus()
     prose = options.text.read_text(encoding="utf-8") if options.text else passage()
-    with served(path, "--threads", str(threads)) as server, peer(path, threads, **SLOTS) as theirs:
+    peer = llama_server(path, threads, SLOTS, options.llama_server)
+    with served(path, "--threads", str(threads)) as server, peer as theirs:
         ours = f"http://{server.host}:{server.port}"
         tokens = server.post("/tokenize", {"content": prose})["tokens"]
         pieces = Pieces.of(path, tokens)
@@ -100,27 +89,6 @@ def model_path(model: str) -> str:
     from segue.models import names, sources
 
     return str(sources.fetch(names.parse(model), config.load({}).cache_dir))
-
-
-@contextlib.contextmanager
-def peer(path: str, threads: int, **settings: int | bool) -> Iterator[str]:
-    """The address of llama.cpp's server with these settings, all others at their defaults."""
-    command = [sys.executable, "-c", _PEER, path, str(threads), json.dumps(settings)]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        try:
-            for line in process.stdout or ():
-                if line.startswith("listening "):
-                    yield line.split()[1]
-                    return
-            raise SystemExit("llama.cpp's server did not start")
-        finally:
-            process.terminate()
 
 
 async def _compare(

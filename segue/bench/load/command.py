@@ -158,7 +158,8 @@ def _peer(against: str | None, model: str) -> Iterator[str | None]:
     if against != "llama.cpp":
         yield against
         return
-    from segue.bench.peers import SLOTS, model_path, peer
+    from segue.bench.harness.llama_server import llama_server
+    from segue.bench.peers import SLOTS, model_path
 
-    with peer(model_path(model), usable_cpus(), **SLOTS) as address:
+    with llama_server(model_path(model), usable_cpus(), SLOTS) as address:
         yield address

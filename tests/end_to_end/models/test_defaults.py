@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.bench.peers import peer
+from segue.bench.harness.llama_server import llama_server
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.serving import Served, serving
 
@@ -81,7 +81,8 @@ def test_they_are_shown_and_what_is_wrong_is_logged(served: Served) -> None:
 def test_props_are_those_of_llama_cpps_own_server(tmp_path: Path) -> None:
     """Of the file with every key, among them a step that is not known. It has floats of 32 bits."""
     file = write_tiny_gguf(tmp_path / "own.gguf", sampling=EVERY_KEY)
-    with peer(str(file), 1, n_ctx=256) as theirs, serving(str(file), "--threads", "1") as server:
+    peer = llama_server(str(file), 1, {"n_ctx": 256})
+    with peer as theirs, serving(str(file), "--threads", "1") as server:
         told = [
             httpx2.get(f"{url}/props", timeout=120).json()["default_generation_settings"]["params"]
             for url in (theirs, server.url)
