@@ -71,7 +71,8 @@ def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
                     yield _checked(json.loads(line[6:]))
     except HTTPError as error:
         hint = f" {_NAMED_KEY}" if error.code == 401 and ":" in key else ""
-        raise RequestError(f"{error.code} of {url}: {_message(error.read())}{hint}") from None
+        message, param = _complaint(error.read())
+        raise RequestError(f"{error.code} of {url}: {message}{hint}", param) from None
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise Unavailable(f"{url} cannot be reached: {reason}") from None
@@ -94,9 +95,13 @@ def _checked(chunk: Chunk) -> Chunk:
     return chunk
 
 
-def _message(content: bytes) -> str:
+def _complaint(content: bytes) -> tuple[str, str | None]:
+    """What a server says, and the field that it is about, if it names one."""
     try:
         error = json.loads(content)["error"]
-        return str(error["message"] if isinstance(error, dict) else error)
+        if not isinstance(error, dict):
+            return str(error), None
+        param = error.get("param")
+        return str(error["message"]), param if isinstance(param, str) else None
     except (ValueError, KeyError, TypeError):
-        return content[:300].decode(errors="replace")
+        return content[:300].decode(errors="replace"), None

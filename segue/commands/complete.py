@@ -4,9 +4,10 @@ import asyncio
 import io
 import json
 import os
+import re
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from segue.commands.foreign_flags import UnderstandingComplete
 from segue.commands.options import refuse_beside_url, with_engine
 from segue.commands.running import running
 from segue.config import Settings
-from segue.errors import SetupError
+from segue.errors import SegueError, SetupError
 
 _PROBABILITY = click.FloatRange(0, 1)
 # Terminal colours (of 256), from likely to unlikely tokens; the first is none.
@@ -73,16 +74,18 @@ def complete(
     **flags: Any,
 ) -> None:
     """Complete PROMPT. Without one, or with -, it is read from standard input."""
+    _refuse_two([name for name in _CONSTRAINTS if flags[name] is not None])
     settings = {row: flags.pop(row) for row in list(flags) if row in _SETTINGS}
     if url:
         refuse_beside_url(settings, config_file)
     if save:
         receipts.check_place(save)
     given = {
-        name: _content(value) if name in _MAY_BE_FILES else value
+        name: _content(name, value) if name in _MAY_BE_FILES else value
         for name, value in flags.items()
         if value is not None
     }
+    _check_texts({**given, "stop": "".join(stop)})
     body: Chunk = {
         "prompt": _standard_input() if prompt == "-" else prompt,
         **({"model": models} if url and models else {}),
@@ -92,9 +95,10 @@ def complete(
         **({"logprobs": 0} if logprobs else {}),
         **receipts.REPORTS,
     }
-    parsed(body)  # errors in the request are reported before a model is loaded
-    source = _remote(url, body) if url else _local(body, settings, models, config_file)
-    answer = asyncio.run(_write(source, is_quiet=as_json, is_tinted=logprobs))
+    with _fields_named_as_flags():
+        parsed(body)  # errors in the request are reported before a model is loaded
+        source = _remote(url, body) if url else _local(body, settings, models, config_file)
+        answer = asyncio.run(_write(source, is_quiet=as_json, is_tinted=logprobs))
     if as_json:
         click.echo(json.dumps(answer.as_json(), ensure_ascii=False))
     if stats:
@@ -104,7 +108,39 @@ def complete(
 
 
 _SETTINGS = {row.name for row in config.TABLE}
+_CONSTRAINTS = ("json_schema", "guided_regex", "grammar")
 _MAY_BE_FILES = {"json_schema", "grammar"}  # a suffix or a regular expression may begin with @
+
+
+def _flag(name: str) -> str | None:
+    """What the field of a request is called on the command line, if there is a flag for it."""
+    options = [each for each in complete.params if isinstance(each, click.Option)]
+    return next((each.opts[0] for each in options if each.name == name), None)
+
+
+def _refuse_two(constraints: list[str]) -> None:
+    if len(constraints) > 1:
+        first, second, *_ = map(_flag, constraints)
+        raise SetupError(f"{first} cannot be given together with {second}")
+
+
+def _check_texts(given: Mapping[str, Any]) -> None:
+    """An argument that is not UTF-8 comes with half characters, which no request can carry."""
+    for name, value in given.items():
+        if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+            raise SetupError(f"{_flag(name)} is not UTF-8")
+
+
+@contextmanager
+def _fields_named_as_flags() -> Iterator[None]:
+    """An error about a field names the flag instead, where the message begins or a server's words do."""
+    try:
+        yield
+    except SegueError as error:
+        if error.param and (flag := _flag(error.param)):
+            field = re.compile(rf"(^|: ){re.escape(error.param)}\b")
+            error.message = field.sub(rf"\g<1>{flag}", error.message, count=1)
+        raise
 
 
 def _standard_input() -> str:
@@ -117,16 +153,18 @@ def _standard_input() -> str:
         raise SetupError(f"standard input is not UTF-8: {error}") from None
 
 
-def _content(value: str) -> str:
+def _content(name: str, value: str) -> str:
     """The value of the flag, or the content of the file that it names."""
     if not value.startswith("@"):
         return value
     try:
         return Path(value[1:]).read_text(encoding="utf-8")
     except OSError as error:
-        raise click.BadParameter(f"{value[1:]}: {error.strerror}") from None
+        raise click.BadParameter(f"{value[1:]}: {error.strerror}", param_hint=_flag(name)) from None
     except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{value[1:]} is not UTF-8: {error}") from None
+        raise click.BadParameter(
+            f"{value[1:]} is not UTF-8: {error}", param_hint=_flag(name)
+        ) from None
 
 
 async def _remote(url: str, body: Chunk) -> AsyncGenerator[Chunk, None]:

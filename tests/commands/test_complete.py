@@ -11,7 +11,14 @@ from click.testing import CliRunner, Result
 
 from segue.cli import cli
 from segue.commands.folding import Folding
-from segue.errors import InvalidField, PromptTooLong, RequestError, SetupError, Unavailable
+from segue.errors import (
+    InvalidField,
+    PromptTooLong,
+    RequestError,
+    SegueError,
+    SetupError,
+    Unavailable,
+)
 from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
 from tests.support.live import Live
@@ -206,3 +213,58 @@ def test_a_setting_of_an_engine_is_refused_where_a_server_answers(
     result = CliRunner().invoke(cli, [command, argument, "--url", "http://127.0.0.1:1", *flags])
     assert result.exit_code == 2
     assert f"{flags[0]} is for a model that runs here" in result.stderr
+
+
+def message(result: Result) -> str:
+    assert isinstance(result.exception, SegueError), result.output
+    return result.exception.message
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "complaint"),
+    [
+        ("--regex", "[", r"--regex: .*unclosed"),
+        ("--json-schema", '{"type": "strin"}', r"--json-schema: .*no type 'strin'"),
+        ("--json-schema", "{", r"--json-schema: the schema is not JSON"),
+        ("--grammar", "root ::= x", r"--grammar: rule root uses x"),
+        ("--temperature", "nan", r"--temperature must be a number"),
+        ("--top-p", "nan", r"--top-p must be a number"),
+        ("--min-p", "nan", r"--min-p must be a number"),
+        ("--top-k", "9" * 20, r"--top-k must be an integer"),
+        ("--max-tokens", "9" * 20, r"--max-tokens must be an integer"),
+        ("--seed", "9" * 20, r"--seed must be an integer"),
+        ("-n", "9" * 20, r"-n must be an integer"),
+        ("--stop", "caf\udce9", "--stop is not UTF-8"),
+        ("--suffix", "caf\udce9", "--suffix is not UTF-8"),
+    ],
+)
+def test_an_error_names_the_flag_that_was_typed(
+    live: Live, flag: str, value: str, complaint: str
+) -> None:
+    """It named the field of the request: guided_regex, top_p."""
+    said = message(ask(live.url, "x", flag, value)).removeprefix(f"400 of {live.url}: ")
+    assert re.match(complaint, said, re.DOTALL)
+
+
+def test_an_error_of_the_model_that_runs_here_names_the_flag_too() -> None:
+    assert message(complete("x", "--regex", "[")).startswith("--regex: ")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("--json-schema", "--regex"), ("--json-schema", "--grammar"), ("--regex", "--grammar")],
+)
+def test_two_constraints_are_refused_in_one_line(first: str, second: str) -> None:
+    """Both stand there as they were typed, and nothing is read or loaded before."""
+    for one, other in ((first, second), (second, first)):
+        said = message(complete("x", one, "@/nothing", other, "@/nothing"))
+        assert said == f"{first} cannot be given together with {second}"
+
+
+def test_a_file_that_cannot_be_read_is_told_with_its_flag() -> None:
+    assert "--grammar: /nothing: No such file" in complete("x", "--grammar", "@/nothing").output
+
+
+def test_json_is_about_the_output_and_goes_with_every_constraint(live: Live) -> None:
+    answer = json.loads(ask(live.url, "x", "--json", "--regex", "[ab]{2}").stdout)
+    assert re.fullmatch("[ab]{2}", answer["choices"][0]["text"])
