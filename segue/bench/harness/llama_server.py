@@ -9,8 +9,8 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-# Addresses of both come in a line that holds this word.
-_LISTENING = re.compile(r"listening\D*(http://[\d.]+:\d+)")
+# Addresses of both come in a line that holds the word `listening`.
+_ADDRESS = re.compile(r"http://[\d.]+:\d+")
 
 _WHEEL = """
 import json, sys, xllamacpp
@@ -86,6 +86,6 @@ def _address(process: subprocess.Popen[str], said: deque[str]) -> str | None:
     """Waits for it; `said` gets the lines until then. None if the process ends without one."""
     for line in process.stdout or ():
         said.append(line)
-        if found := _LISTENING.search(line):
-            return found[1]
+        if "listening" in line and (found := _ADDRESS.search(line)):
+            return found[0]
     return None
