@@ -1,5 +1,7 @@
 """What `segue serve` prints when it is ready."""
 
+from rich.filesize import decimal
+
 from segue.assembly.runners import threads_used
 from segue.config import Settings
 from segue.cpus import usable_cpus
@@ -18,7 +20,7 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
     rows = {
         "page": f"{address}/",
         "completions": f"{address}/v1/completions",
-        "model": f"{info.name} ({info.architecture}, {info.quantization}, {_size(info.size_bytes)})",
+        "model": f"{info.name} ({info.architecture}, {info.quantization}, {_size(info)})",
         "runner": info.runner + _threads(info.runner, settings.threads or usable_cpus()),
         **_companions(settings),
         **_defaults(info),
@@ -61,5 +63,6 @@ def _defaults(info: ModelInfo) -> dict[str, str]:
     return {"sampling": words}
 
 
-def _size(num_bytes: int) -> str:
-    return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"
+def _size(info: ModelInfo) -> str:
+    """Of the file, as `segue models list` tells it; of the weights where there is none."""
+    return decimal(info.origin.num_bytes or info.size_bytes)

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 
 from segue import config
@@ -37,12 +38,13 @@ def list_models(config_file: Path | None, **flags: Any) -> None:
             words = about.architecture, about.quantization, _infill(about.has_fim)
         except ModelUnavailable as error:
             words = "damaged", error.message[:60], ""
-        table.add_row(kept.name, _size(kept.num_bytes), *words)
+        table.add_row(kept.name, decimal(kept.num_bytes), *words)
     if not table.rows:
         click.echo("There are none yet: segue models pull")
         return
-    Console(soft_wrap=True).print(table, markup=False)
-    click.echo(f"{_size(total)} in all")
+    # Wider than any terminal: a name is what the other commands take, so it is never cut.
+    Console(width=1000).print(table, markup=False)
+    click.echo(f"{decimal(total)} in all")
 
 
 @models.command()
@@ -53,7 +55,7 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
     cache_dir = config.load(flags, file=config_file).cache_dir
     with shown(Console(stderr=True)) as report:
         path = sources.fetch(names.parse(model), cache_dir, report)
-    click.echo(f"{path}  {_size(gguf.header(path).num_bytes)}")
+    click.echo(f"{path}  {decimal(gguf.header(path).num_bytes)}")
 
 
 @models.command()
@@ -66,7 +68,7 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
     about = model_facts(path)
     rows = {
         "file": str(path),
-        "size": f"{_size(about.num_bytes)}, {about.num_params / 1e6:.0f} M parameters, {about.quantization}",
+        "size": f"{decimal(about.num_bytes)}, {about.num_params / 1e6:.0f} M parameters, {about.quantization}",
         "architecture": about.architecture,
         "context": f"{about.context_length} tokens",
         "vocabulary": f"{about.vocab_size} tokens",
@@ -96,8 +98,8 @@ def rm(model: str, yes: bool, config_file: Path | None, **flags: Any) -> None:
     cache_dir = config.load(flags, file=config_file).cache_dir
     kept = _local_model(model, cache_dir)
     if not yes:
-        click.confirm(f"Remove {kept.path} ({_size(kept.num_bytes)})?", abort=True)
-    click.echo(f"{_size(remove(kept, cache_dir))} are free again")
+        click.confirm(f"Remove {kept.path} ({decimal(kept.num_bytes)})?", abort=True)
+    click.echo(f"{decimal(remove(kept, cache_dir))} are free again")
 
 
 def _local_model(model: str, cache_dir: Path) -> LocalModel:
@@ -131,7 +133,3 @@ def _present(model: str, cache_dir: Path) -> Path:
     if found := sources.present(ref, cache_dir):
         return found
     raise ModelUnavailable(f"{model} is not on this machine: segue models pull {model}")
-
-
-def _size(num_bytes: int) -> str:
-    return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"

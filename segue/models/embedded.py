@@ -20,6 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
+from rich.filesize import decimal
+
 from segue.errors import ModelUnavailable
 from segue.models.digests import FilesDigest
 from segue.models.progress import Report
@@ -122,8 +124,8 @@ def _check_space(carried: Carried, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ModelUnavailable(
-            f"the embedded model needs {needed >> 20} MiB to unpack and {folder} has "
-            f"{free >> 20} MiB left; make room or set SEGUE_CACHE to a folder on another disk"
+            f"the embedded model needs {decimal(needed)} to unpack and {folder} has "
+            f"{decimal(free)} left; make room or set SEGUE_CACHE to a folder on another disk"
         )
 
 

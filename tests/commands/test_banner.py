@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from segue.commands.banner import banner
 from segue.config import Settings
-from segue.types import ModelDefaults
+from segue.types import ModelDefaults, Origin
 from tests.support.fakes import INFO
 
 
@@ -17,6 +17,13 @@ def test_it_says_what_a_person_wants_to_know() -> None:
     assert "draft" not in words
     assert "sampling" not in words
     assert "asked for" in banner(INFO, Settings(api_keys=("a:b",)), "http://x")
+
+
+def test_it_tells_the_size_of_the_file_as_the_list_of_models_does() -> None:
+    """It told that of the tensors, a megabyte less."""
+    info = replace(INFO, size_bytes=96_600_000, origin=Origin(num_bytes=98_362_432))
+    assert ", 98.4 MB)" in banner(info, Settings(), "http://x")
+    assert ", 96.6 MB)" in banner(replace(info, origin=Origin()), Settings(), "http://x")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.filesize import decimal
 
 from segue.cli import cli
 from segue.errors import ModelUnavailable
@@ -115,7 +116,7 @@ def test_a_split_model_is_one_model(in_hub: list[Path]) -> None:
         for name in ("o/r:Q8_0", "hf:o/r/Q8_0-00001-of-00003.gguf"):
             result = models(command, name)
             assert f"{in_hub[0]}" in result.output, result.exception
-            assert f"  {num_bytes / 1e6:.0f} MB" in result.output
+            assert f"  {decimal(num_bytes)}" in result.output
     assert isinstance(models("show", "hf:o/r/other.gguf").exception, ModelUnavailable)
     refused = models("show", str(in_hub[1])).exception
     assert isinstance(refused, ModelUnavailable)
@@ -139,3 +140,11 @@ def test_removing_asks_first(cache: Path) -> None:
 
 def test_pulling_a_path_says_where_it_is(cache: Path, tiny_gguf: Path) -> None:
     assert str(tiny_gguf) in models("pull", str(tiny_gguf)).output
+
+
+def test_a_name_is_whole_in_a_narrow_terminal(
+    in_hub: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what `show` and `rm` take; it ended in three dots."""
+    monkeypatch.setenv("COLUMNS", "30")
+    assert "hf:o/r/Q8_0-00001-of-00003.gguf " in models("list").output
