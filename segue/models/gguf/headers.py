@@ -31,6 +31,8 @@ class GgufHeader:
     num_bytes: int  # of all its files
     array_places: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # first byte, end
     array_types: Mapping[str, str] = field(default_factory=dict)  # struct's codes; "" for strings
+    # The values of arrays of few numbers, such as measures of each layer.
+    short_arrays: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     files: tuple[Path, ...] = ()  # the first has all metadata; more only if the model is split
 
     @property
@@ -61,3 +63,7 @@ class GgufHeader:
         """A whole number of this architecture ("block_count"), 0 if it is not given."""
         value = self.metadata.get(f"{self.architecture}.{key}", 0)
         return value if isinstance(value, int) and value > 0 else 0
+
+    def listed(self, key: str) -> tuple[Value, ...]:
+        """Numbers of this architecture that are given as a list; none if they are not."""
+        return self.short_arrays.get(f"{self.architecture}.{key}", ())

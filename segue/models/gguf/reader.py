@@ -21,6 +21,7 @@ _STRING, _ARRAY = 8, 9
 _TYPES = {"split.no": 2, "split.count": 2, "split.tensors.count": 5}
 
 _U64 = struct.Struct("<Q")
+_MAX_SHORT = 1024  # values of an array that is read with the header: more than models have layers
 
 
 class Damaged(Exception):
@@ -35,6 +36,7 @@ class Reader:
         self.at = len(MAGIC)
         self.array_places: dict[str, tuple[int, int]] = {}
         self.array_types: dict[str, str] = {}
+        self.short_arrays: dict[str, tuple[Value, ...]] = {}
 
     def header(self) -> GgufHeader:
         """The architecture is empty where none is named, as in later files of a split model."""
@@ -65,6 +67,7 @@ class Reader:
             num_bytes=self.file_size,
             array_places=self.array_places,
             array_types=self.array_types,
+            short_arrays=self.short_arrays,
         )
 
     # --- primitives: each checks before it moves ---
@@ -141,7 +144,10 @@ class Reader:
         length = self.counted(f"values in {key}", form.size)
         start = self.at
         self.at += length * form.size
-        self.array_places[key], self.array_types[key] = (start, self.at), form.format[1:]
+        code = form.format[1:]
+        self.array_places[key], self.array_types[key] = (start, self.at), code
+        if length <= _MAX_SHORT:
+            self.short_arrays[key] = struct.unpack(f"<{length}{code}", self.view[start : self.at])
         return length
 
     def skip_strings(self, count: int) -> None:

@@ -144,6 +144,7 @@ def test_every_number_has_its_kind() -> None:
     others = {
         "attention.causal",
         "expert_weights_norm",
+        "rope.dimension_sections",
         "rope.scaling.finetuned",
         "rope.scaling.type",
         "rope.scaling.yarn_beta_fast",
@@ -152,6 +153,24 @@ def test_every_number_has_its_kind() -> None:
         "use_parallel_residual",
     }
     assert {*COUNTS, *REALS, *POSITIVE} == known - others
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "values", "reason"),
+    [
+        ("mellum", "attention.sliding_window_pattern", (True, False), "told of 2 layers, not of 3"),
+        ("qwen3vl", "rope.dimension_sections", (8, 8, 8), "are not four counts"),
+        ("qwen3vl", "rope.dimension_sections", (8, 8, -8, 8), "are not four counts"),
+        ("qwen2vl", "rope.dimension_sections", (0, 0, 0, 0), "sections are 0"),
+    ],
+)
+def test_a_list_that_makes_no_sense_is_refused(
+    tmp_path: Path, name: str, key: str, values: tuple[int, ...], reason: str
+) -> None:
+    header = gguf.header(write(tmp_path / "x.gguf", MODELS[name]))
+    lists = {**header.short_arrays, f"{name}.{key}": values}
+    assert supports(header) is None
+    assert reason in (supports(replace(header, short_arrays=lists)) or "")
 
 
 def test_yarn_needs_a_context(header: GgufHeader) -> None:

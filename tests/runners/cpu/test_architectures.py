@@ -88,6 +88,13 @@ BITS: dict[str, str] = {
     "hunyuan-dense": "dc120e95a63750babcca924026996105d897e449b37386ada42faa171f309088",
     "hunyuan-moe": "0173438a3f17e672be73489e6f31d8c3b68383dfaf846cff956cc8ec11e0092c",
     "maincoder": "536fe5074ae2684699288f51fa4a0d7ec87a9675a1e7fb918aee6f9ff5fe9e00",
+    "qwen": "dec4129d2c4f1fc0479e4bde3f4b0b066e8d8648e21317bf3677c030673e7f1b",
+    "qwen3vl": "963596f7f222da3629a8d53e001f9389fdd3c6a31c72a37e6237a540a9730998",
+    "qwen3vlmoe": "b59d22d300e33044d198091fc50e3ff9977e89c602a6cfea8f74be9e64205caf",
+    "exaone-moe": "8988eb429936ec037344da0f81b5ec21763a91a2624036413804b0a2e4016b9f",
+    "mellum": "8b9001fccaa388168e5bbaafc5c1972bb67d553d49723877742a5ef39d30f79c",
+    "minimax-m2": "bdf410fec712fde1d06e1ee6f2909202bcc5ed9b347eee238674812578741790",
+    "qwen2vl": "9185c54454963d057de04349b80c8bd685fa17ff4cd6dda2ed9c14c605919b8b",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -152,6 +159,13 @@ BITS_OF_Q8: dict[str, str] = {
     "hunyuan-dense": "5b935e509ca358c55dfd97aace91ba5ce5d881f00eede6587b5248a9742dc1d9",
     "hunyuan-moe": "d72930678da41de4962ad80c2e79a5b21672ad8b0c786dba236a5c04c20fdef6",
     "maincoder": "da93ad6f9b8a4c26749189a465e8fabaec38d6012605fc85a147b67fcc19e8d5",
+    "qwen": "eeffd99a3cabdd8a23b92982fa428ad312c07852f85f51082183167e70820b6e",
+    "qwen3vl": "3b706ccb1e6771cef99a2b6943d60836386b98c3e643a0755b28c70e964f6a7f",
+    "qwen3vlmoe": "b00c424024ce409fb7c0dd75b812290641355bbcf730063a4acfcd5f4d11e1cf",
+    "exaone-moe": "a1030496b9c7cb7cac982901d25a0581f87cb5f329d3b08ce39b42fac0127a1c",
+    "mellum": "eb29e67b0e2fdf888a412ca55ed481483bb45204227ba78e1922e016f8929dde",
+    "minimax-m2": "5cc149845b466483fac4bf18c6ca7cbaf19d766432b8d2e30b1650432e20efb1",
+    "qwen2vl": "aa017db1b31b0d6e33699fdeaec4ae698ecd02a8feb187fc0b0b69f468469221",
 }
 
 

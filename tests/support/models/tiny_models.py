@@ -37,6 +37,11 @@ _LONG_ROPE: dict[str, Value] = {
     "rope__scaling__original_context_length": 64,
     "rope__scaling__attn_factor": 1.2,
 }
+# Real files have sections of which two pairs at most stand still; these have more, so that it shows.
+_INTERLEAVED: dict[str, Value] = {
+    "rope__dimension_sections": [2, 5, 4, 5],
+    "n_deepstack_layers": 2,
+}
 _GRANITE = Tiny("granite").with_settings(
     logit_scale=0.5, residual_scale=1.3, embedding_scale=0.5, attention__scale=0.1
 )
@@ -82,6 +87,16 @@ MODELS: Mapping[str, Tiny] = {
     "qwen2": Tiny("qwen2", qkv_bias=True),
     "qwen2, biased head": Tiny("qwen2", qkv_bias=True, biases=("output",)),
     "qwen3": Tiny("qwen3", head_norms="each", head_size=32),
+    "qwen": Tiny("qwen", is_fused=True, key_heads=HEADS, qkv_bias=True).with_settings(
+        feed_forward_length=2 * HIDDEN
+    ),
+    "qwen2vl": Tiny("qwen2vl", qkv_bias=True).with_settings(
+        rope__dimension_sections=[2, 0, 1, 5]
+    ),
+    "qwen3vl": Tiny("qwen3vl", head_norms="each", head_size=32).with_settings(**_INTERLEAVED),
+    "qwen3vlmoe": Tiny("qwen3vlmoe", head_norms="each", head_size=32, experts=8).with_settings(
+        **_MIXTURE, **_INTERLEAVED, expert_feed_forward_length=32
+    ),
     "qwen2moe": Tiny(
         "qwen2moe", qkv_bias=True, experts=8, shared_hidden=64, is_shared_gated=True
     ).with_settings(
@@ -168,6 +183,22 @@ MODELS: Mapping[str, Tiny] = {
     ).with_settings(rope__dimension_count=8),
     "exaone": Tiny("exaone", factors=("rope_freqs",)),
     "exaone4": _EXAONE4,
+    "exaone-moe": replace(
+        _DENSE_FIRST, architecture="exaone-moe", head_norms="each", choice_bias=True
+    ).with_settings(
+        expert_gating_func=2, expert_weights_norm=True, expert_weights_scale=2.5,
+        expert_shared_feed_forward_length=64,
+        attention__sliding_window=20, attention__sliding_window_pattern=[True, False, True],
+    ),
+    "mellum": Tiny("mellum", head_norms="each", experts=8).with_settings(
+        **_MIXTURE, **_YARN, expert_feed_forward_length=32, attention__sliding_window=20,
+        attention__sliding_window_pattern=[True, False, True],
+    ),
+    "minimax-m2": Tiny(
+        "minimax-m2", head_size=32, head_norms="whole", experts=8, choice_bias=True
+    ).with_settings(
+        **_MIXTURE, expert_feed_forward_length=HIDDEN, expert_gating_func=2, rope__dimension_count=8
+    ),
     "olmoe": Tiny("olmoe", key_heads=HEADS, head_norms="whole", experts=8).with_settings(**_MIXTURE),
     "phimoe": Tiny(
         "phimoe", has_norm_bias=True, qkv_bias=True, biases=("attn_output", "output"), experts=8,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 
 Array = NDArray[np.float32]
-Value = int | float | bool | str | list[bool]
+Value = int | float | bool | str | list[bool] | list[int] | list[float]
 
 LAYERS, WIDTH, HEADS, KEY_HEADS, HIDDEN = 3, 64, 4, 2, 96
 RMS, LAYER = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"

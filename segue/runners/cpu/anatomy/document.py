@@ -15,8 +15,10 @@ _TAIL = """
 - Positions: the file's factors (`rope_freqs`, as Llama 3 has them), linear scaling and YaRN, of all dimensions of a
   head or some. A long rope's factors are the long ones where the file's context is longer than the original one,
   however it is served: llama.cpp chooses by the context it is started with.
-- A window is of the size that the file names, and in the layers that it names by a period. A list of layers (as
-  Olmo 3's files have) changes nothing, and phi3's window is not applied: llama.cpp does the same.
+- Sections of positions, which time and places in a picture have in models that see: computed for text, where they
+  all say the same. A pair of dimensions that no section has stands still, as in llama.cpp.
+- A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
+  not applied: llama.cpp does the same.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, measures given layer by
   layer, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
   attention that is not causal, other betas of YaRN, Granite without rotations, experts that are chosen by groups.
@@ -63,6 +65,7 @@ _ROUTINGS = {
     "renormalised": "shares made 1 together",
     "softmax": "shares of all",
     "sigmoid": "shares by sigmoid",
+    "sigmoid renormalised": "shares by sigmoid, made 1 together",
     "of the chosen": "softmax of the chosen",
 }
 
@@ -95,7 +98,8 @@ def _norms(family: Family) -> str:
 
 def _positions(family: Family) -> str:
     long_rope = ", long rope" if family.has_long_rope else ""
-    return f"{family.turns}{_ROTATED[family.rotated]}{long_rope}"
+    sections = f", sections {family.sections}" if family.sections != "none" else ""
+    return f"{family.turns}{_ROTATED[family.rotated]}{long_rope}{sections}"
 
 
 def _attention(family: Family) -> str:

@@ -14,7 +14,8 @@ HeadNorms = Literal["none", "each", "each or none", "own", "whole"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
 Activation = Literal["silu", "gelu", "squared relu", "clamped silu"]
 Experts = Literal["none", "some", "all"]
-Routing = Literal["renormalised", "softmax", "of the chosen", "sigmoid"]
+Routing = Literal["renormalised", "softmax", "of the chosen", "sigmoid", "sigmoid renormalised"]
+Sections = Literal["none", "side by side", "interleaved"]
 Shared = Literal["none", "plain", "gated"]
 
 
@@ -38,6 +39,8 @@ class Family:
     turns: Turns = "halves"
     # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all.
     rotated: Rotated = "all"
+    # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
+    sections: Sections = "none"
     norm: Norm = "rms"
     has_norm_bias: bool = False
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
@@ -49,6 +52,7 @@ class Family:
     activation: Activation = "silu"
     is_gated: bool = True
     is_gate_fused: bool = False  # gate and up are one matrix
+    halves_hidden: bool = False  # the file counts the columns of gate and up together
     experts: Experts = "none"
     # How scores of experts become shares. After "softmax" and "sigmoid" the file may ask for renormalising.
     routing: Routing = "renormalised"
@@ -91,6 +95,8 @@ _DENSE_FIRST = (
 )
 _SCALES = ("attention.scale", "embedding_scale", "residual_scale", "logit_scale")
 _SIGMOID = (*_DENSE_FIRST, "expert_weights_norm", "expert_gating_func", *_GROUPS)
+_SECTIONS = "rope.dimension_sections"
+_PICTURES = (_SECTIONS, "n_deepstack_layers")  # layers that add what a picture gives; texts add 0
 
 FAMILIES: Mapping[str, Family] = {
     "llama": Family(
@@ -107,8 +113,13 @@ FAMILIES: Mapping[str, Family] = {
         has_long_rope=True,
         settings=(*_EXPERTS, "attention.temperature_scale", "rope.scaling.yarn_log_multiplier"),
     ),
+    "qwen": Family(halves_hidden=True),
     "qwen2": Family(may_bias=("output",)),
     "qwen3": Family(head_norms="each"),
+    "qwen2vl": Family(sections="side by side", settings=(_SECTIONS,), needed=(_SECTIONS,)),
+    "qwen3vl": Family(
+        sections="interleaved", head_norms="each", settings=_PICTURES, needed=(_SECTIONS,)
+    ),
     "qwen2moe": Family(
         experts="all",
         routing="softmax",
@@ -116,6 +127,13 @@ FAMILIES: Mapping[str, Family] = {
         settings=(*_MIXTURE, _SHARED),
     ),
     "qwen3moe": Family(head_norms="each", experts="all", settings=_MIXTURE),
+    "qwen3vlmoe": Family(
+        sections="interleaved",
+        head_norms="each",
+        experts="all",
+        settings=(*_MIXTURE, *_PICTURES),
+        needed=(_SECTIONS,),
+    ),
     "gemma": Family(activation="gelu", is_tied=True, is_embedding_scaled=True),
     "gemma2": Family(
         after=_AFTER,
@@ -257,6 +275,32 @@ FAMILIES: Mapping[str, Family] = {
         head_norms="each",
         window=Window(4, size=4096, layers=64),
         settings=_WINDOWS[:2],
+    ),
+    # Layers with a window turn by the base of all layers, whatever the file says of another.
+    "exaone-moe": Family(
+        rotated="windowed",
+        head_norms="each",
+        experts="all",
+        routing="sigmoid",
+        shared_expert="plain",
+        has_choice_bias=True,
+        window=Window(4),
+        settings=(*_SIGMOID, _SHARED, *_WINDOWS[:2], "nextn_predict_layers"),
+        needed=("attention.sliding_window", "expert_gating_func"),
+    ),
+    "mellum": Family(
+        head_norms="each",
+        experts="all",
+        window=Window(4, is_plain=True),
+        settings=(*_MIXTURE, *_WINDOWS[:2]),
+    ),
+    "minimax-m2": Family(
+        head_norms="whole",
+        experts="all",
+        routing="sigmoid renormalised",
+        has_choice_bias=True,
+        settings=(*_MIXTURE, "expert_gating_func"),
+        needed=("expert_gating_func",),
     ),
     "olmoe": Family(head_norms="whole", experts="all", routing="softmax", settings=_EXPERTS),
     "phimoe": Family(

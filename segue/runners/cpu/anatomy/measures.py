@@ -79,7 +79,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
     layers = header.count("block_count") - next_layers
     embedding = next(t for t in header.tensors if t.name == "token_embd.weight")
     is_parallel = _is_parallel(header, family, names)
-    hidden = header.count("feed_forward_length")
+    hidden = hidden_size(header)
     experts = header.count("expert_count") if family.experts != "none" else 0
     used = header.count("expert_used_count") if experts else 0
     expert_hidden = _expert_hidden(header, family, used) if experts else 0
@@ -135,6 +135,12 @@ def head_size(header: GgufHeader) -> int:
     return header.count("attention.key_length") or by_width
 
 
+def hidden_size(header: GgufHeader) -> int:
+    """Columns of the feed-forward."""
+    told = header.count("feed_forward_length")
+    return told // 2 if FAMILIES[header.architecture].halves_hidden else told
+
+
 def _epsilon(header: GgufHeader, family: Family) -> float:
     name = "layer_norm_rms_epsilon" if family.norm == "rms" else "layer_norm_epsilon"
     return real(header, f"attention.{name}", 1e-5)
@@ -155,6 +161,8 @@ def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]
     size = int(real(header, key, family.window.size))
     period = int(real(header, f"{key}_pattern", family.window.period))
     has = [period == 0 or layer % period < period - 1 for layer in range(layers)]
+    if told := header.listed(f"{key}_pattern"):
+        has = [bool(windowed) for windowed in told[:layers]]
     return tuple(size if windowed else 0 for windowed in has)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.measures import anatomy_of, real
 from segue.runners.cpu.exact_math import logarithm, power
 
@@ -33,6 +34,7 @@ def rotations(
     if is_windowed and window is not None:
         base = real(header, "rope.freq_base_swa", window.base) or base
     speeds = np.array([power(base, -i / pairs) for i in range(pairs)], np.float64)
+    speeds *= _turning(header, pairs)
     if is_windowed and window is not None and window.is_plain:
         return Rotations(speeds, 1.0)
     kind, factor = _scaling(header)
@@ -47,6 +49,18 @@ def rotations(
         share = _ramp(header, base, pairs)
         return Rotations(speeds / factor * (1.0 - share) + speeds * share, magnitude)
     return Rotations(speeds, magnitude)
+
+
+def _turning(header: GgufHeader, pairs: int) -> Doubles:
+    """For each pair of dimensions: 1, or 0 if it stands still: in a section of which a text's positions are all 0."""
+    kind = FAMILIES[header.architecture].sections
+    if kind == "none":
+        return np.ones(pairs)
+    sizes = [int(size) for size in header.listed("rope.dimension_sections")]
+    places = np.arange(pairs) % sum(sizes)
+    if kind == "interleaved":
+        return (places < 3 * np.array(sizes)[places % 3]).astype(np.float64)
+    return (places < sum(sizes[:3])).astype(np.float64)
 
 
 def _magnitude(header: GgufHeader, factor: float) -> float:

@@ -33,6 +33,7 @@ COUNTS = (
     "feed_forward_length",
     "interleave_moe_layer_step",
     "leading_dense_block_count",
+    "n_deepstack_layers",
     "nextn_predict_layers",
     "rope.dimension_count",
     "rope.scaling.original_context_length",

@@ -4,7 +4,7 @@ import re
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.measures import anatomy_of, head_size, real
+from segue.runners.cpu.anatomy.measures import anatomy_of, head_size, hidden_size, real
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
@@ -33,8 +33,7 @@ COMMON = {
     "tensor_data_layout",
     "vocab_size",
 }
-# As a list it has no effect in llama.cpp: layers with a window follow from the architecture. Files name the same ones.
-PASSED_LISTS = {"attention.sliding_window_pattern"}
+PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
 SIGMOID = 2  # as an expert_gating_func
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
 MATRIX_TYPES = (*FLOATS, *FORMATS)
@@ -67,7 +66,7 @@ def _wrong_settings(header: GgufHeader) -> str | None:
         if not header.count(key):
             return f"{prefix}{key} is not one number"
     lists = {key.removeprefix(prefix) for key in header.array_lengths if key.startswith(prefix)}
-    if lists := lists - PASSED_LISTS:
+    if lists := lists - {PATTERN, SECTIONS}:
         return f"{prefix}{min(lists)} is not one number"
     if FAMILIES[header.architecture].experts == "all" and not header.count("expert_count"):
         return f"{prefix}expert_count is not one number"
@@ -92,12 +91,29 @@ def _wrong_values(header: GgufHeader) -> str | None:
         and header.metadata.get(f"{prefix}rope.scaling.finetuned") is False
     ):
         return "its positions do not turn"
-    return _wrong_routing(header)
+    return _wrong_lists(header) or _wrong_routing(header)
+
+
+def _wrong_lists(header: GgufHeader) -> str | None:
+    if f"{header.architecture}.{PATTERN}" in header.array_lengths:
+        told, layers = header.listed(PATTERN), header.count("block_count")
+        if len(told) != layers:
+            return f"windows are told of {len(told)} layers, not of {layers}"
+    if SECTIONS in FAMILIES[header.architecture].needed:
+        sizes = header.listed(SECTIONS)
+        if len(sizes) != 4 or not all(type(n) is int and 0 <= n < 2**16 for n in sizes):
+            return f"{SECTIONS} are not four counts"
+        if not any(sizes):
+            return f"all {SECTIONS} are 0"
+    return None
 
 
 def _wrong_routing(header: GgufHeader) -> str | None:
     family = FAMILIES[header.architecture]
-    if family.routing == "sigmoid" and header.count("expert_gating_func") not in (0, SIGMOID):
+    if family.routing.startswith("sigmoid") and header.count("expert_gating_func") not in (
+        0,
+        SIGMOID,
+    ):
         return "shares of experts are not by sigmoid"
     if header.count("expert_group_count") > 1:
         return "experts are chosen by groups"
@@ -113,7 +129,7 @@ def _wrong_widths(header: GgufHeader) -> str | None:
     if size % LANES or not size:
         return f"heads are {size} wide, not a multiple of {LANES}"
     wide = {"rows": header.count("embedding_length"), "all heads together": heads * size}
-    wide["the feed-forward"] = header.count("feed_forward_length")
+    wide["the feed-forward"] = hidden_size(header)
     for what, count in wide.items():
         if count % GROUP:
             return f"{what} are {count} wide, not a multiple of {GROUP}"

@@ -29,6 +29,7 @@ ROUTINGS = {
     "renormalised": on.RENORMALISED,
     "of the chosen": on.OF_THE_CHOSEN,
     "sigmoid": on.SIGMOID,
+    "sigmoid renormalised": on.SIGMOID_RENORMALISED,
 }
 ROUTINGS_TO_1 = {"softmax": on.RENORMALISED, "sigmoid": on.SIGMOID_RENORMALISED}
 
@@ -262,7 +263,7 @@ def _experts(weights: Weights, places: Places, name: str, tile_outputs: int) -> 
     yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, kept.scores, anatomy.experts, 1, router, 0]
     routings = ROUTINGS | (ROUTINGS_TO_1 if anatomy.renormalises else {})
     bias, choice = (weights.vector(f"{name}{of}.bias") for of in ("ffn_gate_inp", "exp_probs_b"))
-    chances = kept.chances if choice or family.routing == "sigmoid" else 0
+    chances = kept.chances if choice or family.routing.startswith("sigmoid") else 0
     scale = float_word(anatomy.share_scale)
     yield phase(on.ROUTE, routings[family.routing], bias, chances, choice, scale)
     yield phase(on.SORT)
