@@ -133,6 +133,9 @@ Framing = Literal["sse", "sse_open", "ndjson"]
 Adapt = Callable[[Call, ModelInfo], CompletionRequest]
 """Changes a request by what only the loaded model knows, such as its chat template. Raises RequestError."""
 
+Check = Callable[[Call, ModelInfo], None]
+"""Refuses what only the loaded model shows to be wrong. Quick: it is run in the event loop. Raises RequestError."""
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -148,6 +151,7 @@ class Operation:
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
     stream_error: ErrorShape | None = None  # the event of a broken stream, where that differs too
     adapt: Adapt | None = None
+    check: Check | None = None
     of_model: OfModel | None = None  # what it takes of a model's own sampling defaults
     exact_model: bool = False  # 404 for a name that is not served, even if there is one model only
     plain_name: Callable[[str], str] = str  # the served name that a model's name in a request means

@@ -160,6 +160,8 @@ class Completions:
         info = engine.info
         call = self.operation.fill(call, info, self.policy.defaults)
         request = call.request
+        if self.operation.check:
+            self.operation.check(call, info)
         self.policy.caps.check_length(call, info.context_length, info.has_fim)
         if record.permit is not None:
             record.permit.widen(candidates(request, info.has_fim))

@@ -42,6 +42,7 @@ class Draft:
     values: dict[str, Any] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
+    groups: frozenset[str] = frozenset()  # objects that were sent with anything in them
     waived: set[str] = field(
         default_factory=set
     )  # targets whose field was sent with its value for none
@@ -135,7 +136,7 @@ class Table:
         if type(body) is not dict:
             raise MalformedBody(f"The body must be a JSON object, not {show(body)}.")
         sent = dict(self._flatten(body))
-        draft = Draft()
+        draft = Draft(groups=frozenset(group for group in self._groups if body.get(group)))
         wanted = self._always.union(self._row_names[name] for name in sent if name in self.known)
         for row in self.rows:
             if row.name in wanted:

@@ -2,7 +2,7 @@
 
 from segue.dialects.base import Dialect, Difference, Operation
 from segue.dialects.vllm.answer import Completion, error_reply
-from segue.dialects.vllm.fields import FIELDS, OF_MODEL, RULES
+from segue.dialects.vllm.fields import FIELDS, OF_MODEL, RULES, check_truncation
 from segue.dialects.vllm.pages import PAGES
 
 DIFFERENCES = (
@@ -88,6 +88,7 @@ VLLM = Dialect(
             FIELDS,
             Completion,
             RULES,
+            check=check_truncation,
             of_model=OF_MODEL,
             exact_model=True,
         ),

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from segue.bounds import MAX_BIAS, MAX_INT32, MAX_INT64, MAX_N, MIN_DIVISOR
+from segue.dialects.base import Call
 from segue.dialects.fields.infill_fields import check_prompts
 from segue.dialects.fields.kinds import (
     Boolean,
@@ -27,6 +28,8 @@ from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY,
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import Not, mark_special, truncate
 from segue.dialects.openai import fields as openai
+from segue.errors import InvalidField
+from segue.types import ModelInfo
 
 MAX_TOP = 20  # --max-logprobs
 VLLM_STOPS = 4  # VLLM_MAX_STOP_STRINGS
@@ -249,10 +252,22 @@ def check_greedy(draft: Draft) -> None:
 
 
 def check_stream_options(draft: Draft) -> None:
-    targets = ("shape.include_usage", "shape.continuous_usage")
-    given = [target for target in targets if target in draft.given]
-    if given and not draft.values.get("stream"):
-        raise draft.refuse(given[0], "can only be given together with stream")
+    """Whatever stands in them, also null and what nobody knows."""
+    if "stream_options" in draft.groups and not draft.values.get("stream"):
+        raise draft.refuse("stream_options", "can only be given together with stream")
+
+
+def check_truncation(call: Call, info: ModelInfo) -> None:
+    """More than the context holds beside the answer is no cut."""
+    how, answer = call.request.truncation, call.request.max_tokens or 0
+    room = info.context_length - answer
+    if how is not None and how.max_tokens is not None and how.max_tokens > room:
+        name = call.given.get("shape.truncate_to", "truncate_prompt_tokens")
+        raise InvalidField(
+            f"{name} must be at most {max(room, 0)}, which is the context of {info.context_length} without the "
+            f"{answer} of max_tokens, or -1",
+            param=name,
+        )
 
 
 def score_stops(draft: Draft) -> None:

@@ -259,6 +259,13 @@ COMPLETIONS = [
     Case(
         "token prompt",
         PATH,
+        {"prompt": "x", "max_tokens": 1, "truncate_prompt_tokens": 4095, "stream_options": {}},
+        answer=whole(choice(" "), usage=usage(1, 1)),
+        source="A truncate_prompt_tokens up to what is left; empty stream_options without stream",
+    ),
+    Case(
+        "token prompt",
+        PATH,
         {
             "prompt": "x" * 5000,
             "max_tokens": 96,

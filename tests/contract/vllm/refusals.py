@@ -28,13 +28,19 @@ REFUSALS = [
     ),
     refused({"use_beam_search": True, "stop": ["x"]}, "stop", "difference: vLLM ignores it"),
     refused({"cache_salt": "a/b"}, "cache_salt", "A cache_salt"),
-    Case(
-        "error",
-        PATH,
-        {"prompt": "x", "stream_options": {"include_usage": True}},
-        status=400,
-        answer=error(Like(".*together with stream.*"), "stream_options.include_usage", 400),
-        source="A stream_options without stream → 400",
+    *(
+        refused({"stream_options": options}, "stream_options", "A stream_options without stream")
+        for options in ({"include_usage": True}, {"include_usage": None}, {"unknown": 1})
+    ),
+    refused(
+        {"truncate_prompt_tokens": 4096 - 15},
+        "truncate_prompt_tokens",
+        "A truncate_prompt_tokens > context - max_tokens → 400",
+    ),
+    refused(
+        {"truncate_prompt_tokens": 1, "max_tokens": 4096},
+        "truncate_prompt_tokens",
+        "A truncate_prompt_tokens > context - max_tokens → 400",
     ),
     Case(
         "error",
