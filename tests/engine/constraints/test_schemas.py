@@ -248,6 +248,15 @@ def test_texts_that_fit_are_accepted_and_no_others(case: Case) -> None:
             OBJECT + '"properties": {"a": {"type": "null", "const": 1}}, "required": ["a"]}',
             "nothing fits #/properties/a",
         ),
+        ('{"items": {"type": "int"}}', "at #/items: there is no type 'int'; types are null,"),
+        ('{"propertys": {}}', "the keyword 'propertys' cannot be enforced; is properties meant?"),
+        ('{"require": ["a"]}', "is required meant?"),
+        ('{"format": "bogus"}', 'put "x-guidance": {"lenient": true} at the top'),
+        (
+            '{"items": {"properties": {"age": {}}, "required": ["agee"], "additionalProperties": false, '
+            '"type": "object"}, "minItems": 1, "type": "array"}',
+            "at #/items: required names 'agee', which is not among the properties",
+        ),
     ],
 )
 def test_what_is_refused_has_its_own_reason(schema: str, why: str) -> None:

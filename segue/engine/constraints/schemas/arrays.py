@@ -5,7 +5,7 @@ from itertools import product
 from typing import TypeVar
 
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
-from segue.engine.constraints.schemas.assertions import ENDLESS, Unenforceable
+from segue.engine.constraints.schemas.assertions import ENDLESS, LENIENTLY, Unenforceable
 from segue.engine.constraints.schemas.distinct import Distinct
 from segue.engine.constraints.schemas.facts import Writer
 from segue.engine.constraints.schemas.shapes import Arrays
@@ -36,7 +36,7 @@ class Tuples:
             if not self._writer.options.is_lenient:
                 raise Unenforceable(
                     f"at {arrays.unique.part.path}: uniqueItems cannot be enforced but for items of a short list "
-                    "(enum); leave it out, or ask for lenient schemas"
+                    f"(enum); {LENIENTLY}"
                 )
             self._writer.reader.ignore("uniqueItems", arrays.unique.part)
         if arrays.contains:

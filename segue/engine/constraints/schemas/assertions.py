@@ -43,6 +43,9 @@ class Unenforceable(GrammarError):
     """The schema may be valid, but this keyword cannot be enforced. Lenient schemas ignore it."""
 
 
+LENIENTLY = 'leave it out, or put "x-guidance": {"lenient": true} at the top of the schema to have it ignored'
+
+
 def fail(part: Part, message: str) -> GrammarError:
     return GrammarError(f"at {part.path}: {message}")
 
@@ -63,7 +66,9 @@ def say_type(part: Part, value: Json, is_wanted: bool) -> Branches:
         raise fail(part, "type is an empty list, which no value fits")
     for name in names:
         if name not in TYPES and name != "integer":
-            raise fail(part, f"there is no type {name!r}")
+            raise fail(
+                part, f"there is no type {name!r}; types are {', '.join((*TYPES, 'integer'))}"
+            )
     types = frozenset(names) - {"integer"}
     if part.value.get("nullable") is True:
         types |= {"null"}
@@ -181,10 +186,7 @@ def say_format(part: Part, value: Json, is_wanted: bool) -> Branches:
             )
         return just(*facts)
     if value not in FORMATS:
-        raise Unenforceable(
-            f"at {part.path}: the format {value!r} cannot be enforced; leave it out, or ask for "
-            "lenient schemas to have it ignored"
-        )
+        raise Unenforceable(f"at {part.path}: the format {value!r} cannot be enforced; {LENIENTLY}")
     fact = Matches(FORMATS[value](), is_wanted)
     return just(fact) if is_wanted else must("string", fact)
 

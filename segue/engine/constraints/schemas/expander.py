@@ -1,10 +1,11 @@
 """Schemas and their negations as branches of facts. A keyword is translated exactly, or refused."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import reduce
 
 from segue.engine.constraints.grammar import GrammarError
-from segue.engine.constraints.schemas.assertions import ASSERTIONS, Unenforceable, fail
+from segue.engine.constraints.schemas.assertions import ASSERTIONS, LENIENTLY, Unenforceable, fail
 from segue.engine.constraints.schemas.combining import COMBINING, reference
 from segue.engine.constraints.schemas.containing import CONTAINING, unevaluated, without_containers
 from segue.engine.constraints.schemas.documents import Documents, Part
@@ -50,6 +51,7 @@ class Expander:
         self._is_lenient = options.is_lenient
         self._asserts_format = options.asserts_format
         self._refusals: list[str] = []  # schemas that allow nothing
+        self._unlisted: list[str] = []  # properties that must be there and must not
         self._known: dict[tuple[Goal, bool], Branches] = {}
         self._entered: list[Goal] = []  # schemas that are being read, each within the one before
         self._around: list[Goal] = []  # those around a question that came up while they were read
@@ -62,7 +64,10 @@ class Expander:
             return "no finite value fits the schema: it always requires itself again"
         nothing = [f"nothing fits {place}" for place in void_places[:3] if place != "#"]
         return "; ".join(
-            ["no value fits the schema", *dict.fromkeys(self._refusals[:3] or nothing)]
+            [
+                "no value fits the schema",
+                *dict.fromkeys(self._unlisted[:3] or self._refusals[:3] or nothing),
+            ]
         )
 
     def goal(self, part: Part, *steps: str | int, is_wanted: bool = True) -> Goal:
@@ -107,6 +112,7 @@ class Expander:
         if "$ref" in schema and goal.part.is_old:
             return reference(self, goal.part, schema["$ref"], goal.is_wanted, is_tracked)
         self._check_names(goal.part)
+        self._unlisted += _unlisted(goal.part) if goal.is_wanted else []
         rest = [k for k in ("unevaluatedItems", "unevaluatedProperties") if k in schema]
         is_tracked = is_tracked or bool(rest)
         found: Branches = ANYTHING if goal.is_wanted else []
@@ -126,19 +132,13 @@ class Expander:
                 raise Unenforceable(f"at {part.path}: $schema names a dialect that is not known")
             self.ignore("$schema", part)
         for keyword in part.value:
-            is_known = (
-                keyword in ASSERTIONS
-                or keyword in APPLICATORS
-                or keyword in ANNOTATIONS
-                or keyword in COMPANIONS
-                or keyword.startswith("x-")
-            )
-            if is_known:
+            if keyword in _KNOWN or keyword.startswith("x-"):
                 continue
             if not self._is_lenient:
+                near = get_close_matches(keyword, _KNOWN, 1)
+                meant = f"is {near[0]} meant? Else " if near else ""
                 raise Unenforceable(
-                    f"at {part.path}: the keyword {keyword!r} cannot be enforced; leave it out, or "
-                    "ask for lenient schemas to have it ignored"
+                    f"at {part.path}: the keyword {keyword!r} cannot be enforced; {meant}{LENIENTLY}"
                 )
             self.ignore(keyword, part)
 
@@ -208,3 +208,18 @@ APPLICATORS = COMBINING | CONTAINING
 COMPANIONS = frozenset(
     {"then", "else", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties"}
 )
+_KNOWN = dict.fromkeys([*ASSERTIONS, *APPLICATORS, *sorted(COMPANIONS), *sorted(ANNOTATIONS)])
+
+
+def _unlisted(part: Part) -> list[str]:
+    """Names that are required and permitted by nothing, which is mostly a name that was mistyped or changed."""
+    schema = part.value
+    required, listed = schema.get("required"), schema.get("properties", {})
+    is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    if not is_closed or not isinstance(required, list) or not isinstance(listed, dict):
+        return []
+    missing = [name for name in required if isinstance(name, str) and name not in listed]
+    return [
+        f"at {part.path}: required names {name[:40]!r}, which is not among the properties"
+        for name in missing[:3]
+    ]
