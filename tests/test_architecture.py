@@ -148,7 +148,6 @@ LAW: dict[str, tuple[str, ...]] = {
 OWNERS: dict[str, tuple[str, ...]] = {
     "ctypes": ("segue.runners.cpu", "segue.runners.llama"),
     "llvmlite": ("segue.runners.cpu",),
-    "numba": ("segue.runners.cpu",),
     "xllamacpp": ("segue.runners.llama",),
     "vllm": ("segue.distributed",),
     "torch": ("segue.distributed",),

@@ -27,7 +27,7 @@ from segue.models.embedded import SMOLLM2
 LEAST_MEMORY = 1 << 30
 LEAST_DISK = 400 << 20  # the embedded model while it is unpacked
 NEEDED = ("numpy", "llguidance", "msgspec", "starlette", "uvicorn", "gguf")
-KERNELS = ("numba", "llvmlite")
+KERNELS = ("llvmlite",)
 STYLES = {"ok": "green", "slow": "yellow", "fails": "bold red"}
 
 

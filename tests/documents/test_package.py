@@ -28,7 +28,7 @@ from tests.support.waiting import PATIENCE_S
 ROOT = Path(__file__).parent.parent.parent
 READY = re.compile(r"segue is ready: (\S+)")
 
-# Where numba 0.68 has wheels. Elsewhere pip would fetch its sources and look for a compiler.
+# Where llvmlite 0.50 has wheels. Elsewhere pip would fetch its sources and look for a compiler.
 PLATFORMS_WITH_KERNELS = {
     ("linux", "x86_64", "3.11"): True,
     ("linux", "aarch64", "3.15"): True,
@@ -47,7 +47,9 @@ def test_the_compiler_of_kernels_is_asked_for_where_it_has_wheels(
 ) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     [marker] = [
-        known.marker for known in map(Requirement, project["dependencies"]) if known.name == "numba"
+        known.marker
+        for known in map(Requirement, project["dependencies"])
+        if known.name == "llvmlite"
     ]
     names = ("sys_platform", "platform_machine", "python_version")
     assert marker is not None

@@ -8,7 +8,7 @@ from examples.compress import unpack
 from segue import LLM
 from tests.support.known_answers import MODELS, TEXT, answers, known, model
 
-pytest.importorskip("numba", reason="without it there are no kernels of ours")
+pytest.importorskip("llvmlite", reason="without it there are no kernels of ours")
 
 
 @pytest.fixture(

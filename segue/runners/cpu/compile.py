@@ -1,10 +1,9 @@
 """Compiling the kernels of a step: `python -m segue.runners.cpu.compile TRIPLE CPU FEATURES` writes an object file.
 
-A process of its own compiles, so that numba is loaded only there. `step_code` starts that process, unless code of
-the same sources, versions and processor is in the cache. It starts a second one for attention, `compile` alone, which
-writes LLVM's bitcode: most of the time is numba's, on one thread. Both write to their standard output: no disk is
-needed, which may be full or read-only. Both end when their standard input does: with the process that wants the code
-(not on Windows, where they compile to the end).
+A process of its own compiles them, beside the one that compiles all else: in one process LLVM is called by one thread
+at a time. `step_code` starts it, unless code of the same sources, versions and processor is in the cache. It writes to
+its standard output: no disk is needed, which may be full or read-only. It ends when its standard input does: with the
+process that wants the code (not on Windows, where it compiles to the end).
 """
 
 import hashlib
@@ -16,7 +15,9 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
 
 from segue.errors import Incompatible
 from segue.runners.cpu.kept_code import sources_digest
@@ -27,7 +28,6 @@ from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 # name → how many integers it takes
 ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 4, "await_left": 1, "tell_word": 2}
 _MODULE = "segue.runners.cpu.compile"
-_APART = {"attend_phase": 4, "heads_phase": 3}  # compiled by the second process
 
 
 def step_key(target: Target) -> str:
@@ -88,19 +88,13 @@ def _ending(exit_code: int) -> str:
 
 
 def _environment(target: Target) -> dict[str, str]:
-    """For the process that compiles. Settings of numba's are for other programs: some would leave no kernels.
-
-    Nor does it import what lies in the current folder, as `-m` would.
-    """
+    """For the process that compiles. It imports nothing that lies in the current folder, as `-m` would."""
     root = str(Path(__file__).parents[3])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    usual = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    return usual | {
+    return {
+        **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONSAFEPATH": "1",
-        "NUMBA_CPU_NAME": target.cpu,
-        "NUMBA_CPU_FEATURES": target.features,
-        "NUMBA_OPT": "0",  # LLVM optimises all modules together at the end
         **_said(target),
     }
 
@@ -114,21 +108,21 @@ def _said(target: Target) -> dict[str, str]:
 
 
 def _compile(triple: str, cpu: str, features: str) -> bytes:
-    import llvmlite.binding as llvm
+    from segue.runners.cpu.step import run
+    from segue.runners.cpu.translation.functions import Functions
 
-    with subprocess.Popen([sys.executable, "-m", _MODULE], stdout=subprocess.PIPE) as beside:
-        from segue.runners.cpu.step import run
-
-        for name in _APART:  # numba links what it compiles, though nothing is called here
-            llvm.add_symbol(name, id(_APART))
-        whole = _lowered(run, ENTRIES)
-        others, _ = beside.communicate()
-    if beside.returncode:  # if it has failed, it has said why
-        raise SystemExit(_ending(beside.returncode) if beside.returncode < 0 else 1)
-    whole.link_in(llvm.parse_bitcode(others))
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"
     )
+    module = ir.Module("step")
+    module.triple, module.data_layout = triple, str(machine.target_data)
+    functions = Functions(module)
+    for name, count in ENTRIES.items():
+        functions.entry(getattr(run, name), count)
+    whole = llvm.parse_assembly(str(module))
+    whole.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     # The kernels are written with explicit vectors: LLVM need not vectorise or unroll.
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
@@ -138,44 +132,18 @@ def _compile(triple: str, cpu: str, features: str) -> bytes:
     return made
 
 
-def _compile_apart() -> bytes:
-    from segue.runners.cpu.step import heads
-
-    made: bytes = _lowered(heads, _APART).as_bitcode()
-    return made
-
-
-def _lowered(kernels: Any, names: dict[str, int]) -> Any:
-    """One module of LLVM's with these kernels under their plain names, not optimised yet."""
-    import llvmlite.binding as llvm
-    from numba.core import types
-
-    whole: Any = None
-    for name, count in names.items():
-        dispatcher: Any = getattr(kernels, name)
-        dispatcher.compile((types.int64,) * count)
-        made = dispatcher.overloads[(types.int64,) * count]
-        text = made.library.get_llvm_str().replace(made.fndesc.llvm_func_name, name)
-        module = llvm.parse_assembly(text)
-        if whole is None:
-            whole = module
-        else:
-            whole.link_in(module)
-    return whole
-
-
 def _end_with_stdin() -> None:
     os.read(0, 1)  # nothing is ever written there
     os._exit(1)
 
 
 def _main(*target: str) -> None:
-    # On Windows all that asks for standard input would wait for the read, in the second process too.
+    # On Windows all that asks for standard input would wait for the read.
     if os.name != "nt":
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what a library prints is not code
-        out.write(_compile(*target) if target else _compile_apart())
+        out.write(_compile(*target))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Operations as LLVM IR, without numba, so that a process that only runs cached code need not load numba.
+"""Operations as LLVM IR.
 
 Vectors have 16 lanes on every machine: LLVM splits them to fit the processor's registers. A multiplication and an
 addition are fused only by fma().

@@ -30,6 +30,7 @@ _STEP_SOURCES = (
     "draws/phase.py",
     "draws/records.py",
     "step/**/*.py",
+    "translation/*.py",
     "products/kernels.py",
     "products/product.py",
 )
@@ -57,12 +58,12 @@ def sources() -> list[Path]:
 
 @cache
 def sources_digest() -> str:
-    """A digest of the sources of a step's kernels and the versions of numba, llvmlite and Python."""
+    """A digest of the sources of a step's kernels and the versions of llvmlite and Python."""
     digest = hashlib.sha256()
     root = Path(__file__).parent
     for path in sources():
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    for text in (version("numba"), version("llvmlite"), sys.version):
+    for text in (version("llvmlite"), sys.version):
         digest.update(text.encode() + b"\0")
     return digest.hexdigest()[:32]
 

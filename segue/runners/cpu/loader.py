@@ -55,9 +55,8 @@ def nonsense(path: str | Path) -> str | None:
 
 def obstacle(path: str | Path, adapters: Sequence[str] = ()) -> str | None:
     """Why this model, with these files of LoRA adapters, cannot run here, or None if it can."""
-    for library in ("numba", "llvmlite"):
-        if importlib.util.find_spec(library) is None:
-            return f"{library}, which compiles its kernels, is not installed"
+    if importlib.util.find_spec("llvmlite") is None:
+        return "llvmlite, which compiles its kernels, is not installed"
     header = gguf.header(path)
     if wrong := supports(header) or vocab_obstacle(header):
         return wrong

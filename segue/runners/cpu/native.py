@@ -28,18 +28,9 @@ def link(code: bytes, names: list[str], target: Target) -> dict[str, int]:
 
 
 def kernel(address: int, num_ints: int, keeps_gil: bool = False) -> Callable[..., int]:
-    """A numba kernel at this address as a Python function of `num_ints` integers.
+    """A kernel at this address as a Python function of `num_ints` integers.
 
     `keeps_gil`: for a kernel so short that another thread must not take the interpreter meanwhile.
     """
     signature = ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE
-    kind = signature(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * num_ints)
-    code = kind(address)
-
-    def call(*args: int) -> int:
-        result, error = ctypes.c_int64(), ctypes.c_void_p()
-        if code(ctypes.addressof(result), ctypes.addressof(error), *args):
-            raise RuntimeError("a kernel reported an error")
-        return result.value
-
-    return call
+    return signature(*[ctypes.c_int64] * (1 + num_ints))(address)

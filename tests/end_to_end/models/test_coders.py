@@ -8,7 +8,7 @@ from segue import LLM
 from segue.runners.llama.vocab import LlamaVocab
 from tests.support.models.tiny_coders import CODERS
 
-pytest.importorskip("numba", reason="without it there are no kernels of ours")
+pytest.importorskip("llvmlite", reason="without it there are no kernels of ours")
 
 BEFORE, AFTER = "x = f(1)\ny", "\nz = g(2)\n"
 

@@ -1,4 +1,4 @@
-"""Compiles as `segue.runners.cpu.compile` does, in the same two processes, but only what takes a moment."""
+"""Compiles as `segue.runners.cpu.compile` does, in the same process, but only what takes a moment."""
 
 import sys
 
@@ -9,6 +9,4 @@ MODULE = "tests.runners.cpu.few_kernels"
 
 if __name__ == "__main__":
     compile.ENTRIES = ENTRIES
-    compile._APART = {"_first_block": 3}
-    compile._MODULE = MODULE
     compile._main(*sys.argv[1:])

@@ -20,10 +20,9 @@ from tests.runners.cpu import few_kernels
 def test_it_needs_no_disk_and_heeds_nothing_that_is_meant_for_other_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A container whose disk is read-only, numba switched off to debug a program, a file named as a library."""
+    """A container whose disk is read-only, a file named as a library."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    (tmp_path / "numba.py").write_text("raise SystemExit('not the library')")
+    (tmp_path / "llvmlite.py").write_text("raise SystemExit('not the library')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compile, "_MODULE", few_kernels.MODULE)
     target = this_target({})

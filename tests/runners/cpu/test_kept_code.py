@@ -169,7 +169,8 @@ def test_two_that_start_together_make_it_once(tmp_path: Path) -> None:
 
 def test_the_key_depends_on_every_module_of_the_step() -> None:
     """A module that the compiling process loads but the key leaves out would be changed without effect."""
-    listing = "import sys, segue.runners.cpu.step.run; print(*sys.modules)"
+    loading = "import sys, segue.runners.cpu.step.run, segue.runners.cpu.translation.functions"
+    listing = f"{loading}; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", listing], capture_output=True, check=True)
     root = Path(kept_code.__file__).parent
     ours = {

@@ -1,6 +1,6 @@
 """LLVM IR written with Python operators: numbers, variables, branches and loops over a builder.
 
-For code with more branches than vectors. With numba, type inference of such code would dominate the compile time.
+For code with more branches than vectors.
 """
 
 from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from segue.runners.cpu.emit import Builder, Value, at, i32, load, loop, splat, store
-from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define, inlined
+from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.products.kernels import TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
@@ -177,7 +177,7 @@ def _sort(board: Any, row: Any) -> Any:
     return found
 
 
-@inlined
+@compiled
 def _active_experts(counter: Any, phases: Any) -> Any:
     """How many experts have rows; SORT was `phases` before. Not the next layer's number, if this thread comes late."""
     return word(counter - 8 * on.COUNTER_WORDS * phases + 8 * on.ACTIVE_EXPERTS)
@@ -229,9 +229,20 @@ def experts_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
             floats = word(board + 8 * on.EXPERT_FLOATS) + first * width * 4
             a = word(board + 8 * on.EXPERT_BYTES) + first * width
             scales = word(board + 8 * on.EXPERT_SCALES) + first * width // 2
-            biases = gate_bias, up_bias
             gated_unit(
-                board, row, tid, gate, up, biases, count, a, scales, floats, i % units, first
+                board,
+                row,
+                tid,
+                gate,
+                up,
+                gate_bias,
+                up_bias,
+                count,
+                a,
+                scales,
+                floats,
+                i % units,
+                first,
             )
         begin = fetch_add(counter, taken)
     finish(board, counter, done, total)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from segue.runners.cpu.kernel import compiled, inlined
+from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
 from segue.runners.cpu.step.attention.attend import attend, put_key, put_value
@@ -109,7 +109,7 @@ def heads_phase(board: Any, row: Any, counter: Any) -> None:
     finish(board, counter, done, count)
 
 
-@inlined
+@compiled
 def _place(board: Any, row: Any, i: Any) -> Any:
     """The address of unit i's item: all heads of a row if the step is fused, else all items of a head."""
     items, heads = word(board + 8 * on.NUM_ITEMS), word(row + 8 * KEY_HEADS)
@@ -117,7 +117,7 @@ def _place(board: Any, row: Any, i: Any) -> Any:
     return word(board + 8 * on.ITEMS) + 16 * index
 
 
-@inlined
+@compiled
 def _head(board: Any, row: Any, i: Any) -> Any:
     if word(board + 8 * on.IS_FUSED):
         return i % word(row + 8 * KEY_HEADS)

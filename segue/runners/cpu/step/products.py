@@ -79,13 +79,15 @@ def gated_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     hidden, unit = word(row + 8 * HIDDEN), max(32, word(row + 8 * TILE))
     units = (hidden + unit - 1) // unit
     gate, up = word(row + 8 * GATE), word(row + 8 * UP)
-    biases = word(row + 8 * GATE_BIAS), word(row + 8 * UP_BIAS)
+    gate_bias, up_bias = word(row + 8 * GATE_BIAS), word(row + 8 * UP_BIAS)
     taken = piece(units, count, word(board + 8 * on.THREADS))
     done, first = 0, fetch_add(counter, taken)
     while first < units:
         done += min(taken, units - first)
         for i in range(first, min(units, first + taken)):
-            gated_unit(board, row, tid, gate, up, biases, count, a, scales, floats, i, 0)
+            gated_unit(
+                board, row, tid, gate, up, gate_bias, up_bias, count, a, scales, floats, i, 0
+            )
         first = fetch_add(counter, taken)
     finish(board, counter, done, units)
 
@@ -97,7 +99,8 @@ def gated_unit(
     tid: Any,
     gate: Any,
     up: Any,
-    biases: Any,
+    gate_bias: Any,
+    up_bias: Any,
     count: Any,
     a: Any,
     scales: Any,
@@ -124,10 +127,10 @@ def gated_unit(
         x = scratch + m * unit * 8
         y = x + unit * 4
         out = word(board + 8 * on.HIDDEN_FLOATS) + ((first + m) * hidden + column) * 4
-        if biases[0]:
-            add_into(x, biases[0] + column * 4, many)
-        if biases[1]:
-            add_into(y if gate else x, biases[1] + column * 4, many)
+        if gate_bias:
+            add_into(x, gate_bias + column * 4, many)
+        if up_bias:
+            add_into(y if gate else x, up_bias + column * 4, many)
         activate(word(row + 8 * ACTIVATION), gate != 0, x, y, out, many)
         at = (first + m) * groups + column // 32
         quantise(

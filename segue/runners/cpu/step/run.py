@@ -7,7 +7,7 @@ late, or not at all. A step can be posted while the one before it runs: its thre
 from typing import Any
 
 from segue.runners.cpu.draws.phase import draw_phase
-from segue.runners.cpu.kernel import apart, compiled
+from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapters import adapt_phase
 from segue.runners.cpu.step.atomics import (
@@ -27,6 +27,7 @@ from segue.runners.cpu.step.atomics import (
     word,
 )
 from segue.runners.cpu.step.experts import mixture_phase
+from segue.runners.cpu.step.heads import attend_phase, heads_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
 from segue.runners.cpu.step.rows import (
     logits_phase,
@@ -34,8 +35,6 @@ from segue.runners.cpu.step.rows import (
     quantise_phase,
     whole_norms_phase,
 )
-
-attend_phase, heads_phase = apart("attend_phase", 4), apart("heads_phase", 3)  # of heads.py
 
 _IDLE_SPINS = 2 * SPINS  # first spin: the next step may begin at once
 # Then yield for some milliseconds, and only then sleep. Between two steps tokens are drawn and sent; waking sixteen

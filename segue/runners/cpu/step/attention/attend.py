@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from segue.runners.cpu.emit import LANES, Builder, Value, ahead, at, load, loop, store
-from segue.runners.cpu.kernel import INT, VOID, compiled, define, inlined
+from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.attention.scratch import (
     ALL_SUMS,
@@ -29,11 +29,11 @@ from segue.runners.cpu.step.attention.scratch import (
 from segue.runners.cpu.step.attention.shares import (
     NOTHING,
     cap_scores,
-    exp_one,
     greatest,
     join,
     shares,
     total_of,
+    with_sink,
 )
 from segue.runners.cpu.step.attention.tiles import (
     FEW,
@@ -65,19 +65,19 @@ def put_value(b: Builder, x: Value, out: Value, count: Value) -> None:
         put_halves(b, load(b, at(b, x, each.index, 64)), at(b, out, each.index, 32))
 
 
-@inlined
+@compiled
 def _seen(context: Any, row: Any, group: Any, start: Any, most: Any) -> Any:
     """How many tokens from `start` on a row sees, at most `most`. Rows differ at the end only."""
     return most if context - start >= most else max(0, min(most, context + row // group - start))
 
 
-@inlined
+@compiled
 def _unseen(context: Any, row: Any, group: Any, start: Any, window: Any) -> Any:
     """How many tokens from `start` on lie before what a row sees."""
     return max(0, context + row // group - window - start) if window else 0
 
 
-@inlined
+@compiled
 def _block(base: Any, table: Any, position: Any, stride: Any) -> Any:
     """The address of the block with the token at `position`."""
     return base + word(table + 8 * (position // BLOCK)) * stride
@@ -208,14 +208,6 @@ def _begin(rows: Any, scratch: Any, size: Any) -> None:
 
 
 @compiled
-def _with_sink(top: Any, factor: Any, sink: Any) -> Any:
-    """The factor that makes a row's shares and the share of its sink add up to 1."""
-    most = max(top, sink)
-    part, rest = exp_one(top - most), exp_one(sink - most)
-    return part / (part / factor + rest)
-
-
-@compiled
 def _join_rows(
     rows: Any, group: Any, context: Any, start: Any, window: Any, scratch: Any, size: Any
 ) -> None:
@@ -236,7 +228,7 @@ def _finish(
         factor = np.float32(1) / total_of(scratch + ALL_SUMS + row * SUM_BYTES)
         if sinks:
             top = real(scratch + TOPS + row * SUM_BYTES)
-            factor = _with_sink(top, factor, real(sinks + (row % group) * 4))
+            factor = with_sink(top, factor, real(sinks + (row % group) * 4))
         scale(factor, scratch + TOTAL + row * size * 4, place, size)
 
 

@@ -1,4 +1,4 @@
-"""Where attention keeps what in a thread's scratch memory. Free of numba, since the workspace needs the sizes too."""
+"""Where attention keeps what in a thread's scratch memory. Free of kernels, since the workspace needs the sizes too."""
 
 LANES = 16
 BLOCK = 32  # tokens

@@ -111,9 +111,19 @@ def cap_scores(b: Builder, scores: Value, count: Value, cap: Value) -> None:
         store(b, capped(b, load(b, place), caps), place)
 
 
-@define(FLOAT, FLOAT)
-def exp_one(b: Builder, x: Value) -> Value:
+def _exp_of_one(b: Builder, x: Value) -> Value:
     return b.extract_element(exp(b, splat(b, x)), ir.Constant(i32, 0))
+
+
+exp_one = define(FLOAT, FLOAT)(_exp_of_one)
+
+
+@define(FLOAT, FLOAT, FLOAT, FLOAT)
+def with_sink(b: Builder, top: Value, factor: Value, sink: Value) -> Value:
+    """The factor that makes a row's shares and the share of its sink add up to 1."""
+    most = greater(b, sink, top)
+    part, rest = (_exp_of_one(b, b.fsub(score, most)) for score in (top, sink))
+    return b.fdiv(part, b.fadd(b.fdiv(part, factor), rest))
 
 
 def _blend(b: Builder, left: Value, x: Value, right: Value, y: Value, count: Value) -> None:

@@ -1,0 +1,139 @@
+"""Expressions of kernels → IR."""
+
+import ast
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from segue.runners.cpu.emit import Builder, Value, cell, i64
+from segue.runners.cpu.kernel import Emitted, Written
+from segue.runners.cpu.translation.numbers import (
+    Number,
+    as_float,
+    as_int,
+    as_type,
+    compare,
+    compute,
+    greatest,
+    i1,
+    is_known,
+    least,
+    negated,
+    opposite,
+    root,
+    truth,
+    type_of,
+)
+
+# Functions of Python's: from a builder and numbers to a number.
+_FUNCTIONS: dict[Any, Callable[..., Number]] = {
+    min: lambda b, *numbers: reduce(lambda x, y: least(b, x, y), numbers),
+    max: lambda b, *numbers: reduce(lambda x, y: greatest(b, x, y), numbers),
+    int: as_int,
+    np.float32: as_float,
+    math.sqrt: root,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Builder, Number], Number]] = {
+    ast.USub: negated,
+    ast.Not: opposite,
+}
+
+
+class Expressions:
+    """The expressions of one kernel. `places`: its variables so far."""
+
+    def __init__(
+        self,
+        b: Builder,
+        function: Callable[..., Any],
+        callee: Callable[[Written, Sequence[Any]], Value],
+    ) -> None:
+        """`callee`: the IR function of another kernel, for parameters of these types."""
+        self.b = b
+        self.places: dict[str, Value] = {}
+        self._names = vars(builtins) | function.__globals__
+        self._locals = {*function.__code__.co_varnames}
+        self._callee = callee
+        self._kinds: dict[type[ast.expr], Callable[[Any], Any]] = {
+            ast.Constant: lambda node: node.value,
+            ast.Name: self._name,
+            ast.Attribute: lambda node: getattr(self.value(node.value), node.attr),
+            ast.BinOp: self._binary,
+            ast.UnaryOp: lambda node: _UNARY[type(node.op)](self.b, self.value(node.operand)),
+            ast.Compare: self._comparison,
+            ast.BoolOp: self._junction,
+            ast.IfExp: self._choice,
+            ast.Call: self._call,
+        }
+
+    def value(self, node: ast.expr) -> Any:
+        """A number; or what a name outside of the kernel stands for."""
+        return self._kinds[type(node)](node)
+
+    def truth(self, node: ast.expr) -> Number:
+        return truth(self.b, self.value(node))
+
+    def _name(self, node: ast.Name) -> Any:
+        if node.id in self._locals:
+            return self.b.load(self.places[node.id])
+        return self._names[node.id]
+
+    def _binary(self, node: ast.BinOp) -> Number:
+        left, right = self.value(node.left), self.value(node.right)
+        return compute(self.b, type(node.op), left, right)
+
+    def _comparison(self, node: ast.Compare) -> Number:
+        [operation], [right] = node.ops, node.comparators
+        return compare(self.b, type(operation), self.value(node.left), self.value(right))
+
+    def _junction(self, node: ast.BoolOp) -> Number:
+        return self._joined(node.values, isinstance(node.op, ast.And))
+
+    def _joined(self, nodes: list[ast.expr], are_all: bool) -> Number:
+        """Whether all are true, or any. What follows the one that decides is not computed."""
+        first, *rest = nodes
+        found = self.truth(first)
+        if not rest or (is_known(found) and found != are_all):
+            return found
+        if is_known(found):
+            return self._joined(rest, are_all)
+        b = self.b
+        place = cell(b, found)
+        with b.if_then(found if are_all else b.not_(found)):
+            b.store(as_type(b, self._joined(rest, are_all), i1), place)
+        return b.load(place)
+
+    def _choice(self, node: ast.IfExp) -> Number:
+        test, b = self.truth(node.test), self.b
+        if is_known(test):
+            return self.value(node.body if test else node.orelse)
+        with b.if_else(test) as (then, otherwise):
+            with then:
+                number = self.value(node.body)
+                kind = type_of(number)
+                place = cell(b, as_type(b, number, kind))
+            with otherwise:
+                b.store(as_type(b, self.value(node.orelse), kind), place)
+        return b.load(place)
+
+    def _call(self, node: ast.Call) -> Any:
+        callee, b = self.value(node.func), self.b
+        if node.keywords:
+            raise TypeError("kernels have no names for what they are given")
+        numbers = [self.value(each) for each in node.args]
+        if isinstance(callee, Emitted):
+            found = callee.body(b, *self._as_types(numbers, callee.parameters))
+            if found is not None and found.type != callee.result:
+                raise TypeError(f"{found.type} where {callee.result} is promised")
+            return found
+        if isinstance(callee, Written):
+            kinds = [i64 if type_of(each) == i1 else type_of(each) for each in numbers]
+            return b.call(self._callee(callee, kinds), self._as_types(numbers, kinds))
+        return _FUNCTIONS[callee](b, *numbers)
+
+    def _as_types(self, numbers: list[Number], kinds: Sequence[Any]) -> list[Value]:
+        return [as_type(self.b, each, kind) for each, kind in zip(numbers, kinds, strict=True)]
