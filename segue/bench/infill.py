@@ -1,9 +1,11 @@
 """Gaps filled by a model without FIM tokens: what ranked infill returns, beside plain continuation and the truth.
 
     python -m segue.bench.infill MODEL.gguf [--runner llama] [--temperature 1] [--candidates 8]
+                                 [--cut prompt|suffix] [--no-healing]
 
 `joint` is log p(middle, suffix | prefix) of the text as the tokenizer reads it; `plain` is the same for the likeliest
-continuation of the prefix. The last line of the output is JSON.
+continuation of the prefix. `--cut` moves the space between words over the cut, where token healing matters: gaps then
+have a prompt that ends with a space, or a suffix that begins without its own. The last line of the output is JSON.
 """
 
 import argparse
@@ -50,13 +52,17 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--candidates", type=int, default=8)
+    parser.add_argument("--cut", choices=["prompt", "suffix"], help="who is cut beside a space")
+    parser.add_argument("--no-healing", action="store_true", help="the prompt as token ids")
     options = parser.parse_args()
     stepper = Stepper(loader_of(options.runner, options.model))
     sampling = Sampling(temperature=options.temperature, seed=options.seed)
     filled, costs = [], []
-    for gap in gaps():
-        plain, plain_cost = answer(stepper, gap, Sampling(temperature=0), options.candidates, False)
-        middle, cost = answer(stepper, gap, sampling, options.candidates, True)
+    for gap in gaps(options.cut):
+        prompt = _prompt(stepper, gap.prefix, is_healed=not options.no_healing)
+        greedy = Sampling(temperature=0)
+        plain, plain_cost = answer(stepper, prompt, None, greedy, options.candidates)
+        middle, cost = answer(stepper, prompt, gap.suffix, sampling, options.candidates)
         joints = [joint(stepper, gap, text) for text in (middle, plain)]
         filled.append(Filled(gap, middle, *joints))
         costs.append((plain_cost, cost))
@@ -69,9 +75,22 @@ def main() -> None:
     print(json.dumps({"temperature": options.temperature, **result}))
 
 
-def gaps() -> list[Gap]:
+def gaps(cut: str | None = None) -> list[Gap]:
+    """All of them, or those that have a space to move over this cut."""
     text = resources.files("segue.bench").joinpath("gaps.toml").read_text(encoding="utf-8")
-    return [Gap(**row) for row in tomllib.loads(text)["gap"]]
+    whole = [Gap(**row) for row in tomllib.loads(text)["gap"]]
+    if cut == "prompt":
+        spaced = [gap for gap in whole if gap.middle.startswith(" ")]
+        return [gap._replace(prefix=f"{gap.prefix} ", middle=gap.middle[1:]) for gap in spaced]
+    if cut == "suffix":
+        spaced = [gap for gap in whole if gap.suffix[0] == " " != gap.suffix[1]]
+        return [gap._replace(middle=f"{gap.middle} ", suffix=gap.suffix[1:]) for gap in spaced]
+    return whole
+
+
+def _prompt(stepper: Stepper, prefix: str, *, is_healed: bool) -> Prompt:
+    """Token ids stay as they are: only text is healed."""
+    return Prompt((prefix if is_healed else tuple(stepper.vocab.tokenize(prefix, True, False)),))
 
 
 class Cost(NamedTuple):
@@ -81,18 +100,18 @@ class Cost(NamedTuple):
 
 
 def answer(
-    stepper: Stepper, gap: Gap, sampling: Sampling, candidates: int, is_ranked: bool
+    stepper: Stepper, prompt: Prompt, suffix: str | None, sampling: Sampling, candidates: int
 ) -> tuple[str, Cost]:
-    """The first choice: by ranked infill, or of as many plain continuations."""
+    """The first choice: by ranked infill, or, without a suffix, of as many plain continuations."""
     request_id = str(next(_ids))
     request = CompletionRequest(
         request_id=request_id,
         model="",
-        prompts=(Prompt((gap.prefix,)),),
+        prompts=(prompt,),
         max_tokens=MAX_TOKENS,
-        n=1 if is_ranked else candidates,
+        n=candidates if suffix is None else 1,
         best_of=candidates,
-        infill=Infill(suffix=Prompt((gap.suffix,)), mode="ranked") if is_ranked else None,
+        infill=None if suffix is None else Infill(suffix=Prompt((suffix,)), mode="ranked"),
         sampling=sampling,
         cache_salt=request_id,
     )
