@@ -232,11 +232,22 @@ class Soak:
             worker = self._server.worker_pid()
             if worker is None:
                 continue
+            before = await self._restarts()
             killed_at = time.monotonic()
             os.kill(worker, signal.SIGKILL)
-            while (await self._get("/health")).status != 200:
-                await asyncio.sleep(0.05)
+            await self._recovery(before)
             self._recoveries.append(time.monotonic() - killed_at)
+
+    async def _recovery(self, before: int) -> None:
+        """Until it serves again. A busy server says for a while that all is well: it has not noticed."""
+        while (await self._get("/health")).status != 200 or await self._restarts() <= before:
+            await asyncio.sleep(0.05)
+
+    async def _restarts(self) -> int:
+        """As the server counts them; 0 while it does not say."""
+        lines = (await self._get("/metrics")).body.splitlines()
+        counts = [line.split()[-1] for line in lines if line.startswith(b"segue_restarts_total")]
+        return sum(int(float(count)) for count in counts)
 
     async def _watch_memory(self) -> None:
         begun = time.monotonic()

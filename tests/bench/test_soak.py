@@ -1,8 +1,9 @@
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
-from segue.bench.harness.served import served
+from segue.bench.harness.served import Served, served
 from segue.bench.soak import LIMITS, Resident, Soak, is_unsound, memory_figures
 
 SOUND = {"leaked_slots": 0, "changed": 0, "broken": 0, "memory_growth": 0.01, "finished": 9}
@@ -40,6 +41,27 @@ def test_a_moments_peak_is_no_growth() -> None:
     mib = 2**20
     samples = [Resident(i, (100 + 900 * (i % 50 == 0)) * mib, 0) for i in range(1, 300)]
     assert memory_figures(samples, has_kills=True)["memory_growth"] == 0
+
+
+def test_a_server_that_has_not_noticed_has_not_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`back after 0.08 s` was said of a worker that takes seconds to start."""
+    served_before = b'segue_restarts_total{model="m"} 1.0\n'
+    script = [
+        ("/health", 200, b""),
+        ("/metrics", 200, served_before),
+        ("/health", 503, b""),
+        ("/health", 200, b""),
+        ("/metrics", 200, b'segue_restarts_total{model="m"} 2.0\n'),
+    ]
+
+    async def get(self: Soak, path: str) -> SimpleNamespace:
+        wanted, status, body = script.pop(0)
+        assert path == wanted
+        return SimpleNamespace(status=status, body=body)
+
+    monkeypatch.setattr(Soak, "_get", get)
+    asyncio.run(Soak(Served("", 0, 0))._recovery(1))
+    assert script == []
 
 
 def test_a_short_soak_is_sound() -> None:
