@@ -22,7 +22,7 @@ from llvmlite import ir
 from segue.errors import Incompatible
 from segue.runners.cpu.kept_code import sources_digest
 from segue.runners.cpu.products.kernels import form_of, kernels
-from segue.runners.cpu.products.machine_code import Kept
+from segue.runners.cpu.products.machine_code import Kept, optimised
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 
 # name → how many integers it takes
@@ -121,14 +121,7 @@ def _compile(triple: str, cpu: str, features: str) -> bytes:
     functions = Functions(module)
     for name, count in ENTRIES.items():
         functions.entry(getattr(run, name), count)
-    whole = llvm.parse_assembly(str(module))
-    whole.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    # The kernels are written with explicit vectors: LLVM need not vectorise or unroll.
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(whole, builder)
-    made: bytes = machine.emit_object(whole)
+    made: bytes = machine.emit_object(optimised(str(module), machine))
     return made
 
 

@@ -32,6 +32,7 @@ _STEP_SOURCES = (
     "step/**/*.py",
     "translation/*.py",
     "products/kernels.py",
+    "products/machine_code.py",
     "products/product.py",
 )
 _KEPT_S = 60 * 86400  # unused entries are deleted after this time

@@ -76,22 +76,23 @@ def sources_digest() -> str:
 
 def compile_text(text: str, target: Target) -> bytes:
     """An object file."""
-    made: bytes = _machine(target).emit_object(_optimised(text, target))
+    machine = _machine(target)
+    made: bytes = machine.emit_object(optimised(text, machine))
     return made
 
 
 def assembly(module: ir.Module, target: Target) -> str:
     """The assembly for a target, for people to read. The target may be another processor than this one."""
-    made: str = _machine(target).emit_assembly(_optimised(str(module), target))
+    machine = _machine(target)
+    made: str = machine.emit_assembly(optimised(str(module), machine))
     return made
 
 
-def _optimised(text: str, target: Target) -> Any:
+def optimised(text: str, machine: Any) -> Any:
+    """LLVM's module of an IR text, for LLVM's target machine."""
     parsed = llvm.parse_assembly(text)
     parsed.verify()
-    builder = llvm.create_pass_builder(
-        _machine(target), llvm.create_pipeline_tuning_options(speed_level=2)
-    )
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     # The IR is already vectorised and unrolled: a few cheap passes suffice, mainly to use registers.
     passes = llvm.create_new_function_pass_manager()
     passes.add_sroa_pass()
