@@ -43,6 +43,8 @@ NAMES = {
     on.EXPERTS_DOWN: "sort and down",
     on.COMBINE: "combine",
     on.LOGITS: "logits",
+    on.LAYER_INPUTS: "inputs of layers",
+    on.LAYER_GATE: "gate of layers",
     on.ADAPT: "adapt",
 }
 COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before

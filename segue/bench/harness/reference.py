@@ -41,14 +41,14 @@ class Reference:
         embedding = self._weight("token_embd.weight")
         hidden = embedding[tokens]
         for layer in range(self._shape.layers):
-            hidden = hidden + self._attention(f"blk.{layer}.", hidden)
+            hidden = hidden + self._attention(layer, hidden)
             hidden = hidden + self._feed_forward(f"blk.{layer}.", hidden)
         is_tied = "output.weight" not in self._tensors
         head = embedding if is_tied else self._weight("output.weight")
         return self._norm(hidden, "output_norm.weight") @ head.T
 
-    def _attention(self, prefix: str, hidden: Array) -> Array:
-        shape, length = self._shape, len(hidden)
+    def _attention(self, layer: int, hidden: Array) -> Array:
+        shape, prefix, length = self._shape.by_layer[layer], f"blk.{layer}.", len(hidden)
         x = self._norm(hidden, f"{prefix}attn_norm.weight")
         counts = {"q": shape.heads, "k": shape.key_heads, "v": shape.key_heads}
         heads = {

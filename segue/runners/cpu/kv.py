@@ -20,25 +20,13 @@ class Kv:
     def __init__(self, anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int):
         self.num_blocks = _num_blocks(anatomy, context, kv_bytes)
         # A block's layers are contiguous, so that memory use grows with the tokens held.
-        shape = (self.num_blocks, anatomy.layers, 2, block_bytes(anatomy) // 2)
+        shape = (self.num_blocks, _cells_bytes(anatomy) // 2)
         self._blocks: NDArray[np.uint16] = zeros(shape, np.uint16, huge=True)  # f16
+        self.places = _places(anatomy, address(self._blocks))
         self.tables = BlockTables(num_slots, self.num_blocks, BLOCK)
         # A copy of the block tables in the layout that compiled code reads.
         self._rows: NDArray[np.int64] = zeros((num_slots, -(-context // BLOCK)), np.int64)
         self._first_row, self._row_bytes = address(self._rows), int(self._rows.strides[0])
-
-    @property
-    def keys(self) -> int:
-        """The address of layer 0's keys in block 0."""
-        return address(self._blocks)
-
-    @property
-    def values(self) -> int:
-        return self.keys + int(self._blocks.strides[2])
-
-    @property
-    def layer_bytes(self) -> int:
-        return int(self._blocks.strides[1])
 
     @property
     def stride(self) -> int:
@@ -74,9 +62,26 @@ class Kv:
         self._blocks[copy.dst] = self._blocks[copy.src]
 
 
+def _cells_bytes(anatomy: Anatomy) -> int:
+    """Bytes of a block: keys and values of all layers."""
+    return sum(2 * block_bytes(layer) for layer in anatomy.by_layer if layer.has_keys)
+
+
+def _places(anatomy: Anatomy, place: int) -> tuple[tuple[int, int], ...]:
+    """The addresses of each layer's keys and values in block 0, which begins at `place`."""
+    found: list[tuple[int, int]] = []
+    for layer in anatomy.by_layer:
+        if layer.has_keys:
+            found.append((place, place + block_bytes(layer)))
+            place += 2 * block_bytes(layer)
+        else:
+            found.append(found[layer.keys_of])
+    return tuple(found)
+
+
 def _num_blocks(anatomy: Anatomy, context: int, kv_bytes: int | None) -> int:
     """How many blocks to allocate. Without `kv_bytes`, at least one sequence of full length fits."""
-    each = 2 * anatomy.layers * block_bytes(anatomy)
+    each = _cells_bytes(anatomy)
     one_sequence = -(-context // BLOCK)
     if kv_bytes is None:
         affordable = available_bytes() // MEMORY_SHARE // each

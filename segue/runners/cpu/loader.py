@@ -71,8 +71,8 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
     family = FAMILIES.get(header.architecture)
     is_fused = family is not None and family.is_gate_fused
     for name, pair in adapter_files.pairs(header).items():
-        if name == "token_embd.weight":
-            return "it adapts the embeddings (token_embd.weight)"
+        if name == "token_embd.weight" or name.startswith("per_layer_"):
+            return f"it adapts the embeddings ({name})"
         if len(pair.a.shape) != 2:
             return f"it adapts experts ({name})"
         if is_fused and name.endswith(".ffn_up.weight"):

@@ -329,12 +329,12 @@ class CpuRunner:
             added=space.added,
             logits=logits,
             logits_row=self._weights.anatomy.vocab_size,
-            keys=kv.keys,
-            values=kv.values,
-            layer_bytes=kv.layer_bytes,
+            kv=kv.places,
             block_bytes=kv.stride,
             turns=tuple(map(address, self._turns)),
             mixture=space.mixture,
+            layer_inputs=space.layer_inputs,
+            layer_gate=space.layer_gate,
         )
         before = nothing_before if self._adapters is None else self._adapters.phase
         return program(self._weights, places, self._tile_outputs, before)

@@ -1,5 +1,6 @@
 """A model's weights in memory: matrices packed for this processor, vectors as floats, and RoPE tables."""
 
+import math
 import mmap
 from collections.abc import Sequence
 from functools import partial
@@ -65,6 +66,9 @@ class Weights:
             if name.startswith("rope_"):
                 continue  # see _turns
             matrix.check_sound(name, int(np.count_nonzero(np.isnan(values))))
+        # Gemma 4 divides what its router takes by the root of the width.
+        for name in [name for name in self._vectors if name.endswith("gate_inp.scale")]:
+            self._vectors[name] *= np.float32(1 / math.sqrt(self.anatomy.width))
         del data  # the files are not read any more
         # Not in a `with`: closing what an error still looks at would hide that error.
         for view in views:
@@ -112,13 +116,19 @@ class Weights:
         found = self._vectors.get(name)
         return 0 if found is None else address(found) + 4 * start
 
+    def ones(self, count: int) -> int:
+        """The address of that many ones: for norms without weights."""
+        name = f"ones/{count}"
+        self._vectors.setdefault(name, np.ones(count, np.float32))
+        return address(self._vectors[name])
+
     def rotations(self, positions: int) -> Turns:
         """RoPE tables for layers that see all tokens, and for those with a window; temperatures."""
         plain, windowed = self._turns(positions, False), self._turns(positions, True)
         return Turns(*plain, *windowed, temperatures(self.header, positions))
 
     def _turns(self, positions: int, is_windowed: bool) -> tuple[Floats, Floats]:
-        if is_windowed and not any(self.anatomy.windows):
+        if is_windowed and not self.anatomy.has_windows:
             return np.empty(0, np.float32), np.empty(0, np.float32)
         speeds, magnitude = rotations(self.header, self._vectors, is_windowed)
         if not np.max(np.abs(speeds), initial=0.0) * positions <= _MOST_TURNED:

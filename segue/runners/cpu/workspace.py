@@ -7,7 +7,7 @@ from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
-from segue.runners.cpu.step.program import Mixture, projected_floats
+from segue.runners.cpu.step.program import Mixture
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 
@@ -24,26 +24,33 @@ class Workspace:
             on.NUM_WORDS, np.int64
         )  # every step's board is a copy
         self.max_rows = max_rows
-        self.item_rows = item_rows(anatomy.shared)
+        layers = anatomy.by_layer
+        self.item_rows = item_rows(max(layer.shared for layer in layers))
         self._arrays: list[NDArray[np.generic]] = []
         width = anatomy.width
-        queries = anatomy.heads * anatomy.head_size
+        queries = max(layer.queries for layer in layers)
         self._set(on.WIDTH, width)
         self._set(on.RESIDUAL, self._floats(max_rows * width))
         self._inputs(on.INPUT_FLOATS, max_rows, width)
         self._inputs(on.HEADS_FLOATS, max_rows, queries)
         used = anatomy.experts_used
-        hidden = max(anatomy.hidden, anatomy.shared_hidden, used * anatomy.expert_hidden)
-        self._inputs(on.HIDDEN_FLOATS, max_rows, hidden)
+        hidden = max(layer.hidden for layer in layers)
+        experts_hidden = max(anatomy.shared_hidden, used * anatomy.expert_hidden)
+        columns = anatomy.layer_columns
+        self._inputs(on.HIDDEN_FLOATS, max_rows, max(hidden, experts_hidden, columns))
         self._inputs(on.EXPERT_FLOATS, max_rows * used, width)
         self._set(on.QUERIES, self._floats(max_rows * queries))
         units = max_rows * 2 * UNIT_FLOATS * 4
-        scratch = -(-max(scratch_bytes(anatomy.head_size), units) // 4096) * 4096
+        attention = max(scratch_bytes(layer.head_size) for layer in layers)
+        inputs = 4 * columns * anatomy.layers
+        scratch = -(-max(attention, units, inputs) // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
         self._set(on.SCRATCH, self._floats(threads * scratch // 4))
-        self.projected = self._floats(max_rows * projected_floats(anatomy))
+        self.projected = self._floats(max_rows * max(layer.projected for layer in layers))
         self.attended = self._floats(max_rows * width)
         self.added = self._floats(max_rows * width)
+        self.layer_inputs = self._floats(max_rows * columns * anatomy.layers)
+        self.layer_gate = self._floats(max_rows * columns)
         self.mixture = Mixture(
             scores=self._floats(max_rows * anatomy.experts),
             chances=self._floats(max_rows * anatomy.experts),

@@ -43,8 +43,10 @@ def test_the_tiny_models_are_known(tmp_path: Path, architecture: str) -> None:
     header = gguf.header(write_tiny_gguf(tmp_path / "x.gguf", architecture=architecture))
     assert supports(header) is None
     anatomy = anatomy_of(header)
-    assert (anatomy.layers, anatomy.width, anatomy.hidden) == (LAYERS, DIM, FFN)
-    assert (anatomy.heads, anatomy.key_heads, anatomy.head_size) == (HEADS, KV_HEADS, HEAD_DIM)
+    assert (anatomy.layers, anatomy.width) == (LAYERS, DIM)
+    for layer in anatomy.by_layer:
+        assert (layer.heads, layer.key_heads, layer.head_size) == (HEADS, KV_HEADS, HEAD_DIM)
+        assert layer.hidden == FFN
 
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:
@@ -173,6 +175,33 @@ def test_a_list_that_makes_no_sense_is_refused(
     assert reason in (supports(replace(header, short_arrays=lists)) or "")
 
 
+@pytest.mark.parametrize(
+    ("key", "each", "reason"),
+    [
+        ("feed_forward_length", (FFN, FFN), ""),
+        ("attention.head_count_kv", (KV_HEADS, KV_HEADS), ""),
+        ("feed_forward_length", (FFN, 2 * FFN), "tensor blk.1.ffn_"),
+        ("feed_forward_length", (FFN,), "feed_forward_length is not a count for each of 2 layers"),
+        ("attention.head_count_kv", (KV_HEADS, 0), "head_count_kv is not a count for each of 2"),
+        ("attention.head_count_kv", (KV_HEADS, 3), "do not share 3 keys evenly"),
+        ("attention.head_count", (HEADS, -HEADS), "head_count is not a count for each of 2"),
+        ("attention.head_count", (HEADS, 2.0), "head_count is not a count for each of 2"),
+        ("context_length", (64, 64), "context_length is not one number"),
+    ],
+)
+def test_measures_may_be_given_layer_by_layer(
+    header: GgufHeader, key: str, each: tuple[int, ...], reason: str
+) -> None:
+    name = f"llama.{key}"
+    given = {known: value for known, value in header.metadata.items() if known != name}
+    lengths = {**header.array_lengths, name: len(each)}
+    changed = replace(header, metadata=given, array_lengths=lengths, short_arrays={name: each})
+    found = supports(changed)
+    assert reason in found if found and reason else found is None and not reason
+    if not reason:
+        assert anatomy_of(changed) == anatomy_of(header)
+
+
 def test_yarn_needs_a_context(header: GgufHeader) -> None:
     changed = with_metadata(context_length=0, rope__scaling__type="yarn")(header)
     assert "YaRN needs the context" in (supports(changed) or "")
@@ -202,7 +231,7 @@ def test_positions_may_turn_a_part_of_a_head(tmp_path: Path) -> None:
     header = gguf.header(write_tiny_gguf(tmp_path / "x.gguf"))
     changed = with_metadata(rope__dimension_count=16)(header)
     assert supports(changed) is None
-    assert anatomy_of(changed).pairs == 8
+    assert {layer.pairs for layer in anatomy_of(changed).by_layer} == {8}
 
 
 def test_the_document_is_made_of_the_table() -> None:

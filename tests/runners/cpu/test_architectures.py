@@ -95,6 +95,9 @@ BITS: dict[str, str] = {
     "mellum": "8b9001fccaa388168e5bbaafc5c1972bb67d553d49723877742a5ef39d30f79c",
     "minimax-m2": "bdf410fec712fde1d06e1ee6f2909202bcc5ed9b347eee238674812578741790",
     "qwen2vl": "9185c54454963d057de04349b80c8bd685fa17ff4cd6dda2ed9c14c605919b8b",
+    "gemma4": "e1a3041842e20617140a20831da23b1be12734a4a3aa6f4ca312da4859c28903",
+    "gemma4, embeddings of layers": "d9a841b7c9dcf57283106d4613ddfc24da8eef547ecf5f58cb1f79e1c2aa5e56",
+    "gemma4 with experts": "f79782e578b5f5dd585374b8f9d13d2d61125c2141a60ed3c823514efd33d908",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -166,6 +169,9 @@ BITS_OF_Q8: dict[str, str] = {
     "mellum": "eb29e67b0e2fdf888a412ca55ed481483bb45204227ba78e1922e016f8929dde",
     "minimax-m2": "5cc149845b466483fac4bf18c6ca7cbaf19d766432b8d2e30b1650432e20efb1",
     "qwen2vl": "aa017db1b31b0d6e33699fdeaec4ae698ecd02a8feb187fc0b0b69f468469221",
+    "gemma4": "fe3cd0b0cd71c41bd9f2aa61608a11e44cfed98f8edc524aa3d175baac42cb1e",
+    "gemma4, embeddings of layers": "a6516b7ad4209bb72288fe99d3ff51fca77745a3b91a85e3302a69ecabb1c972",
+    "gemma4 with experts": "39ddc1f7969bb4047c7747de08fc3f783b9f77a6c48cb18755af8bd24472e479",
 }
 
 
@@ -271,7 +277,17 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
     runner.close()
 
 
-@pytest.mark.parametrize("name", ["gpt-oss", "gemma2", "qwen2moe", "phi2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt-oss",
+        "gemma2",
+        "qwen2moe",
+        "phi2",
+        "gemma4, embeddings of layers",
+        "gemma4 with experts",
+    ],
+)
 def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[name])
     for flavour in possible():
@@ -281,7 +297,9 @@ def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -
         runner.close()
 
 
-@pytest.mark.parametrize("name", ["llama with experts", "qwen2moe", "phi3", "gpt2"])
+@pytest.mark.parametrize(
+    "name", ["llama with experts", "qwen2moe", "phi3", "gpt2", "gemma4 with experts"]
+)
 def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
     """Experts and fused matrices are cut out of the file's tensors."""
     path = write(tmp_path / "x.gguf", MODELS[name], kind=gguf.GGMLQuantizationType.Q8_0)
@@ -293,7 +311,7 @@ def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> No
     runner.close()
 
 
-@pytest.mark.parametrize("name", ["gemma2", "gpt-oss"])
+@pytest.mark.parametrize("name", ["gemma2", "gpt-oss", "gemma4", "gemma4, embeddings of layers"])
 def test_windows_reach_over_segments_of_attention(tmp_path: Path, name: str) -> None:
     tiny = MODELS[name].with_settings(context_length=1024, attention__sliding_window=300)
     path = write(tmp_path / "x.gguf", tiny)

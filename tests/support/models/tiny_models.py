@@ -67,6 +67,36 @@ _GLM4MOE = replace(
     expert_weights_norm=True,
 )
 _EXAONE4 = Tiny("exaone4", norms=_AFTER, head_norms="each", factors=("rope_freqs",))
+_GEMMA4 = Tiny(
+    "gemma4",
+    norms=("attn_norm", "ffn_norm", *_AFTER),
+    head_size=64,
+    head_norms="each",
+    factors=("rope_freqs",),
+    is_tied=True,
+    lacks_values=True,
+    has_layer_scales=True,
+).with_settings(
+    attention__sliding_window=20,
+    attention__sliding_window_pattern=[True, True, False],
+    attention__key_length_swa=32,
+    attention__value_length_swa=32,
+    attention__head_count_kv=[2, 2, 1],
+    attention__shared_kv_layers=0,
+    embedding_length_per_layer_input=0,
+    rope__dimension_count=64,
+    rope__dimension_count_swa=32,
+    rope__freq_base=1e6,
+    rope__freq_base_swa=1e4,
+    final_logit_softcapping=8.0,
+)
+_GEMMA4_E = replace(_GEMMA4, layers=5, key_heads=1, lacks_values=False).with_settings(
+    attention__sliding_window_pattern=[True, True, False, True, False],
+    attention__head_count_kv=1,
+    attention__shared_kv_layers=2,
+    embedding_length_per_layer_input=32,
+    feed_forward_length=[HIDDEN, HIDDEN, HIDDEN, 2 * HIDDEN, 2 * HIDDEN],
+)
 
 MODELS: Mapping[str, Tiny] = {
     "llama": _LLAMA,
@@ -233,6 +263,11 @@ MODELS: Mapping[str, Tiny] = {
         "hunyuan-moe", head_norms="each", experts=8, shared_hidden=64
     ).with_settings(
         **_MIXTURE, expert_feed_forward_length=HIDDEN, expert_shared_feed_forward_length=64
+    ),
+    "gemma4": _GEMMA4,
+    "gemma4, embeddings of layers": _GEMMA4_E,
+    "gemma4 with experts": replace(_GEMMA4, experts=8, has_dense_beside=True).with_settings(
+        **_MIXTURE, expert_feed_forward_length=32
     ),
     "maincoder": Tiny("maincoder", head_norms="each"),
     "xverse": Tiny("xverse"),

@@ -8,12 +8,14 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layers, of_embeddings
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 
 Array = NDArray[np.float32]
 Value = int | float | bool | str | list[bool] | list[int] | list[float]
 
 LAYERS, WIDTH, HEADS, KEY_HEADS, HIDDEN = 3, 64, 4, 2, 96
+PER_LAYER = "embedding_length_per_layer_input"
 RMS, LAYER = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
 
 
@@ -46,6 +48,9 @@ class Tiny:
     context_length: int = 512
     layers: int = LAYERS
     next_layers: int = 0  # for drafts
+    lacks_values: bool = False  # keys are values too, in layers without a window
+    has_layer_scales: bool = False
+    has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
 
     def with_settings(self, **settings: Value) -> "Tiny":
         known = {name.replace("__", "."): value for name, value in settings.items()}
@@ -56,6 +61,21 @@ class Tiny:
         value = self.settings.get(key, default)
         assert isinstance(value, int)
         return value
+
+    def of_layer(self, key: str, layer: int, default: int) -> int:
+        """What a list of counts says of a layer; the default if the setting is not a list."""
+        value = self.settings.get(key)
+        return int(value[layer]) if isinstance(value, list) else default
+
+    def is_windowed(self, layer: int) -> bool:
+        """If the file lists the layers with a window."""
+        listed = self.settings.get("attention.sliding_window_pattern")
+        return isinstance(listed, list) and bool(listed[layer])
+
+    def size_of(self, layer: int) -> int:
+        """Of a head."""
+        own = self.count("attention.key_length_swa", self.head_size)
+        return own if self.is_windowed(layer) else self.head_size
 
 
 Vocabulary = Callable[[gguf.GGUFWriter], tuple[int, int]]
@@ -101,7 +121,7 @@ def write(
 
 
 def _is_matrix(name: str) -> bool:
-    return not any(part in name for part in ("norm", "bias", "gate_inp"))
+    return not any(part in name for part in ("norm", "bias", "gate_inp", "scale"))
 
 
 def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
@@ -132,6 +152,7 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
     if tiny.learned_positions:
         yield "position_embd.weight", weights.matrix(tiny.learned_positions, WIDTH, 4.0)
     pairs = tiny.count("rope.dimension_count", tiny.head_size) // 2
+    yield from embeddings_of_layers(tiny.count(PER_LAYER, 0), tiny.layers, WIDTH, vocab, weights)
     for i, name in enumerate(tiny.factors):
         yield f"{name}.weight", np.abs(weights.vector(2.0 - i, pairs))
     for layer in range(tiny.layers + tiny.next_layers):
@@ -139,18 +160,30 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
             yield f"blk.{layer}.nextn.eh_proj.weight", weights.matrix(WIDTH, 2 * WIDTH)
             for norm in ("enorm", "hnorm"):
                 yield f"blk.{layer}.nextn.{norm}.weight", weights.vector(1.0, WIDTH)
-        for name, tensor in (*_attention(tiny, weights), *_feed_forward(tiny, weights, layer)):
+        of_layer = (
+            *_attention(tiny, weights, layer),
+            *_feed_forward(tiny, weights, layer),
+            *of_embeddings(tiny.count(PER_LAYER, 0), WIDTH, weights),
+        )
+        for name, tensor in of_layer:
             yield f"blk.{layer}.{name}", tensor
+        if tiny.has_layer_scales:
+            yield f"blk.{layer}.layer_output_scale.weight", weights.vector(0.7, 1)
 
 
-def _attention(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
-    size = tiny.head_size
-    queries, keys = HEADS * size, tiny.key_heads * size
+def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
+    size = tiny.size_of(layer)
+    key_heads = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads)
+    queries, keys = HEADS * size, key_heads * size
     for name in tiny.norms:
         yield f"{name}.weight", weights.vector(1.0, WIDTH)
         if tiny.has_norm_bias:
             yield f"{name}.bias", weights.vector(0.0, WIDTH)
     parts = {"qkv": queries + 2 * keys} if tiny.is_fused else {"q": queries, "k": keys, "v": keys}
+    if layer >= tiny.layers - tiny.count("attention.shared_kv_layers", 0):
+        parts = {"q": queries}
+    elif tiny.lacks_values and not tiny.is_windowed(layer):
+        del parts["v"]
     for name, rows in parts.items():
         yield f"attn_{name}.weight", weights.matrix(rows, WIDTH)
         if tiny.qkv_bias:
@@ -158,7 +191,9 @@ def _attention(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
     yield "attn_output.weight", weights.matrix(WIDTH, queries)
     if "attn_output" in tiny.biases:
         yield "attn_output.bias", weights.vector(0.0, WIDTH)
-    for name, heads in {"q": HEADS, "k": tiny.key_heads}.items() if tiny.head_norms else ():
+    for name, heads in {"q": HEADS, "k": key_heads}.items() if tiny.head_norms else ():
+        if name not in parts and not tiny.is_fused:
+            continue
         count = size if tiny.head_norms == "each" else heads * size
         norm = weights.vector(1.2, count)
         yield (
@@ -172,8 +207,12 @@ def _attention(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
 def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
     if tiny.experts and layer >= tiny.count("leading_dense_block_count", 0):
         yield from _experts(tiny, weights)
-        return
-    shapes = {"gate": (HIDDEN, WIDTH), "up": (tiny.up_rows, WIDTH), "down": (WIDTH, HIDDEN)}
+        if not tiny.has_dense_beside:
+            return
+        yield from beside_experts(tiny.experts, WIDTH, weights)
+    hidden = tiny.of_layer("feed_forward_length", layer, HIDDEN)
+    up_rows = tiny.up_rows * hidden // HIDDEN
+    shapes = {"gate": (hidden, WIDTH), "up": (up_rows, WIDTH), "down": (WIDTH, hidden)}
     for name in tiny.feed_forward:
         yield f"ffn_{name}.weight", weights.matrix(*shapes[name])
         if f"ffn_{name}" in tiny.biases:
@@ -186,6 +225,8 @@ def _experts(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
     if tiny.expert_bias:
         yield "ffn_gate_inp.bias", weights.vector(0.0, count)
     shapes = {"gate": (hidden, WIDTH), "up": (hidden, WIDTH), "down": (WIDTH, hidden)}
+    if tiny.has_dense_beside:
+        shapes = {"gate_up": (2 * hidden, WIDTH), "down": (WIDTH, hidden)}
     for name, (rows, columns) in shapes.items():
         flat = weights.matrix(count * rows, columns)
         yield f"ffn_{name}_exps.weight", flat.reshape(count, rows, columns)

@@ -1,6 +1,7 @@
 """The table of architectures as a document: `python -m segue.runners.cpu.anatomy.document > docs/models.md`."""
 
-from segue.runners.cpu.anatomy.families import FAMILIES, Family
+from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.family import Family, Window
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
 _HEAD = """# Models that the CPU runner computes
@@ -19,8 +20,9 @@ _TAIL = """
   all say the same. A pair of dimensions that no section has stands still, as in llama.cpp.
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
   not applied: llama.cpp does the same.
-- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, measures given layer by
-  layer, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
+- Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
+- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, layers without attention,
+  heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
   attention that is not causal, other betas of YaRN, Granite without rotations, experts that are chosen by groups.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
@@ -110,10 +112,12 @@ def _attention(family: Family) -> str:
         if "attention.temperature_scale" in family.settings
         else []
     )
-    if family.window is not None:
-        whose = f" with {family.window.layers} layers" if family.window.layers else ""
-        period = f"one layer in {family.window.period} has none"
-        parts.append(f"windows{whose}; unless the file says, {period}")
+    parts += (
+        ["values normed; keys are values where a layer has none"] if family.norms_values else []
+    )
+    if "attention.shared_kv_layers" in family.settings:
+        parts.append("the last layers may share keys and values of two before them")
+    parts += [_windows(family.window)] if family.window is not None else []
     if family.score_cap:
         parts.append("soft-capped")
     if family.has_sinks:
@@ -121,6 +125,13 @@ def _attention(family: Family) -> str:
     if "attention.scale" in family.settings:
         parts.append("the file's scale")
     return "; ".join(parts) or "plain"
+
+
+def _windows(window: Window) -> str:
+    if window.is_listed:
+        return "windows in the layers that the file lists, whose heads may be of another size"
+    whose = f" with {window.layers} layers" if window.layers else ""
+    return f"windows{whose}; unless the file says, one layer in {window.period} has none"
 
 
 def _feed_forward(family: Family) -> str:
@@ -136,14 +147,16 @@ def _expert_parts(family: Family) -> str:
         ", made 1 together if the file says": "expert_weights_norm" in family.settings,
         ", scaled": "expert_weights_scale" in family.settings,
         ", chosen with a bias": family.has_choice_bias,
-        ", and a shared expert": family.shared_expert != "none",
+        ", and a shared expert": family.shared_expert in ("plain", "gated"),
+        ", beside the dense one": family.shared_expert == "dense",
         "; none in the first layers": "leading_dense_block_count" in family.settings,
     }
     return "".join(text for text, is_so in parts.items() if is_so)
 
 
 def _residual_scale(family: Family) -> str:
-    return "; scaled" if "residual_scale" in family.settings else ""
+    layers = "; each layer's sum may be scaled" if family.has_layer_scales else ""
+    return layers or ("; scaled" if "residual_scale" in family.settings else "")
 
 
 def _head(family: Family) -> str:
@@ -156,6 +169,8 @@ def _head(family: Family) -> str:
         parts.append("soft-capped")
     if family.is_embedding_scaled or "embedding_scale" in family.settings:
         parts.append("embeddings scaled")
+    if "embedding_length_per_layer_input" in family.settings:
+        parts.append("layers may have embeddings of their own")
     return ", ".join(parts)
 
 

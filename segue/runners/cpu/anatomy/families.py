@@ -1,79 +1,12 @@
 """The table of architectures: how the models of each architecture name in GGUF files compute.
 
-To add an architecture, add a row. What varies between files of one architecture is read from the file: measures.py.
+To add an architecture, add a row; family.py has its columns. What varies between files of one architecture is read from
+the file: measures.py, layers.py.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
 
-Turns = Literal["neighbours", "halves", "none"]
-Rotated = Literal["all", "three of four", "windowed"]
-Norm = Literal["rms", "layer"]
-HeadNorms = Literal["none", "each", "each or none", "own", "whole"]
-Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
-Activation = Literal["silu", "gelu", "squared relu", "clamped silu"]
-Experts = Literal["none", "some", "all"]
-Routing = Literal["renormalised", "softmax", "of the chosen", "sigmoid", "sigmoid renormalised"]
-Sections = Literal["none", "side by side", "interleaved"]
-Shared = Literal["none", "plain", "gated"]
-
-
-@dataclass(frozen=True)
-class Window:
-    """Sliding-window attention: all layers but every `period`-th see only the last tokens."""
-
-    period: int
-    size: int = 0  # used if the file gives none; 0: then no layer has a window
-    # The RoPE base of layers with a window, if the file gives none; 0: the base of all layers.
-    base: float = 0.0
-    is_plain: bool = False  # RoPE is not scaled in layers with a window
-    layers: int = 0  # only models with this many layers have windows; 0: all
-
-
-@dataclass(frozen=True)
-class Family:
-    """What all models of one architecture have in common."""
-
-    # RoPE: the two dimensions of a pair are half a head apart ("halves") or neighbours; "none": learned positions.
-    turns: Turns = "halves"
-    # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all.
-    rotated: Rotated = "all"
-    # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
-    sections: Sections = "none"
-    norm: Norm = "rms"
-    has_norm_bias: bool = False
-    norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
-    after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added
-    # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once.
-    head_norms: HeadNorms = "none"
-    norms_heads_last: bool = False  # after they are rotated
-    residuals: Residuals = "sequential"
-    activation: Activation = "silu"
-    is_gated: bool = True
-    is_gate_fused: bool = False  # gate and up are one matrix
-    halves_hidden: bool = False  # the file counts the columns of gate and up together
-    experts: Experts = "none"
-    # How scores of experts become shares. After "softmax" and "sigmoid" the file may ask for renormalising.
-    routing: Routing = "renormalised"
-    # An expert that every row uses. "gated": its share is computed; "plain": its share is 1, and a file may lack it.
-    shared_expert: Shared = "none"
-    has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
-    has_sinks: bool = False
-    biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
-    may_bias: tuple[str, ...] = ()  # products that may have a bias
-    is_tied: bool = False  # the output matrix is always the embedding matrix
-    window: Window | None = None
-    wide_scale: int = 0  # a model with this many layers scales queries by width / heads
-    is_embedding_scaled: bool = False  # by the square root of the width
-    score_cap: float = 0.0  # both caps: used if the file gives none
-    logit_cap: float = 0.0
-    divides_logits: bool = False  # logits are divided by the file's scale, not multiplied
-    has_long_rope: bool = False  # the file may have RoPE factors for long and short contexts
-    # Keys of the file, besides the common ones, that are read or have no effect. Any other key is refused.
-    settings: tuple[str, ...] = ()
-    needed: tuple[str, ...] = ()  # those without which llama.cpp takes values of its own
-
+from segue.runners.cpu.anatomy.family import Family, Window
 
 _EXPERTS = ("expert_count", "expert_used_count")
 _GROUPS = ("expert_group_count", "expert_group_used_count")
@@ -82,6 +15,7 @@ _WINDOWS = (
     "attention.sliding_window_pattern",
     "rope.freq_base_swa",
 )
+_OF_WINDOWS = ("attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa")
 _FEED_FORWARD = ("ffn_gate", "ffn_up", "ffn_down")
 _PLAIN = ("attn_output", "ffn_up", "ffn_down")
 _AFTER = ("post_attention_norm", "post_ffw_norm")
@@ -154,6 +88,28 @@ FAMILIES: Mapping[str, Family] = {
         wide_scale=62,
         is_embedding_scaled=True,
         settings=(*_WINDOWS, "final_logit_softcapping"),
+    ),
+    "gemma4": Family(
+        after=_AFTER,
+        head_norms="each",
+        norms_values=True,
+        activation="gelu",
+        experts="some",
+        shared_expert="dense",
+        window=Window(0, base=10000.0, is_plain=True, is_listed=True),
+        query_scale=1.0,
+        is_embedding_scaled=True,
+        has_layer_scales=True,
+        needs_factors=True,
+        settings=(
+            *_MIXTURE,
+            *_WINDOWS,
+            *_OF_WINDOWS,
+            "attention.shared_kv_layers",
+            "embedding_length_per_layer_input",
+            "final_logit_softcapping",
+        ),
+        needed=(*_WINDOWS[:2], *_OF_WINDOWS[:2]),
     ),
     "phi2": Family(
         norm="layer",

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from segue.models.gguf import GgufHeader
-from segue.runners.cpu.anatomy.families import FAMILIES, Family
+from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.family import Family
+from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
 
 
 @dataclass(frozen=True)
@@ -13,19 +15,13 @@ class Anatomy:
     """The dimensions and scales of one model. A scale or cap of 0 means none."""
 
     architecture: str
-    layers: int
+    by_layer: tuple[Layer, ...]
     next_layers: int  # after those, for drafts of tokens beyond the next: not computed
     width: int
-    heads: int
-    key_heads: int
-    head_size: int
-    hidden: int  # columns of the feed-forward
     vocab_size: int
     train_context: int
     epsilon: float
-    pairs: int  # pairs of dimensions that RoPE rotates
-    windows: tuple[int, ...]  # by layer: how many tokens it sees; 0: all
-    rotated: tuple[bool, ...]  # by layer: whether RoPE rotates
+    layer_columns: int  # of the embeddings that each layer has for itself; 0: none
     query_scale: float
     temperature: float  # by which queries grow with their position
     score_cap: float
@@ -36,6 +32,7 @@ class Anatomy:
     is_parallel: bool  # attention and feed-forward take the same residual
     shares_norm: bool  # attention and feed-forward take the same normed rows
     has_fused_heads: bool  # queries, keys and values are one matrix
+    has_fused_experts: bool  # gate and up of all experts are one tensor
     has_head_norms: bool
     experts: int
     experts_used: int
@@ -50,58 +47,41 @@ class Anatomy:
         return FAMILIES[self.architecture]
 
     @property
-    def shared(self) -> int:
-        """Query heads per key head."""
-        return self.heads // self.key_heads
+    def layers(self) -> int:
+        return len(self.by_layer)
+
+    @property
+    def has_windows(self) -> bool:
+        return any(layer.window for layer in self.by_layer)
 
     def has_experts(self, layer: int) -> bool:
         return self.experts > 0 and layer >= self.dense_layers
-
-    @property
-    def queries(self) -> int:
-        """Floats per row in all query heads together."""
-        return self.heads * self.head_size
-
-    @property
-    def keys(self) -> int:
-        return self.key_heads * self.head_size
 
 
 def anatomy_of(header: GgufHeader) -> Anatomy:
     """The anatomy of a model that `supports` (support.py) accepts. Other models may raise."""
     family, names = FAMILIES[header.architecture], {tensor.name for tensor in header.tensors}
-    heads, width, size = (
-        header.count("attention.head_count"),
-        header.count("embedding_length"),
-        head_size(header),
-    )
-    next_layers = header.count("nextn_predict_layers")
-    layers = header.count("block_count") - next_layers
+    width, by_layer = header.count("embedding_length"), layers_of(header, family)
     embedding = next(t for t in header.tensors if t.name == "token_embd.weight")
     is_parallel = _is_parallel(header, family, names)
-    hidden = hidden_size(header)
     experts = header.count("expert_count") if family.experts != "none" else 0
     used = header.count("expert_used_count") if experts else 0
     expert_hidden = _expert_hidden(header, family, used) if experts else 0
-    scale = width // heads if family.wide_scale == layers else size
+    is_wide = family.wide_scale == len(by_layer)
+    scale = width // by_layer[0].heads if is_wide else head_size(header)
     logit_scale = real(header, "logit_scale")
-    windows = _windows(header, family, layers)
     return Anatomy(
         architecture=header.architecture,
-        layers=layers,
-        next_layers=next_layers,
+        by_layer=by_layer,
+        next_layers=header.count("nextn_predict_layers"),
         width=width,
-        heads=heads,
-        key_heads=header.count("attention.head_count_kv") or heads,
-        head_size=size,
-        hidden=hidden,
         vocab_size=embedding.shape[1] if len(embedding.shape) == 2 else 0,
         train_context=header.train_context,
         epsilon=_epsilon(header, family),
-        pairs=0 if family.turns == "none" else (header.count("rope.dimension_count") or size) // 2,
-        windows=windows,
-        rotated=_rotated(family, windows),
-        query_scale=real(header, "attention.scale") or 1.0 / float(np.sqrt(np.float64(scale))),
+        layer_columns=header.count("embedding_length_per_layer_input"),
+        query_scale=real(header, "attention.scale")
+        or family.query_scale
+        or 1.0 / float(np.sqrt(np.float64(scale))),
         temperature=real(header, "attention.temperature_scale"),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
         embedding_scale=float(np.sqrt(np.float64(width)))
@@ -113,6 +93,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         is_parallel=is_parallel,
         shares_norm=is_parallel and "blk.0.ffn_norm.weight" not in names,
         has_fused_heads="blk.0.attn_qkv.weight" in names,
+        has_fused_experts="blk.0.ffn_gate_up_exps.weight" in names,
         has_head_norms="blk.0.attn_q_norm.weight" in names,
         experts=experts,
         experts_used=used,
@@ -130,17 +111,6 @@ def real(header: GgufHeader, key: str, default: float = 0.0) -> float:
     return float(value) if isinstance(value, int | float) else default
 
 
-def head_size(header: GgufHeader) -> int:
-    by_width = header.count("embedding_length") // header.count("attention.head_count")
-    return header.count("attention.key_length") or by_width
-
-
-def hidden_size(header: GgufHeader) -> int:
-    """Columns of the feed-forward."""
-    told = header.count("feed_forward_length")
-    return told // 2 if FAMILIES[header.architecture].halves_hidden else told
-
-
 def _epsilon(header: GgufHeader, family: Family) -> float:
     name = "layer_norm_rms_epsilon" if family.norm == "rms" else "layer_norm_epsilon"
     return real(header, f"attention.{name}", 1e-5)
@@ -152,25 +122,6 @@ def _is_parallel(header: GgufHeader, family: Family, names: set[str]) -> bool:
     if family.residuals == "by norm":
         return "blk.0.ffn_norm.weight" not in names
     return family.residuals == "parallel"
-
-
-def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]:
-    if family.window is None or family.window.layers not in (0, layers):
-        return (0,) * layers
-    key = "attention.sliding_window"
-    size = int(real(header, key, family.window.size))
-    period = int(real(header, f"{key}_pattern", family.window.period))
-    has = [period == 0 or layer % period < period - 1 for layer in range(layers)]
-    if told := header.listed(f"{key}_pattern"):
-        has = [bool(windowed) for windowed in told[:layers]]
-    return tuple(size if windowed else 0 for windowed in has)
-
-
-def _rotated(family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
-    if family.rotated == "windowed" and any(windows):
-        return tuple(size > 0 for size in windows)
-    is_every = family.rotated != "three of four"
-    return tuple(is_every or layer % 4 < 3 for layer in range(len(windows)))
 
 
 def _expert_hidden(header: GgufHeader, family: Family, used: int) -> int:

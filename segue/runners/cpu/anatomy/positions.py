@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.layers import pairs_of
 from segue.runners.cpu.anatomy.measures import anatomy_of, real
 from segue.runners.cpu.exact_math import logarithm, power
 
@@ -29,7 +30,7 @@ def rotations(
 ) -> Rotations:
     """For layers that see all tokens, or (`is_windowed`) those with a window. `vectors`: the file's factors by name."""
     anatomy = anatomy_of(header)
-    window, pairs = anatomy.family.window, anatomy.pairs
+    window, pairs = anatomy.family.window, pairs_of(header, anatomy.family, is_windowed)
     base = real(header, "rope.freq_base", 10000.0) or 10000.0
     if is_windowed and window is not None:
         base = real(header, "rope.freq_base_swa", window.base) or base

@@ -7,7 +7,7 @@ import math
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.measures import head_size
+from segue.runners.cpu.anatomy.layers import head_size, heads_of, rotated_dimensions
 
 _MOST = 2**32  # GGUF's counts have 32 bits
 _LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
@@ -16,12 +16,16 @@ COUNTS = (
     "attention.head_count",
     "attention.head_count_kv",
     "attention.key_length",
+    "attention.key_length_swa",
+    "attention.shared_kv_layers",
     "attention.sliding_window",
     "attention.sliding_window_pattern",
     "attention.value_length",
+    "attention.value_length_swa",
     "block_count",
     "context_length",
     "embedding_length",
+    "embedding_length_per_layer_input",
     "expert_count",
     "expert_feed_forward_length",
     "expert_gating_func",
@@ -36,6 +40,7 @@ COUNTS = (
     "n_deepstack_layers",
     "nextn_predict_layers",
     "rope.dimension_count",
+    "rope.dimension_count_swa",
     "rope.scaling.original_context_length",
     "vocab_size",
 )
@@ -69,7 +74,12 @@ def senseless(header: GgufHeader) -> str | None:
     wrong = _wrong_layers(header) or _wrong_experts(header) or _wrong_scaling(header)
     if wrong or header.architecture not in FAMILIES:
         return wrong
-    return wrong_number(header) or _wrong_heads(header) or _wrong_next_layers(header)
+    return (
+        wrong_number(header)
+        or _wrong_heads(header)
+        or _wrong_next_layers(header)
+        or _wrong_sharing(header)
+    )
 
 
 def _wrong_layers(header: GgufHeader) -> str | None:
@@ -101,15 +111,32 @@ def _wrong_scaling(header: GgufHeader) -> str | None:
 
 
 def _wrong_heads(header: GgufHeader) -> str | None:
-    heads = header.count("attention.head_count")
-    if not heads:
-        return None  # given for each layer, or not at all
-    key_heads, size = header.count("attention.head_count_kv") or heads, head_size(header)
-    if heads % key_heads:
-        return f"{heads} heads do not share {key_heads} keys evenly"
-    turning = header.count("rope.dimension_count") or size
-    if turning > size or turning % 2:
-        return f"positions turn {turning} of a head's {size} dimensions"
+    by_layer = [*zip(*heads_of(header), strict=False)]
+    if not all(min(each) > 0 for each in by_layer):
+        return None  # not given; or none in some layers, which have no attention
+    for heads, key_heads in by_layer:
+        if heads % key_heads:
+            return f"{heads} heads do not share {key_heads} keys evenly"
+    for is_windowed in (False, True):
+        size, turning = head_size(header, is_windowed), rotated_dimensions(header, is_windowed)
+        if turning > size or turning % 2:
+            return f"positions turn {turning} of a head's {size} dimensions"
+    return None
+
+
+def _wrong_sharing(header: GgufHeader) -> str | None:
+    """Layers without keys take those of the last two before them: with a window, and without."""
+    family, key = FAMILIES[header.architecture], "attention.shared_kv_layers"
+    if key not in family.settings:
+        return None
+    layers, shared = header.count("block_count"), header.count(key)
+    first = layers - shared
+    if first < 2:
+        return f"{shared} of {layers} layers have no keys"
+    kinds = [bool(each) for each in header.listed("attention.sliding_window_pattern")]
+    for has_window in {*kinds[first:layers]} if len(kinds) == layers else ():
+        if kinds[first - (2 if has_window else 1)] != has_window:
+            return "layers with and without a window would share keys"
     return None
 
 

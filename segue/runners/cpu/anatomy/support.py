@@ -4,17 +4,18 @@ import re
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.measures import anatomy_of, head_size, hidden_size, real
+from segue.runners.cpu.anatomy.layers import BY_LAYER, counts, head_size, heads_of, hidden_sizes
+from segue.runners.cpu.anatomy.measures import anatomy_of, real
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
-MEASURES = ("block_count", "embedding_length", "attention.head_count", "feed_forward_length")
+MEASURES = ("block_count", "embedding_length")
 COMMON = {
     *MEASURES,
+    *BY_LAYER,
     "attention.causal",
-    "attention.head_count_kv",
     "attention.key_length",
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
@@ -47,6 +48,7 @@ def supports(header: GgufHeader) -> str | None:
     return (
         _wrong_settings(header)
         or senseless(header)
+        or _wrong_measures(header)
         or _wrong_values(header)
         or _wrong_widths(header)
         or _wrong_names(header)
@@ -66,10 +68,20 @@ def _wrong_settings(header: GgufHeader) -> str | None:
         if not header.count(key):
             return f"{prefix}{key} is not one number"
     lists = {key.removeprefix(prefix) for key in header.array_lengths if key.startswith(prefix)}
-    if lists := lists - {PATTERN, SECTIONS}:
+    if lists := lists - {PATTERN, SECTIONS, *BY_LAYER}:
         return f"{prefix}{min(lists)} is not one number"
     if FAMILIES[header.architecture].experts == "all" and not header.count("expert_count"):
         return f"{prefix}expert_count is not one number"
+    return None
+
+
+def _wrong_measures(header: GgufHeader) -> str | None:
+    layers = header.count("block_count")
+    each = dict(zip(BY_LAYER[:2], heads_of(header), strict=True))
+    each[BY_LAYER[2]] = counts(header, BY_LAYER[2])
+    for key, found in each.items():
+        if len(found) != layers or min(found) < 1:
+            return f"{header.architecture}.{key} is not a count for each of {layers} layers"
     return None
 
 
@@ -95,10 +107,13 @@ def _wrong_values(header: GgufHeader) -> str | None:
 
 
 def _wrong_lists(header: GgufHeader) -> str | None:
+    window = FAMILIES[header.architecture].window
     if f"{header.architecture}.{PATTERN}" in header.array_lengths:
         told, layers = header.listed(PATTERN), header.count("block_count")
         if len(told) != layers:
             return f"windows are told of {len(told)} layers, not of {layers}"
+    elif window is not None and window.is_listed:
+        return f"{header.architecture}.{PATTERN} is not a list of layers"
     if SECTIONS in FAMILIES[header.architecture].needed:
         sizes = header.listed(SECTIONS)
         if len(sizes) != 4 or not all(type(n) is int and 0 <= n < 2**16 for n in sizes):
@@ -123,14 +138,18 @@ def _wrong_routing(header: GgufHeader) -> str | None:
 
 
 def _wrong_widths(header: GgufHeader) -> str | None:
-    heads, size = header.count("attention.head_count"), head_size(header)
-    if header.count("attention.value_length") not in (0, size):
-        return f"values are {header.count('attention.value_length')} wide, keys {size}"
-    if size % LANES or not size:
-        return f"heads are {size} wide, not a multiple of {LANES}"
-    wide = {"rows": header.count("embedding_length"), "all heads together": heads * size}
-    wide["the feed-forward"] = hidden_size(header)
-    for what, count in wide.items():
+    wide = [("rows", header.count("embedding_length"))]
+    wide += [("embeddings of a layer", header.count("embedding_length_per_layer_input"))]
+    for is_windowed, end in ((False, ""), (True, "_swa")):
+        size, values = head_size(header, is_windowed), header.count(f"attention.value_length{end}")
+        if values not in (0, size):
+            return f"values are {values} wide, keys {size}"
+        if size % LANES or not size:
+            return f"heads are {size} wide, not a multiple of {LANES}"
+        wide += [("all heads together", heads * size) for heads in counts(header, BY_LAYER[0])]
+    family = FAMILIES[header.architecture]
+    wide += [("the feed-forward", hidden) for hidden in hidden_sizes(header, family)]
+    for what, count in wide:
         if count % GROUP:
             return f"{what} are {count} wide, not a multiple of {GROUP}"
     return None

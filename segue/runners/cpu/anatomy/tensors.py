@@ -7,12 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
+from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
+
+# Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
+DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
 
 Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
 
 VECTOR_TYPES = ("F32", "F16", "BF16")
-_OF_VECTORS = (".bias", "norm.weight", "sinks.weight", "inp_shexp.weight")
+_OF_VECTORS = (
+    ".bias",
+    ".scale",
+    "norm.weight",
+    "norm_1.weight",
+    "norm_2.weight",
+    "sinks.weight",
+    "inp_shexp.weight",
+    "output_scale.weight",
+)
 
 
 def is_vector(name: str) -> bool:
@@ -29,36 +42,55 @@ def shapes(anatomy: Anatomy) -> Shapes:
         whole["position_embd.weight"] = (width, anatomy.train_context)
     if "output" in family.biases:
         whole["output.bias"] = (anatomy.vocab_size,)
-    for layer in range(anatomy.layers):
-        own = _attention(anatomy) | _feed_forward(anatomy, anatomy.has_experts(layer))
-        whole |= _in_layer(layer, own)
+    if family.needs_factors:
+        whole |= _factors(anatomy, "rope_freqs")
+    if columns := anatomy.layer_columns:
+        whole["per_layer_token_embd.weight"] = (columns * anatomy.layers, anatomy.vocab_size)
+        whole["per_layer_model_proj.weight"] = (width, columns * anatomy.layers)
+        whole["per_layer_proj_norm.weight"] = (columns,)
+    for i, layer in enumerate(anatomy.by_layer):
+        own = _attention(anatomy, layer) | _feed_forward(anatomy, layer, anatomy.has_experts(i))
+        whole |= _in_layer(i, own)
     return whole
 
 
 def extras(anatomy: Anatomy) -> Shapes:
     """Tensors that may be there."""
-    family, pairs = anatomy.family, anatomy.pairs
+    family = anatomy.family
     whole: Shapes = {} if family.is_tied else {"output.weight": (anatomy.width, anatomy.vocab_size)}
-    if pairs:
-        whole["rope_freqs.weight"] = (pairs,)
+    whole |= _factors(anatomy, "rope_freqs")
     if family.has_long_rope:
-        whole |= {f"rope_factors_{name}.weight": (pairs,) for name in ("long", "short")}
+        whole |= _factors(anatomy, "rope_factors_long") | _factors(anatomy, "rope_factors_short")
     if "output" in family.may_bias:
         whole["output.bias"] = (anatomy.vocab_size,)
-    layer: Shapes = {}
-    if family.head_norms != "whole":  # a norm over all heads comes before a bias could be added
-        if anatomy.has_fused_heads:
-            layer["attn_qkv.bias"] = (anatomy.queries + 2 * anatomy.keys,)
-        else:
-            layer |= {"attn_q.bias": (anatomy.queries,)}
-            layer |= {f"attn_{name}.bias": (anatomy.keys,) for name in "kv"}
-    sizes = _bias_sizes(anatomy)
-    layer |= {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
-    for i in range(anatomy.layers):
-        whole |= _in_layer(i, layer)
+    for i, layer in enumerate(anatomy.by_layer):
+        whole |= _in_layer(i, _biases(anatomy, layer))
+        if family.has_layer_scales:
+            whole |= _in_layer(i, {"layer_output_scale.weight": (1,)})
         if family.has_choice_bias and anatomy.has_experts(i):
             whole |= _in_layer(i, {"exp_probs_b.bias": (anatomy.experts,)})
+        if family.shared_expert == "dense" and anatomy.has_experts(i):
+            whole |= _in_layer(i, {"ffn_down_exps.scale": (anatomy.experts,)})
     return whole
+
+
+def _factors(anatomy: Anatomy, name: str) -> Shapes:
+    """Of RoPE: one for each pair of dimensions, of a layer that sees all tokens if some do."""
+    layers = sorted(anatomy.by_layer, key=lambda layer: layer.window > 0)
+    pairs = next((layer.pairs for layer in layers if layer.pairs), 0)
+    return {f"{name}.weight": (pairs,)} if pairs else {}
+
+
+def _biases(anatomy: Anatomy, layer: Layer) -> Shapes:
+    """Biases that a layer may have."""
+    family, sizes = anatomy.family, _bias_sizes(anatomy, layer)
+    own: Shapes = {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
+    if family.head_norms == "whole":  # a norm over all heads comes before a bias could be added
+        return own
+    if anatomy.has_fused_heads:
+        return own | {"attn_qkv.bias": (layer.projected,)}
+    own["attn_q.bias"] = (layer.queries,)
+    return own | {f"attn_{name}.bias": (layer.keys,) for name in _parts(layer)[1:]}
 
 
 def _in_layer(layer: int, shapes: Shapes) -> Shapes:
@@ -72,58 +104,73 @@ def _norm(anatomy: Anatomy, name: str) -> Shapes:
     return {f"{name}.{end}": (anatomy.width,) for end in ends}
 
 
-def _bias_sizes(anatomy: Anatomy) -> dict[str, int]:
+def _bias_sizes(anatomy: Anatomy, layer: Layer) -> dict[str, int]:
     """Outputs of the products of a layer that may have a bias of their own."""
     width = anatomy.width
     sizes = {"attn_output": width}
     if not anatomy.experts:
-        sizes |= {"ffn_gate": anatomy.hidden, "ffn_up": anatomy.hidden, "ffn_down": width}
+        sizes |= {"ffn_gate": layer.hidden, "ffn_up": layer.hidden, "ffn_down": width}
     return sizes
 
 
-def _attention(anatomy: Anatomy) -> Shapes:
-    width, family, queries, keys = anatomy.width, anatomy.family, anatomy.queries, anatomy.keys
-    layer = _norm(anatomy, family.norms[0])
+def _parts(layer: Layer) -> str:
+    """What attention has matrices for."""
+    if not layer.has_keys:
+        return "q"
+    return "qkv" if layer.has_values else "qk"
+
+
+def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
+    width, family, queries, keys = anatomy.width, anatomy.family, layer.queries, layer.keys
+    own = _norm(anatomy, family.norms[0])
     if anatomy.has_fused_heads:
-        layer["attn_qkv.weight"] = (width, queries + 2 * keys)
+        own["attn_qkv.weight"] = (width, layer.projected)
     else:
-        layer["attn_q.weight"] = (width, queries)
-        layer |= {f"attn_{name}.weight": (width, keys) for name in "kv"}
-    layer["attn_output.weight"] = (queries, width)
-    size, counts = anatomy.head_size, {"q": anatomy.heads, "k": anatomy.key_heads}
+        own["attn_q.weight"] = (width, queries)
+        own |= {f"attn_{name}.weight": (width, keys) for name in _parts(layer)[1:]}
+    own["attn_output.weight"] = (queries, width)
+    size, counts = layer.head_size, {"q": layer.heads, "k": layer.key_heads}
     if family.head_norms == "each" or (
         family.head_norms == "each or none" and anatomy.has_head_norms
     ):
-        layer |= {f"attn_{name}_norm.weight": (size,) for name in "qk"}
+        own |= {f"attn_{name}_norm.weight": (size,) for name in _parts(layer)[:2]}
     elif family.head_norms == "whole":
-        layer |= {f"attn_{name}_norm.weight": (size * n,) for name, n in counts.items()}
+        own |= {f"attn_{name}_norm.weight": (size * n,) for name, n in counts.items()}
     elif family.head_norms == "own" and anatomy.has_head_norms:
-        layer |= {f"attn_{name}_norm.weight": (size, n) for name, n in counts.items()}
+        own |= {f"attn_{name}_norm.weight": (size, n) for name, n in counts.items()}
     if family.has_sinks:
-        layer["attn_sinks.weight"] = (anatomy.heads,)
+        own["attn_sinks.weight"] = (layer.heads,)
     for name in filter(None, family.after):
-        layer[f"{name}.weight"] = (width,)
-    sizes = _bias_sizes(anatomy)
-    layer |= {f"{name}.bias": (sizes[name],) for name in family.biases if name in sizes}
-    return layer
+        own[f"{name}.weight"] = (width,)
+    sizes = _bias_sizes(anatomy, layer)
+    own |= {f"{name}.bias": (sizes[name],) for name in family.biases if name in sizes}
+    return own
 
 
-def _feed_forward(anatomy: Anatomy, has_experts: bool) -> Shapes:
-    width, hidden, family = anatomy.width, anatomy.hidden, anatomy.family
-    layer = {} if anatomy.shares_norm else _norm(anatomy, family.norms[1])
+def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
+    width, hidden, family = anatomy.width, layer.hidden, anatomy.family
+    own = {} if anatomy.shares_norm else _norm(anatomy, family.norms[1])
+    if columns := anatomy.layer_columns:
+        own |= {"inp_gate.weight": (width, columns), "proj.weight": (columns, width)}
+        own["post_norm.weight"] = (width,)
     if has_experts:
-        return layer | _experts(anatomy)
+        own |= _experts(anatomy)
+        if family.shared_expert != "dense":
+            return own
     up = 2 * hidden if family.is_gate_fused else hidden
-    layer |= {"ffn_up.weight": (width, up), "ffn_down.weight": (hidden, width)}
+    own |= {"ffn_up.weight": (width, up), "ffn_down.weight": (hidden, width)}
     if family.is_gated and not family.is_gate_fused:
-        layer["ffn_gate.weight"] = (width, hidden)
-    return layer
+        own["ffn_gate.weight"] = (width, hidden)
+    return own
 
 
 def _experts(anatomy: Anatomy) -> Shapes:
     width, hidden, count = anatomy.width, anatomy.expert_hidden, anatomy.experts
     layer: Shapes = {"ffn_gate_inp.weight": (width, count)}
-    layer |= {f"ffn_{name}_exps.weight": (width, hidden, count) for name in ("gate", "up")}
+    if anatomy.has_fused_experts:
+        layer["ffn_gate_up_exps.weight"] = (width, 2 * hidden, count)
+    else:
+        layer |= {f"ffn_{name}_exps.weight": (width, hidden, count) for name in ("gate", "up")}
     layer["ffn_down_exps.weight"] = (hidden, width, count)
     if anatomy.family.activation == "clamped silu":  # the same models have these biases
         layer["ffn_gate_inp.bias"] = (count,)
@@ -132,6 +179,9 @@ def _experts(anatomy: Anatomy) -> Shapes:
     if shared := anatomy.shared_hidden:
         layer |= {f"ffn_{name}_shexp.weight": (width, shared) for name in ("gate", "up")}
         layer["ffn_down_shexp.weight"] = (shared, width)
+    if anatomy.family.shared_expert == "dense":
+        layer |= {"ffn_gate_inp.scale": (width,)}
+        layer |= {f"{name}.weight": (width,) for name in DENSE_NORMS}
     if anatomy.family.shared_expert == "gated":
         layer["ffn_gate_inp_shexp.weight"] = (width,)
     return layer
@@ -152,7 +202,12 @@ def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:
     for tensor in tensors:
         if is_vector(tensor.name):
             continue
-        if len(tensor.shape) == 3:
+        if tensor.name.endswith("ffn_gate_up_exps.weight"):
+            shape = (tensor.shape[0], tensor.shape[1] // 2)
+            for i, piece in enumerate(_pieces(tensor, 2 * tensor.shape[2], shape)):
+                own = tensor.name.replace("gate_up", ("gate", "up")[i % 2])
+                yield replace(piece, name=expert_name(own, i // 2))
+        elif len(tensor.shape) == 3:
             for i, piece in enumerate(_pieces(tensor, tensor.shape[2], tensor.shape[:2])):
                 yield replace(piece, name=expert_name(tensor.name, i))
         elif anatomy.family.is_gate_fused and tensor.name.endswith(".ffn_up.weight"):

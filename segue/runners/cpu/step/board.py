@@ -101,7 +101,9 @@ COUNTER_WORDS = 8
     EXPERTS_DOWN,
     COMBINE,
     LOGITS,
-) = range(14)
+    LAYER_INPUTS,
+    LAYER_GATE,
+) = range(16)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out
 

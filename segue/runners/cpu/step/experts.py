@@ -16,7 +16,7 @@ from segue.runners.cpu.step import products as words
 from segue.runners.cpu.step.atomics import fetch_add, put_real, put_word, real, word
 from segue.runners.cpu.step.attention.shares import exp_one
 from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, scale, sigmoid
+from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, norm, scale, sigmoid
 from segue.runners.cpu.step.pieces import finish, piece
 from segue.runners.cpu.step.products import gated_unit
 
@@ -38,10 +38,14 @@ _NOT_A_NUMBER = np.float32(np.nan)
     FILLED,  # i64 [experts]: counters for sorting
 ) = range(8, 17)
 # Words of ROUTE. CHANCES: f32 [rows][experts] where experts are not chosen by their scores, else 0.
-ROUTING, SCORE_BIAS, CHANCES, CHOICE_BIAS, SHARE_SCALE = range(1, 6)
+# EXPERT_SCALES: f32 [experts], factors of the experts' shares, or 0.
+ROUTING, SCORE_BIAS, CHANCES, CHOICE_BIAS, SHARE_SCALE, EXPERT_SCALES = range(1, 7)
 TAKES_FLOATS = 1  # a word of GATHER
 DOWN, OUT = 1, 2  # words of EXPERTS_DOWN and COMBINE
 DOWN_BIAS, ADDED, SHARED, SHARED_GATE = range(4, 8)
+OUT_NORM, SHARED_NORM, EPSILON = range(
+    17, 20
+)  # weights of norms of what experts, and a shared one, give; or 0
 
 
 @define(VOID, INT, INT, INT)
@@ -123,6 +127,8 @@ def _choose(row: Any, m: Any) -> None:
     chosen_total = max(chosen_total, np.float32(_LEAST_SHARE))
     for k in range(used):
         share = real(shares + 4 * k) / chosen_total
+        if word(row + 8 * EXPERT_SCALES):
+            share *= real(word(row + 8 * EXPERT_SCALES) + 4 * word(chosen + 8 * k))
         put_real(shares + 4 * k, share * factor if factor != np.float32(0) else share)
 
 
@@ -297,12 +303,18 @@ def combine_phase(board: Any, row: Any, counter: Any) -> None:
                 scale(share, x, out, width)
             else:
                 add_scaled(share, x, out, width)
+        epsilon = real(row + 8 * EPSILON)
+        if word(row + 8 * OUT_NORM):
+            norm(on.RMS_NORM, out, word(row + 8 * OUT_NORM), 0, epsilon, out, width)
         if word(row + 8 * SHARED):
+            x = word(row + 8 * SHARED) + m * width * 4
+            if word(row + 8 * SHARED_NORM):
+                norm(on.RMS_NORM, x, word(row + 8 * SHARED_NORM), 0, epsilon, x, width)
             share = np.float32(1)
             if word(row + 8 * SHARED_GATE):
                 normed = word(board + 8 * on.INPUT_FLOATS) + m * width * 4
                 share = _sigmoid(dot(normed, word(row + 8 * SHARED_GATE), width))
-            add_scaled(share, word(row + 8 * SHARED) + m * width * 4, out, width)
+            add_scaled(share, x, out, width)
         m = fetch_add(counter, 1)
     finish(board, counter, done, word(board + 8 * on.ROWS))
 

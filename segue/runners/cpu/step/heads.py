@@ -19,7 +19,7 @@ from segue.runners.cpu.step.pieces import finish
     INPUT,  # address of the products' outputs, and bytes per row
     INPUT_ROW,
     Q,  # offsets in a row of the input
-    K,
+    K,  # 0: keys and values are those of another layer, which has stored them
     V,
     SIZE,  # of a head
     SHARED,  # query heads per key head
@@ -43,7 +43,8 @@ from segue.runners.cpu.step.pieces import finish
     SINKS,  # address of one score per head; 0: none
     NORMS_LAST,  # whether heads are normed after they are rotated
     TEMPERATURES,  # address of a factor of queries per position; 0: none
-) = range(1, 31)
+    V_NORM,  # weights of the norm of values, or 0
+) = range(1, 32)
 
 
 @compiled
@@ -62,7 +63,7 @@ def _turn(row: Any, x: Any, weights: Any, position: Any) -> None:
 
 @compiled
 def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
-    """Prepare the queries of one key head of one row, and store its key and value in the KV cache."""
+    """Prepare the queries of one key head of one row, and store its key and value, if any, in the KV cache."""
     size, shared = word(row + 8 * SIZE), word(row + 8 * SHARED)
     base = word(row + 8 * INPUT) + m * word(row + 8 * INPUT_ROW)
     position = word(word(board + 8 * on.POSITIONS) + 8 * m)
@@ -83,6 +84,8 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
         weights = word(row + 8 * Q_NORM) + (head * shared + i) * word(row + 8 * Q_NORM_BYTES)
         _turn(row, x, weights, position)
         scale(factor, x, queries + i * size * 4, size)
+    if not word(row + 8 * K):
+        return
     key = base + word(row + 8 * K) + head * size * 4
     value = base + word(row + 8 * V) + head * size * 4
     if word(row + 8 * K_BIAS):
@@ -90,6 +93,9 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
     if word(row + 8 * V_BIAS):
         add_into(value, word(row + 8 * V_BIAS) + head * size * 4, size)
     _turn(row, key, word(row + 8 * K_NORM) + head * word(row + 8 * K_NORM_BYTES), position)
+    if word(row + 8 * V_NORM):
+        kind, epsilon = word(row + 8 * NORM), real(row + 8 * EPSILON)
+        norm(kind, value, word(row + 8 * V_NORM), 0, epsilon, value, size)
     place = position % BLOCK
     put_key(key, word(row + 8 * KEYS) + block + place * 2, size)
     put_value(value, word(row + 8 * VALUES) + block + place * size * 2, size)

@@ -1,5 +1,6 @@
 """A model's step as instructions: one row of numbers per phase, written once when the model is loaded."""
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.anatomy.layers import Layer
+from segue.runners.cpu.anatomy.tensors import DENSE_NORMS
 from segue.runners.cpu.memory import zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.weights import Weights
@@ -58,12 +60,12 @@ class Places:
     added: int  # output of the feed-forward
     logits: int
     logits_row: int  # floats
-    keys: int
-    values: int
-    layer_bytes: int  # from one layer's keys or values to the next
+    kv: tuple[tuple[int, int], ...]  # of each layer: its keys and its values in block 0
     block_bytes: int  # from one block to the next
     turns: tuple[int, ...]  # cosines and sines, then those of layers with a window; temperatures
     mixture: Mixture
+    layer_inputs: int  # embeddings of all layers, [rows][layers][columns]
+    layer_gate: int  # what gates those of a layer
 
 
 @dataclass(frozen=True)
@@ -100,19 +102,18 @@ def program(
     return made
 
 
-def projected_floats(anatomy: Anatomy) -> int:
-    """Floats in a row of queries, keys and values."""
-    return anatomy.queries + 2 * anatomy.keys
-
-
 def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
     anatomy = weights.anatomy
     summands: list[Summand] = []
+    source, scale = on.FROM_EMBEDDING, 0
+    if anatomy.layer_columns:
+        yield _norm(weights, "", "", source, [])
+        yield from _layer_inputs(weights, places)
+        source = on.FROM_SUM
     for layer in range(anatomy.layers):
         name = f"blk.{layer}."
-        source = on.FROM_SUM if layer else on.FROM_EMBEDDING
         before_attention, before_feed_forward = anatomy.family.norms
-        yield _norm(weights, name, before_attention, source, summands)
+        yield _norm(weights, name, before_attention, source, summands, sum_scale=scale)
         yield from _attention(weights, places, layer)
         attended = _summand(weights, name, "attn_output", places.attended, 0)
         if not anatomy.is_parallel:
@@ -120,12 +121,18 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
         elif not anatomy.shares_norm:
             yield _norm(weights, name, before_feed_forward, on.FROM_SUM, [])
         if anatomy.has_experts(layer):
-            yield from _experts(weights, places, name, tile_outputs)
+            yield from _experts(weights, places, layer, tile_outputs)
         else:
-            yield from _feed_forward(weights, name, tile_outputs, "", anatomy.hidden, places.added)
+            hidden = anatomy.by_layer[layer].hidden
+            yield from _feed_forward(weights, name, tile_outputs, "", hidden, places.added)
         added = _summand(weights, name, "ffn_down", places.added, 1)
         summands = [attended, added] if anatomy.is_parallel else [added]
-    yield _norm(weights, "", "output_norm", on.FROM_WANTED, summands)
+        if anatomy.layer_columns:
+            yield _norm(weights, name, "", on.FROM_SUM, summands)
+            yield from _layer_gate(weights, places, layer)
+            summands = [Summand(places.attended, 0, weights.vector(f"{name}post_norm.weight"))]
+        source, scale = on.FROM_SUM, weights.vector(f"{name}layer_output_scale.weight")
+    yield _norm(weights, "", "output_norm", on.FROM_WANTED, summands, sum_scale=scale)
     logits = [places.logits, places.logits_row]
     yield [on.PRODUCT, on.INPUT_FLOATS, on.WANTED, *logits, 1, weights.head, 0]
     bias = weights.vector("output.bias")
@@ -140,8 +147,17 @@ def _summand(weights: Weights, name: str, product: str, place: int, which: int) 
     return Summand(place, weights.vector(f"{name}{product}.bias"), weight)
 
 
-def _norm(weights: Weights, name: str, norm: str, source: int, summands: Sequence[Summand]) -> Row:
-    """The words of rows.py, in its order."""
+def _norm(
+    weights: Weights,
+    name: str,
+    norm: str,
+    source: int,
+    summands: Sequence[Summand],
+    *,
+    sum_scale: int = 0,
+    end: str = "weight",
+) -> Row:
+    """The words of rows.py, in its order. `end`: of the name of the norm's weights."""
     anatomy, family = weights.anatomy, weights.anatomy.family
     row = [on.NORM, source]
     if source == on.FROM_EMBEDDING:
@@ -154,77 +170,108 @@ def _norm(weights: Weights, name: str, norm: str, source: int, summands: Sequenc
         row += [each.address, 4 * anatomy.width, each.bias, each.norm, scale]
     row += [0] * (1 + NORM_WORDS - len(row))
     kind = NORMS[family.norm]
-    vectors = [weights.vector(f"{name}{norm}.{end}") for end in ("weight", "bias")]
-    return [*row, kind if norm else on.NO_NORM, *vectors, float_word(anatomy.epsilon), kind]
+    vectors = [weights.vector(f"{name}{norm}.{end}"), weights.vector(f"{name}{norm}.bias")]
+    own = kind if norm else on.NO_NORM
+    return [*row, own, *vectors, float_word(anatomy.epsilon), kind, sum_scale]
+
+
+# --- embeddings of layers ---
+
+
+def _layer_inputs(weights: Weights, places: Places) -> Iterator[Row]:
+    """The words of layer_embeddings.py, in its order."""
+    anatomy, columns = weights.anatomy, weights.anatomy.layer_columns
+    whole, product = columns * anatomy.layers, weights.matrix("per_layer_model_proj.weight")
+    yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.layer_inputs, whole, 1, product, 0]
+    norm = weights.vector("per_layer_proj_norm.weight")
+    row = [places.layer_inputs, weights.matrix("per_layer_token_embd.weight"), anatomy.layers]
+    row += [columns, norm, float_word(anatomy.epsilon)]
+    scales = 1 / math.sqrt(anatomy.width), math.sqrt(columns), 1 / math.sqrt(2)
+    yield [on.LAYER_INPUTS, *row, *map(float_word, scales)]
+
+
+def _layer_gate(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
+    """Its output goes to `attended`, which was added to the residual already."""
+    anatomy, columns, name = weights.anatomy, weights.anatomy.layer_columns, f"blk.{layer}."
+    gate, out = (weights.matrix(f"{name}{part}.weight") for part in ("inp_gate", "proj"))
+    yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.layer_gate, columns, 1, gate, 0]
+    row = [places.layer_gate, places.layer_inputs + 4 * layer * columns]
+    row += [4 * columns * anatomy.layers, columns, ACTIVATIONS[anatomy.family.activation]]
+    yield [on.LAYER_GATE, *row]
+    yield [on.PRODUCT, on.HIDDEN_FLOATS, on.ROWS, places.attended, anatomy.width, 1, out, 0]
 
 
 # --- attention ---
 
 
-def _attention(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
-    anatomy, name = weights.anatomy, f"blk.{layer}."
-    yield _projection(weights, places, name)
+def _attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
+    anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
+    yield _projection(weights, places, layer, name)
     if anatomy.family.head_norms == "whole":
-        row = [places.projected, 4 * projected_floats(anatomy)]
+        row = [places.projected, 4 * layer.projected]
         row += [NORMS[anatomy.family.norm], float_word(anatomy.epsilon)]
-        row += [0, anatomy.queries, weights.vector(f"{name}attn_q_norm.weight")]
-        row += [4 * anatomy.queries, anatomy.keys, weights.vector(f"{name}attn_k_norm.weight")]
+        row += [0, layer.queries, weights.vector(f"{name}attn_q_norm.weight")]
+        row += [4 * layer.queries, layer.keys, weights.vector(f"{name}attn_k_norm.weight")]
         yield [on.WHOLE_NORMS, *row]
-    heads = _heads(weights, places, layer)
+    heads = _heads(weights, places, number)
     yield [on.HEADS, *heads]
     yield [on.ATTEND, *heads]
-    if anatomy.shared * anatomy.head_size % 32:
-        yield [on.QUANTISE, anatomy.queries]
+    if layer.shared * layer.head_size % 32:
+        yield [on.QUANTISE, layer.queries]
     output = weights.matrix(f"{name}attn_output.weight")
     yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, places.attended, anatomy.width, 1, output, 0]
 
 
-def _projection(weights: Weights, places: Places, name: str) -> Row:
+def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Row:
     """The product for queries, keys and values; their outputs are next to each other."""
-    anatomy = weights.anatomy
-    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, projected_floats(anatomy)]
-    if anatomy.has_fused_heads:
+    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.projected]
+    if weights.anatomy.has_fused_heads:
         return [*row, 1, weights.matrix(f"{name}attn_qkv.weight"), 0]
-    q, k, v = (weights.matrix(f"{name}attn_{part}.weight") for part in "qkv")
-    return [*row, 3, q, 0, k, 4 * anatomy.queries, v, 4 * (anatomy.queries + anatomy.keys)]
+    q = weights.matrix(f"{name}attn_q.weight")
+    if not layer.has_keys:
+        return [*row, 1, q, 0]
+    # Keys that are values too are computed twice: a norm of its own changes each in place.
+    k, v = (
+        weights.matrix(f"{name}attn_{part}.weight") for part in ("kv" if layer.has_values else "kk")
+    )
+    return [*row, 3, q, 0, k, 4 * layer.queries, v, 4 * (layer.queries + layer.keys)]
 
 
-def _heads(weights: Weights, places: Places, layer: int) -> Row:
+def _heads(weights: Weights, places: Places, number: int) -> Row:
     """The words of heads.py, in its order."""
-    anatomy, name = weights.anatomy, f"blk.{layer}."
-    size, window = anatomy.head_size, anatomy.windows[layer]
-    starts = (0, anatomy.queries, anatomy.queries + anatomy.keys)
+    anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
+    starts = (0, layer.queries, layer.queries + layer.keys) if layer.has_keys else (0, 0, 0)
     if anatomy.has_fused_heads:
         biases = [weights.vector(f"{name}attn_qkv.bias", start) for start in starts]
     else:
         biases = [weights.vector(f"{name}attn_{part}.bias") for part in "qkv"]
-    norms, own = [0, 0], 4 * size if anatomy.family.head_norms == "own" else 0
+    norms, own = [0, 0], 4 * layer.head_size if anatomy.family.head_norms == "own" else 0
     if anatomy.family.head_norms in ("each", "each or none", "own"):
         norms = [weights.vector(f"{name}attn_{part}_norm.weight") for part in "qk"]
     return [
-        places.keys + layer * places.layer_bytes,
-        places.values + layer * places.layer_bytes,
+        *places.kv[number],
         places.block_bytes,
         places.projected,
-        4 * projected_floats(anatomy),
+        4 * layer.projected,
         *(4 * start for start in starts),
-        size,
-        anatomy.shared,
-        anatomy.key_heads,
-        anatomy.pairs if anatomy.rotated[layer] else 0,
+        layer.head_size,
+        layer.shared,
+        layer.key_heads,
+        layer.pairs,
         int(anatomy.family.turns == "neighbours"),
-        *(places.turns[2:4] if window else places.turns[:2]),
+        *(places.turns[2:4] if layer.window else places.turns[:2]),
         float_word(anatomy.query_scale),
         *biases,
         *norms,
         float_word(anatomy.epsilon),
         NORMS[anatomy.family.norm],
         *((own, own) if norms[0] else (0, 0)),
-        window,
+        layer.window,
         float_word(anatomy.score_cap),
         weights.vector(f"{name}attn_sinks.weight"),
         int(anatomy.family.norms_heads_last),
         places.turns[4] if anatomy.temperature else 0,
+        weights.ones(layer.head_size) if anatomy.family.norms_values else 0,
     ]
 
 
@@ -245,14 +292,18 @@ def _feed_forward(
     yield [on.PRODUCT, on.HIDDEN_FLOATS, on.ROWS, out, anatomy.width, 1, down, 0]
 
 
-def _experts(weights: Weights, places: Places, name: str, tile_outputs: int) -> Iterator[Row]:
+def _experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
     """The words of experts.py, in its order."""
     anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
-    shared = places.attended if anatomy.shared_hidden else 0
+    name, is_dense = f"blk.{layer}.", family.shared_expert == "dense"
+    shared = places.attended if anatomy.shared_hidden or is_dense else 0
     if shared:  # `attended` can be reused: it was added to the residual already
-        yield from _feed_forward(
-            weights, name, tile_outputs, "_shexp", anatomy.shared_hidden, shared
-        )
+        kind, hidden = "_shexp", anatomy.shared_hidden
+        if is_dense:
+            kind, hidden = "", anatomy.by_layer[layer].hidden
+        yield from _feed_forward(weights, name, tile_outputs, kind, hidden, shared)
+    if is_dense:
+        yield _norm(weights, name, "ffn_gate_inp", on.FROM_SUM, [], end="scale")
     common = [kept.scores, anatomy.experts, anatomy.experts_used, kept.chosen, kept.shares]
     common += [kept.places, kept.order, kept.active, kept.filled]
 
@@ -261,11 +312,14 @@ def _experts(weights: Weights, places: Places, name: str, tile_outputs: int) -> 
 
     router = weights.matrix(f"{name}ffn_gate_inp.weight")
     yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, kept.scores, anatomy.experts, 1, router, 0]
+    before, *after = DENSE_NORMS if is_dense else ("", "", "")
+    if before:
+        yield _norm(weights, name, before, on.FROM_SUM, [])
     routings = ROUTINGS | (ROUTINGS_TO_1 if anatomy.renormalises else {})
     bias, choice = (weights.vector(f"{name}{of}.bias") for of in ("ffn_gate_inp", "exp_probs_b"))
     chances = kept.chances if choice or family.routing.startswith("sigmoid") else 0
-    scale = float_word(anatomy.share_scale)
-    yield phase(on.ROUTE, routings[family.routing], bias, chances, choice, scale)
+    scales = float_word(anatomy.share_scale), weights.vector(f"{name}ffn_down_exps.scale")
+    yield phase(on.ROUTE, routings[family.routing], bias, chances, choice, *scales)
     yield phase(on.SORT)
     yield phase(on.GATHER, int(weights.has_float_experts))
     gate, up, down = (
@@ -277,12 +331,14 @@ def _experts(weights: Weights, places: Places, name: str, tile_outputs: int) -> 
     yield phase(on.EXPERTS, gate, up, hidden, tile_outputs, activation, *biases[:2])
     yield phase(on.EXPERTS_DOWN, down, kept.out, hidden)
     gated = weights.vector(f"{name}ffn_gate_inp_shexp.weight")
-    yield phase(on.COMBINE, 0, kept.out, 0, biases[2], places.added, shared, gated)
+    last = phase(on.COMBINE, 0, kept.out, 0, biases[2], places.added, shared, gated)
+    norms = [weights.vector(f"{name}{norm}.weight") for norm in reversed(after)]
+    yield [*last, *norms, float_word(anatomy.epsilon)]
 
 
-def block_bytes(anatomy: Anatomy) -> int:
-    """Bytes for the keys of 32 tokens in one layer; the values take as many."""
-    return anatomy.key_heads * anatomy.head_size * 32 * 2
+def block_bytes(layer: Layer) -> int:
+    """Bytes for the keys of 32 tokens; the values take as many."""
+    return layer.keys * 32 * 2
 
 
 def float_word(value: float) -> int:

@@ -26,7 +26,9 @@ _COLUMNS = 4096  # logits that a thread takes at a time
     SUMMANDS,  # two, five words each: address (0: none), bytes of its rows, bias, norm's weights, scale
 ) = range(1, 6)
 _SUMMAND = 5
-NORM, WEIGHTS, BIAS, EPSILON, AFTER = range(SUMMANDS + 2 * _SUMMAND, SUMMANDS + 2 * _SUMMAND + 5)
+_FIRST = SUMMANDS + 2 * _SUMMAND
+# SUM_SCALE: the address of a factor of the residual, once all is added; or 0.
+NORM, WEIGHTS, BIAS, EPSILON, AFTER, SUM_SCALE = range(_FIRST, _FIRST + 6)
 
 
 @compiled
@@ -47,12 +49,18 @@ def _add_summand(row: Any, what: Any, m: Any, x: Any, free: Any, width: Any) -> 
 
 
 @compiled
-def _embed(board: Any, row: Any, m: Any, x: Any, free: Any, width: Any) -> None:
+def token_of(board: Any, m: Any) -> Any:
+    """The token of row `m`: as it was given, or what a draw of the step before gave; 0 where it gave nothing."""
     token = word(word(board + 8 * on.TOKENS) + 8 * m)
-    if token < 0:  # what a draw of the step before gave; 0 where it gave nothing
+    if token < 0:
         drawn = word(board + 8 * on.DRAWN) + 8 * of.RECORD_WORDS * (-1 - token)
         token = max(word(drawn), 0)
-    take_row(word(row + 8 * EMBEDDING), token, x)
+    return token
+
+
+@compiled
+def _embed(board: Any, row: Any, m: Any, x: Any, free: Any, width: Any) -> None:
+    take_row(word(row + 8 * EMBEDDING), token_of(board, m), x)
     factor = real(row + 8 * EMBEDDING_SCALE)
     if factor != np.float32(0):
         scale(factor, x, x, width)
@@ -76,6 +84,8 @@ def norm_row(board: Any, row: Any, m: Any, i: Any) -> None:
             what = row + 8 * (SUMMANDS + _SUMMAND * which)
             if word(what):
                 _add_summand(row, what, m, x, floats, width)
+        if word(row + 8 * SUM_SCALE):
+            scale(real(word(row + 8 * SUM_SCALE)), x, x, width)
     weights, bias = word(row + 8 * WEIGHTS), word(row + 8 * BIAS)
     norm(word(row + 8 * NORM), x, weights, bias, real(row + 8 * EPSILON), floats, width)
     quantise(floats, a + i * width, scales + i * groups * 16, groups)

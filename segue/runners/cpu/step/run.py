@@ -28,6 +28,7 @@ from segue.runners.cpu.step.atomics import (
 )
 from segue.runners.cpu.step.experts import mixture_phase
 from segue.runners.cpu.step.heads import attend_phase, heads_phase
+from segue.runners.cpu.step.layer_embeddings import layer_gate_phase, layer_inputs_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
 from segue.runners.cpu.step.rows import (
     logits_phase,
@@ -86,6 +87,10 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         whole_norms_phase(board, row, counter)
     elif kind == on.LOGITS:
         logits_phase(board, row, counter)
+    elif kind == on.LAYER_INPUTS:
+        layer_inputs_phase(board, row, counter, tid)
+    elif kind == on.LAYER_GATE:
+        layer_gate_phase(board, row, counter)
     elif kind == on.DRAW:
         draw_phase(board, row, counter, tid)
     else:

@@ -1,0 +1,140 @@
+"""A model's layers one by one: heads, widths, windows and rotations, which a file may give layer by layer."""
+
+from dataclasses import dataclass
+
+from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.family import Family
+
+BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The dimensions of one layer."""
+
+    heads: int
+    key_heads: int
+    head_size: int
+    hidden: int  # columns of the feed-forward
+    window: int  # how many tokens it sees; 0: all
+    pairs: int  # pairs of dimensions that RoPE rotates; 0: none
+    keys_of: int  # the layer before it that has its keys and values; -1: itself
+    has_values: bool  # whether values have a matrix; else keys are values too
+
+    @property
+    def has_keys(self) -> bool:
+        return self.keys_of < 0
+
+    @property
+    def shared(self) -> int:
+        """Query heads per key head."""
+        return self.heads // self.key_heads
+
+    @property
+    def queries(self) -> int:
+        """Floats per row in all query heads together."""
+        return self.heads * self.head_size
+
+    @property
+    def keys(self) -> int:
+        return self.key_heads * self.head_size
+
+    @property
+    def projected(self) -> int:
+        """Floats per row in queries, and in keys and values of its own."""
+        return self.queries + (2 * self.keys if self.has_keys else 0)
+
+
+def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
+    """The layers that are computed, of a model whose measures are sound (settings.py)."""
+    count = header.count("block_count") - header.count("nextn_predict_layers")
+    windows = _windows(header, family, count)
+    rotated = _rotated(family, windows)
+    heads, key_heads = heads_of(header)
+    hidden = hidden_sizes(header, family)
+    keys_of = _keys_of(header, windows)
+    names = {tensor.name for tensor in header.tensors}
+    return tuple(
+        Layer(
+            heads=heads[i],
+            key_heads=key_heads[i],
+            head_size=head_size(header, windows[i] > 0),
+            hidden=hidden[i],
+            window=windows[i],
+            pairs=pairs_of(header, family, windows[i] > 0) if rotated[i] else 0,
+            keys_of=keys_of[i],
+            has_values=not family.norms_values or f"blk.{i}.attn_v.weight" in names,
+        )
+        for i in range(count)
+    )
+
+
+def counts(header: GgufHeader, key: str) -> tuple[int, ...]:
+    """A count of each layer: as the file lists them, or one for all. Not positive where the file gives none."""
+    listed = header.listed(key)
+    if not listed:
+        return (header.count(key),) * header.count("block_count")
+    return tuple(value if type(value) is int else 0 for value in listed)
+
+
+def heads_of(header: GgufHeader) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Heads of queries, and of keys, of each layer."""
+    heads, key = counts(header, BY_LAYER[0]), BY_LAYER[1]
+    return heads, counts(header, key) if header.listed(key) or header.count(key) else heads
+
+
+def hidden_sizes(header: GgufHeader, family: Family) -> tuple[int, ...]:
+    """Columns of the feed-forward of each layer."""
+    told = counts(header, BY_LAYER[2])
+    return tuple(count // 2 for count in told) if family.halves_hidden else told
+
+
+def head_size(header: GgufHeader, is_windowed: bool = False) -> int:
+    """Of a layer that sees all tokens, or one with a window."""
+    heads = next(iter(counts(header, BY_LAYER[0])), 0)
+    by_width = header.count("embedding_length") // max(1, heads)
+    size = header.count("attention.key_length") or by_width
+    return header.count("attention.key_length_swa") or size if is_windowed else size
+
+
+def pairs_of(header: GgufHeader, family: Family, is_windowed: bool = False) -> int:
+    return 0 if family.turns == "none" else rotated_dimensions(header, is_windowed) // 2
+
+
+def rotated_dimensions(header: GgufHeader, is_windowed: bool = False) -> int:
+    """How many dimensions of a head RoPE rotates."""
+    count = header.count("rope.dimension_count") or head_size(header)
+    return header.count("rope.dimension_count_swa") or count if is_windowed else count
+
+
+def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]:
+    if family.window is None or family.window.layers not in (0, layers):
+        return (0,) * layers
+    key = "attention.sliding_window"
+    size = _whole(header, key, family.window.size)
+    period = _whole(header, f"{key}_pattern", family.window.period)
+    has = [period == 0 or layer % period < period - 1 for layer in range(layers)]
+    if told := header.listed(f"{key}_pattern"):
+        has = [bool(windowed) for windowed in told[:layers]]
+    return tuple(size if windowed else 0 for windowed in has)
+
+
+def _keys_of(header: GgufHeader, windows: tuple[int, ...]) -> list[int]:
+    """-1 for layers with keys. The last ones may have none: they take those of the two layers before them, which have a
+    window and see all tokens.
+    """
+    first = len(windows) - header.count("attention.shared_kv_layers")
+    of = [first - (2 if window else 1) for window in windows]
+    return [-1] * first + of[first:]
+
+
+def _whole(header: GgufHeader, key: str, default: int) -> int:
+    value = header.metadata.get(f"{header.architecture}.{key}", default)
+    return int(value) if isinstance(value, int | float) else default
+
+
+def _rotated(family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
+    if family.rotated == "windowed" and any(windows):
+        return tuple(size > 0 for size in windows)
+    is_every = family.rotated != "three of four"
+    return tuple(is_every or layer % 4 < 3 for layer in range(len(windows)))
