@@ -19,7 +19,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step import experts, heads, rows
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import load
-from tests.runners.cpu.test_architectures import MOST_KL, divergences
+from tests.runners.cpu.test_architectures import MOST_KL, compare, divergences
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 
@@ -84,6 +84,14 @@ def test_layers_without_keys_read_those_of_a_layer_of_their_kind(tmp_path: Path)
     assert [layer.keys_of for layer in found] == [-1, -1, -1, 1, 2]
     assert [layer.head_size for layer in found] == [32, 32, 64, 32, 64]
     assert [layer.window > 0 for layer in found] == [True, True, False, True, False]
+
+
+def test_keys_that_no_layer_reads_may_be_in_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.gguf", replace(MODELS[SMALL], has_unused_keys=True))
+    assert "blk.4.attn_v.weight" in {tensor.name for tensor in header(path).tensors}
+    divergence, margin = compare(path, seed=0)
+    assert divergence <= MOST_KL
+    assert margin is None
 
 
 def test_heads_as_wide_as_those_of_real_files(tmp_path: Path) -> None:

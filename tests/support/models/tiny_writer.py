@@ -48,6 +48,7 @@ class Tiny:
     context_length: int = 512
     layers: int = LAYERS
     next_layers: int = 0  # for drafts
+    has_unused_keys: bool = False  # in layers that read another's
     lacks_values: bool = False  # keys are values too, in layers without a window
     has_layer_scales: bool = False
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
@@ -181,7 +182,7 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
             yield f"{name}.bias", weights.vector(0.0, WIDTH)
     parts = {"qkv": queries + 2 * keys} if tiny.is_fused else {"q": queries, "k": keys, "v": keys}
     if layer >= tiny.layers - tiny.count("attention.shared_kv_layers", 0):
-        parts = {"q": queries}
+        parts = parts if tiny.has_unused_keys else {"q": queries}
     elif tiny.lacks_values and not tiny.is_windowed(layer):
         del parts["v"]
     for name, rows in parts.items():

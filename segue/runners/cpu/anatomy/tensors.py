@@ -191,10 +191,12 @@ def _experts(anatomy: Anatomy) -> Shapes:
 
 
 def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...]:
-    """The tensors without those of layers that are not computed."""
+    """The tensors without those that have no effect: of layers for drafts, and keys of layers that read another's."""
     ends = anatomy.layers, anatomy.layers + anatomy.next_layers
-    passed = tuple(f"blk.{i}." for i in range(*ends))
-    return tuple(tensor for tensor in tensors if not tensor.name.startswith(passed))
+    passed = [f"blk.{i}." for i in range(*ends)]
+    shared = [i for i, layer in enumerate(anatomy.by_layer) if not layer.has_keys]
+    passed += [f"blk.{i}.attn_{part}" for i in shared for part in ("k.", "k_norm.", "v.")]
+    return tuple(tensor for tensor in tensors if not tensor.name.startswith(tuple(passed)))
 
 
 def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:
