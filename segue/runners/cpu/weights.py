@@ -17,6 +17,7 @@ from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
 from segue.runners.cpu.anatomy.positions import rotations, temperatures
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.anatomy.tensors import computed, expert_name, is_vector, matrices, vector
+from segue.runners.cpu.anatomy.xielu import shapes
 from segue.runners.cpu.exact_math import cosines_and_sines
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products import matrix
@@ -121,6 +122,12 @@ class Weights:
         name = f"ones/{count}"
         self._vectors.setdefault(name, np.ones(count, np.float32))
         return address(self._vectors[name])
+
+    def xielu(self, layer: int) -> int:
+        """The address of the shape of a layer's activation."""
+        if "xielu" not in self._vectors:
+            self._vectors["xielu"] = shapes(self.header)
+        return self.vector("xielu", 4 * layer)
 
     def rotations(self, positions: int) -> Turns:
         """RoPE tables for layers that see all tokens, and for those with a window; temperatures."""

@@ -46,7 +46,7 @@ class Workspace:
         scratch = -(-max(attention, units, inputs) // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
         self._set(on.SCRATCH, self._floats(threads * scratch // 4))
-        self.projected = self._floats(max_rows * max(layer.projected for layer in layers))
+        self.projected = self._floats(max_rows * max(layer.outputs for layer in layers))
         self.attended = self._floats(max_rows * width)
         self.added = self._floats(max_rows * width)
         self.layer_inputs = self._floats(max_rows * columns * anatomy.layers)

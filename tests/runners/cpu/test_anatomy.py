@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from segue.engine.seam import Span
 from segue.errors import Incompatible
 from segue.models import gguf
 from segue.models.gguf import GgufHeader
@@ -18,6 +19,7 @@ from segue.runners.cpu.anatomy.settings import COUNTS, POSITIVE, REALS
 from segue.runners.cpu.anatomy.support import COMMON, supports
 from segue.runners.cpu.products.processor import this_target
 from segue.runners.cpu.weights import Weights
+from tests.runners.cpu.conftest import load
 from tests.support.models.tiny_gguf import (
     DIM,
     FFN,
@@ -205,6 +207,31 @@ def test_measures_may_be_given_layer_by_layer(
 def test_yarn_needs_a_context(header: GgufHeader) -> None:
     changed = with_metadata(context_length=0, rope__scaling__type="yarn")(header)
     assert "YaRN needs the context" in (supports(changed) or "")
+
+
+def test_queries_of_layers_without_rope_grow_with_every_chunk(tmp_path: Path) -> None:
+    """As llama.cpp computes them: by the logarithm of one more than the chunks before the next position."""
+    path = write(tmp_path / "x.gguf", MODELS["llama4"])
+    weights = Weights(path, this_target(), threads=1)
+    factors = weights.rotations(3 * 8192).temperatures
+    places = np.array([0, 8190, 8191, 16382, 16383])
+    expected = 1 + 0.1 * np.log(1 + (places + 1) // 8192)
+    np.testing.assert_array_equal(factors[places], expected.astype(np.float32))
+
+
+@pytest.mark.parametrize(("layers", "grow"), [(3, False), (4, True)])
+def test_only_queries_of_layers_without_rope_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, grow: bool
+) -> None:
+    path = write(tmp_path / "x.gguf", replace(MODELS["llama4"], layers=layers))
+    found = []
+    for factor in (1, 2):
+        factors = np.full(512, factor, np.float32)
+        monkeypatch.setattr("segue.runners.cpu.weights.temperatures", lambda *_, f=factors: f)
+        runner = load(path, threads=1)
+        found.append(runner.decode([Span(0, [*range(20)], 0, 1)]).copy())
+        runner.close()
+    assert bool((found[0] != found[1]).any()) == grow
 
 
 def test_a_vocabulary_larger_than_the_embeddings_is_refused(header: GgufHeader) -> None:

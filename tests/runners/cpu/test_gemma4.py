@@ -16,7 +16,8 @@ from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step import experts, heads, rows
+from segue.runners.cpu.step import heads, rows
+from segue.runners.cpu.step.mixture import experts, routing
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import load
 from tests.runners.cpu.test_architectures import MOST_KL, compare, divergences
@@ -49,7 +50,7 @@ PARTS: dict[str, tuple[tuple[str, ...], int, int | None]] = {
     "cap of logits": ((DENSE, SMALL, MIXED), on.LOGITS, None),
     "what layers take of the product": ((SMALL,), on.LAYER_INPUTS, None),
     "gate of embeddings": ((SMALL,), on.LAYER_GATE, None),
-    "scales of experts": ((MIXED,), on.ROUTE, experts.EXPERT_SCALES),
+    "scales of experts": ((MIXED,), on.ROUTE, routing.EXPERT_SCALES),
     "norm of experts": ((MIXED,), on.COMBINE, experts.OUT_NORM),
     "norm of the dense feed-forward": ((MIXED,), on.COMBINE, experts.SHARED_NORM),
     "dense feed-forward": ((MIXED,), on.COMBINE, experts.SHARED),

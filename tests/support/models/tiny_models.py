@@ -66,6 +66,9 @@ _GLM4MOE = replace(
     expert_group_count=1,
     expert_weights_norm=True,
 )
+_LLAMA4 = Tiny("llama4", layers=4, experts=8, shared_hidden=32).with_settings(
+    expert_count=8, expert_used_count=1, expert_feed_forward_length=32, interleave_moe_layer_step=1
+)
 _EXAONE4 = Tiny("exaone4", norms=_AFTER, head_norms="each", factors=("rope_freqs",))
 _GEMMA4 = Tiny(
     "gemma4",
@@ -165,6 +168,7 @@ MODELS: Mapping[str, Tiny] = {
     "stablelm, parallel": Tiny(
         "stablelm", epsilon=LAYER, has_norm_bias=True, norms=("attn_norm",), head_norms="own"
     ).with_settings(rope__dimension_count=4, use_parallel_residual=True),
+    "olmo": Tiny("olmo", epsilon=LAYER, has_norm_weights=False),
     "olmo2": _OLMO2,
     "olmo2 with windows": _OLMO2.with_settings(
         attention__sliding_window=20, attention__sliding_window_pattern=2, **_YARN
@@ -203,6 +207,20 @@ MODELS: Mapping[str, Tiny] = {
         rope__dimension_count=8
     ),
     "arcee": Tiny("arcee", feed_forward=("up", "down")),
+    "apertus": Tiny("apertus", head_norms="each", feed_forward=("up", "down")).with_settings(
+        xielu__alpha_n=[0.8, -0.5, 22.0], xielu__alpha_p=[1.2, 0.3, -0.7],
+        xielu__beta=[0.5, 0.7, 0.2], xielu__eps=[-1e-6, -0.3, -1e-6],
+    ),
+    "llama4": _LLAMA4,
+    "llama4, no experts in every other layer": _LLAMA4.with_settings(interleave_moe_layer_step=2),
+    "afmoe": replace(
+        _DENSE_FIRST, architecture="afmoe", layers=5, norms=("attn_norm", "ffn_norm", *_AFTER),
+        head_norms="each", choice_bias=True, is_attention_gated=True,
+    ).with_settings(
+        expert_gating_func=2, expert_weights_norm=True, expert_weights_scale=2.5,
+        attention__sliding_window=20,
+        attention__sliding_window_pattern=[True, False, True, True, True],
+    ),
     "smollm3": Tiny("smollm3", layers=5),
     "cohere2": replace(_COMMAND_R, architecture="cohere2").with_settings(
         attention__sliding_window=20, attention__sliding_window_pattern=2, rope__dimension_count=8
@@ -239,6 +257,12 @@ MODELS: Mapping[str, Tiny] = {
     ),
     "bailingmoe": replace(_DENSE_FIRST, architecture="bailingmoe").with_settings(
         leading_dense_block_count=0, expert_weights_norm=True
+    ),
+    "bailingmoe2": replace(
+        _DENSE_FIRST, architecture="bailingmoe2", is_fused=True, head_norms="each", choice_bias=True
+    ).with_settings(
+        rope__dimension_count=8, expert_gating_func=2, expert_weights_norm=True,
+        expert_group_count=4, expert_group_used_count=2, expert_weights_scale=2.5,
     ),
     "dots1": replace(
         _DENSE_FIRST, architecture="dots1", key_heads=HEADS, head_norms="each", choice_bias=True

@@ -28,6 +28,7 @@ class Tiny:
     epsilon: str = RMS
     norms: tuple[str, ...] = ("attn_norm", "ffn_norm")
     has_norm_bias: bool = False
+    has_norm_weights: bool = True
     head_size: int = WIDTH // HEADS
     key_heads: int = KEY_HEADS
     is_fused: bool = False  # queries, keys and values
@@ -42,6 +43,7 @@ class Tiny:
     expert_bias: bool = False
     choice_bias: bool = False
     has_sinks: bool = False
+    is_attention_gated: bool = False
     is_tied: bool = False
     factors: tuple[str, ...] = ()  # of rotations
     learned_positions: int = 0
@@ -105,10 +107,11 @@ def write(
     }
     vocab, quiet = vocabulary(writer)
     for name, value in _settings(tiny, vocab).items():
+        key = name if name.startswith("xielu.") else f"{tiny.architecture}.{name}"
         if isinstance(value, list):
-            writer.add_array(f"{tiny.architecture}.{name}", value)
+            writer.add_array(key, value)
         else:
-            writer.add_key_value(f"{tiny.architecture}.{name}", value, kinds[type(value)])
+            writer.add_key_value(key, value, kinds[type(value)])
     for name, tensor in _tensors(tiny, Weights(seed), vocab):
         if name in ("output.weight", "token_embd.weight"):
             tensor[vocab - quiet :] *= np.float32(0.1)
@@ -143,7 +146,8 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
 
 def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Array]]:
     yield "token_embd.weight", weights.matrix(vocab, WIDTH, 2.5 if tiny.is_tied else 8.0)
-    yield "output_norm.weight", weights.vector(1.0, WIDTH)
+    if tiny.has_norm_weights:
+        yield "output_norm.weight", weights.vector(1.0, WIDTH)
     if tiny.has_norm_bias:
         yield "output_norm.bias", weights.vector(0.0, WIDTH)
     if not tiny.is_tied:
@@ -176,7 +180,7 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
     size = tiny.size_of(layer)
     key_heads = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads)
     queries, keys = HEADS * size, key_heads * size
-    for name in tiny.norms:
+    for name in tiny.norms if tiny.has_norm_weights else ():
         yield f"{name}.weight", weights.vector(1.0, WIDTH)
         if tiny.has_norm_bias:
             yield f"{name}.bias", weights.vector(0.0, WIDTH)
@@ -201,12 +205,15 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
             f"attn_{name}_norm.weight",
             norm.reshape(heads, size) if tiny.head_norms == "own" else norm,
         )
+    if tiny.is_attention_gated:
+        yield "attn_gate.weight", weights.matrix(queries, WIDTH)
     if tiny.has_sinks:
         yield "attn_sinks.weight", 5 * weights.vector(0.2, HEADS)
 
 
 def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
-    if tiny.experts and layer >= tiny.count("leading_dense_block_count", 0):
+    is_every = (layer + 1) % tiny.count("interleave_moe_layer_step", 1) == 0
+    if tiny.experts and layer >= tiny.count("leading_dense_block_count", 0) and is_every:
         yield from _experts(tiny, weights)
         if not tiny.has_dense_beside:
             return

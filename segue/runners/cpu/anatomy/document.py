@@ -23,7 +23,7 @@ _TAIL = """
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, layers without attention,
   heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
-  attention that is not causal, other betas of YaRN, Granite without rotations, experts that are chosen by groups.
+  attention that is not causal, other betas of YaRN, Granite without rotations.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
   used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the
@@ -56,6 +56,7 @@ _HEAD_NORMS = {
     "each or none": "queries and keys may be normed head by head",
     "own": "queries and keys may be normed, weights of each head",
     "whole": "queries and keys normed, all heads together",
+    "unweighted": "queries and keys normed head by head without weights, where RoPE turns them",
 }
 _ROTATED = {
     "all": "",
@@ -67,6 +68,7 @@ _ROUTINGS = {
     "renormalised": "shares made 1 together",
     "softmax": "shares of all",
     "sigmoid": "shares by sigmoid",
+    "sigmoid before": "inputs multiplied by a sigmoid",
     "sigmoid renormalised": "shares by sigmoid, made 1 together",
     "of the chosen": "softmax of the chosen",
 }
@@ -94,6 +96,7 @@ def _row(name: str, family: Family) -> tuple[str, ...]:
 def _norms(family: Family) -> str:
     places = [] if family.norms == ("", "") else ["before"]
     places += ["after"] if any(family.after) else []
+    places += [] if family.has_norm_weights else ["without weights"]
     bias = ", with bias" if family.has_norm_bias else ""
     return f"{_NORMS[family.norm]}, {' and '.join(places)}{bias}"
 
@@ -112,6 +115,7 @@ def _attention(family: Family) -> str:
         if "attention.temperature_scale" in family.settings
         else []
     )
+    parts += ["other queries grow with every chunk"] if family.temperature else []
     parts += (
         ["values normed; keys are values where a layer has none"] if family.norms_values else []
     )
@@ -122,6 +126,8 @@ def _attention(family: Family) -> str:
         parts.append("soft-capped")
     if family.has_sinks:
         parts.append("sinks")
+    if family.has_attention_gate:
+        parts.append("gated")
     if "attention.scale" in family.settings:
         parts.append("the file's scale")
     return "; ".join(parts) or "plain"
@@ -131,7 +137,8 @@ def _windows(window: Window) -> str:
     if window.is_listed:
         return "windows in the layers that the file lists, whose heads may be of another size"
     whose = f" with {window.layers} layers" if window.layers else ""
-    return f"windows{whose}; unless the file says, one layer in {window.period} has none"
+    kind = f"chunks of {window.size}" if window.is_chunked else "windows"
+    return f"{kind}{whose}; unless the file says, one layer in {window.period} has none"
 
 
 def _feed_forward(family: Family) -> str:
@@ -147,9 +154,11 @@ def _expert_parts(family: Family) -> str:
         ", made 1 together if the file says": "expert_weights_norm" in family.settings,
         ", scaled": "expert_weights_scale" in family.settings,
         ", chosen with a bias": family.has_choice_bias,
-        ", and a shared expert": family.shared_expert in ("plain", "gated"),
+        ", and a shared expert": family.shared_expert in ("plain", "gated", "one"),
+        ", chosen by groups": "expert_group_count" in family.settings,
         ", beside the dense one": family.shared_expert == "dense",
         "; none in the first layers": "leading_dense_block_count" in family.settings,
+        "; in each layer or every n-th": family.routing == "sigmoid before",
     }
     return "".join(text for text, is_so in parts.items() if is_so)
 

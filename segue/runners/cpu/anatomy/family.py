@@ -6,13 +6,20 @@ from typing import Literal
 Turns = Literal["neighbours", "halves", "none"]
 Rotated = Literal["all", "three of four", "windowed"]
 Norm = Literal["rms", "layer"]
-HeadNorms = Literal["none", "each", "each or none", "own", "whole"]
+HeadNorms = Literal["none", "each", "each or none", "own", "whole", "unweighted"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
-Activation = Literal["silu", "gelu", "squared relu", "clamped silu"]
+Activation = Literal["silu", "gelu", "squared relu", "clamped silu", "xielu"]
 Experts = Literal["none", "some", "all"]
-Routing = Literal["renormalised", "softmax", "of the chosen", "sigmoid", "sigmoid renormalised"]
+Routing = Literal[
+    "renormalised",
+    "softmax",
+    "of the chosen",
+    "sigmoid",
+    "sigmoid renormalised",
+    "sigmoid before",
+]
 Sections = Literal["none", "side by side", "interleaved"]
-Shared = Literal["none", "plain", "gated", "dense"]
+Shared = Literal["none", "plain", "gated", "one", "dense"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,8 @@ class Window:
     is_plain: bool = False  # RoPE is not scaled in layers with a window
     layers: int = 0  # only models with this many layers have windows; 0: all
     is_listed: bool = False  # the file lists the layers with a window
+    # Texts are cut into chunks of `size` tokens, whatever the file says; a token sees those before it in its chunk.
+    is_chunked: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,9 +49,11 @@ class Family:
     sections: Sections = "none"
     norm: Norm = "rms"
     has_norm_bias: bool = False
+    has_norm_weights: bool = True
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
     after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added
-    # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once.
+    # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once;
+    # "unweighted": per head in layers with RoPE, if there are not 128 experts.
     head_norms: HeadNorms = "none"
     norms_heads_last: bool = False  # after they are rotated
     norms_values: bool = (
@@ -54,13 +65,17 @@ class Family:
     is_gate_fused: bool = False  # gate and up are one matrix
     halves_hidden: bool = False  # the file counts the columns of gate and up together
     experts: Experts = "none"
-    # How scores of experts become shares. After "softmax" and "sigmoid" the file may ask for renormalising.
+    # How scores of experts become shares. After "softmax" and "sigmoid" the file may ask for renormalising. "sigmoid
+    # before": what experts take is multiplied by it, not what they give.
     routing: Routing = "renormalised"
     # An expert that every row uses. "gated": its share is computed; "plain": its share is 1, and a file may lack it;
+    # "one": its share is 1, and it is as wide as the others;
     # "dense": the layer's own feed-forward, and both have norms of their own before and after them.
     shared_expert: Shared = "none"
     has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
     has_sinks: bool = False
+    has_attention_gate: bool = False  # attention's output is multiplied by the sigmoid of a product
+    temperature: float = 0.0  # by which queries of layers without RoPE grow with every chunk
     biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
     may_bias: tuple[str, ...] = ()  # products that may have a bias
     is_tied: bool = False  # the output matrix is always the embedding matrix

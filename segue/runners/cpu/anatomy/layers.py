@@ -16,10 +16,11 @@ class Layer:
     key_heads: int
     head_size: int
     hidden: int  # columns of the feed-forward
-    window: int  # how many tokens it sees; 0: all
+    window: int  # how many tokens it sees; 0: all; below 0: those of a chunk of that size
     pairs: int  # pairs of dimensions that RoPE rotates; 0: none
     keys_of: int  # the layer before it that has its keys and values; -1: itself
     has_values: bool  # whether values have a matrix; else keys are values too
+    gate: int  # floats per row that gate attention's output; 0: none
 
     @property
     def has_keys(self) -> bool:
@@ -44,6 +45,11 @@ class Layer:
         """Floats per row in queries, and in keys and values of its own."""
         return self.queries + (2 * self.keys if self.has_keys else 0)
 
+    @property
+    def outputs(self) -> int:
+        """Floats per row in all that products give to attention."""
+        return self.projected + self.gate
+
 
 def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     """The layers that are computed, of a model whose measures are sound (settings.py)."""
@@ -58,12 +64,13 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
         Layer(
             heads=heads[i],
             key_heads=key_heads[i],
-            head_size=head_size(header, windows[i] > 0),
+            head_size=head_size(header, windows[i] != 0),
             hidden=hidden[i],
             window=windows[i],
-            pairs=pairs_of(header, family, windows[i] > 0) if rotated[i] else 0,
+            pairs=pairs_of(header, family, windows[i] != 0) if rotated[i] else 0,
             keys_of=keys_of[i],
             has_values=not family.norms_values or f"blk.{i}.attn_v.weight" in names,
+            gate=heads[i] * head_size(header, windows[i] != 0) if family.has_attention_gate else 0,
         )
         for i in range(count)
     )
@@ -112,6 +119,8 @@ def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]
         return (0,) * layers
     key = "attention.sliding_window"
     size = _whole(header, key, family.window.size)
+    if family.window.is_chunked:
+        size = -family.window.size
     period = _whole(header, f"{key}_pattern", family.window.period)
     has = [period == 0 or layer % period < period - 1 for layer in range(layers)]
     if told := header.listed(f"{key}_pattern"):
@@ -135,6 +144,6 @@ def _whole(header: GgufHeader, key: str, default: int) -> int:
 
 def _rotated(family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
     if family.rotated == "windowed" and any(windows):
-        return tuple(size > 0 for size in windows)
+        return tuple(size != 0 for size in windows)
     is_every = family.rotated != "three of four"
     return tuple(is_every or layer % 4 < 3 for layer in range(len(windows)))

@@ -9,6 +9,8 @@ from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
 
+_EXPERTS_WITHOUT_NORMS = 128  # Llama 4 Maverick's
+
 
 @dataclass(frozen=True)
 class Anatomy:
@@ -39,6 +41,9 @@ class Anatomy:
     expert_hidden: int
     shared_hidden: int  # columns of the expert that every row takes; 0: none
     dense_layers: int  # the first layers, which have no experts
+    expert_period: int  # of the others each that many-th has experts
+    groups: int  # of experts: each row chooses among those of its best groups; 0: among all
+    groups_used: int
     renormalises: bool  # the shares of a row's experts are made 1 together
     share_scale: float
 
@@ -55,7 +60,8 @@ class Anatomy:
         return any(layer.window for layer in self.by_layer)
 
     def has_experts(self, layer: int) -> bool:
-        return self.experts > 0 and layer >= self.dense_layers
+        is_among = layer >= self.dense_layers and (layer + 1) % self.expert_period == 0
+        return self.experts > 0 and is_among
 
 
 def anatomy_of(header: GgufHeader) -> Anatomy:
@@ -82,7 +88,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         query_scale=real(header, "attention.scale")
         or family.query_scale
         or 1.0 / float(np.sqrt(np.float64(scale))),
-        temperature=real(header, "attention.temperature_scale"),
+        temperature=family.temperature or real(header, "attention.temperature_scale"),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
         embedding_scale=float(np.sqrt(np.float64(width)))
         if family.is_embedding_scaled
@@ -94,12 +100,16 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         shares_norm=is_parallel and "blk.0.ffn_norm.weight" not in names,
         has_fused_heads="blk.0.attn_qkv.weight" in names,
         has_fused_experts="blk.0.ffn_gate_up_exps.weight" in names,
-        has_head_norms="blk.0.attn_q_norm.weight" in names,
+        has_head_norms="blk.0.attn_q_norm.weight" in names
+        or (family.head_norms == "unweighted" and experts != _EXPERTS_WITHOUT_NORMS),
         experts=experts,
         experts_used=used,
         expert_hidden=expert_hidden,
         shared_hidden=_shared_hidden(header, family, expert_hidden) if experts else 0,
         dense_layers=header.count("leading_dense_block_count") if experts else 0,
+        expert_period=header.count("interleave_moe_layer_step") or 1,
+        groups=header.count("expert_group_count") if header.count("expert_group_count") > 1 else 0,
+        groups_used=header.count("expert_group_used_count"),
         renormalises=bool(header.metadata.get(f"{header.architecture}.expert_weights_norm", False)),
         share_scale=real(header, "expert_weights_scale"),
     )  # fmt: skip
@@ -132,8 +142,8 @@ def _expert_hidden(header: GgufHeader, family: Family, used: int) -> int:
 
 
 def _shared_hidden(header: GgufHeader, family: Family, expert_hidden: int) -> int:
-    if family.shared_expert == "none":
-        return 0
+    if family.shared_expert in ("none", "one"):
+        return expert_hidden if family.shared_expert == "one" else 0
     told = header.count("expert_shared_feed_forward_length")
     told = told or header.count("expert_shared_count") * expert_hidden
     return told or (header.count("feed_forward_length") if family.shared_expert == "gated" else 0)

@@ -72,12 +72,16 @@ def _magnitude(header: GgufHeader, factor: float) -> float:
 
 
 def temperatures(header: GgufHeader, positions: int) -> NDArray[np.float32]:
-    """Factors of queries, which grow with each length of the original context; none if the file names no scale."""
-    scale, length = real(header, "attention.temperature_scale"), original_context(header)
+    """Factors of queries, which grow with each length of the original context or of a chunk; none without a scale."""
+    anatomy = anatomy_of(header)
+    scale, length, window = anatomy.temperature, original_context(header), anatomy.family.window
+    places = np.arange(positions)
+    if window is not None and window.is_chunked:
+        length, places = window.size, places + 1
     if not scale:
         return np.empty(0, np.float32)
-    steps = [1.0 + scale * logarithm(1.0 + i) for i in range(-(-positions // length))]
-    return np.array(steps, np.float32)[np.arange(positions) // length]
+    steps = [1.0 + scale * logarithm(1.0 + i) for i in range(positions // length + 1)]
+    return np.array(steps, np.float32)[places // length]
 
 
 def _scaling(header: GgufHeader) -> tuple[str, float]:

@@ -9,6 +9,7 @@ from segue.runners.cpu.anatomy.measures import anatomy_of, real
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
+from segue.runners.cpu.anatomy.xielu import wrong_shapes
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
 MEASURES = ("block_count", "embedding_length")
@@ -36,6 +37,7 @@ COMMON = {
 }
 PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
 SIGMOID = 2  # as an expert_gating_func
+MOST_GROUPS = 32  # of experts
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
 MATRIX_TYPES = (*FLOATS, *FORMATS)
 
@@ -103,6 +105,11 @@ def _wrong_values(header: GgufHeader) -> str | None:
         and header.metadata.get(f"{prefix}rope.scaling.finetuned") is False
     ):
         return "its positions do not turn"
+    if header.architecture == "llama4":
+        if header.metadata.get(f"{prefix}attention.sliding_window", 1) == 0:
+            return "its attention has no chunks"
+    elif header.architecture == "apertus" and (wrong := wrong_shapes(header)):
+        return wrong
     return _wrong_lists(header) or _wrong_routing(header)
 
 
@@ -130,10 +137,20 @@ def _wrong_routing(header: GgufHeader) -> str | None:
         SIGMOID,
     ):
         return "shares of experts are not by sigmoid"
-    if header.count("expert_group_count") > 1:
-        return "experts are chosen by groups"
-    if header.count("interleave_moe_layer_step") > 1:
+    if header.architecture != "llama4" and header.count("interleave_moe_layer_step") > 1:
         return "some layers between those with experts have none"
+    return _wrong_groups(header)
+
+
+def _wrong_groups(header: GgufHeader) -> str | None:
+    groups, experts = header.count("expert_group_count"), header.count("expert_count")
+    if groups <= 1:
+        return None
+    used, size = header.count("expert_group_used_count"), experts // groups
+    if groups > MOST_GROUPS or experts % groups or size < 2 or not 0 < used <= groups:
+        return f"{experts} experts are chosen from {used} of {groups} groups"
+    if used * size < header.count("expert_used_count"):
+        return f"{used} groups of {size} experts have fewer than a token uses"
     return None
 
 

@@ -98,7 +98,7 @@ def _in_layer(layer: int, shapes: Shapes) -> Shapes:
 
 
 def _norm(anatomy: Anatomy, name: str) -> Shapes:
-    if not name:
+    if not name or not anatomy.family.has_norm_weights:
         return {}
     ends = ("weight", "bias") if anatomy.family.has_norm_bias else ("weight",)
     return {f"{name}.{end}": (anatomy.width,) for end in ends}
@@ -129,6 +129,8 @@ def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
         own["attn_q.weight"] = (width, queries)
         own |= {f"attn_{name}.weight": (width, keys) for name in _parts(layer)[1:]}
     own["attn_output.weight"] = (queries, width)
+    if layer.gate:
+        own["attn_gate.weight"] = (width, layer.gate)
     size, counts = layer.head_size, {"q": layer.heads, "k": layer.key_heads}
     if family.head_norms == "each" or (
         family.head_norms == "each or none" and anatomy.has_head_norms

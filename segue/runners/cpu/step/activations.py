@@ -2,10 +2,23 @@
 
 from typing import Any
 
-from segue.runners.cpu.emit import Builder, Value, at, floats, greater, load, loop, store
+from segue.runners.cpu.emit import (
+    Builder,
+    Value,
+    ahead,
+    at,
+    f32,
+    floats,
+    fma,
+    greater,
+    load,
+    loop,
+    splat,
+    store,
+)
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.lanes import sigmoid, vectors
+from segue.runners.cpu.step.lanes import exp, sigmoid, vectors
 
 _CUBE, _ROOT = 0.044715, 1.5957691216057308  # twice the root of 2 / pi
 _CLAMP, _STEEPNESS = 7.0, 1.702
@@ -47,6 +60,19 @@ def _squared_relu(b: Builder, x: Value, out: Value, count: Value) -> None:
         store(b, b.fmul(value, value), at(b, out, each.index, 64))
 
 
+@define(VOID, INT, INT, INT, INT)
+def _xielu(b: Builder, x: Value, shape: Value, out: Value, count: Value) -> None:
+    """xIELU: p x^2 + s x above 0, else n (e^min(x, most) - 1 - x) + s x. At `shape`: n, p, s, most."""
+    n, p, s, most = (splat(b, load(b, ahead(b, shape, 4 * i), f32)) for i in range(4))
+    with loop(b, vectors(b, count)) as each:
+        value = load(b, at(b, x, each.index, 64))
+        bounded = b.select(b.fcmp_ordered("<", value, most), value, most)
+        below = b.fsub(b.fsub(exp(b, bounded), floats(1.0)), value)
+        is_above = b.fcmp_ordered(">", value, floats(0.0))
+        bent = b.select(is_above, b.fmul(b.fmul(p, value), value), b.fmul(below, n))
+        store(b, fma(b, value, s, bent), at(b, out, each.index, 64))
+
+
 @define(VOID, INT, INT, INT)
 def _multiply_into(b: Builder, x: Value, y: Value, count: Value) -> None:
     with loop(b, vectors(b, count)) as each:
@@ -60,12 +86,18 @@ def _at_most(b: Builder, x: Value, most: float) -> Value:
 
 @compiled
 def activate(kind: Any, is_gated: Any, gate: Any, up: Any, out: Any, count: Any) -> None:
-    """Apply the activation to `count` columns. If not `is_gated`, the input is at `gate`, and `up` is not read."""
+    """Apply the activation to `count` columns. If not `is_gated`, the input is at `gate`, and `up` is not read.
+
+    Of xIELU, which is not gated, `up` is the address of its shape.
+    """
     if kind == on.SILU:
         _silu_gate(gate, up, out, count)
         return
     if kind == on.CLAMPED_SILU:
         _clamped_gate(gate, up, out, count)
+        return
+    if kind == on.XIELU:
+        _xielu(gate, up, out, count)
         return
     if kind == on.GELU:
         _gelu(gate, out, count)

@@ -15,7 +15,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program import float_word
 from segue.runners.cpu.weights import Weights
 
-_MOST_TOGETHER = 3  # matrices per phase
+_MOST_TOGETHER = 4  # matrices per phase
 
 
 class Adapters:

@@ -114,8 +114,8 @@ FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)
 RMS_NORM, LAYER_NORM, NO_NORM = range(3)
 
 # Activations of the feed-forward.
-SILU, GELU, SQUARED_RELU, CLAMPED_SILU = range(4)
+SILU, GELU, SQUARED_RELU, CLAMPED_SILU, XIELU = range(5)
 
 # Shares of experts: softmax over all experts, the same renormalised to 1, softmax over the chosen experts, or each
-# expert's sigmoid, as it is or renormalised to 1.
-SOFTMAX, RENORMALISED, OF_THE_CHOSEN, SIGMOID, SIGMOID_RENORMALISED = range(5)
+# expert's sigmoid, as it is or renormalised to 1. SIGMOID_BY_SCORE: they are chosen by their scores.
+SOFTMAX, RENORMALISED, OF_THE_CHOSEN, SIGMOID, SIGMOID_RENORMALISED, SIGMOID_BY_SCORE = range(6)

@@ -147,6 +147,15 @@ def scale(b: Builder, factor: Value, x: Value, out: Value, count: Value) -> None
         store(b, product, at(b, out, each.index, 64))
 
 
+@define(VOID, INT, INT, INT)
+def multiply_by_sigmoid(b: Builder, x: Value, y: Value, count: Value) -> None:
+    """x = x * sigmoid(y)"""
+    with loop(b, vectors(b, count)) as each:
+        place = at(b, x, each.index, 64)
+        share = sigmoid(b, load(b, at(b, y, each.index, 64)))
+        store(b, b.fmul(load(b, place), share), place)
+
+
 @define(VOID, INT, INT)
 def clear(b: Builder, x: Value, count: Value) -> None:
     with loop(b, vectors(b, count)) as each:

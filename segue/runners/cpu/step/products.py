@@ -67,7 +67,8 @@ def product_phase(board: Any, row: Any, counter: Any) -> None:
     ACTIVATION,
     GATE_BIAS,  # addresses, 0 where there is none
     UP_BIAS,
-) = range(1, 8)
+    SHAPE,  # of the activation; only xIELU, which experts do not have, reads it
+) = range(1, 9)
 
 
 @compiled
@@ -131,7 +132,9 @@ def gated_unit(
             add_into(x, gate_bias + column * 4, many)
         if up_bias:
             add_into(y if gate else x, up_bias + column * 4, many)
-        activate(word(row + 8 * ACTIVATION), gate != 0, x, y, out, many)
+        kind = word(row + 8 * ACTIVATION)
+        second = word(row + 8 * SHAPE) if kind == on.XIELU else y
+        activate(kind, gate != 0, x, second, out, many)
         at = (first + m) * groups + column // 32
         quantise(
             out,

@@ -25,6 +25,7 @@ ACTIVATIONS = {
     "gelu": on.GELU,
     "squared relu": on.SQUARED_RELU,
     "clamped silu": on.CLAMPED_SILU,
+    "xielu": on.XIELU,
 }
 ROUTINGS = {
     "softmax": on.SOFTMAX,
@@ -32,13 +33,14 @@ ROUTINGS = {
     "of the chosen": on.OF_THE_CHOSEN,
     "sigmoid": on.SIGMOID,
     "sigmoid renormalised": on.SIGMOID_RENORMALISED,
+    "sigmoid before": on.SIGMOID_BY_SCORE,
 }
 ROUTINGS_TO_1 = {"softmax": on.RENORMALISED, "sigmoid": on.SIGMOID_RENORMALISED}
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Addresses of the arrays of a mixture of experts; see step/experts.py."""
+    """Addresses of the arrays of a mixture of experts; see step/mixture/routing.py."""
 
     scores: int
     chances: int
@@ -124,7 +126,10 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
             yield from _experts(weights, places, layer, tile_outputs)
         else:
             hidden = anatomy.by_layer[layer].hidden
-            yield from _feed_forward(weights, name, tile_outputs, "", hidden, places.added)
+            shape = weights.xielu(layer) if anatomy.family.activation == "xielu" else 0
+            yield from _feed_forward(
+                weights, name, tile_outputs, "", hidden, places.added, shape=shape
+            )
         added = _summand(weights, name, "ffn_down", places.added, 1)
         summands = [attended, added] if anatomy.is_parallel else [added]
         if anatomy.layer_columns:
@@ -171,6 +176,8 @@ def _norm(
     row += [0] * (1 + NORM_WORDS - len(row))
     kind = NORMS[family.norm]
     vectors = [weights.vector(f"{name}{norm}.{end}"), weights.vector(f"{name}{norm}.bias")]
+    if not family.has_norm_weights:
+        vectors[0] = weights.ones(anatomy.width)
     own = kind if norm else on.NO_NORM
     return [*row, own, *vectors, float_word(anatomy.epsilon), kind, sum_scale]
 
@@ -208,7 +215,7 @@ def _attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
     yield _projection(weights, places, layer, name)
     if anatomy.family.head_norms == "whole":
-        row = [places.projected, 4 * layer.projected]
+        row = [places.projected, 4 * layer.outputs]
         row += [NORMS[anatomy.family.norm], float_word(anatomy.epsilon)]
         row += [0, layer.queries, weights.vector(f"{name}attn_q_norm.weight")]
         row += [4 * layer.queries, layer.keys, weights.vector(f"{name}attn_k_norm.weight")]
@@ -216,25 +223,29 @@ def _attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     heads = _heads(weights, places, number)
     yield [on.HEADS, *heads]
     yield [on.ATTEND, *heads]
-    if layer.shared * layer.head_size % 32:
+    if layer.gate:
+        gate = places.projected + 4 * layer.projected
+        yield [on.QUANTISE, layer.queries, gate, 4 * layer.outputs]
+    elif layer.shared * layer.head_size % 32:
         yield [on.QUANTISE, layer.queries]
     output = weights.matrix(f"{name}attn_output.weight")
     yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, places.attended, anatomy.width, 1, output, 0]
 
 
 def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Row:
-    """The product for queries, keys and values; their outputs are next to each other."""
-    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.projected]
-    if weights.anatomy.has_fused_heads:
-        return [*row, 1, weights.matrix(f"{name}attn_qkv.weight"), 0]
-    q = weights.matrix(f"{name}attn_q.weight")
-    if not layer.has_keys:
-        return [*row, 1, q, 0]
+    """The product for queries, keys and values; their outputs are next to each other, and that of a gate after them."""
+    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.outputs]
     # Keys that are values too are computed twice: a norm of its own changes each in place.
-    k, v = (
-        weights.matrix(f"{name}attn_{part}.weight") for part in ("kv" if layer.has_values else "kk")
-    )
-    return [*row, 3, q, 0, k, 4 * layer.queries, v, 4 * (layer.queries + layer.keys)]
+    parts = ("q", "k", "v" if layer.has_values else "k") if layer.has_keys else ("q",)
+    starts = (0, layer.queries, layer.queries + layer.keys)
+    if weights.anatomy.has_fused_heads:
+        parts = ("qkv",)
+    own = [*zip(parts, starts, strict=False)]
+    own += [("gate", layer.projected)] if layer.gate else []
+    row.append(len(own))
+    for part, start in own:
+        row += [weights.matrix(f"{name}attn_{part}.weight"), 4 * start]
+    return row
 
 
 def _heads(weights: Weights, places: Places, number: int) -> Row:
@@ -248,11 +259,14 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
     norms, own = [0, 0], 4 * layer.head_size if anatomy.family.head_norms == "own" else 0
     if anatomy.family.head_norms in ("each", "each or none", "own"):
         norms = [weights.vector(f"{name}attn_{part}_norm.weight") for part in "qk"]
+    if anatomy.family.head_norms == "unweighted" and anatomy.has_head_norms and layer.pairs:
+        norms = [weights.ones(layer.head_size)] * 2
+    grows = anatomy.temperature and not (anatomy.family.temperature and layer.pairs)
     return [
         *places.kv[number],
         places.block_bytes,
         places.projected,
-        4 * layer.projected,
+        4 * layer.outputs,
         *(4 * start for start in starts),
         layer.head_size,
         layer.shared,
@@ -270,7 +284,7 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         float_word(anatomy.score_cap),
         weights.vector(f"{name}attn_sinks.weight"),
         int(anatomy.family.norms_heads_last),
-        places.turns[4] if anatomy.temperature else 0,
+        places.turns[4] if grows else 0,
         weights.ones(layer.head_size) if anatomy.family.norms_values else 0,
     ]
 
@@ -279,21 +293,28 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
 
 
 def _feed_forward(
-    weights: Weights, name: str, tile_outputs: int, kind: str, hidden: int, out: int
+    weights: Weights,
+    name: str,
+    tile_outputs: int,
+    kind: str,
+    hidden: int,
+    out: int,
+    *,
+    shape: int = 0,
 ) -> Iterator[Row]:
-    """The feed-forward that all rows take. `kind` is the suffix of its tensors' names."""
+    """The feed-forward that all rows take. `kind` is the suffix of its tensors' names; `shape`: see products.py."""
     anatomy = weights.anatomy
     gate = weights.matrix(f"{name}ffn_gate{kind}.weight") if anatomy.family.is_gated else 0
     up = weights.matrix(f"{name}ffn_up{kind}.weight")
     biases = [weights.vector(f"{name}ffn_{part}{kind}.bias") for part in ("gate", "up")]
     activation = ACTIVATIONS[anatomy.family.activation]
-    yield [on.GATED, gate, up, hidden, tile_outputs, activation, *biases]
+    yield [on.GATED, gate, up, hidden, tile_outputs, activation, *biases, shape]
     down = weights.matrix(f"{name}ffn_down{kind}.weight")
     yield [on.PRODUCT, on.HIDDEN_FLOATS, on.ROWS, out, anatomy.width, 1, down, 0]
 
 
 def _experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
-    """The words of experts.py, in its order."""
+    """The words of the files in mixture, in their order."""
     anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
     name, is_dense = f"blk.{layer}.", family.shared_expert == "dense"
     shared = places.attended if anatomy.shared_hidden or is_dense else 0
@@ -319,9 +340,11 @@ def _experts(weights: Weights, places: Places, layer: int, tile_outputs: int) ->
     bias, choice = (weights.vector(f"{name}{of}.bias") for of in ("ffn_gate_inp", "exp_probs_b"))
     chances = kept.chances if choice or family.routing.startswith("sigmoid") else 0
     scales = float_word(anatomy.share_scale), weights.vector(f"{name}ffn_down_exps.scale")
-    yield phase(on.ROUTE, routings[family.routing], bias, chances, choice, *scales)
+    route = phase(on.ROUTE, routings[family.routing], bias, chances, choice, *scales)
+    yield [*route, anatomy.groups, anatomy.groups_used]
     yield phase(on.SORT)
-    yield phase(on.GATHER, int(weights.has_float_experts))
+    weighs = int(family.routing == "sigmoid before")
+    yield phase(on.GATHER, int(weights.has_float_experts), weighs)
     gate, up, down = (
         weights.experts(f"{name}ffn_{part}_exps.weight") for part in ("gate", "up", "down")
     )
@@ -331,7 +354,7 @@ def _experts(weights: Weights, places: Places, layer: int, tile_outputs: int) ->
     yield phase(on.EXPERTS, gate, up, hidden, tile_outputs, activation, *biases[:2])
     yield phase(on.EXPERTS_DOWN, down, kept.out, hidden)
     gated = weights.vector(f"{name}ffn_gate_inp_shexp.weight")
-    last = phase(on.COMBINE, 0, kept.out, 0, biases[2], places.added, shared, gated)
+    last = phase(on.COMBINE, 0, kept.out, weighs, biases[2], places.added, shared, gated)
     norms = [weights.vector(f"{name}{norm}.weight") for norm in reversed(after)]
     yield [*last, *norms, float_word(anatomy.epsilon)]
 

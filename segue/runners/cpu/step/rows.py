@@ -11,7 +11,15 @@ from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.products.product import take_row
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
-from segue.runners.cpu.step.lanes import add_into, capped, copy, norm, quantise, scale
+from segue.runners.cpu.step.lanes import (
+    add_into,
+    capped,
+    copy,
+    multiply_by_sigmoid,
+    norm,
+    quantise,
+    scale,
+)
 from segue.runners.cpu.step.pieces import finish
 
 _CHUNK = 4  # rows that a thread takes at a time
@@ -125,14 +133,20 @@ def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def quantise_phase(board: Any, row: Any, counter: Any) -> None:
-    """[op, columns]: round the output of attention, if the head size is not a multiple of a group."""
+    """[op, columns, gate or 0, bytes of its rows]: gate and round the output of attention.
+
+    Without a gate only if a head's size is not a multiple of a group.
+    """
     columns, count = word(row + 8), word(board + 8 * on.ROWS)
     groups = columns // 32
     done, m = 0, fetch_add(counter, 1)
     while m < count:
         done += 1
+        x = word(board + 8 * on.HEADS_FLOATS) + m * columns * 4
+        if word(row + 16):
+            multiply_by_sigmoid(x, word(row + 16) + m * word(row + 24), columns)
         quantise(
-            word(board + 8 * on.HEADS_FLOATS) + m * columns * 4,
+            x,
             word(board + 8 * on.HEADS_BYTES) + m * columns,
             word(board + 8 * on.HEADS_SCALES) + m * groups * 16,
             groups,

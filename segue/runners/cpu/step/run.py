@@ -26,9 +26,9 @@ from segue.runners.cpu.step.atomics import (
     wake,
     word,
 )
-from segue.runners.cpu.step.experts import mixture_phase
 from segue.runners.cpu.step.heads import attend_phase, heads_phase
 from segue.runners.cpu.step.layer_embeddings import layer_gate_phase, layer_inputs_phase
+from segue.runners.cpu.step.mixture.experts import mixture_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
 from segue.runners.cpu.step.rows import (
     logits_phase,

@@ -13,7 +13,15 @@ from tests.support.models.tiny_writer import write
 
 USED = 3  # of 8 experts
 CHECK = "segue.runners.cpu.products.matrix.check_sound"
-NAMES = ["qwen2moe", "qwen3moe", "gpt-oss", "llama with experts", "dots1", "ernie4_5-moe"]
+NAMES = [
+    "qwen2moe",
+    "qwen3moe",
+    "gpt-oss",
+    "llama with experts",
+    "dots1",
+    "ernie4_5-moe",
+    "bailingmoe2",
+]
 SPOILT, SOUND = 104, [97, 98, 99]
 
 

@@ -73,7 +73,11 @@ def _seen(context: Any, row: Any, group: Any, start: Any, most: Any) -> Any:
 
 @compiled
 def _unseen(context: Any, row: Any, group: Any, start: Any, window: Any) -> Any:
-    """How many tokens from `start` on lie before what a row sees."""
+    """How many tokens from `start` on lie before what a row sees. A window below 0: it sees the last chunk of its text,
+    which is cut into chunks of that size.
+    """
+    if window < 0:
+        return max(0, (context + row // group - 1) // -window * -window - start)
     return max(0, context + row // group - window - start) if window else 0
 
 
@@ -254,9 +258,9 @@ def attend(
     """`rows` queries [rows][size], scaled: `group` heads a position, the first of which sees `context` tokens.
 
     `keys` and `values` are those of the head in block 0; the block table is at `table`. Results go to `out`, positions
-    `out_bytes` apart. A row sees the last `window` tokens (0: all); `cap` (0: none) limits scores by tanh; `sinks`
-    (0: none) is the address of one score per head that takes a share of the softmax but adds no value. `upcoming`
-    (0: none) is the block that will be read after this call.
+    `out_bytes` apart. A row sees the last `window` tokens (0: all; below 0: a chunk); `cap` (0: none) limits scores by
+    tanh; `sinks` (0: none) is the address of one score per head that takes a share of the softmax but adds no value.
+    `upcoming` (0: none) is the block that will be read after this call.
     """
     total, part = scratch + TOTAL, scratch + TOTAL + TILE_ROWS * size * 4
     floats, padded = 0, rows
@@ -265,7 +269,7 @@ def attend(
         _take_queries(q, rows, padded, size, scratch + QUERIES)
         q = scratch + QUERIES
     last = context + (rows - 1) // group
-    first = max(0, context - window) // BLOCK * BLOCK if window else 0
+    first = _unseen(context, 0, group, 0, window) // BLOCK * BLOCK
     if window:
         _begin(rows, scratch, size)
     start = first // SEGMENT * SEGMENT

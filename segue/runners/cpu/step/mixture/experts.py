@@ -1,4 +1,4 @@
-"""Phases of a mixture of experts: each row chooses a few experts, and rows with the same expert are computed together.
+"""Phases of a mixture of experts: rows that have chosen the same expert (routing.py) are computed together.
 
 A row's experts are added up in the order of their scores, so its bits do not depend on the rows beside it.
 """
@@ -7,41 +7,32 @@ from typing import Any
 
 import numpy as np
 
-from segue.runners.cpu.emit import Builder, Value, at, i32, load, loop, splat, store
-from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
+from segue.runners.cpu.emit import Builder, Value, at, i32, load, loop, store
+from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.products.kernels import TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step import products as words
-from segue.runners.cpu.step.atomics import fetch_add, put_real, put_word, real, word
-from segue.runners.cpu.step.attention.shares import exp_one
-from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, norm, scale, sigmoid
+from segue.runners.cpu.step.atomics import fetch_add, put_word, real, word
+from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, norm, quantise, scale
+from segue.runners.cpu.step.mixture.routing import (
+    ACTIVE,
+    CHOSEN,
+    COUNT,
+    FILLED,
+    ORDER,
+    PLACES,
+    SHARES,
+    USED,
+    route_phase,
+    sigmoid_of,
+)
 from segue.runners.cpu.step.pieces import finish, piece
 from segue.runners.cpu.step.products import gated_unit
 
-_LEAST_SHARE = 6.103515625e-5  # lower bound for the sum of the chosen shares: no division by 0
-_LOWEST = -3e38  # no score counts as lower
-_TAKEN = -np.inf  # the score of an expert that was chosen
-_NOT_A_NUMBER = np.float32(np.nan)
-
-# Words of the instructions. From SCORES on, they are the same in all instructions of a mixture.
-(
-    SCORES,  # f32 [rows][experts]
-    COUNT,  # number of experts
-    USED,  # experts per row
-    CHOSEN,  # i64 [rows][used]
-    SHARES,  # f32 [rows][used]
-    PLACES,  # i64 [rows][used]: which row of the experts' inputs and outputs it is
-    ORDER,  # i64 [rows * used]: which row of the step each of those is
-    ACTIVE,  # i64 [experts that have rows][3]: its number, first row, rows
-    FILLED,  # i64 [experts]: counters for sorting
-) = range(8, 17)
-# Words of ROUTE. CHANCES: f32 [rows][experts] where experts are not chosen by their scores, else 0.
-# EXPERT_SCALES: f32 [experts], factors of the experts' shares, or 0.
-ROUTING, SCORE_BIAS, CHANCES, CHOICE_BIAS, SHARE_SCALE, EXPERT_SCALES = range(1, 7)
-TAKES_FLOATS = 1  # a word of GATHER
+TAKES_FLOATS, WEIGHS = 1, 2  # words of GATHER. WEIGHS: rows are multiplied by their shares
 DOWN, OUT = 1, 2  # words of EXPERTS_DOWN and COMBINE
+WEIGHED = 3  # of COMBINE: rows were multiplied by their shares before
 DOWN_BIAS, ADDED, SHARED, SHARED_GATE = range(4, 8)
 OUT_NORM, SHARED_NORM, EPSILON = range(
     17, 20
@@ -53,94 +44,6 @@ def _copy(b: Builder, x: Value, out: Value, count: Value) -> None:
     """Copy `count` words of four bytes."""
     with loop(b, count) as each:
         store(b, load(b, at(b, x, each.index, 4), i32), at(b, out, each.index, 4))
-
-
-@define(FLOAT, FLOAT)
-def _sigmoid(b: Builder, x: Value) -> Value:
-    return lane(b, sigmoid(b, splat(b, x)), 0)
-
-
-@compiled
-def _take_chances(row: Any, scores: Any, chances: Any, greatest: Any, total: Any) -> None:
-    """Store an expert's chance: the sigmoid of its score, or softmax. Its score becomes what it is chosen by."""
-    routing, bias = word(row + 8 * ROUTING), word(row + 8 * CHOICE_BIAS)
-    is_sigmoid = routing == on.SIGMOID or routing == on.SIGMOID_RENORMALISED
-    for i in range(word(row + 8 * COUNT)):
-        score = real(scores + 4 * i)
-        chance = _sigmoid(score) if is_sigmoid else exp_one(score - greatest) / total
-        put_real(chances + 4 * i, chance)
-        if bias:
-            chance += real(bias + 4 * i)
-        put_real(scores + 4 * i, chance if chance > _LOWEST else np.float32(_LOWEST))
-
-
-@compiled
-def _choose(row: Any, m: Any) -> None:
-    """Store the best experts of a row, the lower number first among equals, and their shares.
-
-    Never one twice, whatever the scores: an expert's memory has room for each row once. A row with a score that is
-    not a number gets shares that are none.
-    """
-    count, used = word(row + 8 * COUNT), word(row + 8 * USED)
-    scores = word(row + 8 * SCORES) + m * count * 4
-    chosen = word(row + 8 * CHOSEN) + m * used * 8
-    shares = word(row + 8 * SHARES) + m * used * 4
-    bias, routing = word(row + 8 * SCORE_BIAS), word(row + 8 * ROUTING)
-    greatest, spoilt = np.float32(_LOWEST), np.float32(0)
-    for i in range(count):
-        score = real(scores + 4 * i)
-        if bias:
-            score += real(bias + 4 * i)
-        if score != score:
-            spoilt = _NOT_A_NUMBER
-        if not score > _LOWEST:
-            score = np.float32(_LOWEST)
-        put_real(scores + 4 * i, score)
-        greatest = max(greatest, score)
-    total = np.float32(0)
-    for i in range(count):
-        total += exp_one(real(scores + 4 * i) - greatest)
-    chances = word(row + 8 * CHANCES)
-    if chances:
-        chances += m * count * 4
-        _take_chances(row, scores, chances, greatest, total)
-    chosen_total = np.float32(0)
-    for k in range(used):
-        best = 0
-        for i in range(1, count):
-            if real(scores + 4 * i) > real(scores + 4 * best):
-                best = i
-        if chances:
-            share = real(chances + 4 * best)
-        else:
-            share = exp_one(real(scores + 4 * best) - greatest)
-            if routing != on.OF_THE_CHOSEN:
-                share /= total
-        share += spoilt
-        chosen_total += share
-        put_word(chosen + 8 * k, best)
-        put_real(shares + 4 * k, share)
-        put_real(scores + 4 * best, np.float32(_TAKEN))
-    factor = real(row + 8 * SHARE_SCALE)
-    if routing == on.SOFTMAX or routing == on.SIGMOID:
-        chosen_total = np.float32(1)
-    chosen_total = max(chosen_total, np.float32(_LEAST_SHARE))
-    for k in range(used):
-        share = real(shares + 4 * k) / chosen_total
-        if word(row + 8 * EXPERT_SCALES):
-            share *= real(word(row + 8 * EXPERT_SCALES) + 4 * word(chosen + 8 * k))
-        put_real(shares + 4 * k, share * factor if factor != np.float32(0) else share)
-
-
-@compiled
-def route_phase(board: Any, row: Any, counter: Any) -> None:
-    count = word(board + 8 * on.ROWS)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        _choose(row, m)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
 
 
 @compiled
@@ -190,6 +93,20 @@ def _active_experts(counter: Any, phases: Any) -> Any:
 
 
 @compiled
+def _weigh(board: Any, row: Any, m: Any, i: Any) -> None:
+    """Row `m` of the input, times its share of the expert that takes it, becomes row `i` of the experts' inputs."""
+    width, used = word(board + 8 * on.WIDTH), word(row + 8 * USED)
+    share = np.float32(0)
+    for k in range(m * used, (m + 1) * used):
+        if word(word(row + 8 * PLACES) + 8 * k) == i:
+            share = real(word(row + 8 * SHARES) + 4 * k)
+    out = word(board + 8 * on.EXPERT_FLOATS) + i * width * 4
+    scale(share, word(board + 8 * on.INPUT_FLOATS) + m * width * 4, out, width)
+    scales = word(board + 8 * on.EXPERT_SCALES) + i * width // 2
+    quantise(out, word(board + 8 * on.EXPERT_BYTES) + i * width, scales, width // 32)
+
+
+@compiled
 def gather_phase(board: Any, row: Any, counter: Any) -> None:
     """Copy the input rows of each expert next to each other."""
     width = word(board + 8 * on.WIDTH)
@@ -198,6 +115,10 @@ def gather_phase(board: Any, row: Any, counter: Any) -> None:
     while i < many:
         done += 1
         m = word(word(row + 8 * ORDER) + 8 * i)
+        if word(row + 8 * WEIGHS):
+            _weigh(board, row, m, i)
+            i = fetch_add(counter, 1)
+            continue
         for which in range(3):
             if which == 0 and not word(row + 8 * TAKES_FLOATS):
                 continue
@@ -295,7 +216,9 @@ def combine_phase(board: Any, row: Any, counter: Any) -> None:
         for k in range(used):
             i = m * used + k
             x = word(row + 8 * OUT) + word(word(row + 8 * PLACES) + 8 * i) * width * 4
-            share = real(word(row + 8 * SHARES) + 4 * i)
+            share = np.float32(1)
+            if not word(row + 8 * WEIGHED):
+                share = real(word(row + 8 * SHARES) + 4 * i)
             if word(row + 8 * DOWN_BIAS):
                 expert = word(word(row + 8 * CHOSEN) + 8 * i)
                 add_into(x, word(row + 8 * DOWN_BIAS) + expert * width * 4, width)
@@ -313,7 +236,7 @@ def combine_phase(board: Any, row: Any, counter: Any) -> None:
             share = np.float32(1)
             if word(row + 8 * SHARED_GATE):
                 normed = word(board + 8 * on.INPUT_FLOATS) + m * width * 4
-                share = _sigmoid(dot(normed, word(row + 8 * SHARED_GATE), width))
+                share = sigmoid_of(dot(normed, word(row + 8 * SHARED_GATE), width))
             add_scaled(share, x, out, width)
         m = fetch_add(counter, 1)
     finish(board, counter, done, word(board + 8 * on.ROWS))
