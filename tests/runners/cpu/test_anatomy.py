@@ -165,7 +165,7 @@ def test_every_number_has_its_kind() -> None:
         ("mellum", "attention.sliding_window_pattern", (True, False), "told of 2 layers, not of 3"),
         ("qwen3vl", "rope.dimension_sections", (8, 8, 8), "are not four counts"),
         ("qwen3vl", "rope.dimension_sections", (8, 8, -8, 8), "are not four counts"),
-        ("qwen2vl", "rope.dimension_sections", (0, 0, 0, 0), "sections are 0"),
+        ("qwen2vl", "rope.dimension_sections", (0, 0, 0, 8), "no pair of dimensions turns"),
     ],
 )
 def test_a_list_that_makes_no_sense_is_refused(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from segue.engine.seam import Logits, Span
 from segue.models.gguf import header
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
@@ -221,8 +222,6 @@ def test_a_chunk_is_read_as_if_nothing_stood_before_it(tmp_path: Path) -> None:
         ("mistral3", {"rope.scaling.yarn_log_multiplier": -4.0}, "yarn_log_multiplier is -4.0"),
         ("minicpm", {"residual_scale": 0.0}, "does not say minicpm.residual_scale"),
         ("dots1", {"expert_gating_func": 1}, "shares of experts are not by sigmoid"),
-        ("glm4moe", {"expert_group_count": 4}, "8 experts are chosen from 0 of 4 groups"),
-        ("bailingmoe2", {"expert_group_count": 3}, "8 experts are chosen from 2 of 3 groups"),
         ("bailingmoe2", {"expert_group_used_count": 1}, "1 groups of 2 experts have fewer"),
         ("llama4", {"attention.sliding_window": 0}, "its attention has no chunks"),
         ("llama4", {"interleave_moe_layer_step": 0}, "does not say llama4.interleave_moe"),
@@ -245,6 +244,22 @@ def test_what_the_table_does_not_know_is_refused(
         found.num_bytes,
     )
     assert reason in (supports(changed) or "")
+
+
+@pytest.mark.parametrize(
+    ("groups", "used"), [(3, 2), (4, 0), (4, 4), (4, 5), (8, 2), (16, 2), (2**31, 1)]
+)
+def test_groups_that_make_no_sense_are_computed_by_no_runner(
+    tmp_path: Path, groups: int, used: int
+) -> None:
+    """llama.cpp would end the process, whatever the architecture."""
+    found = header(write(tmp_path / "x.gguf", MODELS["bailingmoe2"]))
+    for architecture in ("bailingmoe2", "deepseek2"):
+        of_experts = {"count": 8, "used_count": 2}
+        of_experts |= {"group_count": groups, "group_used_count": used}
+        own = {f"{architecture}.expert_{key}": value for key, value in of_experts.items()}
+        changed = replace(found, architecture=architecture, metadata={**found.metadata, **own})
+        assert senseless(changed) == f"8 experts are chosen from {used} of {groups} groups"
 
 
 def test_learned_positions_bound_the_context(tmp_path: Path) -> None:

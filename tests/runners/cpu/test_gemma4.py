@@ -126,6 +126,7 @@ def test_heads_as_wide_as_those_of_real_files(tmp_path: Path) -> None:
             {"attention__sliding_window_pattern": [True, False, False, True, False]},
             "with and without a window would share keys",
         ),
+        ({"attention__head_count_kv": [1, 1, 1, 1, 4]}, "of 4 key heads would share those of one"),
         ({"rope__dimension_count_swa": 48}, "turn 48 of a head's 32"),
     ],
 )

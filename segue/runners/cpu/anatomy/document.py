@@ -23,13 +23,14 @@ _TAIL = """
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, layers without attention,
   heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
-  attention that is not causal, other betas of YaRN, Granite without rotations.
+  attention that is not causal, other betas of YaRN, Granite without rotations, Llama 4 without chunks.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
   used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the
   first file promises. What is computed is what one file would give, to the bit.
-- A file whose settings make no sense (more layers than tensors, more experts used than there are, numbers that are
-  none) is refused, and no other runner tries it. The CPU runner refuses weights that are infinite or not numbers too.
+- A file whose settings make no sense (more layers than tensors, more experts used than there are, groups of experts
+  of different sizes, keys shared by layers of different measures, numbers that are none) is refused, and no other
+  runner tries it. The CPU runner refuses weights that are infinite or not numbers too.
 - Weights: {types}.
 
 Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: ten tiny models with random weights each, a

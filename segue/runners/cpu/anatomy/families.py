@@ -266,7 +266,7 @@ FAMILIES: Mapping[str, Family] = {
         window=Window(4, size=4096, layers=64),
         settings=_WINDOWS[:2],
     ),
-    # Layers with a window turn by the base of all layers, whatever the file says of another.
+    # A base for layers with a window is refused: llama.cpp reads it, and turns them by the base of all layers.
     "exaone-moe": Family(
         rotated="windowed",
         head_norms="each",

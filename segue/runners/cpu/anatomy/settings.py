@@ -71,7 +71,12 @@ BASES = ("rope.freq_base", "rope.freq_base_swa")  # above 1; all real numbers ma
 
 def senseless(header: GgufHeader) -> str | None:
     """Why no runner can compute what the file says, or None. Of other architectures: as far as they are all alike."""
-    wrong = _wrong_layers(header) or _wrong_experts(header) or _wrong_scaling(header)
+    wrong = (
+        _wrong_layers(header)
+        or _wrong_experts(header)
+        or _wrong_groups(header)
+        or _wrong_scaling(header)
+    )
     if wrong or header.architecture not in FAMILIES:
         return wrong
     return (
@@ -79,6 +84,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_heads(header)
         or _wrong_next_layers(header)
         or _wrong_sharing(header)
+        or _wrong_sections(header)
     )
 
 
@@ -102,6 +108,18 @@ def _wrong_experts(header: GgufHeader) -> str | None:
     experts, used = header.count("expert_count"), header.count("expert_used_count")
     if not min(experts, 1) <= used <= experts <= MOST_EXPERTS:
         return f"{used} of {experts} experts are used"
+    return None
+
+
+def _wrong_groups(header: GgufHeader) -> str | None:
+    """Of experts: some of several groups are used, and each has two experts or more."""
+    if f"{header.architecture}.expert_count" in header.array_lengths:
+        return None  # of each layer
+    groups, experts = header.count("expert_group_count"), header.count("expert_count")
+    used = header.count("expert_group_used_count")
+    is_uneven = groups > 1 and (experts % groups > 0 or not 0 < used < groups)
+    if is_uneven or groups >= max(experts, 1):
+        return f"{experts} experts are chosen from {used} of {groups} groups"
     return None
 
 
@@ -134,10 +152,25 @@ def _wrong_sharing(header: GgufHeader) -> str | None:
     if first < 2:
         return f"{shared} of {layers} layers have no keys"
     kinds = [bool(each) for each in header.listed("attention.sliding_window_pattern")]
-    for has_window in {*kinds[first:layers]} if len(kinds) == layers else ():
-        if kinds[first - (2 if has_window else 1)] != has_window:
+    keys = heads_of(header)[1]
+    if not len(kinds) == len(keys) == layers:
+        return None  # not given of each layer
+    for layer in range(first, layers):
+        source = first - (2 if kinds[layer] else 1)
+        if kinds[source] != kinds[layer]:
             return "layers with and without a window would share keys"
+        if keys[source] != keys[layer]:
+            return (
+                f"a layer of {keys[layer]} key heads would share those of one with {keys[source]}"
+            )
     return None
+
+
+def _wrong_sections(header: GgufHeader) -> str | None:
+    """Of four, the first three are those that texts have too."""
+    sizes = header.listed("rope.dimension_sections")
+    has_sections = FAMILIES[header.architecture].sections != "none"
+    return "no pair of dimensions turns" if has_sections and sizes and not any(sizes[:3]) else None
 
 
 def wrong_number(header: GgufHeader) -> str | None:
