@@ -28,7 +28,8 @@ from tests.support.waiting import PATIENCE_S
 ROOT = Path(__file__).parent.parent.parent
 READY = re.compile(r"segue is ready: (\S+)")
 
-# Where llvmlite 0.50 has wheels. Elsewhere pip would fetch its sources and look for a compiler.
+# Where llvmlite 0.50 has wheels; elsewhere pip would fetch its sources and look for a compiler. It has them for Windows
+# on ARM too, where xllamacpp has none.
 PLATFORMS_WITH_KERNELS = {
     ("linux", "x86_64", "3.11"): True,
     ("linux", "aarch64", "3.15"): True,

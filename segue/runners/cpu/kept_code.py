@@ -31,9 +31,7 @@ _STEP_SOURCES = (
     "draws/records.py",
     "step/**/*.py",
     "translation/*.py",
-    "products/kernels.py",
-    "products/machine_code.py",
-    "products/product.py",
+    "products/**/*.py",
 )
 _KEPT_S = 60 * 86400  # unused entries are deleted after this time
 _LONGEST_WAIT_S = 60  # for another process that compiles the same code

@@ -147,7 +147,7 @@ def attend_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     units with few rows, a thread takes the next one before it works on this one, to prefetch its first keys.
     """
     count = word(row + 8 * KEY_HEADS) * word(board + 8 * on.NUM_ITEMS)
-    is_fused = word(board + 8 * on.IS_FUSED)
+    is_fused = word(board + 8 * on.IS_FUSED) != 0
     takes_ahead = is_fused and count >= 4 * word(board + 8 * on.THREADS)
     done, i = 0, fetch_add(counter, 1)
     while i < count:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from segue.runners.cpu.emit import Builder, Value, cell, i64
-from segue.runners.cpu.kernel import Emitted, Written
+from segue.runners.cpu.kernel import VOID, Emitted, Written
 from segue.runners.cpu.translation.numbers import (
     Number,
     as_float,
@@ -63,7 +63,7 @@ class Expressions:
             ast.Name: self._name,
             ast.Attribute: lambda node: getattr(self.value(node.value), node.attr),
             ast.BinOp: self._binary,
-            ast.UnaryOp: lambda node: _UNARY[type(node.op)](self.b, self.value(node.operand)),
+            ast.UnaryOp: self._unary,
             ast.Compare: self._comparison,
             ast.BoolOp: self._junction,
             ast.IfExp: self._choice,
@@ -72,9 +72,14 @@ class Expressions:
 
     def value(self, node: ast.expr) -> Any:
         """A number; or what a name outside of the kernel stands for."""
+        if type(node) not in self._kinds:
+            raise TypeError(f"kernels have no {type(node).__name__}")
         return self._kinds[type(node)](node)
 
     def truth(self, node: ast.expr) -> Number:
+        """Whether Python takes it for true."""
+        if isinstance(node, ast.BoolOp):
+            return self._joined(node.values, isinstance(node.op, ast.And), self.truth)
         return truth(self.b, self.value(node))
 
     def _name(self, node: ast.Name) -> Any:
@@ -82,29 +87,45 @@ class Expressions:
             return self.b.load(self.places[node.id])
         return self._names[node.id]
 
+    def _unary(self, node: ast.UnaryOp) -> Number:
+        is_not = isinstance(node.op, ast.Not)
+        operand = self.truth(node.operand) if is_not else self.value(node.operand)
+        return _UNARY[type(node.op)](self.b, operand)
+
     def _binary(self, node: ast.BinOp) -> Number:
         left, right = self.value(node.left), self.value(node.right)
         return compute(self.b, type(node.op), left, right)
 
     def _comparison(self, node: ast.Compare) -> Number:
+        if len(node.ops) > 1:
+            raise TypeError("a comparison is of two numbers")
         [operation], [right] = node.ops, node.comparators
         return compare(self.b, type(operation), self.value(node.left), self.value(right))
 
     def _junction(self, node: ast.BoolOp) -> Number:
-        return self._joined(node.values, isinstance(node.op, ast.And))
+        """As a number. Python's is one of the operands, so they must be truth values."""
+        return self._joined(node.values, isinstance(node.op, ast.And), self._truth_value)
 
-    def _joined(self, nodes: list[ast.expr], are_all: bool) -> Number:
+    def _truth_value(self, node: ast.expr) -> Number:
+        found = self.value(node)
+        if type_of(found) != i1:
+            raise TypeError("`and` and `or` of numbers that are not truth values")
+        return found
+
+    def _joined(
+        self, nodes: list[ast.expr], are_all: bool, part: Callable[[ast.expr], Number]
+    ) -> Number:
         """Whether all are true, or any. What follows the one that decides is not computed."""
         first, *rest = nodes
-        found = self.truth(first)
+        found = part(first)
         if not rest or (is_known(found) and found != are_all):
             return found
         if is_known(found):
-            return self._joined(rest, are_all)
+            return self._joined(rest, are_all, part)
         b = self.b
         place = cell(b, found)
         with b.if_then(found if are_all else b.not_(found)):
-            b.store(as_type(b, self._joined(rest, are_all), i1), place)
+            b.store(as_type(b, self._joined(rest, are_all, part), i1), place)
         return b.load(place)
 
     def _choice(self, node: ast.IfExp) -> Number:
@@ -127,8 +148,9 @@ class Expressions:
         numbers = [self.value(each) for each in node.args]
         if isinstance(callee, Emitted):
             found = callee.body(b, *self._as_types(numbers, callee.parameters))
-            if found is not None and found.type != callee.result:
-                raise TypeError(f"{found.type} where {callee.result} is promised")
+            kind = VOID if found is None else found.type
+            if kind != callee.result:
+                raise TypeError(f"{kind} where {callee.result} is promised")
             return found
         if isinstance(callee, Written):
             kinds = [i64 if type_of(each) == i1 else type_of(each) for each in numbers]

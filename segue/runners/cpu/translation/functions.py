@@ -3,7 +3,7 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -35,19 +35,29 @@ class Functions:
 
     def _translated(self, kernel: Written, kinds: Sequence[Any]) -> ir.Function:
         plain = kernel.function
+        parameters = _parameters(plain)
+        if len(parameters) != len(kinds):
+            raise TypeError(f"{plain.__name__} takes {len(parameters)} numbers")
         name = self._module.get_unique_name(plain.__name__)
         function = ir.Function(self._module, ir.FunctionType(i64, kinds), name)
         function.linkage = "internal"
         function.attributes.add("nounwind")
         tree: Any = ast.parse(textwrap.dedent(inspect.getsource(plain))).body[0]
-        names = [parameter.arg for parameter in tree.args.args]
-        if len(names) != len(kinds):
-            raise TypeError(f"{plain.__name__} takes {len(names)} numbers")
         b = ir.IRBuilder(function.append_basic_block("entry"))
         statements = Statements(b, plain, self.function)
-        for parameter, value in zip(names, function.args, strict=True):
+        for parameter, value in zip(parameters, function.args, strict=True):
             statements.assign(parameter, value)
         statements.run(tree.body)
         if not b.block.is_terminated:
             b.ret(ir.Constant(i64, 0))
         return function
+
+
+def _parameters(plain: Callable[..., Any]) -> list[str]:
+    """The names of what a kernel takes: numbers one by one, and nothing of a function around it."""
+    found = inspect.signature(plain).parameters
+    if plain.__code__.co_freevars or any(
+        each.kind is not each.POSITIONAL_OR_KEYWORD for each in found.values()
+    ):
+        raise TypeError(f"{plain.__name__} takes more than plain numbers")
+    return [*found]

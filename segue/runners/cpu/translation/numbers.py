@@ -44,13 +44,15 @@ _COMPARISONS = {
 
 
 def is_known(number: Number) -> bool:
-    return isinstance(number, int | float | np.number)
+    return isinstance(number, int | float | np.float32)
 
 
 def type_of(number: Number) -> Any:
     """The type that a number has in memory."""
-    if not is_known(number):
+    if isinstance(number, ir.Value):
         return number.type
+    if not is_known(number):
+        raise TypeError(f"{number!r} is not a number of kernels")
     if isinstance(number, bool):
         return i1
     return i64 if isinstance(number, int) else f32
@@ -61,20 +63,28 @@ def as_type(b: Builder, number: Number, kind: Any) -> Value:
     if is_known(number):
         if kind == f32:
             return ir.Constant(f32, float(np.float32(number)))
-        if isinstance(number, int):
+        if isinstance(number, bool):
             return ir.Constant(kind, int(number))
-    elif number.type == kind:
+        if isinstance(number, int) and kind == i64:
+            return _in_64_bits(number)
+    elif type_of(number) == kind:
         return number
     elif (number.type, kind) == (i1, i64):
         return b.zext(number, i64)
     raise TypeError(f"{type_of(number)} where {kind} is needed")
 
 
+def _in_64_bits(number: int) -> Value:
+    if not -(2**63) <= number < 2**63:  # LLVM would leave out the bits above
+        raise OverflowError(f"{number} has more than 64 bits")
+    return ir.Constant(i64, number)
+
+
 def truth(b: Builder, number: Number) -> Number:
     """Whether Python takes it for true."""
     if is_known(number):
         return bool(number)
-    if number.type == i1:
+    if type_of(number) == i1:
         return number
     return compare(b, ast.NotEq, number, 0)
 
@@ -154,6 +164,8 @@ def _alike(b: Builder, x: Number, y: Number) -> tuple[Value, Value]:
 
 def _divided(b: Builder, operation: type[ast.operator], x: Number, y: Number) -> Value:
     """Of integers, rounded down; what is left has the sign of the divisor. That must not be 0."""
+    if is_known(y) and not y:
+        raise ZeroDivisionError("division by zero")
     is_power = is_known(y) and y > 0 and y & (y - 1) == 0
     x, many = as_type(b, x, i64), as_type(b, y, i64)
     if is_power and operation is ast.FloorDiv:

@@ -24,9 +24,8 @@ class Statements:
         """See Expressions."""
         self._b, self._function = b, function
         self._expressions = Expressions(b, function, callee)
-        self._next_rounds: list[
-            Any
-        ] = []  # of the loops around: the block where the next round begins
+        # Of the loops around: the block where the next round begins.
+        self._next_rounds: list[Any] = []
         self._kinds: dict[type[ast.stmt], Callable[[Any], None]] = {
             ast.Expr: lambda node: self._expressions.value(node.value),
             ast.Assign: self._assign,
@@ -44,10 +43,13 @@ class Statements:
             if self._b.block.is_terminated:
                 return
             try:
+                if type(node) not in self._kinds:
+                    raise TypeError(f"kernels have no {type(node).__name__}")
                 self._kinds[type(node)](node)
             except Exception as error:
                 if not getattr(error, "__notes__", None):  # the innermost statement says it best
-                    error.add_note(f"in {self._function.__qualname__}: {ast.unparse(node)}")
+                    statement, *_ = ast.unparse(node).splitlines()
+                    error.add_note(f"in {self._function.__qualname__}: {statement}")
                 raise
 
     def assign(self, name: str, number: Number) -> None:
@@ -130,9 +132,10 @@ class Statements:
         if not isinstance(node, ast.Call) or self._expressions.value(node.func) is not range:
             raise TypeError("only ranges are iterated over")
         bounds = [self._expressions.value(each) for each in node.args]
-        start, stop = (0, *bounds) if len(bounds) == 1 else bounds[:2]
-        step = bounds[2] if len(bounds) > 2 else 1
-        if not is_known(step) or step < 1:
+        if len(bounds) == 1:
+            bounds = [0, *bounds]
+        start, stop, step = bounds if len(bounds) == 3 else (*bounds, 1)
+        if not isinstance(step, int) or step < 1:
             raise TypeError("the step of a range is a number above 0")
         return as_type(self._b, start, i64), as_type(self._b, stop, i64), step
 

@@ -19,6 +19,7 @@ from segue.runners.cpu.step.atomics import put_real, real
 from segue.runners.cpu.translation.functions import Functions
 
 FACTOR, IS_ON = 3, False
+EIGHT = np.int64(8)
 NOT_A_NUMBER = float("nan")
 INTEGERS = st.integers(-(2**40), 2**40)
 SMALL = st.integers(-9, 9)
@@ -81,6 +82,7 @@ def loops(x: Any, y: Any) -> Any:
             total += k
             k = 100
         total += j
+        y -= 1
     while True:
         i += 1
         if i % 2:
@@ -152,7 +154,9 @@ def count(place: Any, result: Any) -> Any:
 
 @compiled
 def junctions(place: Any, x: Any) -> Any:
-    return int((count(place, x) and count(place, x - 1)) or not count(place, 1))
+    if (count(place, x) and count(place, x - 1)) or not (count(place, 1) or count(place, 2)):
+        return 1
+    return 0
 
 
 def test_what_follows_the_part_that_decides_is_not_computed() -> None:
@@ -179,6 +183,11 @@ def broken_promise(b: Any, x: Any) -> Any:
     return x
 
 
+@define(INT, INT)
+def nothing_found(b: Any, x: Any) -> Any:
+    return None
+
+
 @compiled
 def mixes(x: Any) -> Any:
     return x + real(x)
@@ -198,6 +207,61 @@ def halves(x: Any) -> Any:
 @compiled
 def chained(x: Any) -> Any:
     return int(0 < x < 3)
+
+
+@compiled
+def truth_or_number(x: Any) -> Any:
+    return x > 3 if x else 2
+
+
+@compiled
+def truth_then_number(x: Any) -> Any:
+    found = x > 3
+    found = 2
+    return found
+
+
+@compiled
+def one_or_the_other(x: Any) -> Any:
+    return x or 3
+
+
+@compiled
+def too_large(x: Any) -> Any:
+    return x + 18446744073709551617
+
+
+@compiled
+def by_zero(x: Any) -> Any:
+    return x % (FACTOR - 3)
+
+
+@compiled
+def of_numpy(x: Any) -> Any:
+    found = EIGHT
+    return x if found else 0
+
+
+@compiled
+def nothing(x: Any) -> Any:
+    return put_real(x, 1.0)
+
+
+@compiled
+def promises_nothing(x: Any) -> Any:
+    return nothing_found(x)
+
+
+@compiled
+def by_halves(x: Any) -> None:
+    for _ in range(0, x, 1.5):  # type: ignore[call-overload]
+        x += 1
+
+
+@compiled
+def of_four(x: Any) -> None:
+    for _ in range(0, x, 1, 1):  # type: ignore[call-overload]
+        x += 1
 
 
 @compiled
@@ -247,13 +311,55 @@ def differs(x: Any) -> None:
     arithmetic(x, 1.0)
 
 
-REFUSED = [mixes, rounds, halves, chained, downwards, of_a_list, stops, ends, by_name, too_many]
+NUMBERS = [mixes, rounds, halves, truth_or_number, truth_then_number, one_or_the_other]
+NUMBERS += [too_large, by_zero, of_numpy, chained]
+LOOPS = [downwards, by_halves, of_four, of_a_list, stops, ends]
+CALLS = [by_name, too_many, nothing, promised, promises_nothing, differs]
 
 
 @pytest.mark.parametrize(
-    "written", [*REFUSED, promised, differs], ids=lambda each: each.function.__name__
+    "written", [*NUMBERS, *LOOPS, *CALLS], ids=lambda each: each.function.__name__
 )
 def test_what_kernels_are_not_written_in_is_refused(written: Any) -> None:
-    with pytest.raises((TypeError, ValueError, KeyError)) as refusal:
+    with pytest.raises((TypeError, ValueError, ArithmeticError)) as refusal:
         module(written, 1)
     assert f"in {written.function.__qualname__}: " in refusal.value.__notes__[0]
+
+
+def around(factor: int) -> Any:
+    @compiled
+    def inside(x: Any) -> Any:
+        return x * factor
+
+    return inside
+
+
+@compiled
+def any_number(x: Any, *more: Any) -> Any:
+    return x
+
+
+@pytest.mark.parametrize("written", [around(2), any_number], ids=["inside", "any_number"])
+def test_kernels_take_plain_numbers_only(written: Any) -> None:
+    """A name of the function around was looked for among those of the module."""
+    with pytest.raises(TypeError, match="takes more than plain numbers"):
+        module(written, 1)
+
+
+@compiled
+def grows(x: Any) -> Any:
+    total = 0
+    for i in range(x):
+        square = i * i
+        total += square if i > 1 and square & 1 else 0
+    return total
+
+
+def test_variables_of_a_loop_take_no_more_room_with_each_round() -> None:
+    """They are allocated where the function begins."""
+    [function] = module(grows, 1).functions
+    first, *others = (
+        sum(each.opname == "alloca" for each in block.instructions) for block in function.blocks
+    )
+    assert first >= 4
+    assert not any(others)
