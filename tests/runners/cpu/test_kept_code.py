@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import segue
 from segue.runners.cpu import kept_code
 from segue.runners.cpu.kept_code import KeptCode
 from tests.support.waiting import PATIENCE_S
@@ -173,12 +174,17 @@ def test_the_key_depends_on_every_module_of_the_step() -> None:
     loading = "import sys, " + ", ".join(f"segue.runners.cpu.{name}" for name in modules)
     listing = f"{loading}; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", listing], capture_output=True, check=True)
-    root = Path(kept_code.__file__).parent
+    root = Path(segue.__file__).parent
     ours = {
-        name.removeprefix("segue.runners.cpu.").replace(".", "/")
+        name.removeprefix("segue.").replace(".", "/")
         for name in found.stdout.decode().split()
-        if name.startswith("segue.runners.cpu.")
+        if name.startswith("segue.")
     }
     loaded = {f"{name}.py" for name in ours if (root / f"{name}.py").exists()}
     in_key = {path.relative_to(root).as_posix() for path in kept_code.sources()}
-    assert loaded - in_key == {"kept_code.py"}, "which only keeps what is made"
+    assert loaded - in_key == {
+        "errors.py",
+        "fingerprint.py",
+        "runners/cpu/kept_code.py",
+        "runners/cpu/native.py",
+    }, "which keep, link and name what is made, and make nothing"

@@ -14,11 +14,10 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from segue import fingerprint
+from segue.runners.cpu.native import link
 from segue.runners.cpu.products.processor import Target
 
 _linked: dict[tuple[str, Target], dict[str, int]] = {}
-_engines: list[Any] = []  # code lives as long as the process
-
 
 # The cache of machine code: returns the code under a key, and calls `make` if there is none.
 Kept = Callable[[str, Callable[[], bytes]], bytes]
@@ -42,12 +41,7 @@ def load(
     machine = (sources_digest(), target.triple, target.cpu, target.features)
     whole = f"{key}-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:32]}"
     code = kept(whole, lambda: compile_text(str(make()), target))
-    empty = llvm.parse_assembly(f'target triple = "{target.triple}"')
-    engine = llvm.create_mcjit_compiler(empty, _machine(target), use_lmm=_far(target))
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    _engines.append(engine)
-    return {name: engine.get_function_address(name) for name in names}
+    return link(code, names, target)
 
 
 def load_module(
@@ -114,8 +108,3 @@ def _machine(target: Target) -> Any:
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=2, jit=True, codemodel="jitdefault"
     )
-
-
-def _far(target: Target) -> bool:
-    # LLVM's own memory manager may put sections of one module too far apart on ARM.
-    return target.triple.startswith(("aarch64", "arm64"))
