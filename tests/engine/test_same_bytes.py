@@ -1,4 +1,7 @@
-"""Same request, same bytes, on the real kernels: what else runs and how it is cut must not show."""
+"""Same request, same bytes, on the real kernels: what else runs and how it is cut must not show.
+
+On a plain model, and on one whose layers differ and share keys. Both have 512 bytes of keys and values per token.
+"""
 
 import random
 from collections.abc import Iterator
@@ -15,14 +18,15 @@ from segue.runners.cpu.threads.tuning import Tuning
 from segue.types import CompletionRequest, Sampling
 from tests.engine.harness import Bench, ask
 from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 CELLS = 32
+PLAIN, SHARED = "llama", "gemma4, embeddings of layers"
 
 
 def load(folder: Path, kv_blocks: int, context_length: int | None = None) -> Loaded:
     path = folder / "tiny.gguf"
-    if not path.exists():
-        write_tiny_gguf(path, tensor_type=gguf.GGMLQuantizationType.Q8_0)
     kv_bytes = kv_blocks * CELLS * 512
     loader = CpuLoader(
         str(path),
@@ -40,9 +44,15 @@ def load(folder: Path, kv_blocks: int, context_length: int | None = None) -> Loa
         return loader()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("same-bytes")
+@pytest.fixture(scope="module", params=[PLAIN, SHARED])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a model in it."""
+    folder, kind = tmp_path_factory.mktemp("same-bytes"), gguf.GGMLQuantizationType.Q8_0
+    if request.param == PLAIN:
+        write_tiny_gguf(folder / "tiny.gguf", tensor_type=kind)
+    else:
+        write(folder / "tiny.gguf", MODELS[request.param], kind=kind)
+    return folder
 
 
 @pytest.fixture(scope="module")
