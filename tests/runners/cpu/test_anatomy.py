@@ -15,6 +15,7 @@ from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.document import markdown
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.positions import rotations
 from segue.runners.cpu.anatomy.settings import COUNTS, POSITIVE, REALS
 from segue.runners.cpu.anatomy.support import COMMON, supports
 from segue.runners.cpu.products.processor import this_target
@@ -252,6 +253,16 @@ def test_positions_that_turn_without_end_are_refused(tmp_path: Path, factor: flo
     weights = Weights(path, this_target(), threads=1)
     with pytest.raises(Incompatible, match="turn positions without end"), np.errstate(all="ignore"):
         weights.rotations(512)
+
+
+@pytest.mark.parametrize(
+    ("name", "windowed"), [("gemma3", 1.5), ("gemma4", 1.5), ("olmo2 with windows", 1.0)]
+)
+def test_the_magnitude_of_layers_with_a_window(tmp_path: Path, name: str, windowed: float) -> None:
+    """As in llama.cpp, where positions of such layers are not scaled."""
+    tiny = MODELS[name].with_settings(rope__scaling__attn_factor=1.5)
+    header = gguf.header(write(tmp_path / "x.gguf", tiny))
+    assert rotations(header, {}, is_windowed=True).magnitude == windowed
 
 
 def test_positions_may_turn_a_part_of_a_head(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ class Window:
     # The RoPE base of layers with a window, if the file gives none; 0: the base of all layers.
     base: float = 0.0
     is_plain: bool = False  # RoPE is not scaled in layers with a window
+    is_magnified: bool = False  # but the file's factor of cosines and sines counts there
     layers: int = 0  # only models with this many layers have windows; 0: all
     is_listed: bool = False  # the file lists the layers with a window
     # Texts are cut into chunks of `size` tokens, whatever the file says; a token sees those before it in its chunk.

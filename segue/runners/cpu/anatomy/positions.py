@@ -36,10 +36,10 @@ def rotations(
         base = real(header, "rope.freq_base_swa", window.base) or base
     speeds = np.array([power(base, -i / pairs) for i in range(pairs)], np.float64)
     speeds *= _turning(header, pairs)
-    if is_windowed and window is not None and window.is_plain:
-        return Rotations(speeds, 1.0)
-    kind, factor = _scaling(header)
     magnitude = real(header, "rope.scaling.attn_factor", 1.0) or 1.0
+    if is_windowed and window is not None and window.is_plain:
+        return Rotations(speeds, magnitude if window.is_magnified else 1.0)
+    kind, factor = _scaling(header)
     if kind in ("linear", "longrope"):
         speeds /= factor
     factors = vectors.get(_factors(header, vectors))
