@@ -22,10 +22,16 @@ from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 
 CELLS = 32
+KIND = gguf.GGMLQuantizationType.Q8_0
 PLAIN, SHARED = "llama", "gemma4, embeddings of layers"
 
 
+def write_plain(folder: Path) -> None:
+    write_tiny_gguf(folder / "tiny.gguf", tensor_type=KIND)
+
+
 def load(folder: Path, kv_blocks: int, context_length: int | None = None) -> Loaded:
+    """The model that was written into the folder."""
     path = folder / "tiny.gguf"
     kv_bytes = kv_blocks * CELLS * 512
     loader = CpuLoader(
@@ -47,11 +53,11 @@ def load(folder: Path, kv_blocks: int, context_length: int | None = None) -> Loa
 @pytest.fixture(scope="module", params=[PLAIN, SHARED])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a model in it."""
-    folder, kind = tmp_path_factory.mktemp("same-bytes"), gguf.GGMLQuantizationType.Q8_0
+    folder = tmp_path_factory.mktemp("same-bytes")
     if request.param == PLAIN:
-        write_tiny_gguf(folder / "tiny.gguf", tensor_type=kind)
+        write_plain(folder)
     else:
-        write(folder / "tiny.gguf", MODELS[request.param], kind=kind)
+        write(folder / "tiny.gguf", MODELS[request.param], kind=KIND)
     return folder
 
 

@@ -15,14 +15,16 @@ from segue.runners.cpu.runner import CpuRunner
 from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Constraint, Sampling, Step
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead_runner import same
-from tests.engine.test_same_bytes import empty, load
+from tests.engine.test_same_bytes import empty, load, write_plain
 
 WORDS = (" the", " and", "rain", " an", "other", ", ", "é", "then ")
 
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    loaded = load(tmp_path_factory.mktemp("ahead"), 9, context_length=256)
+    folder = tmp_path_factory.mktemp("ahead")
+    write_plain(folder)
+    loaded = load(folder, 9, context_length=256)
     yield loaded
     loaded.runner.close()
 
