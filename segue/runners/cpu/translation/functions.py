@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from segue.runners.cpu.emit import Value, i64
 from segue.runners.cpu.kernel import Written
+from segue.runners.cpu.translation.expressions import Expressions
 from segue.runners.cpu.translation.statements import Statements
 
 
@@ -44,7 +45,7 @@ class Functions:
         function.attributes.add("nounwind")
         tree: Any = ast.parse(textwrap.dedent(inspect.getsource(plain))).body[0]
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        statements = Statements(b, plain, self.function)
+        statements = Statements(Expressions(b, plain, self.function), plain.__qualname__)
         for parameter, value in zip(parameters, function.args, strict=True):
             statements.assign(parameter, value)
         statements.run(tree.body)

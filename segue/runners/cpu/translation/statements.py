@@ -1,13 +1,12 @@
 """Statements of kernels → IR."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
-from segue.runners.cpu.emit import Builder, Value, cell, i64, number
-from segue.runners.cpu.kernel import Written
+from segue.runners.cpu.emit import Value, cell, i64, number
 from segue.runners.cpu.translation.expressions import Expressions
 from segue.runners.cpu.translation.numbers import Number, as_type, compute, is_known, type_of
 
@@ -15,15 +14,9 @@ from segue.runners.cpu.translation.numbers import Number, as_type, compute, is_k
 class Statements:
     """The statements of one kernel. Every variable has a place in memory; LLVM puts it into a register."""
 
-    def __init__(
-        self,
-        b: Builder,
-        function: Callable[..., Any],
-        callee: Callable[[Written, Sequence[Any]], Value],
-    ) -> None:
-        """See Expressions."""
-        self._b, self._function = b, function
-        self._expressions = Expressions(b, function, callee)
+    def __init__(self, expressions: Expressions, name: str) -> None:
+        """`name`: the kernel's, for errors."""
+        self._b, self._expressions, self._name = expressions.b, expressions, name
         # Of the loops around: the block where the next round begins.
         self._next_rounds: list[Any] = []
         self._kinds: dict[type[ast.stmt], Callable[[Any], None]] = {
@@ -49,7 +42,7 @@ class Statements:
             except Exception as error:
                 if not getattr(error, "__notes__", None):  # the innermost statement says it best
                     statement, *_ = ast.unparse(node).splitlines()
-                    error.add_note(f"in {self._function.__qualname__}: {statement}")
+                    error.add_note(f"in {self._name}: {statement}")
                 raise
 
     def assign(self, name: str, number: Number) -> None:
