@@ -7,7 +7,7 @@ from segue.errors import Incompatible
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.blocks import BlockTables, Copy
 from segue.runners.cpu.memory import address, available_bytes, zeros
-from segue.runners.cpu.step.program import block_bytes
+from segue.runners.cpu.step.program.places import block_bytes
 
 BLOCK = 32
 SEQUENCES_WORTH = 16  # full-length sequences that the KV cache holds by default

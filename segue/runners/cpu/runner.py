@@ -32,7 +32,8 @@ from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters
-from segue.runners.cpu.step.program import Places, nothing_before, program
+from segue.runners.cpu.step.program.phases import nothing_before, program
+from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.softmax import Softmax
 from segue.runners.cpu.steps_ahead import StepsAhead
 from segue.runners.cpu.threads.team import Kernels, Team

@@ -7,7 +7,7 @@ from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
-from segue.runners.cpu.step.program import Mixture
+from segue.runners.cpu.step.program.places import Mixture
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 

@@ -12,7 +12,7 @@ from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products.matrix import check_sound
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.program import float_word
+from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.weights import Weights
 
 _MOST_TOGETHER = 4  # matrices per phase

@@ -1,0 +1,1 @@
+"""A model's step as instructions: one row of numbers per phase, written once when the model is loaded."""

@@ -1,0 +1,87 @@
+"""Attention, from the product for queries to the one after it."""
+
+from collections.abc import Iterator
+
+from segue.runners.cpu.anatomy.layers import Layer
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.program.places import Places
+from segue.runners.cpu.step.program.words import NORMS, Row, float_word
+from segue.runners.cpu.weights import Weights
+
+
+def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
+    anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
+    yield _projection(weights, places, layer, name)
+    if anatomy.family.head_norms == "whole":
+        row = [places.projected, 4 * layer.outputs]
+        row += [NORMS[anatomy.family.norm], float_word(anatomy.epsilon)]
+        row += [0, layer.queries, weights.vector(f"{name}attn_q_norm.weight")]
+        row += [4 * layer.queries, layer.keys, weights.vector(f"{name}attn_k_norm.weight")]
+        yield [on.WHOLE_NORMS, *row]
+    heads = _heads(weights, places, number)
+    yield [on.HEADS, *heads]
+    yield [on.ATTEND, *heads]
+    if layer.gate:
+        gate = places.projected + 4 * layer.projected
+        yield [on.QUANTISE, layer.queries, gate, 4 * layer.outputs]
+    elif layer.shared * layer.head_size % 32:
+        yield [on.QUANTISE, layer.queries]
+    output = weights.matrix(f"{name}attn_output.weight")
+    yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, places.attended, anatomy.width, 1, output, 0]
+
+
+def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Row:
+    """The product for queries, keys and values; their outputs are next to each other, and that of a gate after them."""
+    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.outputs]
+    # Keys that are values too are computed twice: a norm of its own changes each in place.
+    parts = ("q", "k", "v" if layer.has_values else "k") if layer.has_keys else ("q",)
+    starts = (0, layer.queries, layer.queries + layer.keys)
+    if weights.anatomy.has_fused_heads:
+        parts = ("qkv",)
+    own = [*zip(parts, starts, strict=False)]
+    own += [("gate", layer.projected)] if layer.gate else []
+    row.append(len(own))
+    for part, start in own:
+        row += [weights.matrix(f"{name}attn_{part}.weight"), 4 * start]
+    return row
+
+
+def _heads(weights: Weights, places: Places, number: int) -> Row:
+    """The words of heads.py, in its order."""
+    anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
+    starts = (0, layer.queries, layer.queries + layer.keys) if layer.has_keys else (0, 0, 0)
+    if anatomy.has_fused_heads:
+        biases = [weights.vector(f"{name}attn_qkv.bias", start) for start in starts]
+    else:
+        biases = [weights.vector(f"{name}attn_{part}.bias") for part in "qkv"]
+    norms, own = [0, 0], 4 * layer.head_size if anatomy.family.head_norms == "own" else 0
+    if anatomy.family.head_norms in ("each", "each or none", "own"):
+        norms = [weights.vector(f"{name}attn_{part}_norm.weight") for part in "qk"]
+    if anatomy.family.head_norms == "unweighted" and anatomy.has_head_norms and layer.pairs:
+        norms = [weights.ones(layer.head_size)] * 2
+    grows = anatomy.temperature and not (anatomy.family.temperature and layer.pairs)
+    return [
+        *places.kv[number],
+        places.block_bytes,
+        places.projected,
+        4 * layer.outputs,
+        *(4 * start for start in starts),
+        layer.head_size,
+        layer.shared,
+        layer.key_heads,
+        layer.pairs,
+        int(anatomy.family.turns == "neighbours"),
+        *(places.turns[2:4] if layer.window else places.turns[:2]),
+        float_word(anatomy.query_scale),
+        *biases,
+        *norms,
+        float_word(anatomy.epsilon),
+        NORMS[anatomy.family.norm],
+        *((own, own) if norms[0] else (0, 0)),
+        layer.window,
+        float_word(anatomy.score_cap),
+        weights.vector(f"{name}attn_sinks.weight"),
+        int(anatomy.family.norms_heads_last),
+        places.turns[4] if grows else 0,
+        weights.ones(layer.head_size) if anatomy.family.norms_values else 0,
+    ]

@@ -1,0 +1,87 @@
+"""The feed-forward: the one that all rows take, and mixtures of experts."""
+
+from collections.abc import Iterator
+
+from segue.runners.cpu.anatomy.tensors import DENSE_NORMS
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.program.norms import norm
+from segue.runners.cpu.step.program.places import Places
+from segue.runners.cpu.step.program.words import ACTIVATIONS, Row, float_word
+from segue.runners.cpu.weights import Weights
+
+ROUTINGS = {
+    "softmax": on.SOFTMAX,
+    "renormalised": on.RENORMALISED,
+    "of the chosen": on.OF_THE_CHOSEN,
+    "sigmoid": on.SIGMOID,
+    "sigmoid renormalised": on.SIGMOID_RENORMALISED,
+    "sigmoid before": on.SIGMOID_BY_SCORE,
+}
+ROUTINGS_TO_1 = {"softmax": on.RENORMALISED, "sigmoid": on.SIGMOID_RENORMALISED}
+
+
+def feed_forward(
+    weights: Weights,
+    name: str,
+    tile_outputs: int,
+    kind: str,
+    hidden: int,
+    out: int,
+    *,
+    shape: int = 0,
+) -> Iterator[Row]:
+    """The feed-forward that all rows take. `kind` is the suffix of its tensors' names; `shape`: see products.py."""
+    anatomy = weights.anatomy
+    gate = weights.matrix(f"{name}ffn_gate{kind}.weight") if anatomy.family.is_gated else 0
+    up = weights.matrix(f"{name}ffn_up{kind}.weight")
+    biases = [weights.vector(f"{name}ffn_{part}{kind}.bias") for part in ("gate", "up")]
+    activation = ACTIVATIONS[anatomy.family.activation]
+    yield [on.GATED, gate, up, hidden, tile_outputs, activation, *biases, shape]
+    down = weights.matrix(f"{name}ffn_down{kind}.weight")
+    yield [on.PRODUCT, on.HIDDEN_FLOATS, on.ROWS, out, anatomy.width, 1, down, 0]
+
+
+def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
+    """The words of the files in mixture, in their order."""
+    anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
+    name, is_dense = f"blk.{layer}.", family.shared_expert == "dense"
+    shared = places.attended if anatomy.shared_hidden or is_dense else 0
+    if shared:  # `attended` can be reused: it was added to the residual already
+        kind, hidden = "_shexp", anatomy.shared_hidden
+        if is_dense:
+            kind, hidden = "", anatomy.by_layer[layer].hidden
+        yield from feed_forward(weights, name, tile_outputs, kind, hidden, shared)
+    if is_dense:
+        yield norm(weights, name, "ffn_gate_inp", on.FROM_SUM, [], end="scale")
+    common = [kept.scores, anatomy.experts, anatomy.experts_used, kept.chosen, kept.shares]
+    common += [kept.places, kept.order, kept.active, kept.filled]
+
+    def phase(*own: int) -> Row:
+        return [*own, *[0] * (8 - len(own)), *common]
+
+    router = weights.matrix(f"{name}ffn_gate_inp.weight")
+    yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, kept.scores, anatomy.experts, 1, router, 0]
+    before, *after = DENSE_NORMS if is_dense else ("", "", "")
+    if before:
+        yield norm(weights, name, before, on.FROM_SUM, [])
+    routings = ROUTINGS | (ROUTINGS_TO_1 if anatomy.renormalises else {})
+    bias, choice = (weights.vector(f"{name}{of}.bias") for of in ("ffn_gate_inp", "exp_probs_b"))
+    chances = kept.chances if choice or family.routing.startswith("sigmoid") else 0
+    scales = float_word(anatomy.share_scale), weights.vector(f"{name}ffn_down_exps.scale")
+    route = phase(on.ROUTE, routings[family.routing], bias, chances, choice, *scales)
+    yield [*route, anatomy.groups, anatomy.groups_used]
+    yield phase(on.SORT)
+    weighs = int(family.routing == "sigmoid before")
+    yield phase(on.GATHER, int(weights.has_float_experts), weighs)
+    gate, up, down = (
+        weights.experts(f"{name}ffn_{part}_exps.weight") for part in ("gate", "up", "down")
+    )
+    biases = [weights.vector(f"{name}ffn_{part}_exps.bias") for part in ("gate", "up", "down")]
+    hidden = anatomy.expert_hidden
+    activation = ACTIVATIONS[family.activation]
+    yield phase(on.EXPERTS, gate, up, hidden, tile_outputs, activation, *biases[:2])
+    yield phase(on.EXPERTS_DOWN, down, kept.out, hidden)
+    gated = weights.vector(f"{name}ffn_gate_inp_shexp.weight")
+    last = phase(on.COMBINE, 0, kept.out, weighs, biases[2], places.added, shared, gated)
+    norms = [weights.vector(f"{name}{norm}.weight") for norm in reversed(after)]
+    yield [*last, *norms, float_word(anatomy.epsilon)]

@@ -1,0 +1,55 @@
+"""Norms of the residual, and what they add to it first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.program.words import NORMS, Row, float_word
+from segue.runners.cpu.weights import Weights
+
+NORM_WORDS = 14  # words of a norm's instruction before its kind: see rows.py
+
+
+@dataclass(frozen=True)
+class Summand:
+    """An output that the next norm first adds to the residual."""
+
+    address: int
+    bias: int
+    norm: int  # weights of the output's own norm, or 0
+
+
+def summand(weights: Weights, name: str, product: str, place: int, which: int) -> Summand:
+    norm = weights.anatomy.family.after[which]
+    weight = weights.vector(f"{name}{norm}.weight") if norm else 0
+    return Summand(place, weights.vector(f"{name}{product}.bias"), weight)
+
+
+def norm(
+    weights: Weights,
+    name: str,
+    norm: str,
+    source: int,
+    summands: Sequence[Summand],
+    *,
+    sum_scale: int = 0,
+    end: str = "weight",
+) -> Row:
+    """The words of rows.py, in its order. `end`: of the name of the norm's weights."""
+    anatomy, family = weights.anatomy, weights.anatomy.family
+    row = [on.NORM, source]
+    if source == on.FROM_EMBEDDING:
+        learned = weights.matrix("position_embd.weight") if family.turns == "none" else 0
+        row += [weights.matrix("token_embd.weight"), float_word(anatomy.embedding_scale), learned]
+    else:
+        row += [0, 0, 0]
+    for each in summands:
+        scale = float_word(anatomy.residual_scale)
+        row += [each.address, 4 * anatomy.width, each.bias, each.norm, scale]
+    row += [0] * (1 + NORM_WORDS - len(row))
+    kind = NORMS[family.norm]
+    vectors = [weights.vector(f"{name}{norm}.{end}"), weights.vector(f"{name}{norm}.bias")]
+    if not family.has_norm_weights:
+        vectors[0] = weights.ones(anatomy.width)
+    own = kind if norm else on.NO_NORM
+    return [*row, own, *vectors, float_word(anatomy.epsilon), kind, sum_scale]

@@ -1,0 +1,82 @@
+"""All phases of a step, layer by layer."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.runners.cpu.memory import zeros
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.program.attention import attention
+from segue.runners.cpu.step.program.feed_forward import experts, feed_forward
+from segue.runners.cpu.step.program.layer_embeddings import layer_gate, layer_inputs
+from segue.runners.cpu.step.program.norms import Summand, norm, summand
+from segue.runners.cpu.step.program.places import Places
+from segue.runners.cpu.step.program.words import Row, float_word
+from segue.runners.cpu.weights import Weights
+
+Before = Callable[[int, int, Sequence[int]], Row | None]
+"""The phase before a product: of the board's indices of its input and its rows, and its matrices."""
+
+
+def nothing_before(source: int, rows: int, matrices: Sequence[int]) -> Row | None:
+    return None
+
+
+def program(
+    weights: Weights, places: Places, tile_outputs: int, before: Before = nothing_before
+) -> NDArray[np.int64]:
+    """All phases of a step."""
+    rows: list[Row] = []
+    for row in _phases(weights, places, tile_outputs):
+        if row[0] == on.PRODUCT:
+            first = before(row[1], row[2], row[6 : 6 + 2 * row[5] : 2])
+        else:
+            first = before(on.INPUT_FLOATS, on.ROWS, row[1:3]) if row[0] == on.GATED else None
+        rows += [first, row] if first else [row]
+    made: NDArray[np.int64] = zeros((len(rows), on.INSTRUCTION_WORDS), np.int64)
+    for i, row in enumerate(rows):
+        made[i, : len(row)] = row
+    return made
+
+
+def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
+    anatomy = weights.anatomy
+    summands: list[Summand] = []
+    source, scale = on.FROM_EMBEDDING, 0
+    if anatomy.layer_columns:
+        yield norm(weights, "", "", source, [])
+        yield from layer_inputs(weights, places)
+        source = on.FROM_SUM
+    for layer in range(anatomy.layers):
+        name = f"blk.{layer}."
+        before_attention, before_feed_forward = anatomy.family.norms
+        yield norm(weights, name, before_attention, source, summands, sum_scale=scale)
+        yield from attention(weights, places, layer)
+        attended = summand(weights, name, "attn_output", places.attended, 0)
+        if not anatomy.is_parallel:
+            yield norm(weights, name, before_feed_forward, on.FROM_SUM, [attended])
+        elif not anatomy.shares_norm:
+            yield norm(weights, name, before_feed_forward, on.FROM_SUM, [])
+        if anatomy.has_experts(layer):
+            yield from experts(weights, places, layer, tile_outputs)
+        else:
+            hidden = anatomy.by_layer[layer].hidden
+            shape = weights.xielu(layer) if anatomy.family.activation == "xielu" else 0
+            yield from feed_forward(
+                weights, name, tile_outputs, "", hidden, places.added, shape=shape
+            )
+        added = summand(weights, name, "ffn_down", places.added, 1)
+        summands = [attended, added] if anatomy.is_parallel else [added]
+        if anatomy.layer_columns:
+            yield norm(weights, name, "", on.FROM_SUM, summands)
+            yield from layer_gate(weights, places, layer)
+            summands = [Summand(places.attended, 0, weights.vector(f"{name}post_norm.weight"))]
+        source, scale = on.FROM_SUM, weights.vector(f"{name}layer_output_scale.weight")
+    yield norm(weights, "", "output_norm", on.FROM_WANTED, summands, sum_scale=scale)
+    logits = [places.logits, places.logits_row]
+    yield [on.PRODUCT, on.INPUT_FLOATS, on.WANTED, *logits, 1, weights.head, 0]
+    bias = weights.vector("output.bias")
+    if bias or anatomy.logit_scale or anatomy.logit_cap:
+        scales = float_word(anatomy.logit_scale), float_word(anatomy.logit_cap)
+        yield [on.LOGITS, *logits, bias, *scales]

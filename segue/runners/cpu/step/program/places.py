@@ -1,0 +1,42 @@
+"""The memory that instructions name, besides weights."""
+
+from dataclasses import dataclass
+
+from segue.runners.cpu.anatomy.layers import Layer
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Addresses of the arrays of a mixture of experts; see step/mixture/routing.py."""
+
+    scores: int
+    chances: int
+    chosen: int
+    shares: int
+    places: int
+    order: int
+    active: int
+    filled: int
+    out: int
+
+
+@dataclass(frozen=True)
+class Places:
+    """Addresses that the instructions name, besides those of weights."""
+
+    projected: int  # output of the products for queries, keys and values
+    attended: int  # output of the product after attention
+    added: int  # output of the feed-forward
+    logits: int
+    logits_row: int  # floats
+    kv: tuple[tuple[int, int], ...]  # of each layer: its keys and its values in block 0
+    block_bytes: int  # from one block to the next
+    turns: tuple[int, ...]  # cosines and sines, then those of layers with a window; temperatures
+    mixture: Mixture
+    layer_inputs: int  # embeddings of all layers, [rows][layers][columns]
+    layer_gate: int  # what gates those of a layer
+
+
+def block_bytes(layer: Layer) -> int:
+    """Bytes for the keys of 32 tokens; the values take as many."""
+    return layer.keys * 32 * 2
