@@ -15,8 +15,7 @@ from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.attention.scratch import (
     ALL_SUMS,
     BLOCK,
-    MOST_SIZE,
-    QUERIES,
+    QUERY_PART,
     ROW_BYTES,
     SCORES,
     SEGMENT,
@@ -195,11 +194,14 @@ def _weigh(
 
 @compiled
 def _take_queries(q: Any, rows: Any, padded: Any, size: Any, out: Any) -> None:
-    """Copy queries to rows ROW_BYTES apart. Rows that only fill up a tile are 0."""
-    for row in range(rows):
-        copy(q + row * size * 4, out + row * ROW_BYTES, size)
-    for row in range(rows, padded):
-        clear(out + row * ROW_BYTES, size)
+    """Copy queries to rows ROW_BYTES apart, one part after the other. Rows that only fill up a tile are 0."""
+    for first in range(0, size, QUERY_PART):
+        count = min(QUERY_PART, size - first)
+        for row in range(rows):
+            copy(q + (row * size + first) * 4, out + row * ROW_BYTES, count)
+        for row in range(rows, padded):
+            clear(out + row * ROW_BYTES, count)
+        out += TILE_ROWS * ROW_BYTES
 
 
 @compiled
@@ -264,10 +266,11 @@ def attend(
     """
     total, part = scratch + TOTAL, scratch + TOTAL + TILE_ROWS * size * 4
     floats, padded = 0, rows
-    if rows > FEW and size <= MOST_SIZE:
+    if rows > FEW:
         floats, padded = part + TILE_ROWS * size * 4, -(-rows // HALF_TILE) * HALF_TILE
-        _take_queries(q, rows, padded, size, scratch + QUERIES)
-        q = scratch + QUERIES
+        parts = floats + SEGMENT * size * 4
+        _take_queries(q, rows, padded, size, parts)
+        q = parts
     last = context + (rows - 1) // group
     first = _unseen(context, 0, group, 0, window) // BLOCK * BLOCK
     if window:

@@ -5,7 +5,9 @@ BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
 TILE_ROWS = 48  # query heads worked on together: they read a segment's keys and values once
-MOST_SIZE = SEGMENT  # dimensions of a head whose queries fit into a row
+QUERY_PART = (
+    SEGMENT  # dimensions of a query that fit into a row: wider heads are taken part by part
+)
 
 # Bytes per row of scores or queries. Padded: rows exactly 1 KiB apart would fall into the same few sets of the
 # first-level cache.
@@ -14,17 +16,13 @@ SUM_BYTES = 4 * LANES
 
 # Offsets of what has a row for each query head.
 SCORES = 0
-QUERIES = SCORES + TILE_ROWS * ROW_BYTES
-SUMS = QUERIES + TILE_ROWS * ROW_BYTES  # of the segment's shares
+SUMS = SCORES + TILE_ROWS * ROW_BYTES  # of the segment's shares
 ALL_SUMS = SUMS + TILE_ROWS * SUM_BYTES
 TOPS = ALL_SUMS + TILE_ROWS * SUM_BYTES  # the greatest score so far, and that of the segment
 TOTAL = TOPS + TILE_ROWS * SUM_BYTES  # rows of a head's size: sums of values so far
 
 
-def part_bytes(size: int) -> int:
-    """From TOTAL to the segment's own sums of values, and from those to keys or values in f32."""
-    return TILE_ROWS * size * 4
-
-
 def scratch_bytes(size: int) -> int:
-    return TOTAL + 2 * part_bytes(size) + SEGMENT * size * 4
+    """After TOTAL: the segment's own sums of values, its values in f32, and the parts of queries."""
+    queries = -(-size // QUERY_PART) * TILE_ROWS * ROW_BYTES
+    return TOTAL + 2 * TILE_ROWS * size * 4 + SEGMENT * size * 4 + queries

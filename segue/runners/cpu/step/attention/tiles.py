@@ -33,7 +33,7 @@ from segue.runners.cpu.emit import (
     store,
 )
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
-from segue.runners.cpu.step.attention.scratch import BLOCK, ROW_BYTES
+from segue.runners.cpu.step.attention.scratch import BLOCK, QUERY_PART, ROW_BYTES, TILE_ROWS
 from segue.runners.cpu.step.halves import widened
 
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
@@ -80,13 +80,24 @@ def _score(
     numbers: _Numbers,
     following: Value | None = None,
     floats_out: Value | None = None,
+    goes_on: Value | None = None,
 ) -> None:
     """Rows against 32 tokens, 16 * width at a time.
 
-    Prefetches a line of `following` for each dimension, and copies the keys as floats to `floats_out`.
+    Prefetches a line of `following` for each dimension, and copies the keys as floats to `floats_out`. `goes_on`:
+    whether dimensions before these were added up to what is at `out`.
     """
     for start in range(0, BLOCK // LANES, width):
         sums = [[cell(b, floats(0.0)) for _ in range(width)] for _ in queries]
+        outs = [
+            [ahead(b, out, ROW_BYTES * row + 4 * LANES * (start + j)) for j in range(width)]
+            for row in range(len(queries))
+        ]
+        if goes_on is not None:
+            with b.if_then(b.icmp_signed("!=", goes_on, number(0))):
+                for places, own in zip(outs, sums, strict=True):
+                    for place, total in zip(places, own, strict=True):
+                        b.store(load(b, place), total)
         base = ahead(b, keys, numbers.size * LANES * start)
         with loop(b, dimensions) as each:
             place = at(b, base, each.index, numbers.size * BLOCK)
@@ -101,9 +112,9 @@ def _score(
                 factor = splat(b, load(b, at(b, query, each.index, 4), f32))
                 for j in range(width):
                     b.store(fma(b, factor, key[j], b.load(own[j])), own[j])
-        for row, own in enumerate(sums):
-            for j in range(width):
-                store(b, b.load(own[j]), ahead(b, out, ROW_BYTES * row + 4 * LANES * (start + j)))
+        for places, own in zip(outs, sums, strict=True):
+            for place, total in zip(places, own, strict=True):
+                store(b, b.load(total), place)
 
 
 def _score_few(b: Builder, rows: int, args: list[Value]) -> None:
@@ -115,17 +126,27 @@ def _score_few(b: Builder, rows: int, args: list[Value]) -> None:
 
 
 def _score_tile_of(rows: int) -> Kernel:
-    """(q, keys, out, dimensions): keys are floats, rows of queries are ROW_BYTES apart."""
+    """(q, keys, out, dimensions, goes_on): keys are floats, rows of queries are ROW_BYTES apart."""
 
-    @define(VOID, INT, INT, INT, INT)
-    def scores(b: Builder, q: Value, keys: Value, out: Value, dimensions: Value) -> None:
-        queries = [ahead(b, q, ROW_BYTES * row) for row in range(rows)]
-        _score(b, queries, keys, out, dimensions, width=_TILE_WIDTH, numbers=_FLOATS)
+    @define(VOID, INT, INT, INT, INT, INT)
+    def scores(
+        b: Builder, q: Value, keys: Value, out: Value, dimensions: Value, goes_on: Value
+    ) -> None:
+        _score(
+            b,
+            [ahead(b, q, ROW_BYTES * row) for row in range(rows)],
+            keys,
+            out,
+            dimensions,
+            width=_TILE_WIDTH,
+            numbers=_FLOATS,
+            goes_on=goes_on,
+        )
 
     return scores
 
 
-@define(VOID, INT, INT, INT, INT, INT, INT)
+@define(VOID, INT, INT, INT, INT, INT, INT, INT)
 def _score_first_tile(
     b: Builder,
     q: Value,
@@ -134,6 +155,7 @@ def _score_first_tile(
     floats_out: Value,
     out: Value,
     dimensions: Value,
+    goes_on: Value,
 ) -> None:
     """The same of TILE rows and f16 keys, which are copied as floats."""
     _score(
@@ -146,6 +168,7 @@ def _score_first_tile(
         numbers=_HALVES,
         following=following,
         floats_out=floats_out,
+        goes_on=goes_on,
     )
 
 
@@ -270,17 +293,20 @@ def mix_few(
 def score_tiles(
     q: Any, rows: Any, keys: Any, following: Any, floats_out: Any, out: Any, size: Any
 ) -> None:
-    """The same for rows that are at least TILE, a multiple of HALF_TILE, and ROW_BYTES apart.
+    """The same for rows that are at least TILE, a multiple of HALF_TILE, and ROW_BYTES apart, in parts of QUERY_PART.
 
-    The first tile copies the keys as floats to `floats_out`, where the others read them.
+    The first tile copies a part of the keys as floats to `floats_out`, where the others read it.
     """
-    _score_first_tile(q, keys, following, floats_out, out, size)
-    row = TILE
-    while row + TILE <= rows:
-        _score_tile(q + row * ROW_BYTES, floats_out, out + row * ROW_BYTES, size)
-        row += TILE
-    if row < rows:
-        _score_half(q + row * ROW_BYTES, floats_out, out + row * ROW_BYTES, size)
+    for first in range(0, size, QUERY_PART):
+        count, offset = min(QUERY_PART, size - first), first * BLOCK * 2
+        _score_first_tile(q, keys + offset, following + offset, floats_out, out, count, first)
+        row = TILE
+        while row + TILE <= rows:
+            _score_tile(q + row * ROW_BYTES, floats_out, out + row * ROW_BYTES, count, first)
+            row += TILE
+        if row < rows:
+            _score_half(q + row * ROW_BYTES, floats_out, out + row * ROW_BYTES, count, first)
+        q += TILE_ROWS * ROW_BYTES
 
 
 @compiled
