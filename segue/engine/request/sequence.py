@@ -85,6 +85,7 @@ class Sequence:
         self.drafter: Drafter = Drafter(len(prompt), mate.drafter if mate else None)
         self.slot: int | None = None
         self.computed = 0
+        self.checkpoint_at = 0  # a span ends there, and a copy of the slot is kept; 0: nowhere
         self.num_cached = 0
         self.num_undrawn = 0  # draws that the runner left to the sampler
         self.sum_logprob = 0.0
@@ -201,6 +202,6 @@ class Sequence:
     def rewind(self) -> None:
         """Reset after preemption: the KV is lost and is computed again from the tokens, which stay."""
         self.slot = None
-        self.computed = 0
+        self.computed = self.checkpoint_at = 0
         if self.is_scoring and self.num_top is not None:
             self.scores = empty(self.num_top)

@@ -102,6 +102,8 @@ class Committer:
         sequence.computed = min(end, num_tokens)
         if end < num_tokens:
             self._memory.remember(sequence)
+            if end == sequence.checkpoint_at:
+                self._memory.keep_checkpoint(sequence)
             return [] if sequence.has_read_prompt else job.read(sequence, now)
         events: list[Event] = []
         if not sequence.has_read_prompt:

@@ -2,6 +2,9 @@
 
 Prefixes of running sequences can be shared at once; the slot of a finished sequence goes to the prefix cache.
 When slots or cells run out, cached slots are evicted, least recently used first.
+
+A slot that cannot be trimmed (recurrent models) serves only prompts that begin with all it holds. So where a prompt
+parts from another one, a checkpoint is left: a copy of the slot, for further prompts that begin alike.
 """
 
 from collections.abc import Callable
@@ -10,6 +13,8 @@ from functools import partial
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.prefix_cache import Match, PrefixCache
 from segue.engine.seam import Runner
+
+MIN_SHARED = 32  # tokens that are worth a checkpoint, or waiting for
 
 
 class Memory:
@@ -55,12 +60,16 @@ class Memory:
         """How many cached tokens to keep: the last token is always computed, for its logits."""
         if match is None:
             return 0
-        # To score a token, the row before it is computed: again, if only the tokens before were scored.
-        limit = len(sequence.tokens) - 1
-        if sequence.is_scoring:
-            limit = match.length - 1 if sequence.score_from == 1 else sequence.score_from - 1
+        limit = self.most_reused(sequence)
+        if sequence.is_scoring_all:
+            # To score a token, the row before it is computed: again, since only the tokens before were scored.
+            limit = match.length - 1
         reuse = min(match.length, limit)
         return reuse if self._limits.can_trim or reuse == match.length else 0
+
+    def most_reused(self, sequence: Sequence) -> int:
+        """How long a prefix without scores may be that the sequence can use."""
+        return sequence.score_from - 1 if sequence.is_scoring else len(sequence.tokens) - 1
 
     def _take_slot(
         self, sequence: Sequence, match: Match | None, reuse: int, num_reserved: int, must: bool
@@ -93,9 +102,18 @@ class Memory:
     def _own(self, sequence: Sequence, slot: int, match: Match | None, reuse: int) -> None:
         self._owned.add(slot)
         sequence.slot, sequence.computed = slot, reuse
+        sequence.checkpoint_at = self._parting(sequence)
         if match is not None and sequence.is_scoring and match.scores is not None:
             sequence.scores = match.scores.first(reuse)
         self.remember(sequence)
+
+    def _parting(self, sequence: Sequence) -> int:
+        """Where it parts from what is cached and cannot be trimmed; 0: that is not worth a checkpoint."""
+        if self._limits.can_trim or sequence.salt is None:
+            return 0
+        common = self._cache.common(sequence.tokens, sequence.salt)
+        common = min(common, self.most_reused(sequence))
+        return common if common >= sequence.computed + MIN_SHARED else 0
 
     def _needed(self, sequence: Sequence, reuse: int, num_reserved: int) -> int:
         return num_reserved + len(sequence.tokens) - reuse + 2 * self._limits.cells_per_block
@@ -115,6 +133,20 @@ class Memory:
         self._cache.lock(slot)
         if sequence.scores is not None and sequence.score_from == 1:
             self._cache.keep_scores(slot, sequence.scores)
+
+    def keep_checkpoint(self, sequence: Sequence) -> None:
+        """Let a copy of its slot stay as it is now. A slot may be evicted for it, but no sequence waits for it."""
+        if self._defers:
+            self._deferred.append(partial(self.keep_checkpoint, sequence))
+            return
+        if sequence.slot is None or sequence.salt is None:
+            return
+        has_cells = self.make_room(self._limits.cells_per_block)
+        if not has_cells or not (self._free or self._evict()):
+            return
+        slot = self._free.pop()
+        self._runner.fork(sequence.slot, slot, sequence.computed)
+        self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
 
     def outgrow(self, sequence: Sequence) -> None:
         """The sequence starts to draw tokens, and its slot cannot be trimmed: others can no longer share it."""
@@ -140,7 +172,7 @@ class Memory:
             self._runner.trim(slot, sequence.computed)
         self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
         self._cache.unlock(slot)
-        for redundant in self._cache.redundant(slot):
+        for redundant in self._cache.redundant(slot, whole=not self._limits.can_trim):
             self._release(redundant)
 
     def trim(self, sequence: Sequence) -> None:

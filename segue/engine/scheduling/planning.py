@@ -3,6 +3,7 @@
 Each step carries one row for every decoding sequence and then prompt chunks, first come first served, up to the
 row budget; while others decode that is as many rows as keep the step short (pace.py). If a prompt that is being
 computed shares a longer prefix with a waiting one than the prefix cache does, the waiting one waits for that prefix.
+If slots cannot be trimmed, the other one is made to leave a checkpoint where the two part.
 
 When cells run out and nothing cached is left to evict, the youngest sequence is preempted: its tokens stay, its KV is
 computed again later. The oldest one is never preempted, so every sequence finishes.
@@ -15,12 +16,12 @@ from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
 from segue.engine.scheduling.forced import MAX_FORCED, Forced
 from segue.engine.scheduling.long_prompts import LongPrompts
+from segue.engine.scheduling.memory import MIN_SHARED
 from segue.engine.scheduling.prefix_cache import Match, common_length
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Span
 from segue.errors import EngineFault
 
-_MIN_SHARED = 32  # shared tokens that are worth waiting for
 _MAX_LOOKAHEAD = 256  # waiting sequences examined per step
 
 
@@ -160,6 +161,8 @@ class Planner:
     def _chunk(self, batch: Batch, sequence: Sequence, num_taken: int = 0) -> int:
         """How many rows it may have in this step. `num_taken`: how many it has already."""
         count = min(sequence.num_pending, num_taken + self._rows_left(batch, sequence))
+        if sequence.computed < sequence.checkpoint_at:
+            count = min(count, sequence.checkpoint_at - sequence.computed)
         # One that was preempted may wait for a mask: then its last row is for a later step, as it is while decoding.
         stops_before = self._stops_at_fork(sequence) or sequence.awaits_mask
         return count - (stops_before and count == sequence.num_pending > 1)
@@ -185,6 +188,20 @@ class Planner:
         batch.num_rows += count - num_before
         batch.num_prompt_rows += count - num_before
         batch.num_cells += added
+
+    def _shorten(self, batch: Batch, sequence: Sequence) -> None:
+        """Let its span end at its checkpoint, if it has one and goes beyond."""
+        at = batch.sequences.index(sequence) if sequence in batch.sequences else -1
+        count = sequence.checkpoint_at - sequence.computed
+        if at < 0 or len(batch.spans[at].tokens) <= count:
+            return
+        before = batch.spans[at]
+        num_fewer = len(before.tokens) - count
+        batch.num_cells -= self._cells(sequence, len(before.tokens)) - self._cells(sequence, count)
+        batch.num_rows -= num_fewer
+        batch.num_prompt_rows -= num_fewer
+        num_logits = self._num_logits(sequence, count)
+        batch.spans[at] = before._replace(tokens=before.tokens[:count], num_logits=num_logits)
 
     def _stops_at_fork(self, sequence: Sequence) -> bool:
         """Whether this span must end before the last prompt token, where a slot that cannot be trimmed is forked."""
@@ -239,7 +256,7 @@ class Planner:
                 passed.append(sequence)
                 continue
             match = self._memory.match(sequence)
-            if self._is_worth_waiting(sequence, match):
+            if self._is_worth_waiting(batch, sequence, match):
                 passed.append(sequence)
                 continue
             if not self._start(batch, sequence, match):
@@ -296,18 +313,37 @@ class Planner:
         has_rows = batch.num_prompt_rows < self._most_prompt_rows
         return has_rows and batch.num_rows < self._limits.max_rows
 
-    def _is_worth_waiting(self, sequence: Sequence, match: Match | None) -> bool:
+    def _is_worth_waiting(self, batch: Batch, sequence: Sequence, match: Match | None) -> bool:
         """Whether another sequence is now computing a shared prefix that is longer than the cached one."""
-        if sequence.salt is None or not self._limits.can_trim:
+        if sequence.salt is None:
             return False
+        mates = [s for s in self._running if s.salt == sequence.salt and s.num_pending > 1]
+        if not self._limits.can_trim:
+            return any(self._leaves_checkpoint(batch, s, sequence, match) for s in mates)
         cached = match.length if match else 0
         return any(
-            other.salt == sequence.salt
-            and other.num_pending > 1
-            and (not sequence.is_scoring_all or other.scores_for(sequence))
-            and common_length(other.tokens, sequence.tokens) >= cached + _MIN_SHARED
-            for other in self._running
+            (not sequence.is_scoring_all or other.scores_for(sequence))
+            and common_length(other.tokens, sequence.tokens) >= cached + MIN_SHARED
+            for other in mates
         )
+
+    def _leaves_checkpoint(
+        self, batch: Batch, other: Sequence, sequence: Sequence, match: Match | None
+    ) -> bool:
+        """Whether the other, which is reading, will leave a checkpoint that is worth waiting for.
+
+        Unless it will leave one anyway, it is made to leave one where the two part.
+        """
+        most = min(self._memory.most_reused(sequence), len(other.tokens) - 1)
+        common = min(most, common_length(other.tokens, sequence.tokens))
+        cached = match.length if match else 0
+        is_own = match is not None and match.slot == other.slot  # which it is about to outgrow
+        least = MIN_SHARED if is_own else MIN_SHARED + cached
+        if other.checkpoint_at <= other.computed < common and common >= least:
+            other.checkpoint_at = common
+            self._shorten(batch, other)
+        is_coming = other.computed < other.checkpoint_at <= common
+        return is_coming and other.checkpoint_at >= MIN_SHARED + cached
 
     def _preempt_youngest(self, batch: Batch) -> None:
         self._preempt(batch, self._running[-1])

@@ -100,6 +100,11 @@ class PrefixCache:
         length = min(length, len(entry.scores) + 1)
         return Match(slot, length, entry.scores.first(length - 1).narrowed(num_top))
 
+    def common(self, tokens: Sequence[int], salt: str = "") -> int:
+        """How many of the first tokens any entry shares, whether it ends there or goes on."""
+        path = self._descend(tokens, salt)
+        return path[0][1] if path else 0
+
     def insert(self, slot: int, tokens: Sequence[int], salt: str = "") -> None:
         """Record that the slot holds exactly `tokens`. Its lock and its scores do not change."""
         old = self._entries.get(slot)
@@ -142,11 +147,14 @@ class PrefixCache:
             if not root.children and not any(e.salt == entry.salt for e in self._entries.values()):
                 del self._roots[entry.salt]
 
-    def redundant(self, slot: int) -> list[int]:
-        """Unlocked slots whose tokens are a prefix of those of `slot` and whose scores `slot` has too."""
+    def redundant(self, slot: int, whole: bool = False) -> list[int]:
+        """Unlocked slots whose tokens are a prefix of those of `slot` and whose scores `slot` has too.
+
+        With `whole`, only those with the same tokens: a slot that cannot be trimmed does not serve for a prefix.
+        """
         mine = self._entries[slot]
-        path = set()
-        node: _Node | None = mine.end
+        path = {mine.end}
+        node = None if whole else mine.end.parent
         while node is not None:
             path.add(node)
             node = node.parent

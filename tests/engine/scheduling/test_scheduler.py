@@ -152,6 +152,8 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     )
     if draw(st.booleans()):
         prompts = [prompt * 3 for prompt in prompts if len(prompt) < 15] or prompts
+    header = draw(st.sampled_from(["", "ab" * 20]))  # worth waiting for, or a checkpoint
+    prompts = [header + prompt for prompt in prompts]
     n = draw(st.integers(1, 3))
     return ask(
         *prompts,

@@ -76,6 +76,58 @@ def test_a_slot_that_cannot_be_trimmed_is_no_prefix_once_it_has_grown() -> None:
     assert longer.essence == Bench().run(ask("hello there", max_tokens=4))[0].essence
 
 
+def test_prompts_that_begin_alike_leave_a_checkpoint_where_they_part() -> None:
+    """The second one that begins so is read in full, and the third from there on; also if it is the same again."""
+    bench, header = Bench(can_trim=False), "h" * 100
+    cached = []
+    for prompt in (header + "abc", header + "def", header + "ghi", header + "def", header + "def"):
+        [story] = bench.run(ask(prompt, max_tokens=4))
+        cached.append(story.prompted[0].num_cached)
+        assert story.essence == Bench().run(ask(prompt, max_tokens=4))[0].essence
+        bench.scheduler.check()
+    assert cached == [0, 0, 100, 100, 100]
+
+
+def test_a_prompt_that_came_twice_is_not_read_again() -> None:
+    bench = Bench(can_trim=False)
+    stories = [bench.run(ask("p" * 50, max_tokens=4))[0] for _ in range(3)]
+    assert [story.prompted[0].num_cached for story in stories] == [0, 0, 49]
+    assert stories[0].essence == stories[2].essence
+
+
+@pytest.mark.parametrize("num_before", [0, 1])
+def test_a_shared_header_that_cannot_be_trimmed_is_computed_once(num_before: int) -> None:
+    """Those that come while the first is being read make it stop where they part from it."""
+    bench = Bench(can_trim=False, chunk_rows=64)
+    prompts = ["h" * 200 + str(i) * 10 for i in range(8)]
+    bench.submit(ask(prompts[0], max_tokens=1))
+    for _ in range(num_before):
+        bench.step()
+    bench.submit(ask(*prompts[1:], max_tokens=1))
+    bench.run()
+    assert isinstance(bench.runner, FakeRunner)
+    assert bench.runner.num_rows <= 210 + 7 * (10 + 32)
+
+
+def test_checkpoints_take_no_slot_that_is_needed() -> None:
+    bench, header = Bench(can_trim=False, num_slots=1), "h" * 100
+    for end in "abc":
+        [story] = bench.run(ask(header + end, max_tokens=4))
+        assert story.essence == Bench().run(ask(header + end, max_tokens=4))[0].essence
+        bench.scheduler.check()
+    assert bench.scheduler.stats.preemptions == 0
+
+
+def test_whole_prompts_with_scores_leave_no_checkpoint() -> None:
+    """They could not use one: the row before a token's score would be missing."""
+    bench = Bench(can_trim=False)
+    for end in ("ab", "cd", "ef"):
+        request = ask("h" * 100 + end, max_tokens=0, prompt_logprobs=1)
+        [story] = bench.run(request)
+        assert story.essence == Bench().run(request)[0].essence
+    assert len(bench.scheduler._state.memory._cache) == 3
+
+
 def test_candidates_share_a_prompt_that_cannot_be_trimmed() -> None:
     bench = Bench(can_trim=False, chunk_rows=512)
     [story] = bench.run(ask("p" * 1000, n=4, max_tokens=1))
