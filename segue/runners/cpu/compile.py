@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
@@ -136,7 +137,13 @@ def _main(*target: str) -> None:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what a library prints is not code
-        out.write(_compile(*target))
+        try:
+            out.write(_compile(*target))
+        except Exception as error:
+            traceback.print_exc()
+            # The last line is what a user is told: what is wrong, then the statement.
+            why = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
+            sys.exit(", ".join(why))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The process that compiles a step, and what may surround it."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -39,6 +40,23 @@ def test_why_it_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", fail)
     with pytest.raises(Incompatible, match=r"cannot be compiled on this machine: OSError: . no"):
         step_code(this_target({}), nothing_kept)
+
+
+def test_a_statement_that_is_refused_is_told_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: str) -> bytes:
+        error = TypeError("kernels have no With")
+        error.add_note("in attend: with lock:")
+        raise error
+
+    monkeypatch.setattr(compile, "_compile", refuse)
+    monkeypatch.setattr(os, "name", "nt")  # standard input is not watched
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        compile._main("triple", "cpu", "features")
+    assert ended.value.code == "TypeError: kernels have no With, in attend: with lock:"
+    assert "Traceback" in capfd.readouterr().err
 
 
 def test_it_ends_with_the_process_that_wants_the_code() -> None:
