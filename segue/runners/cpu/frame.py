@@ -12,6 +12,7 @@ from segue.engine.seam import Logits, Span
 from segue.runners.cpu.draws.drawer import Drawer, Draws
 from segue.runners.cpu.kv import Kv
 from segue.runners.cpu.memory import address, zeros
+from segue.runners.cpu.states import States
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters, Mixes
 from segue.runners.cpu.workspace import Workspace
@@ -24,6 +25,7 @@ class Frame:
         self,
         space: Workspace,
         kv: Kv,
+        states: States | None,
         program: Program,
         num_logits: int,
         drawer: Drawer,
@@ -33,12 +35,13 @@ class Frame:
         max_rows = space.max_rows
         self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
         self.board[:] = space.board
-        self._kv, self._item_rows = kv, space.item_rows
+        self._kv, self._states, self._item_rows = kv, states, space.item_rows
         self.tokens = self._array(on.TOKENS, max_rows)
         self.positions = self._array(on.POSITIONS, max_rows)
         self.tables = self._array(on.TABLES, max_rows)
         self.wanted = self._array(on.WANTED_ROWS, max_rows)
         self.items = self._array(on.ITEMS, 2 * max_rows)
+        self.spans = self._array(on.SPANS, on.SPAN_WORDS * max_rows)
         self._mixes = None if adapters is None else Mixes(adapters, self.board, max_rows)
         self.logits: Logits = zeros((num_logits, drawer.vocab_size), np.float32)
         instructions = program(address(self.logits))
@@ -59,6 +62,7 @@ class Frame:
         tables: list[int] = []
         wanted: list[int] = []
         items: list[int] = []  # first row and number of rows
+        stood: list[int] = []  # of slots with a state: see SPANS
         most = self._item_rows
         is_fused = True
         append, table = self._kv.append, self._kv.table
@@ -67,6 +71,8 @@ class Frame:
             if not count:
                 continue
             append(slot, count)
+            if self._states is not None:
+                stood += (first, count, *self._states.advance(slot))
             tokens += new
             positions += range(past, past + count)
             tables += [table(slot)] * count
@@ -79,11 +85,13 @@ class Frame:
         self.tables[: len(tokens)] = tables
         self.wanted[: len(wanted)] = wanted
         self.items[: len(items)] = items
+        self.spans[: len(stood)] = stood
         if self._mixes is not None:
             of_rows = [index for index, span in enumerate(spans) for _ in span.tokens]
             self._mixes.tell([span.adapters for span in spans], of_rows, wanted)
         board = self.board
         board[on.NUM_ITEMS], board[on.IS_FUSED] = len(items) // 2, is_fused
+        board[on.NUM_SPANS] = len(stood) // on.SPAN_WORDS
         board[on.ROWS], board[on.WANTED] = len(tokens), len(wanted)
         self.num_rows, self.num_wanted = len(tokens), len(wanted)
 

@@ -75,7 +75,7 @@ def _places(anatomy: Anatomy, place: int) -> tuple[tuple[int, int], ...]:
             found.append((place, place + block_bytes(layer)))
             place += 2 * block_bytes(layer)
         else:
-            found.append(found[layer.keys_of])
+            found.append(found[layer.keys_of] if layer.keys_of >= 0 else (0, 0))
     return tuple(found)
 
 

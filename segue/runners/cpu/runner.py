@@ -30,6 +30,7 @@ from segue.runners.cpu.kv import BLOCK, Kv
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
+from segue.runners.cpu.states import States
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters
 from segue.runners.cpu.step.program.phases import nothing_before, program
@@ -80,6 +81,8 @@ class CpuRunner:
         context = context_length or min(anatomy.train_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         if anatomy.family.turns == "none":  # learned positions: the model has no others
             context = min(context, anatomy.train_context)
+        self._states = States(anatomy, num_slots) if anatomy.has_states else None
+        num_slots = num_slots if self._states is None else self._states.num_slots
         self._kv = Kv(anatomy, context, kv_bytes, num_slots)
         context = min(context, self._kv.num_blocks * BLOCK)
         self._space = Workspace(anatomy, max_rows, threads)
@@ -101,6 +104,7 @@ class CpuRunner:
             max_rows=max_rows,
             vocab_size=anatomy.vocab_size,
             cells_per_block=BLOCK,
+            can_trim=self._states is None,
             draws=True,
             rows_ahead=len(self._frames[-1].logits),
             adapters=tuple(adapters or ()),
@@ -175,13 +179,31 @@ class CpuRunner:
             raise ValueError(f"cannot fork {length} of {held} tokens of slot {src} into {dst}")
         if length % BLOCK and not self.cells_free:
             raise RuntimeError(f"no block is free to fork slot {src} into {dst}")
+        if self._states is not None and length not in (0, held):
+            raise ValueError(
+                f"slot {src} can only be forked whole: its state is that of {held} tokens"
+            )
         self._kv.fork(src, dst, length)
+        if self._states is not None and length:
+            self._states.fork(src, dst)
 
     def trim(self, slot: int, length: int) -> None:
         self._check_idle()
         held = self._held(slot)
         if not 0 <= length <= held:
             raise ValueError(f"cannot trim slot {slot} from {held} to {length} tokens")
+        states = self._states
+        if states is not None and length and not states.can_give_back(slot, held - length):
+            raise ValueError(
+                f"slot {slot} cannot be trimmed from {held} to {length} tokens: only its last one can go"
+            )
+        self._trim(slot, length)
+
+    def _trim(self, slot: int, length: int) -> None:
+        if self._states is not None and not length:
+            self._states.clear(slot)
+        elif self._states is not None and length < self._kv.tables.length(slot):
+            self._states.give_back(slot)
         self._kv.tables.trim(slot, length)
 
     def free(self, slot: int) -> None:
@@ -240,7 +262,7 @@ class CpuRunner:
             self._run(frame, threads)
             took = time.perf_counter() - start
             for span in spans:
-                self._kv.tables.trim(span.slot, 0)
+                self._trim(span.slot, 0)
             total += took
             best = took if attempt < 2 else min(best, took)  # the first attempt only warms up
             if attempt and total > _MEASURED_S:
@@ -315,7 +337,7 @@ class CpuRunner:
         """One for `decode`, which begun steps use too, in turn with a second one."""
         most = self._space.max_rows
         first, second = (
-            Frame(self._space, self._kv, self._program, count, drawer, self._adapters)
+            Frame(self._space, self._kv, self._states, self._program, count, drawer, self._adapters)
             for count in (most, min(most, _MOST_AHEAD))
         )
         first.set_before(second)
@@ -336,6 +358,8 @@ class CpuRunner:
             mixture=space.mixture,
             layer_inputs=space.layer_inputs,
             layer_gate=space.layer_gate,
+            convolved=space.convolved,
+            states=() if self._states is None else self._states.places,
         )
         before = nothing_before if self._adapters is None else self._adapters.phase
         return program(self._weights, places, self._tile_outputs, before)

@@ -67,6 +67,9 @@ class Weights:
             if name.startswith("rope_"):
                 continue  # see _turns
             matrix.check_sound(name, int(np.count_nonzero(np.isnan(values))))
+        for name in [name for name in self._vectors if name.endswith("conv1d.weight")]:
+            taps = next(tensor.shape[0] for tensor in tensors if tensor.name == name)
+            self._vectors[name] = self._vectors[name].reshape(-1, taps).T.copy()  # a row per tap
         # Gemma 4 divides what its router takes by the root of the width.
         for name in [name for name in self._vectors if name.endswith("gate_inp.scale")]:
             self._vectors[name] *= np.float32(1 / math.sqrt(self.anatomy.width))

@@ -8,6 +8,7 @@ from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
 from segue.runners.cpu.step.program.places import Mixture
+from segue.runners.cpu.step.recurrent.scratch import delta_scratch
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 
@@ -26,13 +27,14 @@ class Workspace:
         self.max_rows = max_rows
         layers = anatomy.by_layer
         self.item_rows = item_rows(max(layer.shared for layer in layers))
+        recurrences = [layer.recurrence for layer in layers if layer.recurrence is not None]
         self._arrays: list[NDArray[np.generic]] = []
         width = anatomy.width
         queries = max(layer.queries for layer in layers)
         self._set(on.WIDTH, width)
         self._set(on.RESIDUAL, self._floats(max_rows * width))
         self._inputs(on.INPUT_FLOATS, max_rows, width)
-        self._inputs(on.HEADS_FLOATS, max_rows, queries)
+        self._inputs(on.HEADS_FLOATS, max_rows, max(layer.taken for layer in layers))
         used = anatomy.experts_used
         hidden = max(layer.hidden for layer in layers)
         experts_hidden = max(anatomy.shared_hidden, used * anatomy.expert_hidden)
@@ -43,10 +45,13 @@ class Workspace:
         units = max_rows * 2 * UNIT_FLOATS * 4
         attention = max(scratch_bytes(layer.head_size) for layer in layers)
         inputs = 4 * columns * anatomy.layers
-        scratch = -(-max(attention, units, inputs) // 4096) * 4096
+        heads = max((delta_scratch(each.size) for each in recurrences), default=0)
+        scratch = -(-max(attention, units, inputs, heads) // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
         self._set(on.SCRATCH, self._floats(threads * scratch // 4))
         self.projected = self._floats(max_rows * max(layer.outputs for layer in layers))
+        channels = max((each.channels for each in recurrences), default=0)
+        self.convolved = self._floats(max_rows * channels)
         self.attended = self._floats(max_rows * width)
         self.added = self._floats(max_rows * width)
         self.layer_inputs = self._floats(max_rows * columns * anatomy.layers)

@@ -78,6 +78,10 @@ BITS: dict[str, str] = {
     "gemma4": "e1a3041842e20617140a20831da23b1be12734a4a3aa6f4ca312da4859c28903",
     "gemma4, embeddings of layers": "d9a841b7c9dcf57283106d4613ddfc24da8eef547ecf5f58cb1f79e1c2aa5e56",
     "gemma4 with experts": "f79782e578b5f5dd585374b8f9d13d2d61125c2141a60ed3c823514efd33d908",
+    "qwen3next": "252614b990a35e0efc88c7711aa79802e03cb9b96dbc0bb47b69d08fc2d30b36",
+    "qwen35": "5d840c4eb552324d34d659f90cb3be500c5f22d6afb57e36147cf8588cff2e3b",
+    "qwen35, drafts": "1f47519872d48534266e82f42dc3e85e35f537694e5cb9111601ad6769d053af",
+    "qwen35moe": "2cbcf89ce65038102d4bcfe7934f85f1d6ecc353429c9d4d5f8f589a5d56eed2",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -158,4 +162,8 @@ BITS_OF_Q8: dict[str, str] = {
     "gemma4": "fe3cd0b0cd71c41bd9f2aa61608a11e44cfed98f8edc524aa3d175baac42cb1e",
     "gemma4, embeddings of layers": "a6516b7ad4209bb72288fe99d3ff51fca77745a3b91a85e3302a69ecabb1c972",
     "gemma4 with experts": "39ddc1f7969bb4047c7747de08fc3f783b9f77a6c48cb18755af8bd24472e479",
+    "qwen3next": "072ebeb5e29ad595705eaad50dcc3204f359c280158e8830d2fce3661865d49c",
+    "qwen35": "bcb3c2f8cb6d9b2ceb1fafb86b7fce5c5098cb05f02be396631b7c430adb029a",
+    "qwen35, drafts": "1136b54f9b1d278185647ce72c8c1c8bee776ce41218589b765fee6e957b8e4f",
+    "qwen35moe": "aa6811b3ed0dd3711e6d9440560b4cc10c1491e1fc14891b6b3352b0170619c7",
 }

@@ -101,6 +101,27 @@ _GEMMA4_E = replace(_GEMMA4, layers=5, key_heads=1, lacks_values=False).with_set
     feed_forward_length=[HIDDEN, HIDDEN, HIDDEN, 2 * HIDDEN, 2 * HIDDEN],
 )
 
+_DELTA: dict[str, Value] = {
+    "ssm__conv_kernel": 4,
+    "ssm__group_count": 2,
+    "ssm__inner_size": 4 * 32,
+    "ssm__state_size": 32,
+    "ssm__time_step_rank": 4,
+    "full_attention_interval": 4,
+}
+_QWEN35 = Tiny(
+    "qwen35",
+    norms=("attn_norm", "post_attention_norm"),
+    head_size=32,
+    head_norms="each",
+    is_gate_joined=True,
+    delta="tiled",
+    layers=6,
+).with_settings(**_DELTA, rope__dimension_count=16, rope__dimension_sections=[2, 3, 2, 1])
+_HYBRID_MOE = replace(_QWEN35, experts=8, shared_hidden=64, is_shared_gated=True).with_settings(
+    **_MIXTURE, expert_feed_forward_length=32, expert_shared_feed_forward_length=64
+)
+
 MODELS: Mapping[str, Tiny] = {
     "llama": _LLAMA,
     "llama with experts": replace(_LLAMA, experts=8).with_settings(**_MIXTURE),
@@ -138,6 +159,17 @@ MODELS: Mapping[str, Tiny] = {
     "qwen3moe": Tiny("qwen3moe", head_norms="each", experts=8).with_settings(
         **_MIXTURE, expert_feed_forward_length=32
     ),
+    "qwen3next": replace(
+        _HYBRID_MOE,
+        architecture="qwen3next",
+        delta="grouped",
+        settings={k: v for k, v in _HYBRID_MOE.settings.items() if "sections" not in k},
+    ),
+    "qwen35": _QWEN35,
+    "qwen35, drafts": replace(_QWEN35, layers=4, next_layers=1).with_settings(
+        nextn_predict_layers=1, ssm__group_count=4
+    ),
+    "qwen35moe": replace(_HYBRID_MOE, architecture="qwen35moe"),
     "gemma": Tiny("gemma", head_size=32, key_heads=1, is_tied=True),
     "gemma2": replace(_GEMMA3, architecture="gemma2", head_norms="").with_settings(
         attention__sliding_window=20, attn_logit_softcapping=5.0, final_logit_softcapping=8.0

@@ -8,6 +8,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.models.tiny_delta import delta_net
 from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layers, of_embeddings
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 
@@ -44,6 +45,8 @@ class Tiny:
     choice_bias: bool = False
     has_sinks: bool = False
     is_attention_gated: bool = False
+    is_gate_joined: bool = False  # with the queries
+    delta: str = ""  # layers without attention: tiled or grouped
     is_tied: bool = False
     factors: tuple[str, ...] = ()  # of rotations
     learned_positions: int = 0
@@ -125,7 +128,7 @@ def write(
 
 
 def _is_matrix(name: str) -> bool:
-    return not any(part in name for part in ("norm", "bias", "gate_inp", "scale"))
+    return not any(part in name for part in ("norm", "bias", "gate_inp", "scale", "conv1d"))
 
 
 def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
@@ -184,8 +187,12 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
         yield f"{name}.weight", weights.vector(1.0, WIDTH)
         if tiny.has_norm_bias:
             yield f"{name}.bias", weights.vector(0.0, WIDTH)
-    parts = {"qkv": queries + 2 * keys} if tiny.is_fused else {"q": queries, "k": keys, "v": keys}
-    if layer >= tiny.layers - tiny.count("attention.shared_kv_layers", 0):
+    if tiny.delta and layer < tiny.layers and (layer + 1) % 4:
+        yield from delta_net(tiny.settings, tiny.delta == "grouped", WIDTH, weights)
+        return
+    asked = queries * (2 if tiny.is_gate_joined else 1)
+    parts = {"qkv": queries + 2 * keys} if tiny.is_fused else {"q": asked, "k": keys, "v": keys}
+    if tiny.layers > layer >= tiny.layers - tiny.count("attention.shared_kv_layers", 0):
         parts = parts if tiny.has_unused_keys else {"q": queries}
     elif tiny.lacks_values and not tiny.is_windowed(layer):
         del parts["v"]

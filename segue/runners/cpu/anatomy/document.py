@@ -127,7 +127,7 @@ def _attention(family: Family) -> str:
         parts.append("soft-capped")
     if family.has_sinks:
         parts.append("sinks")
-    if family.has_attention_gate:
+    if family.attention_gate != "none":
         parts.append("gated")
     if "attention.scale" in family.settings:
         parts.append("the file's scale")

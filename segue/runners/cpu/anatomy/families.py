@@ -30,6 +30,14 @@ _DENSE_FIRST = (
 _SCALES = ("attention.scale", "embedding_scale", "residual_scale", "logit_scale")
 _SIGMOID = (*_DENSE_FIRST, "expert_weights_norm", "expert_gating_func", *_GROUPS)
 _SECTIONS = "rope.dimension_sections"
+_DELTA = (
+    "ssm.conv_kernel",
+    "ssm.group_count",
+    "ssm.inner_size",
+    "ssm.state_size",
+    "ssm.time_step_rank",
+)
+_HYBRID = (*_DELTA, "full_attention_interval", "nextn_predict_layers")
 _PICTURES = (_SECTIONS, "n_deepstack_layers")  # layers that add what a picture gives; texts add 0
 
 FAMILIES: Mapping[str, Family] = {
@@ -67,6 +75,37 @@ FAMILIES: Mapping[str, Family] = {
         experts="all",
         settings=(*_MIXTURE, *_PICTURES),
         needed=(_SECTIONS,),
+    ),
+    "qwen3next": Family(
+        norms=("attn_norm", "post_attention_norm"),
+        head_norms="each",
+        experts="all",
+        shared_expert="gated",
+        attention_gate="joined",
+        mixer="delta",
+        is_delta_grouped=True,
+        settings=(*_MIXTURE, _SHARED, *_HYBRID),
+        needed=_DELTA,
+    ),
+    "qwen35": Family(
+        sections="interleaved",
+        norms=("attn_norm", "post_attention_norm"),
+        head_norms="each",
+        attention_gate="joined",
+        mixer="delta",
+        settings=(_SECTIONS, *_HYBRID),
+        needed=(_SECTIONS, *_DELTA),
+    ),
+    "qwen35moe": Family(
+        sections="interleaved",
+        norms=("attn_norm", "post_attention_norm"),
+        head_norms="each",
+        experts="all",
+        shared_expert="gated",
+        attention_gate="joined",
+        mixer="delta",
+        settings=(*_MIXTURE, _SHARED, _SECTIONS, *_HYBRID),
+        needed=(_SECTIONS, *_DELTA),
     ),
     "gemma": Family(activation="gelu", is_tied=True, is_embedding_scaled=True),
     "gemma2": Family(
@@ -240,7 +279,7 @@ FAMILIES: Mapping[str, Family] = {
         routing="sigmoid",
         shared_expert="plain",
         has_choice_bias=True,
-        has_attention_gate=True,
+        attention_gate="own",
         window=Window(4),
         is_embedding_scaled=True,
         settings=(*_SIGMOID, *_WINDOWS),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+Mixer = Literal["attention", "delta"]
 Turns = Literal["neighbours", "halves", "none"]
 Rotated = Literal["all", "three of four", "windowed"]
 Norm = Literal["rms", "layer"]
@@ -20,6 +21,7 @@ Routing = Literal[
 ]
 Sections = Literal["none", "side by side", "interleaved"]
 Shared = Literal["none", "plain", "gated", "one", "dense"]
+Gate = Literal["none", "own", "joined"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,13 @@ class Family:
     shared_expert: Shared = "none"
     has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
     has_sinks: bool = False
-    has_attention_gate: bool = False  # attention's output is multiplied by the sigmoid of a product
+    # Attention's output is multiplied by the sigmoid of a product: of a matrix of its own, or of that of the queries,
+    # where each head's gate follows its query.
+    attention_gate: Gate = "none"
+    # What layers without attention have: "delta", a gated delta net, in all but every fourth layer.
+    mixer: Mixer = "attention"
+    # Delta nets: values of heads that share a key are side by side, and beta and alpha of these heads are one matrix.
+    is_delta_grouped: bool = False
     temperature: float = 0.0  # by which queries of layers without RoPE grow with every chunk
     biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
     may_bias: tuple[str, ...] = ()  # products that may have a bias

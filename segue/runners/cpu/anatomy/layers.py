@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from segue.models.gguf import GgufHeader
-from segue.runners.cpu.anatomy.family import Family
+from segue.runners.cpu.anatomy.family import Family, Mixer
+from segue.runners.cpu.anatomy.recurrence import Recurrence, recurrence_of
 
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
 
@@ -21,10 +22,16 @@ class Layer:
     keys_of: int  # the layer before it that has its keys and values; -1: itself
     has_values: bool  # whether values have a matrix; else keys are values too
     gate: int  # floats per row that gate attention's output; 0: none
+    is_gate_joined: bool  # each head's gate follows its query, from one matrix
+    recurrence: Recurrence | None  # what it has instead of attention
+
+    @property
+    def mixer(self) -> Mixer:
+        return "attention" if self.recurrence is None else self.recurrence.mixer
 
     @property
     def has_keys(self) -> bool:
-        return self.keys_of < 0
+        return self.keys_of < 0 and self.recurrence is None
 
     @property
     def shared(self) -> int:
@@ -41,14 +48,26 @@ class Layer:
         return self.key_heads * self.head_size
 
     @property
+    def asked(self) -> int:
+        """Floats per row in queries, and in gates that are joined with them."""
+        return self.queries + (self.gate if self.is_gate_joined else 0)
+
+    @property
     def projected(self) -> int:
-        """Floats per row in queries, and in keys and values of its own."""
-        return self.queries + (2 * self.keys if self.has_keys else 0)
+        """Floats per row in those, and in keys and values of its own."""
+        return self.asked + (2 * self.keys if self.has_keys else 0)
 
     @property
     def outputs(self) -> int:
-        """Floats per row in all that products give to attention."""
-        return self.projected + self.gate
+        """Floats per row in all that products give to attention, or to what it has instead."""
+        if self.recurrence is not None:
+            return self.recurrence.outputs
+        return self.projected + (0 if self.is_gate_joined else self.gate)
+
+    @property
+    def taken(self) -> int:
+        """Floats per row that the product after it takes."""
+        return self.queries if self.recurrence is None else self.recurrence.taken
 
 
 def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
@@ -70,7 +89,11 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             pairs=pairs_of(header, family, windows[i] != 0) if rotated[i] else 0,
             keys_of=keys_of[i],
             has_values=not family.norms_values or f"blk.{i}.attn_v.weight" in names,
-            gate=heads[i] * head_size(header, windows[i] != 0) if family.has_attention_gate else 0,
+            gate=heads[i] * head_size(header, windows[i] != 0)
+            if family.attention_gate != "none"
+            else 0,
+            is_gate_joined=family.attention_gate == "joined",
+            recurrence=recurrence_of(header, family, i),
         )
         for i in range(count)
     )

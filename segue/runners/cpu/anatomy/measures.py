@@ -59,6 +59,11 @@ class Anatomy:
     def has_windows(self) -> bool:
         return any(layer.window for layer in self.by_layer)
 
+    @property
+    def has_states(self) -> bool:
+        """Whether layers carry a state from token to token."""
+        return any(layer.recurrence is not None for layer in self.by_layer)
+
     def has_experts(self, layer: int) -> bool:
         is_among = layer >= self.dense_layers and (layer + 1) % self.expert_period == 0
         return self.experts > 0 and is_among
@@ -73,6 +78,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
     experts = header.count("expert_count") if family.experts != "none" else 0
     used = header.count("expert_used_count") if experts else 0
     expert_hidden = _expert_hidden(header, family, used) if experts else 0
+    attending = next((i for i, layer in enumerate(by_layer) if layer.recurrence is None), 0)
     is_wide = family.wide_scale == len(by_layer)
     scale = width // by_layer[0].heads if is_wide else head_size(header)
     logit_scale = real(header, "logit_scale")
@@ -98,7 +104,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         logit_cap=real(header, "final_logit_softcapping", family.logit_cap),
         is_parallel=is_parallel,
         shares_norm=is_parallel and "blk.0.ffn_norm.weight" not in names,
-        has_fused_heads="blk.0.attn_qkv.weight" in names,
+        has_fused_heads=f"blk.{attending}.attn_qkv.weight" in names,
         has_fused_experts="blk.0.ffn_gate_up_exps.weight" in names,
         has_head_norms="blk.0.attn_q_norm.weight" in names
         or (family.head_norms == "unweighted" and experts != _EXPERTS_WITHOUT_NORMS),

@@ -8,6 +8,7 @@ import math
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.layers import head_size, heads_of, rotated_dimensions
+from segue.runners.cpu.anatomy.recurrence import wrong_recurrence
 
 _MOST = 2**32  # GGUF's counts have 32 bits
 _LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
@@ -35,6 +36,7 @@ COUNTS = (
     "expert_shared_feed_forward_length",
     "expert_used_count",
     "feed_forward_length",
+    "full_attention_interval",
     "interleave_moe_layer_step",
     "leading_dense_block_count",
     "n_deepstack_layers",
@@ -42,6 +44,11 @@ COUNTS = (
     "rope.dimension_count",
     "rope.dimension_count_swa",
     "rope.scaling.original_context_length",
+    "ssm.conv_kernel",
+    "ssm.group_count",
+    "ssm.inner_size",
+    "ssm.state_size",
+    "ssm.time_step_rank",
     "vocab_size",
 )
 REALS = (
@@ -85,6 +92,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_next_layers(header)
         or _wrong_sharing(header)
         or _wrong_sections(header)
+        or wrong_recurrence(header, FAMILIES[header.architecture])
     )
 
 

@@ -7,6 +7,7 @@ from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.layers import BY_LAYER, counts, head_size, heads_of, hidden_sizes
 from segue.runners.cpu.anatomy.measures import anatomy_of, real
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
+from segue.runners.cpu.anatomy.recurrence import interval
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 from segue.runners.cpu.anatomy.xielu import wrong_shapes
@@ -38,6 +39,7 @@ COMMON = {
 PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
 SIGMOID = 2  # as an expert_gating_func
 MOST_GROUPS = 32  # of experts
+MOST_TAPS = 16  # of convolutions
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
 MATRIX_TYPES = (*FLOATS, *FORMATS)
 
@@ -53,6 +55,7 @@ def supports(header: GgufHeader) -> str | None:
         or _wrong_measures(header)
         or _wrong_values(header)
         or _wrong_widths(header)
+        or _wrong_states(header)
         or _wrong_names(header)
         or _wrong_shapes(header)
     )
@@ -167,6 +170,21 @@ def _wrong_widths(header: GgufHeader) -> str | None:
     for what, count in wide:
         if count % GROUP:
             return f"{what} are {count} wide, not a multiple of {GROUP}"
+    return None
+
+
+def _wrong_states(header: GgufHeader) -> str | None:
+    """Of layers without attention."""
+    if FAMILIES[header.architecture].mixer == "attention":
+        return None
+    size, taps = header.count("ssm.state_size"), header.count("ssm.conv_kernel")
+    if size % GROUP:
+        return f"heads of states are {size} wide, not a multiple of {GROUP}"
+    if not 2 <= taps <= MOST_TAPS:
+        return f"its convolutions see {taps} tokens, not 2 to {MOST_TAPS}"
+    layers = header.count("block_count") - header.count("nextn_predict_layers")
+    if interval(header) > layers:
+        return f"none of {layers} layers has attention"
     return None
 
 

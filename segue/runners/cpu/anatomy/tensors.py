@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from segue.models.gguf import Tensor
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.anatomy.recurrence import Recurrence
 
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
 DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
@@ -25,6 +26,8 @@ _OF_VECTORS = (
     "sinks.weight",
     "inp_shexp.weight",
     "output_scale.weight",
+    "ssm_a",
+    "conv1d.weight",
 )
 
 
@@ -49,7 +52,7 @@ def shapes(anatomy: Anatomy) -> Shapes:
         whole["per_layer_model_proj.weight"] = (width, columns * anatomy.layers)
         whole["per_layer_proj_norm.weight"] = (columns,)
     for i, layer in enumerate(anatomy.by_layer):
-        own = _attention(anatomy, layer) | _feed_forward(anatomy, layer, anatomy.has_experts(i))
+        own = _mixer(anatomy, layer) | _feed_forward(anatomy, layer, anatomy.has_experts(i))
         whole |= _in_layer(i, own)
     return whole
 
@@ -64,7 +67,8 @@ def extras(anatomy: Anatomy) -> Shapes:
     if "output" in family.may_bias:
         whole["output.bias"] = (anatomy.vocab_size,)
     for i, layer in enumerate(anatomy.by_layer):
-        whole |= _in_layer(i, _biases(anatomy, layer))
+        if layer.recurrence is None:
+            whole |= _in_layer(i, _biases(anatomy, layer))
         if family.has_layer_scales:
             whole |= _in_layer(i, {"layer_output_scale.weight": (1,)})
         if family.has_choice_bias and anatomy.has_experts(i):
@@ -85,7 +89,8 @@ def _biases(anatomy: Anatomy, layer: Layer) -> Shapes:
     """Biases that a layer may have."""
     family, sizes = anatomy.family, _bias_sizes(anatomy, layer)
     own: Shapes = {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
-    if family.head_norms == "whole":  # a norm over all heads comes before a bias could be added
+    # A norm over all heads comes before a bias could be added.
+    if family.head_norms == "whole" or layer.is_gate_joined:
         return own
     if anatomy.has_fused_heads:
         return own | {"attn_qkv.bias": (layer.projected,)}
@@ -120,16 +125,33 @@ def _parts(layer: Layer) -> str:
     return "qkv" if layer.has_values else "qk"
 
 
+def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
+    if layer.recurrence is not None:
+        return _norm(anatomy, anatomy.family.norms[0]) | _delta(anatomy, layer.recurrence)
+    return _attention(anatomy, layer)
+
+
+def _delta(anatomy: Anatomy, layer: Recurrence) -> Shapes:
+    width, heads, size = anatomy.width, layer.heads, layer.size
+    own: Shapes = {"attn_qkv.weight": (width, layer.channels)}
+    own |= {"attn_gate.weight": (width, layer.taken), "ssm_out.weight": (layer.taken, width)}
+    own |= {"ssm_conv1d.weight": (layer.taps, layer.channels), "ssm_norm.weight": (size,)}
+    own |= {"ssm_a": (heads,), "ssm_dt.bias": (heads,)}
+    if anatomy.family.is_delta_grouped:
+        return own | {"ssm_ba.weight": (width, 2 * heads)}
+    return own | {f"ssm_{name}.weight": (width, heads) for name in ("beta", "alpha")}
+
+
 def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
     width, family, queries, keys = anatomy.width, anatomy.family, layer.queries, layer.keys
     own = _norm(anatomy, family.norms[0])
     if anatomy.has_fused_heads:
         own["attn_qkv.weight"] = (width, layer.projected)
     else:
-        own["attn_q.weight"] = (width, queries)
+        own["attn_q.weight"] = (width, layer.asked)
         own |= {f"attn_{name}.weight": (width, keys) for name in _parts(layer)[1:]}
     own["attn_output.weight"] = (queries, width)
-    if layer.gate:
+    if layer.gate and not layer.is_gate_joined:
         own["attn_gate.weight"] = (width, layer.gate)
     size, counts = layer.head_size, {"q": layer.heads, "k": layer.key_heads}
     if family.head_norms == "each" or (
@@ -196,7 +218,7 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
     """The tensors without those that have no effect: of layers for drafts, and keys of layers that read another's."""
     ends = anatomy.layers, anatomy.layers + anatomy.next_layers
     passed = [f"blk.{i}." for i in range(*ends)]
-    shared = [i for i, layer in enumerate(anatomy.by_layer) if not layer.has_keys]
+    shared = [i for i, layer in enumerate(anatomy.by_layer) if layer.keys_of >= 0]
     passed += [f"blk.{i}.attn_{part}" for i in shared for part in ("k.", "k_norm.", "v.")]
     return tuple(tensor for tensor in tensors if not tensor.name.startswith(tuple(passed)))
 

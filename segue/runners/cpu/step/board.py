@@ -53,6 +53,16 @@ threads has words of its own, for all its steps.
     TILE_OUTPUTS,  # of a product's tile
 ) = range(50, 57)
 
+# Of layers with a state; see recurrent/.
+(
+    SPANS,  # address of the spans of rows that follow each other; their words are below
+    NUM_SPANS,
+) = range(57, 59)
+SPAN_FIRST, SPAN_ROWS, SPAN_STATE, SPAN_STANDS = range(4)
+SPAN_WORDS = 4
+# How a slot's state stands: to be cleared first; with the change of its last row pending; with that row given back.
+FRESH, WHOLE, TRIMMED = range(3)
+
 # Words of an adapter's pair for one matrix; there is a table of these, by adapter and number of the matrix.
 LORA_A, LORA_B, LORA_RANK, LORA_SCALE, LORA_COLUMNS = range(5)
 LORA_WORDS = 8
@@ -78,7 +88,7 @@ NUM_TEAM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS
 
 # --- instructions: one phase each ---
 
-INSTRUCTION_WORDS = 32
+INSTRUCTION_WORDS = 40
 
 # Words of a phase: how many pieces of its work were taken (work sharing), and how many are done.
 TAKEN, FINISHED = range(2)
@@ -103,7 +113,9 @@ COUNTER_WORDS = 8
     LOGITS,
     LAYER_INPUTS,
     LAYER_GATE,
-) = range(16)
+    CONVOLVE,
+    DELTA,
+) = range(18)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out
 

@@ -44,7 +44,8 @@ from segue.runners.cpu.step.pieces import finish
     NORMS_LAST,  # whether heads are normed after they are rotated
     TEMPERATURES,  # address of a factor of queries per position; 0: none
     V_NORM,  # weights of the norm of values, or 0
-) = range(1, 32)
+    Q_BYTES,  # from one head's queries to the next
+) = range(1, 33)
 
 
 @compiled
@@ -78,7 +79,7 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
         factor *= real(word(row + 8 * TEMPERATURES) + 4 * position)
     for i in range(shared):
         offset = (head * shared + i) * size * 4
-        x = base + word(row + 8 * Q) + offset
+        x = base + word(row + 8 * Q) + (head * shared + i) * word(row + 8 * Q_BYTES)
         if word(row + 8 * Q_BIAS):
             add_into(x, word(row + 8 * Q_BIAS) + offset, size)
         weights = word(row + 8 * Q_NORM) + (head * shared + i) * word(row + 8 * Q_NORM_BYTES)

@@ -133,7 +133,8 @@ def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def quantise_phase(board: Any, row: Any, counter: Any) -> None:
-    """[op, columns, gate or 0, bytes of its rows]: gate and round the output of attention.
+    """[op, columns, gate or 0, bytes of its rows, columns of a part, bytes between its parts]: gate, and round, the
+    output of attention.
 
     Without a gate only if a head's size is not a multiple of a group.
     """
@@ -144,7 +145,10 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
         done += 1
         x = word(board + 8 * on.HEADS_FLOATS) + m * columns * 4
         if word(row + 16):
-            multiply_by_sigmoid(x, word(row + 16) + m * word(row + 24), columns)
+            gate, wide = word(row + 16) + m * word(row + 24), word(row + 32)
+            for part in range(columns // wide):
+                place = gate + part * word(row + 40)
+                multiply_by_sigmoid(x + part * wide * 4, place, wide)
         quantise(
             x,
             word(board + 8 * on.HEADS_BYTES) + m * columns,

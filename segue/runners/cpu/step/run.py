@@ -30,6 +30,8 @@ from segue.runners.cpu.step.heads import attend_phase, heads_phase
 from segue.runners.cpu.step.layer_embeddings import layer_gate_phase, layer_inputs_phase
 from segue.runners.cpu.step.mixture.experts import mixture_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
+from segue.runners.cpu.step.recurrent.convolution import convolve_phase
+from segue.runners.cpu.step.recurrent.delta import delta_phase
 from segue.runners.cpu.step.rows import (
     logits_phase,
     norm_phase,
@@ -91,6 +93,10 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         layer_inputs_phase(board, row, counter, tid)
     elif kind == on.LAYER_GATE:
         layer_gate_phase(board, row, counter)
+    elif kind == on.CONVOLVE:
+        convolve_phase(board, row, counter)
+    elif kind == on.DELTA:
+        delta_phase(board, row, counter, tid)
     elif kind == on.DRAW:
         draw_phase(board, row, counter, tid)
     else:

@@ -22,8 +22,10 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     yield [on.HEADS, *heads]
     yield [on.ATTEND, *heads]
     if layer.gate:
-        gate = places.projected + 4 * layer.projected
-        yield [on.QUANTISE, layer.queries, gate, 4 * layer.outputs]
+        gate, width = places.projected + 4 * layer.projected, layer.queries
+        if layer.is_gate_joined:
+            gate, width = places.projected + 4 * layer.head_size, layer.head_size
+        yield [on.QUANTISE, layer.queries, gate, 4 * layer.outputs, width, 8 * layer.head_size]
     elif layer.shared * layer.head_size % 32:
         yield [on.QUANTISE, layer.queries]
     output = weights.matrix(f"{name}attn_output.weight")
@@ -35,11 +37,11 @@ def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Ro
     row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.outputs]
     # Keys that are values too are computed twice: a norm of its own changes each in place.
     parts = ("q", "k", "v" if layer.has_values else "k") if layer.has_keys else ("q",)
-    starts = (0, layer.queries, layer.queries + layer.keys)
+    starts = (0, layer.asked, layer.asked + layer.keys)
     if weights.anatomy.has_fused_heads:
         parts = ("qkv",)
     own = [*zip(parts, starts, strict=False)]
-    own += [("gate", layer.projected)] if layer.gate else []
+    own += [("gate", layer.projected)] if layer.gate and not layer.is_gate_joined else []
     row.append(len(own))
     for part, start in own:
         row += [weights.matrix(f"{name}attn_{part}.weight"), 4 * start]
@@ -49,7 +51,7 @@ def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Ro
 def _heads(weights: Weights, places: Places, number: int) -> Row:
     """The words of heads.py, in its order."""
     anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
-    starts = (0, layer.queries, layer.queries + layer.keys) if layer.has_keys else (0, 0, 0)
+    starts = (0, layer.asked, layer.asked + layer.keys) if layer.has_keys else (0, 0, 0)
     if anatomy.has_fused_heads:
         biases = [weights.vector(f"{name}attn_qkv.bias", start) for start in starts]
     else:
@@ -84,4 +86,5 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         int(anatomy.family.norms_heads_last),
         places.turns[4] if grows else 0,
         weights.ones(layer.head_size) if anatomy.family.norms_values else 0,
+        (8 if layer.is_gate_joined else 4) * layer.head_size,
     ]

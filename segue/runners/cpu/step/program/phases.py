@@ -12,6 +12,7 @@ from segue.runners.cpu.step.program.feed_forward import experts, feed_forward
 from segue.runners.cpu.step.program.layer_embeddings import layer_gate, layer_inputs
 from segue.runners.cpu.step.program.norms import Summand, norm, summand
 from segue.runners.cpu.step.program.places import Places
+from segue.runners.cpu.step.program.recurrent import recurrent
 from segue.runners.cpu.step.program.words import Row, float_word
 from segue.runners.cpu.weights import Weights
 
@@ -52,7 +53,11 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
         name = f"blk.{layer}."
         before_attention, before_feed_forward = anatomy.family.norms
         yield norm(weights, name, before_attention, source, summands, sum_scale=scale)
-        yield from attention(weights, places, layer)
+        recurrence = anatomy.by_layer[layer].recurrence
+        if recurrence is None:
+            yield from attention(weights, places, layer)
+        else:
+            yield from recurrent(weights, places, layer, recurrence)
         attended = summand(weights, name, "attn_output", places.attended, 0)
         if not anatomy.is_parallel:
             yield norm(weights, name, before_feed_forward, on.FROM_SUM, [attended])

@@ -35,6 +35,8 @@ class Places:
     mixture: Mixture
     layer_inputs: int  # embeddings of all layers, [rows][layers][columns]
     layer_gate: int  # what gates those of a layer
+    convolved: int  # output of a convolution
+    states: tuple[int, ...]  # of each layer: where its part begins in a slot's state, in bytes
 
 
 def block_bytes(layer: Layer) -> int:

@@ -1,0 +1,61 @@
+"""The states of layers without attention: one for each slot, and how it stands.
+
+A state is that before the slot's last token, with what this token changes pending beside it. So a slot can give back
+its last token, once; a state is copied only to fork a slot.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segue.errors import Incompatible
+from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.memory import address, available_bytes, zeros
+from segue.runners.cpu.step import board as on
+
+MEMORY_SHARE = 4  # all slots together take at most a fourth of the available memory
+
+
+class States:
+    """The states of all slots. Pages that were never written take no memory."""
+
+    def __init__(self, anatomy: Anatomy, num_slots: int):
+        """`num_slots`: how many are wanted."""
+        self.places, floats = _places(anatomy)
+        self.num_slots = min(num_slots, available_bytes() // MEMORY_SHARE // (4 * floats))
+        if not self.num_slots:
+            raise Incompatible(
+                f"a sequence's state takes {4 * floats >> 20} MiB: too little is free"
+            )
+        self._states: NDArray[np.float32] = zeros((self.num_slots, floats), np.float32, huge=True)
+        self._first, self._bytes = address(self._states), int(self._states.strides[0])
+        self._stands = [on.FRESH] * self.num_slots
+
+    def advance(self, slot: int) -> tuple[int, int]:
+        """The address of a slot's state and how it stands, for a step that adds tokens to it."""
+        stands, self._stands[slot] = self._stands[slot], on.WHOLE
+        return self._first + slot * self._bytes, stands
+
+    def fork(self, src: int, dst: int) -> None:
+        if self._stands[src] != on.FRESH:
+            self._states[dst] = self._states[src]
+        self._stands[dst] = self._stands[src]
+
+    def can_give_back(self, slot: int, count: int) -> bool:
+        """Whether the slot, which holds more, can forget its last `count` tokens."""
+        return count == 0 or (count == 1 and self._stands[slot] == on.WHOLE)
+
+    def give_back(self, slot: int) -> None:
+        """Forget the last token."""
+        self._stands[slot] = on.TRIMMED
+
+    def clear(self, slot: int) -> None:
+        self._stands[slot] = on.FRESH
+
+
+def _places(anatomy: Anatomy) -> tuple[tuple[int, ...], int]:
+    """Where each layer's part begins in a slot's state, in bytes; and the floats of all."""
+    places, floats = [], 0
+    for layer in anatomy.by_layer:
+        places.append(4 * floats)
+        floats += 0 if layer.recurrence is None else layer.recurrence.floats
+    return tuple(places), floats

@@ -1,0 +1,104 @@
+"""A causal convolution over a span's rows: each channel is the weighted sum of its last few inputs.
+
+The state of a slot has the last inputs, one row per tap, the oldest first. That is one more than the next row sees: a
+slot that gave back its last token reads them one row earlier.
+"""
+
+from typing import Any
+
+from segue.runners.cpu.emit import Builder, Value, at, fma, load, loop, store
+from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.atomics import fetch_add, word
+from segue.runners.cpu.step.lanes import add_into, clear, copy, sigmoid, vectors
+from segue.runners.cpu.step.pieces import finish
+
+_CHANNELS = 256  # that a thread takes at a time
+
+# Words of an instruction.
+(
+    INPUT,  # address of the channels in row 0, and bytes per row
+    INPUT_ROW,
+    OUT,  # address of f32 [rows][channels]
+    CHANNELS,
+    TAPS,
+    WEIGHTS,  # address of f32 [taps][channels], the oldest input's first
+    BIAS,  # address, or 0
+    STATE,  # where the layer's last inputs begin in a slot's state
+    IS_SILU,  # whether the sum x becomes x * sigmoid(x)
+) = range(1, 10)
+
+
+@define(VOID, INT, INT, INT, INT)
+def _multiply(b: Builder, x: Value, w: Value, out: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        product = b.fmul(load(b, at(b, x, each.index, 64)), load(b, at(b, w, each.index, 64)))
+        store(b, product, at(b, out, each.index, 64))
+
+
+@define(VOID, INT, INT, INT, INT)
+def _add_product(b: Builder, x: Value, w: Value, out: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        left, right = (load(b, at(b, row, each.index, 64)) for row in (x, w))
+        place = at(b, out, each.index, 64)
+        store(b, fma(b, left, right, load(b, place)), place)
+
+
+@define(VOID, INT, INT)
+def _silu(b: Builder, x: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        place = at(b, x, each.index, 64)
+        value = load(b, place)
+        store(b, b.fmul(value, sigmoid(b, value)), place)
+
+
+@compiled
+def _input(x: Any, row_bytes: Any, end: Any, tap_bytes: Any, i: Any) -> Any:
+    """The address of the input of row `i` of a span that begins at `x`; rows before it end at `end`."""
+    return x + i * row_bytes if i >= 0 else end + i * tap_bytes
+
+
+@compiled
+def _convolve(row: Any, span: Any, first: Any, many: Any) -> None:
+    """All rows of a span, `many` channels from `first` on."""
+    taps, tap_bytes = word(row + 8 * TAPS), 4 * word(row + 8 * CHANNELS)
+    start, rows = word(span + 8 * on.SPAN_FIRST), word(span + 8 * on.SPAN_ROWS)
+    state = word(span + 8 * on.SPAN_STATE) + word(row + 8 * STATE) + 4 * first
+    stands, row_bytes = word(span + 8 * on.SPAN_STANDS), word(row + 8 * INPUT_ROW)
+    x = word(row + 8 * INPUT) + start * row_bytes + 4 * first
+    end = state + taps * tap_bytes
+    if stands == on.FRESH:
+        for tap in range(taps):
+            clear(state + tap * tap_bytes, many)
+    if stands == on.TRIMMED:
+        end -= tap_bytes
+    weights = word(row + 8 * WEIGHTS) + 4 * first
+    for i in range(rows):
+        out = word(row + 8 * OUT) + (start + i) * tap_bytes + 4 * first
+        oldest = i + 1 - taps
+        _multiply(_input(x, row_bytes, end, tap_bytes, oldest), weights, out, many)
+        for tap in range(1, taps):
+            seen = _input(x, row_bytes, end, tap_bytes, oldest + tap)
+            _add_product(seen, weights + tap * tap_bytes, out, many)
+        if word(row + 8 * BIAS):
+            add_into(out, word(row + 8 * BIAS) + 4 * first, many)
+        if word(row + 8 * IS_SILU):
+            _silu(out, many)
+    for tap in range(taps):  # in this order: what is read is not yet written
+        kept = _input(x, row_bytes, end, tap_bytes, rows - taps + tap)
+        copy(kept, state + tap * tap_bytes, many)
+
+
+@compiled
+def convolve_phase(board: Any, row: Any, counter: Any) -> None:
+    channels = word(row + 8 * CHANNELS)
+    groups = (channels + _CHANNELS - 1) // _CHANNELS
+    count = groups * word(board + 8 * on.NUM_SPANS)
+    done, i = 0, fetch_add(counter, 1)
+    while i < count:
+        done += 1
+        span = word(board + 8 * on.SPANS) + i // groups * on.SPAN_WORDS * 8
+        first = i % groups * _CHANNELS
+        _convolve(row, span, first, min(_CHANNELS, channels - first))
+        i = fetch_add(counter, 1)
+    finish(board, counter, done, count)

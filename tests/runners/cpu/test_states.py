@@ -1,0 +1,128 @@
+"""Slots of models with states: forks, tokens given back, and that nothing else shows in a row's bits."""
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from segue.engine.seam import Logits, Span
+from segue.errors import Incompatible
+from segue.runners.cpu import states
+from segue.runners.cpu.runner import CpuRunner
+from tests.runners.cpu.conftest import load
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
+
+TEXT = random.Random(4).choices(range(256), k=80)
+
+
+@pytest.fixture(scope="module", params=["qwen35", "qwen3next"])
+def runner(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CpuRunner]:
+    path = write(tmp_path_factory.mktemp("tiny") / "x.gguf", MODELS[request.param])
+    made = load(path, threads=2, num_slots=6)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def truth(runner: CpuRunner) -> Logits:
+    """Logits of each row of the text."""
+    logits = runner.decode([Span(0, TEXT, 0, len(TEXT))]).copy()
+    runner.free(0)
+    return logits
+
+
+@pytest.fixture(autouse=True)
+def freed(runner: CpuRunner) -> Iterator[None]:
+    yield
+    for slot in range(6):
+        runner.free(slot)
+
+
+def test_a_row_does_not_depend_on_spans_and_company(runner: CpuRunner, truth: Logits) -> None:
+    draw = random.Random(5)
+    for _ in range(6):
+        held = [0] * 4
+        while min(held) < len(TEXT):
+            counts = [min(draw.choice([0, 1, 1, 2, 7, 9, 40]), len(TEXT) - each) for each in held]
+            spans = [
+                Span(slot, TEXT[at : at + count], at, count)
+                for slot, (at, count) in enumerate(zip(held, counts, strict=True))
+                if count
+            ]
+            logits = runner.decode(spans)
+            expected = [truth[span.past : span.past + len(span.tokens)] for span in spans]
+            if spans:
+                np.testing.assert_array_equal(logits, np.concatenate(expected))
+            held = [at + count for at, count in zip(held, counts, strict=True)]
+        for slot in range(4):
+            runner.free(slot)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 30])
+def test_the_last_token_can_be_given_back(runner: CpuRunner, truth: Logits, length: int) -> None:
+    runner.decode([Span(0, TEXT[: length - 1], 0, 0)])
+    for _ in range(3):
+        runner.decode([Span(0, [7], length - 1, 0)])
+        runner.trim(0, length - 1)
+    again = runner.decode([Span(0, TEXT[length - 1 : length + 9], length - 1, 10)]).copy()
+    np.testing.assert_array_equal(again, truth[length - 1 : length + 9])
+
+
+def test_the_last_row_of_a_prompt_can_be_given_back(runner: CpuRunner, truth: Logits) -> None:
+    runner.decode([Span(0, [*TEXT[:20], 9], 0, 0)])
+    runner.trim(0, 20)
+    np.testing.assert_array_equal(runner.decode([Span(0, TEXT[20:25], 20, 5)]), truth[20:25])
+
+
+def test_no_more_than_the_last_token_can_be_given_back(runner: CpuRunner) -> None:
+    runner.decode([Span(0, TEXT[:20], 0, 0)])
+    with pytest.raises(ValueError, match="only its last one can go"):
+        runner.trim(0, 18)
+    runner.trim(0, 20)
+    runner.trim(0, 19)
+    with pytest.raises(ValueError, match="only its last one can go"):
+        runner.trim(0, 18)
+
+
+@pytest.mark.parametrize("given_back", [0, 1])
+def test_forks_go_their_own_ways(runner: CpuRunner, truth: Logits, given_back: int) -> None:
+    runner.decode([Span(0, TEXT[: 20 + given_back], 0, 0)])
+    runner.trim(0, 20)
+    runner.fork(0, 3, 20)
+    other = runner.decode([Span(3, [5, 6, 7], 20, 3)]).copy()
+    np.testing.assert_array_equal(runner.decode([Span(0, TEXT[20:25], 20, 5)]), truth[20:25])
+    runner.decode([Span(4, TEXT[:20], 0, 0)])
+    np.testing.assert_array_equal(runner.decode([Span(4, [5, 6, 7], 20, 3)]), other)
+
+
+def test_only_whole_slots_are_forked(runner: CpuRunner) -> None:
+    runner.decode([Span(0, TEXT[:20], 0, 0)])
+    with pytest.raises(ValueError, match="can only be forked whole"):
+        runner.fork(0, 1, 19)
+    runner.fork(0, 1, 0)
+    assert runner.decode([Span(1, TEXT[:3], 0, 3)]).shape[0] == 3
+
+
+def test_a_slot_forgets_when_it_is_freed(runner: CpuRunner, truth: Logits) -> None:
+    runner.decode([Span(0, [9] * 30, 0, 0)])
+    runner.free(0)
+    np.testing.assert_array_equal(runner.decode([Span(0, TEXT[:9], 0, 9)]), truth[:9])
+
+
+def test_slots_are_as_many_as_memory_allows(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path_factory.mktemp("tiny") / "x.gguf", MODELS["qwen35"])
+    # five layers, each with four inputs of 256 channels and four heads
+    each = 4 * 5 * (4 * 256 + 4 * (32 * 32 + 2 * 32 + 16))
+    monkeypatch.setattr(states, "available_bytes", lambda: 12 * each)
+    runner = load(path, threads=1, num_slots=6)
+    assert runner.capabilities.num_slots == 3
+    runner.close()
+    monkeypatch.setattr(states, "available_bytes", lambda: each)
+    with pytest.raises(Incompatible, match="a sequence's state takes"):
+        load(path, threads=1)
