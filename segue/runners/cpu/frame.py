@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from segue.engine.seam import Logits, Span
 from segue.runners.cpu.draws.drawer import Drawer, Draws
-from segue.runners.cpu.kv import Kv
 from segue.runners.cpu.memory import address, zeros
-from segue.runners.cpu.states import States
+from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters, Mixes
 from segue.runners.cpu.workspace import Workspace
@@ -24,8 +23,7 @@ class Frame:
     def __init__(
         self,
         space: Workspace,
-        kv: Kv,
-        states: States | None,
+        slots: Slots,
         program: Program,
         num_logits: int,
         drawer: Drawer,
@@ -35,7 +33,7 @@ class Frame:
         max_rows = space.max_rows
         self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
         self.board[:] = space.board
-        self._kv, self._states, self._item_rows = kv, states, space.item_rows
+        self._slots, self._item_rows = slots, space.item_rows
         self.tokens = self._array(on.TOKENS, max_rows)
         self.positions = self._array(on.POSITIONS, max_rows)
         self.tables = self._array(on.TABLES, max_rows)
@@ -65,14 +63,14 @@ class Frame:
         stood: list[int] = []  # of slots with a state: see SPANS
         most = self._item_rows
         is_fused = True
-        append, table = self._kv.append, self._kv.table
+        append, table = self._slots.append, self._slots.kv.table
         for slot, new, past, num_logits, _ in spans:
             count, first = len(new), len(tokens)
             if not count:
                 continue
-            append(slot, count)
-            if self._states is not None:
-                stood += (first, count, *self._states.advance(slot))
+            state = append(slot, count)
+            if state is not None:
+                stood += (first, count, *state)
             tokens += new
             positions += range(past, past + count)
             tables += [table(slot)] * count

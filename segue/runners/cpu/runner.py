@@ -1,4 +1,4 @@
-"""The CPU runner: slots are tables of KV blocks, and every step is one program that a team of threads runs.
+"""The CPU runner: slots are tables of KV blocks and states, and every step is one program that a team of threads runs.
 
 A row's logits depend only on the model file and on the tokens up to that row. No sum depends on the other rows of the
 step, on how a prompt is split into chunks, on the number of threads or on the processor.
@@ -26,11 +26,11 @@ from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer, write_told
 from segue.runners.cpu.frame import Frame
 from segue.runners.cpu.kept_code import KeptCode
-from segue.runners.cpu.kv import BLOCK, Kv
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
-from segue.runners.cpu.states import States
+from segue.runners.cpu.slots.kv import BLOCK
+from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters
 from segue.runners.cpu.step.program.phases import nothing_before, program
@@ -81,10 +81,8 @@ class CpuRunner:
         context = context_length or min(anatomy.train_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         if anatomy.family.turns == "none":  # learned positions: the model has no others
             context = min(context, anatomy.train_context)
-        self._states = States(anatomy, num_slots) if anatomy.has_states else None
-        num_slots = num_slots if self._states is None else self._states.num_slots
-        self._kv = Kv(anatomy, context, kv_bytes, num_slots)
-        context = min(context, self._kv.num_blocks * BLOCK)
+        self._slots = Slots(anatomy, context, kv_bytes, num_slots)
+        context = min(context, self._slots.num_cells)
         self._space = Workspace(anatomy, max_rows, threads)
         self._adapters: Adapters | None = None
         if adapters:
@@ -98,13 +96,13 @@ class CpuRunner:
         self._team: Team = beside._lent_team() if beside else self._new_team(threads, target, kept)
         exact_math.use(Softmax(target, kept))
         self._capabilities = Capabilities(
-            num_slots=num_slots,
-            num_cells=self._kv.num_blocks * BLOCK,
+            num_slots=self._slots.num_slots,
+            num_cells=self._slots.num_cells,
             context_length=context,
             max_rows=max_rows,
             vocab_size=anatomy.vocab_size,
             cells_per_block=BLOCK,
-            can_trim=self._states is None,
+            can_trim=self._slots.states is None,
             draws=True,
             rows_ahead=len(self._frames[-1].logits),
             adapters=tuple(adapters or ()),
@@ -128,7 +126,7 @@ class CpuRunner:
 
     @property
     def cells_free(self) -> int:
-        return self._kv.tables.cells_free
+        return self._slots.tables.cells_free
 
     def decode(self, spans: Sequence[Span]) -> Logits:
         self._check_idle()
@@ -179,32 +177,14 @@ class CpuRunner:
             raise ValueError(f"cannot fork {length} of {held} tokens of slot {src} into {dst}")
         if length % BLOCK and not self.cells_free:
             raise RuntimeError(f"no block is free to fork slot {src} into {dst}")
-        if self._states is not None and length not in (0, held):
-            raise ValueError(
-                f"slot {src} can only be forked whole: its state is that of {held} tokens"
-            )
-        self._kv.fork(src, dst, length)
-        if self._states is not None and length:
-            self._states.fork(src, dst)
+        self._slots.fork(src, dst, length)
 
     def trim(self, slot: int, length: int) -> None:
         self._check_idle()
         held = self._held(slot)
         if not 0 <= length <= held:
             raise ValueError(f"cannot trim slot {slot} from {held} to {length} tokens")
-        states = self._states
-        if states is not None and length and not states.can_give_back(slot, held - length):
-            raise ValueError(
-                f"slot {slot} cannot be trimmed from {held} to {length} tokens: only its last one can go"
-            )
-        self._trim(slot, length)
-
-    def _trim(self, slot: int, length: int) -> None:
-        if self._states is not None and not length:
-            self._states.clear(slot)
-        elif self._states is not None and length < self._kv.tables.length(slot):
-            self._states.give_back(slot)
-        self._kv.tables.trim(slot, length)
+        self._slots.trim(slot, length)
 
     def free(self, slot: int) -> None:
         self.trim(slot, 0)
@@ -251,7 +231,7 @@ class CpuRunner:
     def _seconds(self, rows: int, threads: int) -> float:
         """The best time of a few steps with one token of each of `rows` sequences, or with one prompt if too many."""
         spans = [Span(slot, [0], 0, 1) for slot in range(rows)]
-        if rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._kv.num_blocks):
+        if rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._slots.kv.num_blocks):
             spans = [Span(0, [0] * rows, 0, 1)]
         best = total = 0.0
         frame = self._frames[0]
@@ -262,7 +242,7 @@ class CpuRunner:
             self._run(frame, threads)
             took = time.perf_counter() - start
             for span in spans:
-                self._trim(span.slot, 0)
+                self._slots.trim(span.slot, 0)
             total += took
             best = took if attempt < 2 else min(best, took)  # the first attempt only warms up
             if attempt and total > _MEASURED_S:
@@ -282,14 +262,14 @@ class CpuRunner:
         """How many tokens a slot holds."""
         if not 0 <= slot < self._capabilities.num_slots:
             raise ValueError(f"there is no slot {slot}")
-        return self._kv.tables.length(slot)
+        return self._slots.tables.length(slot)
 
     def _check(self, spans: Sequence[Span], most_wanted: int, num_drawn: int = 0) -> None:
         """Raise for spans that would corrupt memory, before anything is changed.
 
         `num_drawn`: how many tokens of the step before can be named as -1, -2 and so on.
         """
-        limits, tables = self._capabilities, self._kv.tables
+        limits, tables = self._capabilities, self._slots.tables
         longest, vocab_size = limits.context_length, limits.vocab_size
         slots = set(map(_slot, spans))
         if len(slots) < len(spans):
@@ -337,7 +317,7 @@ class CpuRunner:
         """One for `decode`, which begun steps use too, in turn with a second one."""
         most = self._space.max_rows
         first, second = (
-            Frame(self._space, self._kv, self._states, self._program, count, drawer, self._adapters)
+            Frame(self._space, self._slots, self._program, count, drawer, self._adapters)
             for count in (most, min(most, _MOST_AHEAD))
         )
         first.set_before(second)
@@ -345,7 +325,7 @@ class CpuRunner:
         return [first, second]
 
     def _program(self, logits: int) -> NDArray[np.int64]:
-        space, kv = self._space, self._kv
+        space, kv, states = self._space, self._slots.kv, self._slots.states
         places = Places(
             projected=space.projected,
             attended=space.attended,
@@ -359,7 +339,7 @@ class CpuRunner:
             layer_inputs=space.layer_inputs,
             layer_gate=space.layer_gate,
             convolved=space.convolved,
-            states=() if self._states is None else self._states.places,
+            states=() if states is None else states.places,
         )
         before = nothing_before if self._adapters is None else self._adapters.phase
         return program(self._weights, places, self._tile_outputs, before)

@@ -21,8 +21,11 @@ _TAIL = """
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
   not applied: llama.cpp does the same.
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
-- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, layers without attention,
-  heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
+- A gated delta net carries a state from token to token instead of keys and values: of each sequence as much, whatever
+  its length. Its rows are computed one after another, so bits do not depend on the chunks of a prompt; llama.cpp's do.
+  Heads of states are a multiple of 32 wide. Layers that draft further tokens (`nextn`) are not computed.
+- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without
+  attention, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
   attention that is not causal, other betas of YaRN, Granite without rotations, Llama 4 without chunks.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
@@ -129,6 +132,8 @@ def _attention(family: Family) -> str:
         parts.append("sinks")
     if family.attention_gate != "none":
         parts.append("gated")
+    if family.mixer == "delta":
+        parts.append("a gated delta net instead in all but every 4th layer, or as the file says")
     if "attention.scale" in family.settings:
         parts.append("the file's scale")
     return "; ".join(parts) or "plain"

@@ -7,6 +7,7 @@ the file: measures.py, layers.py.
 from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.family import Family, Window
+from segue.runners.cpu.anatomy.hybrids import HYBRIDS
 
 _EXPERTS = ("expert_count", "expert_used_count")
 _GROUPS = ("expert_group_count", "expert_group_used_count")
@@ -30,14 +31,6 @@ _DENSE_FIRST = (
 _SCALES = ("attention.scale", "embedding_scale", "residual_scale", "logit_scale")
 _SIGMOID = (*_DENSE_FIRST, "expert_weights_norm", "expert_gating_func", *_GROUPS)
 _SECTIONS = "rope.dimension_sections"
-_DELTA = (
-    "ssm.conv_kernel",
-    "ssm.group_count",
-    "ssm.inner_size",
-    "ssm.state_size",
-    "ssm.time_step_rank",
-)
-_HYBRID = (*_DELTA, "full_attention_interval", "nextn_predict_layers")
 _PICTURES = (_SECTIONS, "n_deepstack_layers")  # layers that add what a picture gives; texts add 0
 
 FAMILIES: Mapping[str, Family] = {
@@ -75,37 +68,6 @@ FAMILIES: Mapping[str, Family] = {
         experts="all",
         settings=(*_MIXTURE, *_PICTURES),
         needed=(_SECTIONS,),
-    ),
-    "qwen3next": Family(
-        norms=("attn_norm", "post_attention_norm"),
-        head_norms="each",
-        experts="all",
-        shared_expert="gated",
-        attention_gate="joined",
-        mixer="delta",
-        is_delta_grouped=True,
-        settings=(*_MIXTURE, _SHARED, *_HYBRID),
-        needed=_DELTA,
-    ),
-    "qwen35": Family(
-        sections="interleaved",
-        norms=("attn_norm", "post_attention_norm"),
-        head_norms="each",
-        attention_gate="joined",
-        mixer="delta",
-        settings=(_SECTIONS, *_HYBRID),
-        needed=(_SECTIONS, *_DELTA),
-    ),
-    "qwen35moe": Family(
-        sections="interleaved",
-        norms=("attn_norm", "post_attention_norm"),
-        head_norms="each",
-        experts="all",
-        shared_expert="gated",
-        attention_gate="joined",
-        mixer="delta",
-        settings=(*_MIXTURE, _SHARED, _SECTIONS, *_HYBRID),
-        needed=(_SECTIONS, *_DELTA),
     ),
     "gemma": Family(activation="gelu", is_tied=True, is_embedding_scaled=True),
     "gemma2": Family(
@@ -408,4 +370,5 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "maincoder": Family("neighbours", head_norms="each", norms_heads_last=True),
     "xverse": Family("neighbours"),
+    **HYBRIDS,
 }

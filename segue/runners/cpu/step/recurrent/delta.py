@@ -96,14 +96,14 @@ def _pass(
 
 def _answer(
     b: Builder,
-    of_key: list[Value],
-    of_query: list[Value],
+    found: tuple[list[Value], list[Value]],
     numbers: Value,
     value: Value,
     change: Value,
     out: Value,
 ) -> None:
     """d and the output of 32 columns, from S k and S q."""
+    of_key, of_query = found
     fade, beta, overlap = (
         splat(b, load(b, ahead(b, numbers, 4 * which), f32)) for which in (DECAY, BETA, OVERLAP)
     )
@@ -128,7 +128,7 @@ def _read(
 ) -> None:
     """A row of 32 columns whose S has no change pending. d goes to `change`."""
     found = _pass(b, columns, size, None, key, query)
-    _answer(b, *found, numbers, value, change, out)
+    _answer(b, found, numbers, value, change, out)
 
 
 @define(VOID, INT, INT, FLOAT, INT, INT, INT, INT, INT, INT, INT)
@@ -147,7 +147,7 @@ def _change_and_read(
 ) -> None:
     """The same of columns that take the change of the row before: g is `fade`, k at `last`, d at `change`."""
     found = _pass(b, columns, size, (fade, last, change), key, query)
-    _answer(b, *found, numbers, value, change, out)
+    _answer(b, found, numbers, value, change, out)
 
 
 @compiled

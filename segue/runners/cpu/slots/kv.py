@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from segue.errors import Incompatible
 from segue.runners.cpu.anatomy.measures import Anatomy
-from segue.runners.cpu.blocks import BlockTables, Copy
 from segue.runners.cpu.memory import address, available_bytes, zeros
+from segue.runners.cpu.slots.blocks import BlockTables, Copy
 from segue.runners.cpu.step.program.places import block_bytes
 
 BLOCK = 32

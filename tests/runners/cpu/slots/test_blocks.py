@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.runners.cpu.blocks import BlockTables, Copy
+from segue.runners.cpu.slots.blocks import BlockTables, Copy
 
 SLOTS, BLOCKS, SIZE = 4, 12, 4
 
