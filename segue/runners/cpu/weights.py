@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.errors import Incompatible
+from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
@@ -67,6 +67,8 @@ class Weights:
             if name.startswith("rope_"):
                 continue  # see _turns
             matrix.check_sound(name, int(np.count_nonzero(np.isnan(values))))
+            if name.endswith("ssm_a") and np.max(values) > 0:
+                raise ModelUnavailable(f"by the tensor {name} states grow without end")
         for name in [name for name in self._vectors if name.endswith("conv1d.weight")]:
             taps = next(tensor.shape[0] for tensor in tensors if tensor.name == name)
             self._vectors[name] = self._vectors[name].reshape(-1, taps).T.copy()  # a row per tap

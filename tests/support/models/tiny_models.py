@@ -169,7 +169,10 @@ MODELS: Mapping[str, Tiny] = {
     "qwen35, drafts": replace(_QWEN35, layers=4, next_layers=1).with_settings(
         nextn_predict_layers=1, ssm__group_count=4
     ),
-    "qwen35moe": replace(_HYBRID_MOE, architecture="qwen35moe"),
+    # As the converter writes it: its feed-forward has no width beside the experts'.
+    "qwen35moe": replace(_HYBRID_MOE, architecture="qwen35moe").with_settings(
+        feed_forward_length=0
+    ),
     "gemma": Tiny("gemma", head_size=32, key_heads=1, is_tied=True),
     "gemma2": replace(_GEMMA3, architecture="gemma2", head_norms="").with_settings(
         attention__sliding_window=20, attn_logit_softcapping=5.0, final_logit_softcapping=8.0

@@ -83,7 +83,9 @@ def _wrong_settings(header: GgufHeader) -> str | None:
 def _wrong_measures(header: GgufHeader) -> str | None:
     layers = header.count("block_count")
     each = dict(zip(BY_LAYER[:2], heads_of(header), strict=True))
-    each[BY_LAYER[2]] = counts(header, BY_LAYER[2])
+    hidden = counts(header, BY_LAYER[2])
+    if any(hidden) or FAMILIES[header.architecture].experts != "all":  # else no layer needs one
+        each[BY_LAYER[2]] = hidden
     for key, found in each.items():
         if len(found) != layers or min(found) < 1:
             return f"{header.architecture}.{key} is not a count for each of {layers} layers"
