@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
 from segue.errors import Incompatible
-from segue.runners.cpu import kv
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
+from segue.runners.cpu.slots import kv
 from segue.runners.cpu.slots.kv import BLOCK
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS
 from segue.runners.cpu.workspace import item_rows
