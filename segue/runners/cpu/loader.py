@@ -25,6 +25,7 @@ from segue.models.progress import Report
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.anatomy.tensors import is_vector
 from segue.runners.cpu.kept_code import KeptCode, sources_digest, take_unwritten, unwritten
 from segue.runners.llama.vocab import model_info
 from segue.runners.vocab import open_vocab, vocab_obstacle
@@ -73,6 +74,8 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
     for name, pair in adapter_files.pairs(header).items():
         if name == "token_embd.weight" or name.startswith("per_layer_"):
             return f"it adapts the embeddings ({name})"
+        if is_vector(name):
+            return f"it adapts what is no matrix ({name})"
         if len(pair.a.shape) != 2:
             return f"it adapts experts ({name})"
         if is_fused and name.endswith(".ffn_up.weight"):

@@ -16,7 +16,14 @@ from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
 from segue.runners.cpu.anatomy.positions import rotations, temperatures
 from segue.runners.cpu.anatomy.support import supports
-from segue.runners.cpu.anatomy.tensors import computed, expert_name, is_vector, matrices, vector
+from segue.runners.cpu.anatomy.tensors import (
+    CONVOLUTIONS,
+    computed,
+    expert_name,
+    is_vector,
+    matrices,
+    vector,
+)
 from segue.runners.cpu.anatomy.xielu import shapes
 from segue.runners.cpu.exact_math import cosines_and_sines
 from segue.runners.cpu.memory import address, zeros
@@ -69,7 +76,7 @@ class Weights:
             matrix.check_sound(name, int(np.count_nonzero(np.isnan(values))))
             if name.endswith("ssm_a") and np.max(values) > 0:
                 raise ModelUnavailable(f"by the tensor {name} states grow without end")
-        for name in [name for name in self._vectors if name.endswith("conv1d.weight")]:
+        for name in [name for name in self._vectors if name.endswith(CONVOLUTIONS)]:
             taps = next(tensor.shape[0] for tensor in tensors if tensor.name == name)
             self._vectors[name] = self._vectors[name].reshape(-1, taps).T.copy()  # a row per tap
         # Gemma 4 divides what its router takes by the root of the width.

@@ -26,7 +26,7 @@ class Workspace:
         )  # every step's board is a copy
         self.max_rows = max_rows
         layers = anatomy.by_layer
-        self.item_rows = item_rows(max(layer.shared for layer in layers))
+        self.item_rows = item_rows(max(1, *(layer.shared for layer in layers)))
         recurrences = [layer.recurrence for layer in layers if layer.recurrence is not None]
         self._arrays: list[NDArray[np.generic]] = []
         width = anatomy.width
@@ -34,7 +34,8 @@ class Workspace:
         self._set(on.WIDTH, width)
         self._set(on.RESIDUAL, self._floats(max_rows * width))
         self._inputs(on.INPUT_FLOATS, max_rows, width)
-        self._inputs(on.HEADS_FLOATS, max_rows, max(layer.taken for layer in layers))
+        taken = max([queries, *(each.taken for each in recurrences)])
+        self._inputs(on.HEADS_FLOATS, max_rows, taken)
         used = anatomy.experts_used
         hidden = max(layer.hidden for layer in layers)
         experts_hidden = max(anatomy.shared_hidden, used * anatomy.expert_hidden)
@@ -49,7 +50,9 @@ class Workspace:
         scratch = -(-max(attention, units, inputs, heads) // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
         self._set(on.SCRATCH, self._floats(threads * scratch // 4))
-        self.projected = self._floats(max_rows * max(layer.outputs for layer in layers))
+        outputs = [layer.outputs for layer in layers if layer.attends]
+        outputs += [each.outputs for each in recurrences]
+        self.projected = self._floats(max_rows * max(outputs))
         channels = max((each.channels for each in recurrences), default=0)
         self.convolved = self._floats(max_rows * channels)
         self.attended = self._floats(max_rows * width)

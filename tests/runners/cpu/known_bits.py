@@ -82,6 +82,16 @@ BITS: dict[str, str] = {
     "qwen35": "5d840c4eb552324d34d659f90cb3be500c5f22d6afb57e36147cf8588cff2e3b",
     "qwen35, drafts": "1f47519872d48534266e82f42dc3e85e35f537694e5cb9111601ad6769d053af",
     "qwen35moe": "2cbcf89ce65038102d4bcfe7934f85f1d6ecc353429c9d4d5f8f589a5d56eed2",
+    "granite, not rotated": "604128a8e828989ea27f73637dca256595193fdfb506631ec16cbe232d386969",
+    "lfm2": "d94b6983760ade7b38c9842a0e6091250229b06b4c66a1bf2a584a65ab7f6581",
+    "lfm2moe": "cf868658e64d2dacd49cc1ec9ba9274ac82be39cf03567cc794ca190bd24a4da",
+    "granitehybrid": "a01bef51792c0b0e444f2f457bc98af22d3ce8917cb6411a62ddfbb055fcb05b",
+    "granitehybrid, experts, rotated": "cd448d9014605f5be29ad54d7f27ca65c32fdb7d7f37aa1d0e55aa50f8c97673",
+    "nemotron_h": "bfa8cd7c90d593fe15614256528a40854b969a91508ce794f285cccc3c92c694",
+    "nemotron_h_moe": "c3d605a3be4269e3937f130151a9109fa430b9a850b75fede8d6dcc45920f97f",
+    "falcon-h1": "7c815c54b6558c887315590b877fb4c46d3f665440b409c9619765d8be4b5828",
+    "falcon-h1, no norm": "97641db61fd009689b236ea3cd6815d3fb66852be96e7d0758a4da6733eaa2e0",
+    "mamba2": "909ae33b4f0a4edfc1cf264aff51d1cb5d29e7602d342bd4939a5e03bec83710",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -166,4 +176,14 @@ BITS_OF_Q8: dict[str, str] = {
     "qwen35": "bcb3c2f8cb6d9b2ceb1fafb86b7fce5c5098cb05f02be396631b7c430adb029a",
     "qwen35, drafts": "1136b54f9b1d278185647ce72c8c1c8bee776ce41218589b765fee6e957b8e4f",
     "qwen35moe": "aa6811b3ed0dd3711e6d9440560b4cc10c1491e1fc14891b6b3352b0170619c7",
+    "granite, not rotated": "b4a592bbe6a1a6554ae82ae36a7bb450cada344985816db1e1a363a579895df7",
+    "lfm2": "916a54bb2c6890a9c19eb613dc3f051938ac6209a0d90912eda30a13d9d14ab8",
+    "lfm2moe": "09a1fb8a3b045dae39c7ac0a5cc4800505babb90d5b76bef57b83fce7308bdee",
+    "granitehybrid": "0aacac17a60a2485cb587ccd9f0796365fd2150f0a7ff6d6251362cb7aeb28b3",
+    "granitehybrid, experts, rotated": "ffb6ef214e051c7f63bfbce1e4f036c9aee8fc75db4719f9bb7a1318ba056c58",
+    "nemotron_h": "43faf88f1c9226ec61fe21fb9888064d3a0d448b66b847d46942ff9ffebf0499",
+    "nemotron_h_moe": "6ba1e9dfec3bd008dd9912e6183246cf61b6b3021455a23a8452e6a384f7b239",
+    "falcon-h1": "bb56c0c914f8c32670fcc3fe6bc177ea30fd618de287d8fb9a6354050b56b970",
+    "falcon-h1, no norm": "caa34f749993692a989b0ee830318b31bb02707b4f2a2f9de6dff4ea5fb45e68",
+    "mamba2": "96a031711d9d9763ee97be902840b881120a46fbc35b5045be05c774b1838002",
 }

@@ -124,6 +124,10 @@ def matrices(path: Path) -> list[str]:
         "ffn_gate",
         "ffn_up",
         "ffn_down",
+        "ssm_in",
+        "ssm_out",
+        "shortconv.in_proj",
+        "shortconv.out_proj",
     ]
     wanted = {f"{kind}.weight" for kind in kinds if not (is_fused and kind == "ffn_up")}
     return [
@@ -172,6 +176,16 @@ def test_what_is_not_computed_goes_to_llama_cpp(
     theirs = LlamaRunner(str(path), threads=1, adapters={"l": str(lora)})
     assert np.abs(whole(theirs, ((0, 1.0),)) - whole(theirs, ())).max() > 0.01
     theirs.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [("lfm2", "blk.0.shortconv.conv.weight"), ("mamba2", "blk.0.ssm_conv1d.weight")],
+)
+def test_what_is_no_matrix_is_refused(tmp_path: Path, name: str, tensor: str) -> None:
+    path = write(tmp_path / "b.gguf", MODELS[name])
+    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=[tensor], rank=1, architecture=name)
+    assert f"it adapts what is no matrix ({tensor})" in (obstacle(path, [str(lora)]) or "")
 
 
 def test_of_layers_that_are_not_computed_has_no_effect(tmp_path: Path) -> None:

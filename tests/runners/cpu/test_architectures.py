@@ -142,6 +142,10 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "phi2",
         "gemma4, embeddings of layers",
         "gemma4 with experts",
+        "lfm2",
+        "granitehybrid",
+        "nemotron_h_moe",
+        "falcon-h1",
     ],
 )
 def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -> None:
@@ -154,7 +158,17 @@ def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize(
-    "name", ["llama with experts", "qwen2moe", "phi3", "gpt2", "gemma4 with experts"]
+    "name",
+    [
+        "llama with experts",
+        "qwen2moe",
+        "phi3",
+        "gpt2",
+        "gemma4 with experts",
+        "lfm2",
+        "granitehybrid",
+        "nemotron_h_moe",
+    ],
 )
 def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
     """Experts and fused matrices are cut out of the file's tensors."""
@@ -213,7 +227,6 @@ def test_a_chunk_is_read_as_if_nothing_stood_before_it(tmp_path: Path) -> None:
     ("name", "settings", "reason"),
     [
         ("gpt-oss", {"attention.sliding_window": -1}, "sliding_window is -1, not a count"),
-        ("granite", {"rope.scaling.finetuned": False}, "positions do not turn"),
         ("qwen3moe", {"expert_weights_scale": 2.5}, "settings it does not know: expert_weights"),
         ("gemma3", {"attn_logit_softcapping": 30.0}, "does not know: attn_logit_softcapping"),
         ("phi3", {"rope.scaling.type": "su"}, "scaled by 'su'"),

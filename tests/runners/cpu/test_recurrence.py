@@ -71,12 +71,13 @@ def test_tensors_of_a_layer_with_a_state_are_all_needed(tmp_path: Path) -> None:
 
 def test_layers_are_told_apart_by_the_interval(tmp_path: Path) -> None:
     found = header(write(tmp_path / "x.gguf", MODELS["qwen35"]))
-    kinds = [layer.mixer for layer in anatomy_of(found).by_layer]
-    assert kinds == ["delta", "delta", "delta", "attention", "delta", "delta"]
+    attends = [layer.attends for layer in anatomy_of(found).by_layer]
+    assert attends == [False, False, False, True, False, False]
     unsaid = dict(found.metadata)
     del unsaid["qwen35.full_attention_interval"]
     by_layer = anatomy_of(replace(found, metadata=unsaid)).by_layer
-    assert [layer.mixer for layer in by_layer] == kinds
+    assert [layer.attends for layer in by_layer] == attends
+    assert all(layer.attends == (layer.recurrence is None) for layer in by_layer)
 
 
 def test_states_that_would_grow_without_end_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tests.support.models.tiny_hybrid_models import HYBRIDS
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, Tiny, Value
 
 _AFTER = ("post_attention_norm", "post_ffw_norm")
@@ -100,7 +101,6 @@ _GEMMA4_E = replace(_GEMMA4, layers=5, key_heads=1, lacks_values=False).with_set
     embedding_length_per_layer_input=32,
     feed_forward_length=[HIDDEN, HIDDEN, HIDDEN, 2 * HIDDEN, 2 * HIDDEN],
 )
-
 _DELTA: dict[str, Value] = {
     "ssm__conv_kernel": 4,
     "ssm__group_count": 2,
@@ -212,6 +212,7 @@ MODELS: Mapping[str, Tiny] = {
         attention__sliding_window=20, attention__sliding_window_pattern=[True, True, True, False]
     ),
     "granite": _GRANITE,
+    "granite, not rotated": _GRANITE.with_settings(rope__scaling__finetuned=False),
     "granite with biases, long rope": replace(
         _GRANITE, biases=("attn_output", "ffn_gate", "ffn_up", "ffn_down"),
         factors=("rope_factors_long", "rope_factors_short"),
@@ -328,6 +329,7 @@ MODELS: Mapping[str, Tiny] = {
     "gemma4 with experts": replace(_GEMMA4, experts=8, has_dense_beside=True).with_settings(
         **_MIXTURE, expert_feed_forward_length=32
     ),
+    **HYBRIDS,
     "maincoder": Tiny("maincoder", head_norms="each"),
     "xverse": Tiny("xverse"),
 }  # fmt: skip

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tests.support.models.tiny_delta import delta_net
 from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layers, of_embeddings
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
+from tests.support.models.tiny_hybrids import mamba, short_convolution
 
 Array = NDArray[np.float32]
 Value = int | float | bool | str | list[bool] | list[int] | list[float]
@@ -57,6 +58,12 @@ class Tiny:
     lacks_values: bool = False  # keys are values too, in layers without a window
     has_layer_scales: bool = False
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
+    output_norm: str = "output_norm"
+    # "conv", "mamba": of layers without keys; "mamba beside": of all layers, beside attention.
+    mixer: str = ""
+    has_mixer_norm: bool = True
+    is_alone: bool = False  # layers are a mixer or a feed-forward, not both
+    ends: Mapping[str, str] = field(default_factory=dict)  # of norms' names, if not ".weight"
 
     def with_settings(self, **settings: Value) -> "Tiny":
         known = {name.replace("__", "."): value for name, value in settings.items()}
@@ -128,7 +135,8 @@ def write(
 
 
 def _is_matrix(name: str) -> bool:
-    return not any(part in name for part in ("norm", "bias", "gate_inp", "scale", "conv1d"))
+    others = ("norm", "bias", "gate_inp", "scale", "conv1d", "shortconv.conv")
+    return not name.endswith(("ssm_a", "ssm_d")) and not any(part in name for part in others)
 
 
 def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
@@ -150,7 +158,7 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
 def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Array]]:
     yield "token_embd.weight", weights.matrix(vocab, WIDTH, 2.5 if tiny.is_tied else 8.0)
     if tiny.has_norm_weights:
-        yield "output_norm.weight", weights.vector(1.0, WIDTH)
+        yield f"{tiny.output_norm}.weight", weights.vector(1.0, WIDTH)
     if tiny.has_norm_bias:
         yield "output_norm.bias", weights.vector(0.0, WIDTH)
     if not tiny.is_tied:
@@ -169,7 +177,8 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
             for norm in ("enorm", "hnorm"):
                 yield f"blk.{layer}.nextn.{norm}.weight", weights.vector(1.0, WIDTH)
         of_layer = (
-            *_attention(tiny, weights, layer),
+            *_norms(tiny, weights),
+            *_mixer(tiny, weights, layer),
             *_feed_forward(tiny, weights, layer),
             *of_embeddings(tiny.count(PER_LAYER, 0), WIDTH, weights),
         )
@@ -179,17 +188,33 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
             yield f"blk.{layer}.layer_output_scale.weight", weights.vector(0.7, 1)
 
 
+def _norms(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
+    for name in tiny.norms if tiny.has_norm_weights else ():
+        yield f"{name}{tiny.ends.get(name, '.weight')}", weights.vector(1.0, WIDTH)
+        if tiny.has_norm_bias:
+            yield f"{name}.bias", weights.vector(0.0, WIDTH)
+
+
+def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
+    """What passes something from token to token: attention, or what the layer has instead, or beside it."""
+    if tiny.is_alone and tiny.of_layer("feed_forward_length", layer, 0):
+        return
+    if tiny.delta and layer < tiny.layers and (layer + 1) % 4:
+        yield from delta_net(tiny.settings, tiny.delta == "grouped", WIDTH, weights)
+        return
+    has_keys = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads) > 0
+    if has_keys:
+        yield from _attention(tiny, weights, layer)
+    if tiny.mixer == "conv" and not has_keys:
+        yield from short_convolution(tiny.count, WIDTH, weights)
+    elif tiny.mixer == "mamba beside" or (tiny.mixer == "mamba" and not has_keys):
+        yield from mamba(tiny.count, WIDTH, weights, tiny.has_mixer_norm)
+
+
 def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
     size = tiny.size_of(layer)
     key_heads = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads)
     queries, keys = HEADS * size, key_heads * size
-    for name in tiny.norms if tiny.has_norm_weights else ():
-        yield f"{name}.weight", weights.vector(1.0, WIDTH)
-        if tiny.has_norm_bias:
-            yield f"{name}.bias", weights.vector(0.0, WIDTH)
-    if tiny.delta and layer < tiny.layers and (layer + 1) % 4:
-        yield from delta_net(tiny.settings, tiny.delta == "grouped", WIDTH, weights)
-        return
     asked = queries * (2 if tiny.is_gate_joined else 1)
     parts = {"qkv": queries + 2 * keys} if tiny.is_fused else {"q": asked, "k": keys, "v": keys}
     if tiny.layers > layer >= tiny.layers - tiny.count("attention.shared_kv_layers", 0):
@@ -219,13 +244,15 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
 
 
 def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
+    hidden = tiny.of_layer("feed_forward_length", layer, HIDDEN)
+    if not hidden:
+        return
     is_every = (layer + 1) % tiny.count("interleave_moe_layer_step", 1) == 0
     if tiny.experts and layer >= tiny.count("leading_dense_block_count", 0) and is_every:
         yield from _experts(tiny, weights)
         if not tiny.has_dense_beside:
             return
         yield from beside_experts(tiny.experts, WIDTH, weights)
-    hidden = tiny.of_layer("feed_forward_length", layer, HIDDEN)
     up_rows = tiny.up_rows * hidden // HIDDEN
     shapes = {"gate": (hidden, WIDTH), "up": (up_rows, WIDTH), "down": (WIDTH, hidden)}
     for name in tiny.feed_forward:
@@ -240,6 +267,7 @@ def _experts(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
     if tiny.expert_bias:
         yield "ffn_gate_inp.bias", weights.vector(0.0, count)
     shapes = {"gate": (hidden, WIDTH), "up": (hidden, WIDTH), "down": (WIDTH, hidden)}
+    shapes = {name: shapes[name] for name in tiny.feed_forward}
     if tiny.has_dense_beside:
         shapes = {"gate_up": (2 * hidden, WIDTH), "down": (WIDTH, hidden)}
     for name, (rows, columns) in shapes.items():
@@ -252,7 +280,7 @@ def _experts(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
     if tiny.shared_hidden:
         if tiny.is_shared_gated:
             yield "ffn_gate_inp_shexp.weight", weights.matrix(1, WIDTH)[0]
-        for name in ("gate", "up", "down"):
+        for name in tiny.feed_forward:
             rows, columns = (
                 (tiny.shared_hidden, WIDTH) if name != "down" else (WIDTH, tiny.shared_hidden)
             )

@@ -21,19 +21,21 @@ _TAIL = """
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
   not applied: llama.cpp does the same.
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
-- A gated delta net carries a state from token to token instead of keys and values: of each sequence as much, whatever
-  its length. Its rows are computed one after another, so bits do not depend on the chunks of a prompt; llama.cpp's do.
-  Heads of states are a multiple of 32 wide. Layers that draft further tokens (`nextn`) are not computed.
+- Gated delta nets, Mamba 2 and convolutions carry a state from token to token instead of keys and values: of each
+  sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the chunks of a
+  prompt; llama.cpp's do. Heads of a delta net are a multiple of 32 wide, those of Mamba 2 and their states one of 16;
+  convolutions see up to 16 tokens. Layers that draft further tokens (`nextn`) are not computed.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without
   attention, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
-  attention that is not causal, other betas of YaRN, Granite without rotations, Llama 4 without chunks.
+  attention that is not causal, other betas of YaRN, Llama 4 without chunks, Nemotron's experts on latent rows.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
   used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the
   first file promises. What is computed is what one file would give, to the bit.
 - A file whose settings make no sense (more layers than tensors, more experts used than there are, groups of experts
-  of different sizes, keys shared by layers of different measures, numbers that are none) is refused, and no other
-  runner tries it. The CPU runner refuses weights that are infinite or not numbers too.
+  of different sizes, heads of states that groups do not share evenly, keys shared by layers of different measures,
+  numbers that are none) is refused, and no other runner tries it. The CPU runner refuses weights that are infinite or
+  not numbers too.
 - Weights: {types}.
 
 Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: ten tiny models with random weights each, a
@@ -66,6 +68,12 @@ _ROTATED = {
     "all": "",
     "three of four": "; none in every 4th layer",
     "windowed": "; none in layers without a window, if others have one",
+    "by setting": ", or none if the file says so",
+}
+_MIXERS = {
+    "delta": "a gated delta net instead in all but every 4th layer, or as the file says",
+    "conv": "a gated convolution over the last tokens instead, in layers without heads of keys",
+    "mamba": "Mamba 2 instead, in layers without heads of keys",
 }
 _RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
 _ROUTINGS = {
@@ -108,10 +116,14 @@ def _norms(family: Family) -> str:
 def _positions(family: Family) -> str:
     long_rope = ", long rope" if family.has_long_rope else ""
     sections = f", sections {family.sections}" if family.sections != "none" else ""
+    if family.rotated == "none":
+        return "none"
     return f"{family.turns}{_ROTATED[family.rotated]}{long_rope}{sections}"
 
 
 def _attention(family: Family) -> str:
+    if family.layers_are == "a mixer":
+        return "none; Mamba 2"
     parts = [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
     parts += ["after they are rotated"] if family.norms_heads_last else []
     parts += (
@@ -132,8 +144,8 @@ def _attention(family: Family) -> str:
         parts.append("sinks")
     if family.attention_gate != "none":
         parts.append("gated")
-    if family.mixer == "delta":
-        parts.append("a gated delta net instead in all but every 4th layer, or as the file says")
+    if family.mixer != "attention":
+        parts.append("Mamba 2 beside it" if family.is_mixer_beside else _MIXERS[family.mixer])
     if "attention.scale" in family.settings:
         parts.append("the file's scale")
     return "; ".join(parts) or "plain"
@@ -148,11 +160,13 @@ def _windows(window: Window) -> str:
 
 
 def _feed_forward(family: Family) -> str:
+    if family.layers_are == "a mixer":
+        return "none"
     gated = "gated " if family.is_gated else ""
     dense = f"{gated}{family.activation}"
     experts = f"experts, {_ROUTINGS[family.routing]}{_expert_parts(family)}"
     choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}
-    return choices[family.experts]
+    return choices[family.experts] + ("; in layers of its own" * (family.layers_are == "a part"))
 
 
 def _expert_parts(family: Family) -> str:

@@ -143,6 +143,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "granite": Family(
         "neighbours",
+        rotated="by setting",
         may_bias=("attn_output", *_FEED_FORWARD),
         divides_logits=True,
         has_long_rope=True,

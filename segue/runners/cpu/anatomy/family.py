@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Mixer = Literal["attention", "delta"]
+Mixer = Literal["attention", "delta", "conv", "mamba"]
 Turns = Literal["neighbours", "halves", "none"]
-Rotated = Literal["all", "three of four", "windowed"]
+Rotated = Literal["all", "three of four", "windowed", "by setting", "none"]
 Norm = Literal["rms", "layer"]
 HeadNorms = Literal["none", "each", "each or none", "own", "whole", "unweighted"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
@@ -21,6 +21,7 @@ Routing = Literal[
 ]
 Sections = Literal["none", "side by side", "interleaved"]
 Shared = Literal["none", "plain", "gated", "one", "dense"]
+Layers = Literal["whole", "a part", "a mixer"]
 Gate = Literal["none", "own", "joined"]
 
 
@@ -46,7 +47,8 @@ class Family:
 
     # RoPE: the two dimensions of a pair are half a head apart ("halves") or neighbours; "none": learned positions.
     turns: Turns = "halves"
-    # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all.
+    # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all; "by setting": all,
+    # or none.
     rotated: Rotated = "all"
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
     sections: Sections = "none"
@@ -80,8 +82,12 @@ class Family:
     # Attention's output is multiplied by the sigmoid of a product: of a matrix of its own, or of that of the queries,
     # where each head's gate follows its query.
     attention_gate: Gate = "none"
-    # What layers without attention have: "delta", a gated delta net, in all but every fourth layer.
+    # What layers without attention have: "delta", a gated delta net, in all but every fourth layer; "conv", a short
+    # convolution with gates, and "mamba", a state of Mamba 2, in layers for which the file counts no heads of keys.
     mixer: Mixer = "attention"
+    is_mixer_beside: bool = False  # every layer has both, side by side
+    # "a part": attention, or a mixer, or a feed-forward; "a mixer": there is nothing else.
+    layers_are: Layers = "whole"
     # Delta nets: values of heads that share a key are side by side, and beta and alpha of these heads are one matrix.
     is_delta_grouped: bool = False
     temperature: float = 0.0  # by which queries of layers without RoPE grow with every chunk
@@ -98,6 +104,8 @@ class Family:
     has_layer_scales: bool = False  # the residual may be scaled after each layer
     needs_factors: bool = False  # of RoPE, for layers without a window
     has_long_rope: bool = False  # the file may have RoPE factors for long and short contexts
+    # Tensors with names that are not the usual ones: how theirs end, and how they would.
+    renamed: tuple[str, str] = ("", "")
     # Keys of the file, besides the common ones, that are read or have no effect. Any other key is refused.
     settings: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()  # those without which llama.cpp takes values of its own

@@ -4,21 +4,20 @@ from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.family import Family
 
-_EXPERTS = (
-    "expert_count",
-    "expert_used_count",
-    "expert_feed_forward_length",
-    "expert_shared_feed_forward_length",
-)
+_SHARED = "expert_shared_feed_forward_length"
+_COUNTS = ("expert_count", "expert_used_count")
+_EXPERTS = (*_COUNTS, "expert_feed_forward_length", _SHARED)
 _SECTIONS = "rope.dimension_sections"
-_DELTA = (
+_STATES = (
     "ssm.conv_kernel",
     "ssm.group_count",
     "ssm.inner_size",
     "ssm.state_size",
     "ssm.time_step_rank",
 )
-_HYBRID = (*_DELTA, "full_attention_interval", "nextn_predict_layers")
+_HYBRID = (*_STATES, "full_attention_interval", "nextn_predict_layers")
+_TAPS = "shortconv.l_cache"
+_LFM2_NORM = ("token_embd_norm.weight", "output_norm.weight")
 
 HYBRIDS: Mapping[str, Family] = {
     "qwen3next": Family(
@@ -30,7 +29,7 @@ HYBRIDS: Mapping[str, Family] = {
         mixer="delta",
         is_delta_grouped=True,
         settings=(*_EXPERTS, *_HYBRID),
-        needed=_DELTA,
+        needed=_STATES,
     ),
     "qwen35": Family(
         sections="interleaved",
@@ -39,7 +38,7 @@ HYBRIDS: Mapping[str, Family] = {
         attention_gate="joined",
         mixer="delta",
         settings=(_SECTIONS, *_HYBRID),
-        needed=(_SECTIONS, *_DELTA),
+        needed=(_SECTIONS, *_STATES),
     ),
     "qwen35moe": Family(
         sections="interleaved",
@@ -50,6 +49,93 @@ HYBRIDS: Mapping[str, Family] = {
         attention_gate="joined",
         mixer="delta",
         settings=(*_EXPERTS, _SECTIONS, *_HYBRID),
-        needed=(_SECTIONS, *_DELTA),
+        needed=(_SECTIONS, *_STATES),
+    ),
+    "lfm2": Family(
+        head_norms="each",
+        mixer="conv",
+        renamed=_LFM2_NORM,
+        settings=(_TAPS,),
+        needed=(_TAPS,),
+    ),
+    "lfm2moe": Family(
+        head_norms="each",
+        experts="all",
+        routing="sigmoid renormalised",
+        has_choice_bias=True,
+        mixer="conv",
+        renamed=_LFM2_NORM,
+        settings=(*_EXPERTS[:3], "expert_gating_func", "leading_dense_block_count", _TAPS),
+        needed=("expert_feed_forward_length", "expert_gating_func", _TAPS),
+    ),
+    "granitehybrid": Family(
+        "neighbours",
+        rotated="by setting",
+        experts="some",
+        shared_expert="plain",
+        mixer="mamba",
+        may_bias=("attn_output", "ffn_gate", "ffn_up", "ffn_down"),
+        divides_logits=True,
+        settings=(
+            *_COUNTS,
+            _SHARED,
+            "attention.scale",
+            "embedding_scale",
+            "residual_scale",
+            "logit_scale",
+            *_STATES,
+        ),
+        needed=_STATES,
+    ),
+    "nemotron_h": Family(
+        rotated="none",
+        norms=("attn_norm", ""),
+        activation="squared relu",
+        is_gated=False,
+        mixer="mamba",
+        layers_are="a part",
+        may_bias=("attn_output", "ffn_up", "ffn_down"),
+        settings=_STATES,
+        needed=_STATES,
+    ),
+    "nemotron_h_moe": Family(
+        rotated="none",
+        norms=("attn_norm", ""),
+        activation="squared relu",
+        is_gated=False,
+        experts="all",
+        routing="sigmoid",
+        shared_expert="plain",
+        has_choice_bias=True,
+        mixer="mamba",
+        layers_are="a part",
+        may_bias=("attn_output",),
+        settings=(
+            *_EXPERTS,
+            "expert_group_count",
+            "expert_group_used_count",
+            "expert_shared_count",
+            "expert_weights_norm",
+            "expert_weights_scale",
+            "nextn_predict_layers",
+            *_STATES,
+        ),
+        needed=("expert_feed_forward_length", _SHARED, *_STATES),
+    ),
+    "falcon-h1": Family(
+        mixer="mamba",
+        is_mixer_beside=True,
+        may_bias=("ffn_gate", "ffn_up", "ffn_down"),
+        renamed=(".ffn_norm", ".ffn_norm.weight"),
+        settings=_STATES,
+        needed=_STATES,
+    ),
+    "mamba2": Family(
+        rotated="none",
+        norms=("attn_norm", ""),
+        mixer="mamba",
+        layers_are="a mixer",
+        settings=_STATES,
+        needed=_STATES,
     ),
 }

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from segue.models.gguf import GgufHeader
-from segue.runners.cpu.anatomy.family import Family, Mixer
-from segue.runners.cpu.anatomy.recurrence import Recurrence, recurrence_of
+from segue.runners.cpu.anatomy.family import Family
+from segue.runners.cpu.anatomy.recurrence import Recurrence, interval, recurrence_of
 
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
 
@@ -23,20 +23,17 @@ class Layer:
     has_values: bool  # whether values have a matrix; else keys are values too
     gate: int  # floats per row that gate attention's output; 0: none
     is_gate_joined: bool  # each head's gate follows its query, from one matrix
-    recurrence: Recurrence | None  # what it has instead of attention
-
-    @property
-    def mixer(self) -> Mixer:
-        return "attention" if self.recurrence is None else self.recurrence.mixer
+    attends: bool  # whether it has attention
+    recurrence: Recurrence | None  # what it has instead of attention, or beside it
 
     @property
     def has_keys(self) -> bool:
-        return self.keys_of < 0 and self.recurrence is None
+        return self.keys_of < 0 and self.attends
 
     @property
     def shared(self) -> int:
         """Query heads per key head."""
-        return self.heads // self.key_heads
+        return self.heads // self.key_heads if self.key_heads else 0
 
     @property
     def queries(self) -> int:
@@ -59,15 +56,8 @@ class Layer:
 
     @property
     def outputs(self) -> int:
-        """Floats per row in all that products give to attention, or to what it has instead."""
-        if self.recurrence is not None:
-            return self.recurrence.outputs
+        """Floats per row in all that products give to attention."""
         return self.projected + (0 if self.is_gate_joined else self.gate)
-
-    @property
-    def taken(self) -> int:
-        """Floats per row that the product after it takes."""
-        return self.queries if self.recurrence is None else self.recurrence.taken
 
 
 def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
@@ -79,6 +69,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     hidden = hidden_sizes(header, family)
     keys_of = _keys_of(header, windows)
     names = {tensor.name for tensor in header.tensors}
+    attends, recurs = _mixers(header, family, key_heads, hidden)
     return tuple(
         Layer(
             heads=heads[i],
@@ -93,10 +84,29 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             if family.attention_gate != "none"
             else 0,
             is_gate_joined=family.attention_gate == "joined",
-            recurrence=recurrence_of(header, family, i),
+            attends=attends[i],
+            recurrence=recurrence_of(header, family) if recurs[i] else None,
         )
         for i in range(count)
     )
+
+
+def _mixers(
+    header: GgufHeader, family: Family, key_heads: tuple[int, ...], hidden: tuple[int, ...]
+) -> tuple[list[bool], list[bool]]:
+    """Of each layer: whether it has attention, and whether it has what the family's layers have instead."""
+    layers = range(len(key_heads))
+    if family.mixer == "attention" or family.is_mixer_beside:
+        return [True] * len(layers), [family.is_mixer_beside] * len(layers)
+    if family.layers_are == "a mixer":
+        return [False] * len(layers), [True] * len(layers)
+    if family.mixer == "delta":
+        attends = [(layer + 1) % interval(header) == 0 for layer in layers]
+    else:
+        attends = [key_heads[layer] > 0 for layer in layers]
+    is_mixed = [family.layers_are == "whole" or not hidden[layer] for layer in layers]
+    recurs = [is_mixed[layer] and not attends[layer] for layer in layers]
+    return [is_mixed[layer] and attends[layer] for layer in layers], recurs
 
 
 def counts(header: GgufHeader, key: str) -> tuple[int, ...]:
@@ -128,7 +138,10 @@ def head_size(header: GgufHeader, is_windowed: bool = False) -> int:
 
 
 def pairs_of(header: GgufHeader, family: Family, is_windowed: bool = False) -> int:
-    return 0 if family.turns == "none" else rotated_dimensions(header, is_windowed) // 2
+    is_off = header.metadata.get(f"{header.architecture}.rope.scaling.finetuned") is False
+    if "none" in (family.turns, family.rotated) or (family.rotated == "by setting" and is_off):
+        return 0
+    return rotated_dimensions(header, is_windowed) // 2
 
 
 def rotated_dimensions(header: GgufHeader, is_windowed: bool = False) -> int:

@@ -66,7 +66,8 @@ class Anatomy:
 
     def has_experts(self, layer: int) -> bool:
         is_among = layer >= self.dense_layers and (layer + 1) % self.expert_period == 0
-        return self.experts > 0 and is_among
+        is_fed = self.family.layers_are == "whole" or self.by_layer[layer].hidden > 0
+        return self.experts > 0 and is_among and is_fed
 
 
 def anatomy_of(header: GgufHeader) -> Anatomy:
@@ -78,7 +79,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
     experts = header.count("expert_count") if family.experts != "none" else 0
     used = header.count("expert_used_count") if experts else 0
     expert_hidden = _expert_hidden(header, family, used) if experts else 0
-    attending = next((i for i, layer in enumerate(by_layer) if layer.recurrence is None), 0)
+    attending = next((i for i, layer in enumerate(by_layer) if layer.attends), 0)
     is_wide = family.wide_scale == len(by_layer)
     scale = width // by_layer[0].heads if is_wide else head_size(header)
     logit_scale = real(header, "logit_scale")

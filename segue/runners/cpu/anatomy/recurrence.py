@@ -22,6 +22,7 @@ class Recurrence:
     heads: int  # each has a state of its own
     key_heads: int
     size: int  # of a head
+    states: int  # of a head's columns
     head_floats: int  # of a head's state
     outputs: int  # floats per row that the products before it give
     taken: int  # floats per row that the product after it takes
@@ -37,17 +38,39 @@ class Recurrence:
         return self.convolution_floats + self.heads * self.head_floats
 
 
-def recurrence_of(header: GgufHeader, family: Family, layer: int) -> Recurrence | None:
-    """None: the layer has attention. The measures are sound (settings.py)."""
-    if family.mixer == "attention" or (layer + 1) % interval(header) == 0:
-        return None
-    return _delta(header)
+def recurrence_of(header: GgufHeader, family: Family) -> Recurrence:
+    """What layers of such a family have. The measures are sound (settings.py)."""
+    return {"delta": _delta, "mamba": _mamba, "conv": _convolution}[family.mixer](header)
 
 
 def wrong_recurrence(header: GgufHeader, family: Family) -> str | None:
     """Why no runner can compute what the file says of layers without attention, or None."""
-    if family.mixer == "attention":
-        return None
+    if family.mixer == "conv":
+        taps = header.count("shortconv.l_cache")
+        return f"its convolutions see {taps} tokens" if taps < 2 else None
+    if family.mixer == "mamba":
+        return _wrong_mamba(header)
+    return _wrong_delta(header) if family.mixer == "delta" else None
+
+
+def _wrong_mamba(header: GgufHeader) -> str | None:
+    inner, heads = header.count("ssm.inner_size"), header.count("ssm.time_step_rank")
+    groups, states = header.count("ssm.group_count"), header.count("ssm.state_size")
+    if not min(inner, heads, groups, states):
+        return f"{heads} heads in {groups} groups are {inner} wide and have {states} states"
+    if inner % heads or heads % groups:
+        return (
+            f"{inner} columns, {heads} heads and {groups} groups do not go evenly into each other"
+        )
+    if (taps := header.count("ssm.conv_kernel")) < 2:
+        return f"its convolutions see {taps} tokens"
+    width = header.count("embedding_length")
+    if header.architecture == "granitehybrid" and inner != 2 * width:
+        return f"states are {inner} wide, not twice {width}"
+    return None
+
+
+def _wrong_delta(header: GgufHeader) -> str | None:
     if header.metadata.get(f"{header.architecture}.{INTERVAL}") == 0:
         return f"{header.architecture}.{INTERVAL} is 0"
     heads, key_heads = header.count("ssm.time_step_rank"), header.count("ssm.group_count")
@@ -76,7 +99,44 @@ def _delta(header: GgufHeader) -> Recurrence:
         heads=heads,
         key_heads=key_heads,
         size=size,
+        states=size,
         head_floats=size * size + 2 * size + _PENDING,
         outputs=channels + heads * size + 2 * heads,
         taken=heads * size,
+    )
+
+
+def _mamba(header: GgufHeader) -> Recurrence:
+    """Mamba 2: each column of a head has `states` numbers. Heads of a group share what these are multiplied by."""
+    inner, heads = header.count("ssm.inner_size"), header.count("ssm.time_step_rank")
+    groups, states = header.count("ssm.group_count"), header.count("ssm.state_size")
+    size, channels = inner // heads, inner + 2 * groups * states
+    return Recurrence(
+        mixer="mamba",
+        taps=header.count("ssm.conv_kernel"),
+        channels=channels,
+        heads=heads,
+        key_heads=groups,
+        size=size,
+        states=states,
+        head_floats=states * size + size + states + _PENDING,
+        outputs=inner + channels + heads,
+        taken=inner,
+    )
+
+
+def _convolution(header: GgufHeader) -> Recurrence:
+    """A short convolution, whose inputs and outputs are gated."""
+    width = header.count("embedding_length")
+    return Recurrence(
+        mixer="conv",
+        taps=header.count("shortconv.l_cache"),
+        channels=width,
+        heads=0,
+        key_heads=0,
+        size=0,
+        states=0,
+        head_floats=0,
+        outputs=3 * width,
+        taken=width,
     )

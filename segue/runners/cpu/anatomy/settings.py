@@ -44,6 +44,7 @@ COUNTS = (
     "rope.dimension_count",
     "rope.dimension_count_swa",
     "rope.scaling.original_context_length",
+    "shortconv.l_cache",
     "ssm.conv_kernel",
     "ssm.group_count",
     "ssm.inner_size",
@@ -137,12 +138,14 @@ def _wrong_scaling(header: GgufHeader) -> str | None:
 
 
 def _wrong_heads(header: GgufHeader) -> str | None:
-    by_layer = [*zip(*heads_of(header), strict=False)]
-    if not all(min(each) > 0 for each in by_layer):
-        return None  # not given; or none in some layers, which have no attention
+    by_layer = [each for each in zip(*heads_of(header), strict=False) if min(each) > 0]
+    if not by_layer:
+        return None  # not given, or no layer has attention
     for heads, key_heads in by_layer:
         if heads % key_heads:
             return f"{heads} heads do not share {key_heads} keys evenly"
+    if FAMILIES[header.architecture].rotated == "none":
+        return None
     for is_windowed in (False, True):
         size, turning = head_size(header, is_windowed), rotated_dimensions(header, is_windowed)
         if turning > size or turning % 2:

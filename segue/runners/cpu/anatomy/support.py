@@ -7,7 +7,7 @@ from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.layers import BY_LAYER, counts, head_size, heads_of, hidden_sizes
 from segue.runners.cpu.anatomy.measures import anatomy_of, real
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
-from segue.runners.cpu.anatomy.recurrence import interval
+from segue.runners.cpu.anatomy.recurrence import Recurrence, interval, recurrence_of
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 from segue.runners.cpu.anatomy.xielu import wrong_shapes
@@ -84,10 +84,13 @@ def _wrong_measures(header: GgufHeader) -> str | None:
     layers = header.count("block_count")
     each = dict(zip(BY_LAYER[:2], heads_of(header), strict=True))
     hidden = counts(header, BY_LAYER[2])
-    if any(hidden) or FAMILIES[header.architecture].experts != "all":  # else no layer needs one
+    family = FAMILIES[header.architecture]
+    if any(hidden) or family.experts != "all":  # else no layer needs one
         each[BY_LAYER[2]] = hidden
+    may_lack = {BY_LAYER[1]} if family.mixer in ("conv", "mamba") else set()
+    may_lack |= {*BY_LAYER} if family.layers_are != "whole" else set()
     for key, found in each.items():
-        if len(found) != layers or min(found) < 1:
+        if len(found) != layers or min(found) < (0 if key in may_lack else 1):
             return f"{header.architecture}.{key} is not a count for each of {layers} layers"
     return None
 
@@ -105,11 +108,6 @@ def _wrong_values(header: GgufHeader) -> str | None:
     for name, usual in (("fast", YARN_FAST), ("slow", YARN_SLOW)):
         if real(header, f"rope.scaling.yarn_beta_{name}", usual) != usual:
             return f"YaRN's beta_{name} is not {usual}"
-    if (
-        header.architecture == "granite"
-        and header.metadata.get(f"{prefix}rope.scaling.finetuned") is False
-    ):
-        return "its positions do not turn"
     if header.architecture == "llama4":
         if header.metadata.get(f"{prefix}attention.sliding_window", 1) == 0:
             return "its attention has no chunks"
@@ -177,31 +175,46 @@ def _wrong_widths(header: GgufHeader) -> str | None:
 
 def _wrong_states(header: GgufHeader) -> str | None:
     """Of layers without attention."""
-    if FAMILIES[header.architecture].mixer == "attention":
+    family = FAMILIES[header.architecture]
+    if family.mixer == "attention":
         return None
-    size, taps = header.count("ssm.state_size"), header.count("ssm.conv_kernel")
-    if size % GROUP:
-        return f"heads of states are {size} wide, not a multiple of {GROUP}"
-    if not 2 <= taps <= MOST_TAPS:
-        return f"its convolutions see {taps} tokens, not 2 to {MOST_TAPS}"
+    found = recurrence_of(header, family)
+    if not 2 <= found.taps <= MOST_TAPS:
+        return f"its convolutions see {found.taps} tokens, not 2 to {MOST_TAPS}"
+    if found.mixer == "mamba":
+        return _wrong_mamba(found)
+    if found.size % GROUP:
+        return f"heads of states are {found.size} wide, not a multiple of {GROUP}"
     layers = header.count("block_count") - header.count("nextn_predict_layers")
-    if interval(header) > layers:
+    if found.mixer == "delta" and interval(header) > layers:
         return f"none of {layers} layers has attention"
     return None
 
 
+def _wrong_mamba(found: Recurrence) -> str | None:
+    multiples = {
+        "heads of states": (found.size, LANES),
+        "states": (found.states, LANES),
+        "all heads of states together": (found.taken, GROUP),
+        "groups of them": (found.taken // found.key_heads, LANES),
+    }
+    for what, (count, unit) in multiples.items():
+        if count % unit:
+            return f"{what} are {count} wide, not a multiple of {unit}"
+    return None
+
+
 def _wrong_names(header: GgufHeader) -> str | None:
-    names = {tensor.name for tensor in header.tensors}
-    if "token_embd.weight" not in names:
+    if "token_embd.weight" not in {tensor.name for tensor in header.tensors}:
         return "the file lacks tensors (token_embd.weight)"
     anatomy = anatomy_of(header)
+    names = {tensor.name for tensor in computed(header.tensors, anatomy)}
     for count in (anatomy.expert_hidden, anatomy.shared_hidden):
         if count % GROUP:
             return f"experts are {count} wide, not a multiple of {GROUP}"
     required = {*shapes(anatomy)}
     if missing := sorted(required - names):
         return f"the file lacks tensors ({missing[0]})"
-    names = {tensor.name for tensor in computed(header.tensors, anatomy)}
     unknown = names - required - {*extras(anatomy)}
     if unknown := {re.sub(r"\d+", "N", name) for name in unknown}:
         return f"the file has tensors it does not know: {', '.join(sorted(unknown)[:4])}"

@@ -16,6 +16,7 @@ DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
 
 Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
 
+CONVOLUTIONS = ("conv1d.weight", "shortconv.conv.weight")
 VECTOR_TYPES = ("F32", "F16", "BF16")
 _OF_VECTORS = (
     ".bias",
@@ -27,7 +28,8 @@ _OF_VECTORS = (
     "inp_shexp.weight",
     "output_scale.weight",
     "ssm_a",
-    "conv1d.weight",
+    "ssm_d",
+    *CONVOLUTIONS,
 )
 
 
@@ -67,8 +69,9 @@ def extras(anatomy: Anatomy) -> Shapes:
     if "output" in family.may_bias:
         whole["output.bias"] = (anatomy.vocab_size,)
     for i, layer in enumerate(anatomy.by_layer):
-        if layer.recurrence is None:
-            whole |= _in_layer(i, _biases(anatomy, layer))
+        whole |= _in_layer(i, _biases(anatomy, layer))
+        if layer.recurrence is not None and layer.recurrence.mixer == "mamba":
+            whole |= _in_layer(i, _mamba_extras(layer.recurrence))
         if family.has_layer_scales:
             whole |= _in_layer(i, {"layer_output_scale.weight": (1,)})
         if family.has_choice_bias and anatomy.has_experts(i):
@@ -90,7 +93,7 @@ def _biases(anatomy: Anatomy, layer: Layer) -> Shapes:
     family, sizes = anatomy.family, _bias_sizes(anatomy, layer)
     own: Shapes = {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
     # A norm over all heads comes before a bias could be added.
-    if family.head_norms == "whole" or layer.is_gate_joined:
+    if family.head_norms == "whole" or layer.is_gate_joined or not layer.attends:
         return own
     if anatomy.has_fused_heads:
         return own | {"attn_qkv.bias": (layer.projected,)}
@@ -112,8 +115,8 @@ def _norm(anatomy: Anatomy, name: str) -> Shapes:
 def _bias_sizes(anatomy: Anatomy, layer: Layer) -> dict[str, int]:
     """Outputs of the products of a layer that may have a bias of their own."""
     width = anatomy.width
-    sizes = {"attn_output": width}
-    if not anatomy.experts:
+    sizes = {"attn_output": width} if layer.attends else {}
+    if not anatomy.experts and layer.hidden:
         sizes |= {"ffn_gate": layer.hidden, "ffn_up": layer.hidden, "ffn_down": width}
     return sizes
 
@@ -126,9 +129,11 @@ def _parts(layer: Layer) -> str:
 
 
 def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
-    if layer.recurrence is not None:
-        return _norm(anatomy, anatomy.family.norms[0]) | _delta(anatomy, layer.recurrence)
-    return _attention(anatomy, layer)
+    own, found = _norm(anatomy, anatomy.family.norms[0]), layer.recurrence
+    if found is not None:
+        made = {"delta": _delta, "mamba": _mamba, "conv": _short_convolution}[found.mixer]
+        own |= made(anatomy, found)
+    return own | _attention(anatomy, layer) if layer.attends else own
 
 
 def _delta(anatomy: Anatomy, layer: Recurrence) -> Shapes:
@@ -142,9 +147,35 @@ def _delta(anatomy: Anatomy, layer: Recurrence) -> Shapes:
     return own | {f"ssm_{name}.weight": (width, heads) for name in ("beta", "alpha")}
 
 
+def _mamba(anatomy: Anatomy, layer: Recurrence) -> Shapes:
+    """GGUF has the numbers of heads as matrices of one column."""
+    width, heads, groups = anatomy.width, (1, layer.heads), layer.key_heads
+    own: Shapes = {"ssm_in.weight": (width, layer.outputs), "ssm_out.weight": (layer.taken, width)}
+    own |= {"ssm_conv1d.weight": (layer.taps, layer.channels), "ssm_dt.bias": heads[1:]}
+    own |= {"ssm_a": heads, "ssm_d": heads}
+    if not anatomy.family.is_mixer_beside:
+        own["ssm_norm.weight"] = (layer.taken // groups, groups)
+    return own
+
+
+def _mamba_extras(layer: Recurrence) -> Shapes:
+    groups = layer.key_heads
+    norm = (layer.taken // groups, groups)
+    return {"ssm_conv1d.bias": (layer.channels,), "ssm_norm.weight": norm}
+
+
+def _short_convolution(anatomy: Anatomy, layer: Recurrence) -> Shapes:
+    width = anatomy.width
+    return {
+        "shortconv.in_proj.weight": (width, layer.outputs),
+        "shortconv.conv.weight": (layer.taps, width),
+        "shortconv.out_proj.weight": (width, width),
+    }
+
+
 def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
     width, family, queries, keys = anatomy.width, anatomy.family, layer.queries, layer.keys
-    own = _norm(anatomy, family.norms[0])
+    own: Shapes = {}
     if anatomy.has_fused_heads:
         own["attn_qkv.weight"] = (width, layer.projected)
     else:
@@ -173,6 +204,8 @@ def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
 
 def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
     width, hidden, family = anatomy.width, layer.hidden, anatomy.family
+    if family.layers_are == "a mixer" or (family.layers_are == "a part" and not hidden):
+        return {}
     own = {} if anatomy.shares_norm else _norm(anatomy, family.norms[1])
     if columns := anatomy.layer_columns:
         own |= {"inp_gate.weight": (width, columns), "proj.weight": (columns, width)}
@@ -191,17 +224,18 @@ def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
 def _experts(anatomy: Anatomy) -> Shapes:
     width, hidden, count = anatomy.width, anatomy.expert_hidden, anatomy.experts
     layer: Shapes = {"ffn_gate_inp.weight": (width, count)}
+    before = ("gate", "up") if anatomy.family.is_gated else ("up",)
     if anatomy.has_fused_experts:
         layer["ffn_gate_up_exps.weight"] = (width, 2 * hidden, count)
     else:
-        layer |= {f"ffn_{name}_exps.weight": (width, hidden, count) for name in ("gate", "up")}
+        layer |= {f"ffn_{name}_exps.weight": (width, hidden, count) for name in before}
     layer["ffn_down_exps.weight"] = (hidden, width, count)
     if anatomy.family.activation == "clamped silu":  # the same models have these biases
         layer["ffn_gate_inp.bias"] = (count,)
         layer |= {f"ffn_{name}_exps.bias": (hidden, count) for name in ("gate", "up")}
         layer["ffn_down_exps.bias"] = (width, count)
     if shared := anatomy.shared_hidden:
-        layer |= {f"ffn_{name}_shexp.weight": (width, shared) for name in ("gate", "up")}
+        layer |= {f"ffn_{name}_shexp.weight": (width, shared) for name in before}
         layer["ffn_down_shexp.weight"] = (shared, width)
     if anatomy.family.shared_expert == "dense":
         layer |= {"ffn_gate_inp.scale": (width,)}
@@ -215,12 +249,22 @@ def _experts(anatomy: Anatomy) -> Shapes:
 
 
 def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...]:
-    """The tensors without those that have no effect: of layers for drafts, and keys of layers that read another's."""
+    """The tensors without those that have no effect: of layers for drafts, and keys of layers that read another's.
+
+    Their names are the usual ones.
+    """
     ends = anatomy.layers, anatomy.layers + anatomy.next_layers
     passed = [f"blk.{i}." for i in range(*ends)]
     shared = [i for i, layer in enumerate(anatomy.by_layer) if layer.keys_of >= 0]
     passed += [f"blk.{i}.attn_{part}" for i in shared for part in ("k.", "k_norm.", "v.")]
-    return tuple(tensor for tensor in tensors if not tensor.name.startswith(tuple(passed)))
+    theirs, usual = anatomy.family.renamed
+    return tuple(
+        replace(tensor, name=tensor.name.removesuffix(theirs) + usual)
+        if theirs and tensor.name.endswith(theirs)
+        else tensor
+        for tensor in tensors
+        if not tensor.name.startswith(tuple(passed))
+    )
 
 
 def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:

@@ -18,7 +18,7 @@ class Kv:
     """The KV cache of a model. Pages that were never written take no memory."""
 
     def __init__(self, anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int):
-        self.num_blocks = _num_blocks(anatomy, context, kv_bytes)
+        self.num_blocks = _num_blocks(anatomy, context, kv_bytes, num_slots)
         # A block's layers are contiguous, so that memory use grows with the tokens held.
         shape = (self.num_blocks, _cells_bytes(anatomy) // 2)
         self._blocks: NDArray[np.uint16] = zeros(shape, np.uint16, huge=True)  # f16
@@ -79,10 +79,12 @@ def _places(anatomy: Anatomy, place: int) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def _num_blocks(anatomy: Anatomy, context: int, kv_bytes: int | None) -> int:
+def _num_blocks(anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int) -> int:
     """How many blocks to allocate. Without `kv_bytes`, at least one sequence of full length fits."""
     each = _cells_bytes(anatomy)
     one_sequence = -(-context // BLOCK)
+    if not each:  # no layer has attention: what limits sequences is their states
+        return min(num_slots, SEQUENCES_WORTH) * one_sequence
     if kv_bytes is None:
         affordable = available_bytes() // MEMORY_SHARE // each
         return max(one_sequence, min(SEQUENCES_WORTH * one_sequence, affordable))

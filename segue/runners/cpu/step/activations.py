@@ -74,7 +74,7 @@ def _xielu(b: Builder, x: Value, shape: Value, out: Value, count: Value) -> None
 
 
 @define(VOID, INT, INT, INT)
-def _multiply_into(b: Builder, x: Value, y: Value, count: Value) -> None:
+def multiply_into(b: Builder, x: Value, y: Value, count: Value) -> None:
     with loop(b, vectors(b, count)) as each:
         place = at(b, x, each.index, 64)
         store(b, b.fmul(load(b, place), load(b, at(b, y, each.index, 64))), place)
@@ -104,4 +104,4 @@ def activate(kind: Any, is_gated: Any, gate: Any, up: Any, out: Any, count: Any)
     else:
         _squared_relu(gate, out, count)
     if is_gated:
-        _multiply_into(out, up, count)
+        multiply_into(out, up, count)

@@ -115,7 +115,9 @@ COUNTER_WORDS = 8
     LAYER_GATE,
     CONVOLVE,
     DELTA,
-) = range(18)
+    SCAN,
+    MAMBA_GATE,
+) = range(20)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out
 

@@ -32,6 +32,7 @@ from segue.runners.cpu.step.mixture.experts import mixture_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
 from segue.runners.cpu.step.recurrent.convolution import convolve_phase
 from segue.runners.cpu.step.recurrent.delta import delta_phase
+from segue.runners.cpu.step.recurrent.mamba import mamba_gate_phase, scan_phase
 from segue.runners.cpu.step.rows import (
     logits_phase,
     norm_phase,
@@ -97,6 +98,10 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         convolve_phase(board, row, counter)
     elif kind == on.DELTA:
         delta_phase(board, row, counter, tid)
+    elif kind == on.SCAN:
+        scan_phase(board, row, counter, tid)
+    elif kind == on.MAMBA_GATE:
+        mamba_gate_phase(board, row, counter)
     elif kind == on.DRAW:
         draw_phase(board, row, counter, tid)
     else:

@@ -17,7 +17,10 @@ from tests.support.models.tiny_writer import write
 TEXT = random.Random(4).choices(range(256), k=80)
 
 
-@pytest.fixture(scope="module", params=["qwen35", "qwen3next"])
+@pytest.fixture(
+    scope="module",
+    params=["qwen35", "qwen3next", "lfm2", "granitehybrid", "falcon-h1", "nemotron_h", "mamba2"],
+)
 def runner(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CpuRunner]:

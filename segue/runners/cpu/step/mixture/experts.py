@@ -146,7 +146,8 @@ def experts_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
         for i in range(begin, min(total, begin + taken)):
             entry = active + 24 * (i // units)
             expert, first, count = word(entry), word(entry + 8), word(entry + 16)
-            gate = word(word(row + 8 * words.GATE) + 8 * expert)
+            gates = word(row + 8 * words.GATE)
+            gate = word(gates + 8 * expert) if gates else 0
             up = word(word(row + 8 * words.UP) + 8 * expert)
             gate_bias, up_bias = word(row + 8 * words.GATE_BIAS), word(row + 8 * words.UP_BIAS)
             if gate_bias:

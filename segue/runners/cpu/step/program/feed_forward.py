@@ -74,7 +74,8 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     weighs = int(family.routing == "sigmoid before")
     yield phase(on.GATHER, int(weights.has_float_experts), weighs)
     gate, up, down = (
-        weights.experts(f"{name}ffn_{part}_exps.weight") for part in ("gate", "up", "down")
+        weights.experts(f"{name}ffn_{part}_exps.weight") if part != "gate" or family.is_gated else 0
+        for part in ("gate", "up", "down")
     )
     biases = [weights.vector(f"{name}ffn_{part}_exps.bias") for part in ("gate", "up", "down")]
     hidden = anatomy.expert_hidden

@@ -53,26 +53,20 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
         name = f"blk.{layer}."
         before_attention, before_feed_forward = anatomy.family.norms
         yield norm(weights, name, before_attention, source, summands, sum_scale=scale)
-        recurrence = anatomy.by_layer[layer].recurrence
-        if recurrence is None:
-            yield from attention(weights, places, layer)
-        else:
-            yield from recurrent(weights, places, layer, recurrence)
-        attended = summand(weights, name, "attn_output", places.attended, 0)
+        yield from _mixed(weights, places, layer)
+        mixed = _summands(weights, places, layer)
+        added = summand(weights, name, "ffn_down", places.added, 1)
+        if anatomy.family.layers_are != "whole":
+            if not mixed:
+                yield from _fed(weights, places, layer, tile_outputs)
+            summands, source = mixed or [added], on.FROM_SUM
+            continue
         if not anatomy.is_parallel:
-            yield norm(weights, name, before_feed_forward, on.FROM_SUM, [attended])
+            yield norm(weights, name, before_feed_forward, on.FROM_SUM, mixed)
         elif not anatomy.shares_norm:
             yield norm(weights, name, before_feed_forward, on.FROM_SUM, [])
-        if anatomy.has_experts(layer):
-            yield from experts(weights, places, layer, tile_outputs)
-        else:
-            hidden = anatomy.by_layer[layer].hidden
-            shape = weights.xielu(layer) if anatomy.family.activation == "xielu" else 0
-            yield from feed_forward(
-                weights, name, tile_outputs, "", hidden, places.added, shape=shape
-            )
-        added = summand(weights, name, "ffn_down", places.added, 1)
-        summands = [attended, added] if anatomy.is_parallel else [added]
+        yield from _fed(weights, places, layer, tile_outputs)
+        summands = [*mixed, added] if anatomy.is_parallel else [added]
         if anatomy.layer_columns:
             yield norm(weights, name, "", on.FROM_SUM, summands)
             yield from layer_gate(weights, places, layer)
@@ -85,3 +79,33 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
     if bias or anatomy.logit_scale or anatomy.logit_cap:
         scales = float_word(anatomy.logit_scale), float_word(anatomy.logit_cap)
         yield [on.LOGITS, *logits, bias, *scales]
+
+
+def _mixed(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
+    """Attention, and what a layer has instead or beside it."""
+    own = weights.anatomy.by_layer[layer]
+    if own.attends:
+        yield from attention(weights, places, layer)
+    if own.recurrence is not None:
+        # What the feed-forward gave was added to the residual already.
+        out = places.added if own.attends else places.attended
+        yield from recurrent(weights, places, layer, own.recurrence, out)
+
+
+def _summands(weights: Weights, places: Places, layer: int) -> list[Summand]:
+    """What they give to the residual."""
+    own = weights.anatomy.by_layer[layer]
+    found = [places.attended] if own.attends or own.recurrence else []
+    found += [places.added] if own.attends and own.recurrence else []
+    return [summand(weights, f"blk.{layer}.", "attn_output", place, 0) for place in found]
+
+
+def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
+    """The feed-forward, or a mixture of experts."""
+    anatomy, name = weights.anatomy, f"blk.{layer}."
+    if anatomy.has_experts(layer):
+        yield from experts(weights, places, layer, tile_outputs)
+        return
+    hidden = anatomy.by_layer[layer].hidden
+    shape = weights.xielu(layer) if anatomy.family.activation == "xielu" else 0
+    yield from feed_forward(weights, name, tile_outputs, "", hidden, places.added, shape=shape)

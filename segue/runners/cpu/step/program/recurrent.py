@@ -11,16 +11,77 @@ from segue.runners.cpu.step.program.words import Row, float_word
 from segue.runners.cpu.weights import Weights
 
 
-def recurrent(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
-    name = f"blk.{number}."
-    yield _projection(weights, places, layer, name)
-    yield _convolution(weights, places, layer, number, is_silu=True)
+def recurrent(
+    weights: Weights, places: Places, number: int, layer: Recurrence, out: int
+) -> Iterator[Row]:
+    """`out`: the address of what it gives."""
+    made = {"delta": _delta_net, "mamba": _mamba, "conv": _short_convolution}[layer.mixer]
+    yield from made(weights, places, number, layer)
+    name = "shortconv.out_proj" if layer.mixer == "conv" else "ssm_out"
+    output, width = weights.matrix(f"blk.{number}.{name}.weight"), weights.anatomy.width
+    yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, out, width, 1, output, 0]
+
+
+def _projection(weights: Weights, places: Places, layer: Recurrence, parts: dict[str, int]) -> Row:
+    """`parts`: matrices, and where their outputs begin in a row."""
+    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.outputs, len(parts)]
+    for name, start in parts.items():
+        row += [weights.matrix(f"{name}.weight"), 4 * start]
+    return row
+
+
+# --- convolutions ---
+
+
+def _short_convolution(
+    weights: Weights, places: Places, number: int, layer: Recurrence
+) -> Iterator[Row]:
+    """The product gives gates of inputs, gates of outputs, and inputs."""
+    yield _projection(weights, places, layer, {f"blk.{number}.shortconv.in_proj": 0})
+    before, after, inputs = (places.projected + 4 * i * layer.channels for i in range(3))
+    kernel = weights.vector(f"blk.{number}.shortconv.conv.weight")
+    row = [inputs, 4 * layer.outputs, 0, layer.channels, layer.taps, kernel, 0]
+    yield [on.CONVOLVE, *row, places.states[number], 0, before, after]
+
+
+def _convolution(
+    weights: Weights, places: Places, layer: Recurrence, number: int, start: int
+) -> Row:
+    """The words of convolution.py, in its order. `start`: of inputs in a row."""
+    kernel, bias = (weights.vector(f"blk.{number}.ssm_conv1d.{end}") for end in ("weight", "bias"))
+    inputs = places.projected + 4 * start
+    row = [inputs, 4 * layer.outputs, places.convolved, layer.channels, layer.taps, kernel, bias]
+    return [on.CONVOLVE, *row, places.states[number], 1]
+
+
+# --- Mamba 2 ---
+
+
+def _mamba(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
+    """The product gives gates, then inputs of the convolution, then a time for each head."""
+    name, inner = f"blk.{number}.", layer.taken
+    yield _projection(weights, places, layer, {f"{name}ssm_in": 0})
+    yield _convolution(weights, places, layer, number, inner)
+    row = [places.convolved, 4 * layer.channels]
+    row += [places.projected + 4 * (inner + layer.channels), 4 * layer.outputs]
+    row += [layer.heads, layer.size, layer.states, layer.key_heads]
+    row += [places.states[number] + 4 * layer.convolution_floats, 4 * layer.head_floats]
+    yield [on.SCAN, *row, *(weights.vector(f"{name}ssm_{of}") for of in ("dt.bias", "a", "d"))]
+    row = [places.projected, 4 * layer.outputs, inner, layer.key_heads]
+    norm = weights.vector(f"{name}ssm_norm.weight")
+    yield [on.MAMBA_GATE, *row, norm, float_word(weights.anatomy.epsilon)]
+
+
+# --- delta nets ---
+
+
+def _delta_net(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
+    yield _delta_projection(weights, places, layer, f"blk.{number}.")
+    yield _convolution(weights, places, layer, number, 0)
     yield _delta(weights, places, layer, number)
-    output, width = weights.matrix(f"{name}ssm_out.weight"), weights.anatomy.width
-    yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, places.attended, width, 1, output, 0]
 
 
-def _projection(weights: Weights, places: Places, layer: Recurrence, name: str) -> Row:
+def _delta_projection(weights: Weights, places: Places, layer: Recurrence, name: str) -> Row:
     """Queries, keys and values; then gates, betas and alphas, which are one where they are grouped."""
     betas = layer.channels + layer.taken
     parts = {"attn_qkv": 0, "attn_gate": layer.channels}
@@ -28,19 +89,7 @@ def _projection(weights: Weights, places: Places, layer: Recurrence, name: str) 
         parts |= {"ssm_ba": betas}
     else:
         parts |= {"ssm_beta": betas, "ssm_alpha": betas + layer.heads}
-    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.outputs, len(parts)]
-    for part, start in parts.items():
-        row += [weights.matrix(f"{name}{part}.weight"), 4 * start]
-    return row
-
-
-def _convolution(
-    weights: Weights, places: Places, layer: Recurrence, number: int, *, is_silu: bool
-) -> Row:
-    """The words of convolution.py, in its order."""
-    kernel, bias = (weights.vector(f"blk.{number}.ssm_conv1d.{end}") for end in ("weight", "bias"))
-    row = [places.projected, 4 * layer.outputs, places.convolved, layer.channels, layer.taps]
-    return [on.CONVOLVE, *row, kernel, bias, places.states[number], int(is_silu)]
+    return _projection(weights, places, layer, {f"{name}{part}": at for part, at in parts.items()})
 
 
 def _delta(weights: Weights, places: Places, layer: Recurrence, number: int) -> Row:

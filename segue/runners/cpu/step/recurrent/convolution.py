@@ -9,8 +9,9 @@ from typing import Any
 from segue.runners.cpu.emit import Builder, Value, at, fma, load, loop, store
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.activations import multiply_into
 from segue.runners.cpu.step.atomics import fetch_add, word
-from segue.runners.cpu.step.lanes import add_into, clear, copy, sigmoid, vectors
+from segue.runners.cpu.step.lanes import add_into, clear, copy, quantise, sigmoid, vectors
 from segue.runners.cpu.step.pieces import finish
 
 _CHANNELS = 256  # that a thread takes at a time
@@ -19,14 +20,16 @@ _CHANNELS = 256  # that a thread takes at a time
 (
     INPUT,  # address of the channels in row 0, and bytes per row
     INPUT_ROW,
-    OUT,  # address of f32 [rows][channels]
+    OUT,  # address of f32 [rows][channels]; 0: what the next product takes, which is rounded too
     CHANNELS,
     TAPS,
     WEIGHTS,  # address of f32 [taps][channels], the oldest input's first
     BIAS,  # address, or 0
     STATE,  # where the layer's last inputs begin in a slot's state
     IS_SILU,  # whether the sum x becomes x * sigmoid(x)
-) = range(1, 10)
+    GATE_BEFORE,  # addresses in row 0 of what inputs, and outputs, are multiplied by; rows as those of inputs; or 0
+    GATE_AFTER,
+) = range(1, 12)
 
 
 @define(VOID, INT, INT, INT, INT)
@@ -59,7 +62,15 @@ def _input(x: Any, row_bytes: Any, end: Any, tap_bytes: Any, i: Any) -> Any:
 
 
 @compiled
-def _convolve(row: Any, span: Any, first: Any, many: Any) -> None:
+def _round(board: Any, row: Any, x: Any, m: Any, first: Any, many: Any) -> None:
+    """Round some channels of row `m`."""
+    place = m * word(row + 8 * CHANNELS) + first
+    a, scales = word(board + 8 * on.HEADS_BYTES), word(board + 8 * on.HEADS_SCALES)
+    quantise(x, a + place, scales + place // 2, many // 32)
+
+
+@compiled
+def _convolve(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
     """All rows of a span, `many` channels from `first` on."""
     taps, tap_bytes = word(row + 8 * TAPS), 4 * word(row + 8 * CHANNELS)
     start, rows = word(span + 8 * on.SPAN_FIRST), word(span + 8 * on.SPAN_ROWS)
@@ -72,9 +83,15 @@ def _convolve(row: Any, span: Any, first: Any, many: Any) -> None:
             clear(state + tap * tap_bytes, many)
     if stands == on.TRIMMED:
         end -= tap_bytes
+    if word(row + 8 * GATE_BEFORE):
+        gate = word(row + 8 * GATE_BEFORE) + start * row_bytes + 4 * first
+        for i in range(rows):
+            multiply_into(x + i * row_bytes, gate + i * row_bytes, many)
     weights = word(row + 8 * WEIGHTS) + 4 * first
+    rounds = word(row + 8 * OUT) == 0
+    outs = word(board + 8 * on.HEADS_FLOATS) if rounds else word(row + 8 * OUT)
     for i in range(rows):
-        out = word(row + 8 * OUT) + (start + i) * tap_bytes + 4 * first
+        out = outs + (start + i) * tap_bytes + 4 * first
         oldest = i + 1 - taps
         _multiply(_input(x, row_bytes, end, tap_bytes, oldest), weights, out, many)
         for tap in range(1, taps):
@@ -84,6 +101,11 @@ def _convolve(row: Any, span: Any, first: Any, many: Any) -> None:
             add_into(out, word(row + 8 * BIAS) + 4 * first, many)
         if word(row + 8 * IS_SILU):
             _silu(out, many)
+        if word(row + 8 * GATE_AFTER):
+            gate = word(row + 8 * GATE_AFTER) + (start + i) * row_bytes + 4 * first
+            multiply_into(out, gate, many)
+        if rounds:
+            _round(board, row, out, start + i, first, many)
     for tap in range(taps):  # in this order: what is read is not yet written
         kept = _input(x, row_bytes, end, tap_bytes, rows - taps + tap)
         copy(kept, state + tap * tap_bytes, many)
@@ -99,6 +121,6 @@ def convolve_phase(board: Any, row: Any, counter: Any) -> None:
         done += 1
         span = word(board + 8 * on.SPANS) + i // groups * on.SPAN_WORDS * 8
         first = i % groups * _CHANNELS
-        _convolve(row, span, first, min(_CHANNELS, channels - first))
+        _convolve(board, row, span, first, min(_CHANNELS, channels - first))
         i = fetch_add(counter, 1)
     finish(board, counter, done, count)

@@ -1,0 +1,131 @@
+"""Files whose layers carry states: which layers have what, and what is refused before any memory is taken."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from segue.models.gguf import GgufHeader, header
+from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.settings import senseless
+from segue.runners.cpu.anatomy.support import supports
+from tests.runners.cpu.conftest import load
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
+
+
+def changed(found: GgufHeader, settings: dict[str, float]) -> GgufHeader:
+    own = {f"{found.architecture}.{key}": value for key, value in settings.items()}
+    return replace(found, metadata={**found.metadata, **own})
+
+
+@pytest.mark.parametrize(
+    ("name", "attends", "recurs", "feeds"),
+    [
+        ("lfm2", [0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 1, 1]),
+        ("granitehybrid", [0, 1, 0, 0], [1, 0, 1, 1], [1, 1, 1, 1]),
+        ("nemotron_h", [0, 0, 1, 0, 0], [1, 0, 0, 1, 0], [0, 1, 0, 0, 1]),
+        ("falcon-h1", [1, 1, 1], [1, 1, 1], [1, 1, 1]),
+        ("mamba2", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
+    ],
+)
+def test_layers_are_told_apart(
+    tmp_path: Path, name: str, attends: list[int], recurs: list[int], feeds: list[int]
+) -> None:
+    layers = anatomy_of(header(write(tmp_path / "x.gguf", MODELS[name]))).by_layer
+    assert [layer.attends for layer in layers] == [*map(bool, attends)]
+    assert [layer.recurrence is not None for layer in layers] == [*map(bool, recurs)]
+    assert [layer.hidden > 0 for layer in layers] == [*map(bool, feeds)]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        ("lfm2", {"shortconv.l_cache": 1}, "its convolutions see 1 tokens"),
+        ("lfm2", {"shortconv.l_cache": -1}, "l_cache is -1, not a count"),
+        ("lfm2", {"shortconv.l_cache": 2**40}, "l_cache is 1099511627776, not a count"),
+        ("mamba2", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
+        ("mamba2", {"ssm.time_step_rank": 3}, "128 columns, 3 heads and 2 groups do not go evenly"),
+        ("mamba2", {"ssm.group_count": 16}, "128 columns, 8 heads and 16 groups do not go evenly"),
+        ("granitehybrid", {"ssm.inner_size": 256}, "states are 256 wide, not twice 64"),
+    ],
+)
+def test_what_would_end_llama_cpp_is_computed_by_no_runner(
+    tmp_path: Path, name: str, settings: dict[str, float], reason: str
+) -> None:
+    found = changed(header(write(tmp_path / "x.gguf", MODELS[name])), settings)
+    assert reason in (senseless(found) or "")
+    assert reason in (supports(found) or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        ("lfm2", {"shortconv.l_cache": 0}, "does not say lfm2.shortconv.l_cache"),
+        ("lfm2", {"shortconv.l_cache": 17}, "its convolutions see 17 tokens, not 2 to 16"),
+        ("lfm2", {"shortconv.l_cache": 4}, "blk.0.shortconv.conv.weight has the shape (3, 64)"),
+        ("lfm2", {"attention.sliding_window": 64}, "does not know: attention.sliding_window"),
+        ("lfm2moe", {"expert_gating_func": 1}, "shares of experts are not by sigmoid"),
+        ("granitehybrid", {"ssm.state_size": 2**31}, "tensor blk.0.ssm_in.weight has the shape"),
+        ("granitehybrid", {"ssm.state_size": 24}, "states are 24 wide, not a multiple of 16"),
+        ("granitehybrid", {"ssm.dt_b_c_rms": True}, "does not know: ssm.dt_b_c_rms"),
+        ("mamba2", {"ssm.time_step_rank": 16}, "heads of states are 8 wide, not a multiple of 16"),
+        ("mamba2", {"ssm.inner_size": 2**20}, "tensor blk.0.ssm_in.weight has the shape"),
+        ("nemotron_h_moe", {"moe_latent_size": 32}, "does not know: moe_latent_size"),
+        ("falcon-h1", {"ssm.group_count": 0}, "does not say falcon-h1.ssm.group_count"),
+    ],
+)
+def test_what_the_table_does_not_know_is_left_to_llama_cpp(
+    tmp_path: Path, name: str, settings: dict[str, float], reason: str
+) -> None:
+    found = changed(header(write(tmp_path / "x.gguf", MODELS[name])), settings)
+    assert reason in (supports(found) or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "each", "reason"),
+    [
+        ("lfm2", "attention.head_count_kv", (0, 3, 0, 2), "4 heads do not share 3 keys evenly"),
+        ("lfm2", "attention.head_count_kv", (0, 2, 0), "is not a count for each of 4 layers"),
+        ("lfm2", "attention.head_count_kv", (0, 2, 0, -2), "is not a count for each of 4 layers"),
+        ("lfm2", "attention.head_count_kv", (2, 2, 0, 2), "lacks tensors (blk.0.attn_k.weight)"),
+        ("lfm2", "feed_forward_length", (96, 96, 0, 96), "is not a count for each of 4 layers"),
+        ("nemotron_h", "feed_forward_length", (96, 96, 0, 0, 96), "(blk.0.ffn_down.weight)"),
+    ],
+)
+def test_lists_of_layers_are_held_to_tensors(
+    tmp_path: Path, name: str, key: str, each: tuple[int, ...], reason: str
+) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS[name]))
+    key = f"{name}.{key}"
+    lengths = {**found.array_lengths, key: len(each)}
+    metadata = {known: value for known, value in found.metadata.items() if known != key}
+    lists = {**found.short_arrays, key: each}
+    told = supports(replace(found, metadata=metadata, array_lengths=lengths, short_arrays=lists))
+    assert reason in (told or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("lfm2", "blk.0.shortconv.in_proj.weight"),
+        ("lfm2", "token_embd_norm.weight"),
+        ("granitehybrid", "blk.2.ssm_norm.weight"),
+        ("nemotron_h", "blk.0.ssm_dt.bias"),
+        ("falcon-h1", "blk.1.ssm_out.weight"),
+        ("falcon-h1", "blk.1.ffn_norm"),
+        ("mamba2", "blk.0.ssm_d"),
+    ],
+)
+def test_tensors_of_states_are_all_needed(tmp_path: Path, name: str, lost: str) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS[name]))
+    left = tuple(tensor for tensor in found.tensors if tensor.name != lost)
+    assert "the file lacks tensors" in (supports(replace(found, tensors=left)) or "")
+
+
+def test_a_model_without_keys_has_room_for_long_texts(tmp_path: Path) -> None:
+    """No cell takes memory; each slot can hold a text of full length."""
+    path = write(tmp_path / "x.gguf", MODELS["mamba2"])
+    runner = load(path, num_slots=4, kv_bytes=1, context_length=4096)
+    assert runner.capabilities.num_cells == 4 * 4096
+    runner.close()

@@ -1,0 +1,73 @@
+"""What tiny files have whose layers carry states: short convolutions (LFM2), and Mamba 2."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.support.models.tiny_writer import HIDDEN, KEY_HEADS, Tiny, Value
+
+_MIXTURE: dict[str, Value] = {"expert_count": 8, "expert_used_count": 3}
+_LFM2 = Tiny(
+    "lfm2", layers=4, head_norms="each", is_tied=True, output_norm="token_embd_norm", mixer="conv"
+).with_settings(attention__head_count_kv=[0, KEY_HEADS, 0, KEY_HEADS], shortconv__l_cache=3)
+_SSM: dict[str, Value] = {
+    "ssm__conv_kernel": 4,
+    "ssm__inner_size": 128,
+    "ssm__state_size": 32,
+    "ssm__time_step_rank": 8,
+    "ssm__group_count": 2,
+}
+_GRANITE_H = Tiny("granitehybrid", layers=4, mixer="mamba").with_settings(
+    **_SSM,
+    attention__head_count_kv=[0, KEY_HEADS, 0, 0],
+    rope__scaling__finetuned=False,
+    logit_scale=0.5,
+    residual_scale=1.3,
+    embedding_scale=0.5,
+    attention__scale=0.1,
+)
+_NEMOTRON_H = Tiny(
+    "nemotron_h",
+    layers=5,
+    norms=("attn_norm",),
+    feed_forward=("up", "down"),
+    mixer="mamba",
+    is_alone=True,
+    biases=("ffn_up", "ffn_down"),
+).with_settings(
+    **_SSM,
+    attention__head_count_kv=[0, 0, KEY_HEADS, 0, 0],
+    feed_forward_length=[0, HIDDEN, 0, 0, HIDDEN],
+    attention__layer_norm_epsilon=1e-5,
+)
+
+HYBRIDS: Mapping[str, Tiny] = {
+    "lfm2": _LFM2,
+    "lfm2moe": replace(
+        _LFM2, architecture="lfm2moe", layers=5, experts=8, choice_bias=True
+    ).with_settings(
+        **_MIXTURE, attention__head_count_kv=[0, KEY_HEADS, 0, KEY_HEADS, 0], shortconv__l_cache=4,
+        expert_feed_forward_length=32, expert_gating_func=2, leading_dense_block_count=1,
+    ),
+    "granitehybrid": _GRANITE_H,
+    "granitehybrid, experts, rotated": replace(
+        _GRANITE_H, experts=8, shared_hidden=64
+    ).with_settings(
+        **_MIXTURE, expert_shared_feed_forward_length=64, rope__scaling__finetuned=True
+    ),
+    "nemotron_h": _NEMOTRON_H,
+    "nemotron_h_moe": replace(
+        _NEMOTRON_H, architecture="nemotron_h_moe", experts=8, shared_hidden=64, choice_bias=True
+    ).with_settings(
+        **_MIXTURE, feed_forward_length=[0, 32, 0, 0, 32], expert_feed_forward_length=32,
+        expert_shared_feed_forward_length=64, expert_weights_norm=True, expert_weights_scale=2.5,
+    ),
+    "falcon-h1": Tiny(
+        "falcon-h1", mixer="mamba beside", ends={"ffn_norm": ""}
+    ).with_settings(**_SSM),
+    "falcon-h1, no norm": Tiny(
+        "falcon-h1", mixer="mamba beside", ends={"ffn_norm": ""}, has_mixer_norm=False
+    ).with_settings(**_SSM),
+    "mamba2": Tiny(
+        "mamba2", norms=("attn_norm",), key_heads=0, feed_forward=(), mixer="mamba"
+    ).with_settings(**_SSM, attention__head_count=0, feed_forward_length=0),
+}  # fmt: skip

@@ -1,0 +1,37 @@
+"""Tensors of layers that carry a state from token to token: short convolutions (LFM2), and Mamba 2."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.support.models.tiny_gguf import Weights
+
+Array = NDArray[np.float32]
+Count = Callable[[str, int], int]
+"""A setting of the file that is a count, or the default."""
+
+
+def short_convolution(count: Count, width: int, weights: Weights) -> Iterator[tuple[str, Array]]:
+    taps = count("shortconv.l_cache", 3)
+    yield "shortconv.conv.weight", weights.matrix(width, taps)
+    yield "shortconv.in_proj.weight", weights.matrix(3 * width, width, 1.5)
+    yield "shortconv.out_proj.weight", weights.matrix(width, width, 1.5)
+
+
+def mamba(
+    count: Count, width: int, weights: Weights, has_norm: bool = True
+) -> Iterator[tuple[str, Array]]:
+    """States fade within some ten tokens."""
+    inner, heads = count("ssm.inner_size", 0), count("ssm.time_step_rank", 0)
+    groups = count("ssm.group_count", 0)
+    channels = inner + 2 * groups * count("ssm.state_size", 0)
+    yield "ssm_in.weight", weights.matrix(inner + channels + heads, width, 1.5)
+    yield "ssm_conv1d.weight", weights.matrix(channels, count("ssm.conv_kernel", 0))
+    yield "ssm_conv1d.bias", weights.vector(0.1, channels)
+    yield "ssm_dt.bias", weights.vector(-1.0, heads)
+    yield "ssm_a", -np.abs(weights.vector(0.3, heads)).reshape(heads, 1)
+    yield "ssm_d", weights.vector(1.0, heads).reshape(heads, 1)
+    if has_norm:
+        yield "ssm_norm.weight", weights.vector(1.0, inner).reshape(groups, inner // groups)
+    yield "ssm_out.weight", weights.matrix(width, inner, 1.5)
