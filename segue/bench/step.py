@@ -45,6 +45,10 @@ NAMES = {
     on.LOGITS: "logits",
     on.LAYER_INPUTS: "inputs of layers",
     on.LAYER_GATE: "gate of layers",
+    on.LATENT_KEYS: "keys of latents",
+    on.LATENT_QUERIES: "queries of latents",
+    on.LATENT_PRODUCTS: "products of heads",
+    on.LATENT_ATTEND: "attend to latents",
     on.ADAPT: "adapt",
 }
 COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before

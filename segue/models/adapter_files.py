@@ -15,6 +15,8 @@ from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
 
 SUFFIXES = (".lora_a", ".lora_b")
+# llama.cpp passes over pairs of these without a word.
+_OF_LATENTS = (".attn_k_b.weight", ".attn_v_b.weight", ".attn_kv_b.weight")
 _EMBEDDING = "token_embd.weight"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 FORM = "[NAME=]FILE.gguf[@SCALE]"
@@ -140,6 +142,8 @@ def _wrong_names(header: GgufHeader, base: GgufHeader) -> str | None:
             return f"tensor {name} has no {_other(name)} beside it"
         if name[: -len(SUFFIXES[0])] not in known:
             return f"the model has no tensor {name[: -len(SUFFIXES[0])]}: it is for another base"
+        if name[: -len(SUFFIXES[0])].endswith(_OF_LATENTS):
+            return f"{name} is for what makes keys and values of latents, which no runner adapts"
     return None
 
 

@@ -26,6 +26,7 @@ from segue.runners.cpu.anatomy.tensors import (
 )
 from segue.runners.cpu.anatomy.xielu import shapes
 from segue.runners.cpu.exact_math import cosines_and_sines
+from segue.runners.cpu.joined import parted, turned_keys
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products import matrix
 from segue.runners.cpu.products.formats import FLOATS
@@ -63,6 +64,8 @@ class Weights:
         data: list[NDArray[np.uint8]] = [np.frombuffer(view, np.uint8) for view in views]
         tensors = computed(header.tensors, self.anatomy)
         pieces, let_go = [*matrices(tensors, self.anatomy)], partial(_let_go, views)
+        pieces += parted(tensors, self.anatomy, len(data))
+        data.append(turned_keys(tensors, self.anatomy, data))
         made = matrix.pack(pieces, data, target, threads, kept, let_go)
         self._matrices: dict[str, Matrix] = {each.name: each for each in made}
         self._vectors = {
@@ -103,10 +106,10 @@ class Weights:
         row = (place - address(self._descriptors)) // (8 * _DESCRIPTOR_WORDS)
         self._descriptors[row, ADAPTED] = number
 
-    def experts(self, name: str) -> int:
-        """The address of a table with the addresses of all experts' descriptors."""
-        table: NDArray[np.int64] = zeros(self.anatomy.experts, np.int64)
-        table[:] = [self._places[expert_name(name, i)] for i in range(self.anatomy.experts)]
+    def each(self, name: str, count: int) -> int:
+        """The address of a table with the addresses of the descriptors of all experts, or heads, of a tensor."""
+        table: NDArray[np.int64] = zeros(count, np.int64)
+        table[:] = [self._places[expert_name(name, i)] for i in range(count)]
         self._tables.append(table)
         return address(table)
 
@@ -167,7 +170,7 @@ def _mapped(path: Path) -> mmap.mmap:
 
 def _let_go(views: Sequence[mmap.mmap], tensor: Tensor) -> None:
     """Unmap the pages of a tensor that was read: they stay in the page cache, but no longer count as our memory."""
-    if hasattr(mmap, "MADV_DONTNEED"):
+    if hasattr(mmap, "MADV_DONTNEED") and tensor.file < len(views):
         start = tensor.offset // mmap.PAGESIZE * mmap.PAGESIZE
         views[tensor.file].madvise(
             mmap.MADV_DONTNEED, start, tensor.offset + tensor.num_bytes - start

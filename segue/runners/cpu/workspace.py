@@ -34,13 +34,17 @@ class Workspace:
         self._set(on.WIDTH, width)
         self._set(on.RESIDUAL, self._floats(max_rows * width))
         self._inputs(on.INPUT_FLOATS, max_rows, width)
-        taken = max([queries, *(each.taken for each in recurrences)])
-        self._inputs(on.HEADS_FLOATS, max_rows, taken)
+        taken = [layer.taken for layer in layers] + [each.taken for each in recurrences]
+        self._inputs(on.HEADS_FLOATS, max_rows, max(taken))
         used = anatomy.experts_used
         hidden = max(layer.hidden for layer in layers)
         experts_hidden = max(anatomy.shared_hidden, used * anatomy.expert_hidden)
         columns = anatomy.layer_columns
-        self._inputs(on.HIDDEN_FLOATS, max_rows, max(hidden, experts_hidden, columns))
+        latents = [(layer.heads, layer.latent) for layer in layers if layer.latent is not None]
+        asked = max((latent.query_rank for _, latent in latents), default=0)
+        self._inputs(on.HIDDEN_FLOATS, max_rows, max(hidden, experts_hidden, columns, asked))
+        widest = (heads * max(latent.plain, latent.rank) for heads, latent in latents)
+        self._inputs(on.LATENT_FLOATS, max_rows, max(widest, default=0))
         self._inputs(on.EXPERT_FLOATS, max_rows * used, width)
         self._set(on.QUERIES, self._floats(max_rows * queries))
         units = max_rows * 2 * UNIT_FLOATS * 4

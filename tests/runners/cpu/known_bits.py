@@ -92,6 +92,16 @@ BITS: dict[str, str] = {
     "falcon-h1": "7c815c54b6558c887315590b877fb4c46d3f665440b409c9619765d8be4b5828",
     "falcon-h1, no norm": "97641db61fd009689b236ea3cd6815d3fb66852be96e7d0758a4da6733eaa2e0",
     "mamba2": "909ae33b4f0a4edfc1cf264aff51d1cb5d29e7602d342bd4939a5e03bec83710",
+    "deepseek2": "6d0e394e18f0fe7faa4616ec52e9ccaf6c22f96939eb1891ae88a7dede6d12fd",
+    "deepseek2, groups, YaRN": "c656bff9072ea9efae08582a5b51e234cdf84d45eaaf1307af5d89afedcc06f2",
+    "deepseek2, Lite": "c9c638c601175bdbe5217a19dd4168fa8afdbfc5a9a5ccd13a182533bfec7b71",
+    "deepseek2, by sigmoid": "17372567bc2533bfbed834d90eb13a792fee47c640b09f521ce3770ff8d6aa0f",
+    "deepseek2, older": "7e6dfeb26684b6d038995fe6b445130e9f7a32483b2dbf62a33d265a9f2226a4",
+    "deepseek2 without experts": "e05a86a858eb995548c399a0b19432a32493a4e7958e040808e2373b6c9ba88c",
+    "mistral4": "1cae18657eb4158949d06e2e96b2bf80f0cc411cb68b908a2eab3ef8ce15406a",
+    "minicpm3": "85201070185dfbfc3ae8eed63e01ea769fbc67388e23f06a59329ea6c5ba6882",
+    "minicpm3, long rope": "a38a46506271ddd21ed70b720673d2994a34a1ae5b84f968c00c5b4809448144",
+    "plm": "a556f1c64418d8b0fb93229df501fdce861ab0cfadfc3c06fb2020c5ccef4c20",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -186,4 +196,14 @@ BITS_OF_Q8: dict[str, str] = {
     "falcon-h1": "bb56c0c914f8c32670fcc3fe6bc177ea30fd618de287d8fb9a6354050b56b970",
     "falcon-h1, no norm": "caa34f749993692a989b0ee830318b31bb02707b4f2a2f9de6dff4ea5fb45e68",
     "mamba2": "96a031711d9d9763ee97be902840b881120a46fbc35b5045be05c774b1838002",
+    "deepseek2": "e4c3dd08a3a667febf0a6965d5ed1eaa3b2df6f0b979191c19ee2af60319d582",
+    "deepseek2, groups, YaRN": "c7659b95aa5b55ec4aca12f5251bbf034f7f25d14be827b3287dafe59d19a88d",
+    "deepseek2, Lite": "f638d69ce341f9f281ad45590bd250adf62c48dc146eadabed232d8cbddf6dd8",
+    "deepseek2, by sigmoid": "871fd2a078e1d0c1f633a5f41324ca146ad41765e929abf04b025fdd1fc951e9",
+    "deepseek2, older": "b0d2498d8219c04b5aa405f1f5095b96093f82c60d67ab9a24b19c545b41cc4f",
+    "deepseek2 without experts": "7134114686b98679ecc1eb2ca2483c2fd5a3ea3201bf43bbe487948c8138ddde",
+    "mistral4": "c19828ec11245461644c2fafe981429ebe812e51b40aac365eb3420a6a90e242",
+    "minicpm3": "aa73c10959bebe0ecc46247357b9984a8cf91e850eecf2cebdc8f3222024799c",
+    "minicpm3, long rope": "3d23b0e996d741eb4379a02aa025d015c7c609c95b12cd72b8524f5d6f1ed8eb",
+    "plm": "4079f9c09925b240a7f2daab9c252cc177967b27c4c4c50b9a287aabfaf45920",
 }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.support.models.tiny_hybrid_models import HYBRIDS
+from tests.support.models.tiny_latent import TinyLatent
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, Tiny, Value
 
 _AFTER = ("post_attention_norm", "post_ffw_norm")
@@ -55,6 +56,16 @@ _DENSE_FIRST = Tiny("deepseek", experts=8, shared_hidden=64).with_settings(
     expert_feed_forward_length=32,
     expert_shared_count=2,
 )
+_DEEPSEEK2 = replace(_DENSE_FIRST, architecture="deepseek2", latent=TinyLatent()).with_settings(
+    expert_weights_scale=1.5
+)
+_MINICPM3 = Tiny("minicpm3", latent=TinyLatent(is_joined=True), embedding_gain=0.4)
+_BY_SIGMOID: dict[str, Value] = {
+    "expert_gating_func": 2,
+    "expert_weights_norm": True,
+    "expert_weights_scale": 2.5,
+}
+_GROUPS: dict[str, Value] = {"expert_group_count": 4, "expert_group_used_count": 2}
 _GLM4MOE = replace(
     _DENSE_FIRST,
     architecture="glm4moe",
@@ -291,6 +302,36 @@ MODELS: Mapping[str, Tiny] = {
     "deepseek": replace(_DENSE_FIRST, architecture="deepseek").with_settings(
         expert_weights_scale=1.5
     ),
+    "deepseek2": _DEEPSEEK2,
+    "deepseek2, groups, YaRN": _DEEPSEEK2.with_settings(
+        **_YARN, **_GROUPS, rope__scaling__yarn_log_multiplier=0.0707
+    ),
+    "deepseek2, Lite": replace(_DEEPSEEK2, latent=TinyLatent(query_rank=0)).with_settings(
+        expert_weights_scale=1.0
+    ),
+    "deepseek2, by sigmoid": replace(_DEEPSEEK2, choice_bias=True).with_settings(
+        **_BY_SIGMOID, **_GROUPS, **_YARN, rope__scaling__yarn_log_multiplier=0.1
+    ),
+    "deepseek2, older": replace(_DEEPSEEK2, latent=TinyLatent(is_joined=True)).with_settings(
+        **_YARN, rope__scaling__yarn_log_multiplier=0.0707
+    ),
+    "deepseek2 without experts": Tiny("deepseek2", latent=TinyLatent()).with_settings(
+        leading_dense_block_count=3, expert_feed_forward_length=96, expert_shared_count=0
+    ),
+    "mistral4": replace(_DEEPSEEK2, architecture="mistral4", choice_bias=True).with_settings(
+        **_BY_SIGMOID, **_YARN, rope__scaling__yarn_log_multiplier=0.07,
+        attention__temperature_scale=0.3, attention__temperature_length=16,
+    ),
+    "minicpm3": _MINICPM3,
+    "minicpm3, long rope": replace(
+        _MINICPM3, factors=("rope_factors_long", "rope_factors_short")
+    ).with_settings(**_LONG_ROPE, rope__scaling__type="longrope", rope__dimension_count=16),
+    "plm": Tiny(
+        "plm",
+        latent=TinyLatent(query_rank=0, is_joined=True),
+        feed_forward=("up", "down"),
+        is_tied=True,
+    ),
     "bailingmoe": replace(_DENSE_FIRST, architecture="bailingmoe").with_settings(
         leading_dense_block_count=0, expert_weights_norm=True
     ),
@@ -335,6 +376,7 @@ MODELS: Mapping[str, Tiny] = {
 }  # fmt: skip
 # What models of the table do only if they have many layers.
 DEEP: Mapping[str, Tiny] = {
+    "deepseek2, 27 layers": replace(_DEEPSEEK2, latent=TinyLatent(query_rank=0), layers=27),
     "gemma2, 46 layers": replace(MODELS["gemma2"], layers=46),
     "gemma3, 62 layers": replace(MODELS["gemma3"], layers=62),
     "command-r, 64 layers": replace(_COMMAND_R, head_norms="own", layers=64),

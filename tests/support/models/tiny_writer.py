@@ -12,6 +12,7 @@ from tests.support.models.tiny_delta import delta_net
 from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layers, of_embeddings
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 from tests.support.models.tiny_hybrids import mamba, short_convolution
+from tests.support.models.tiny_latent import TinyLatent
 
 Array = NDArray[np.float32]
 Value = int | float | bool | str | list[bool] | list[int] | list[float]
@@ -64,6 +65,8 @@ class Tiny:
     has_mixer_norm: bool = True
     is_alone: bool = False  # layers are a mixer or a feed-forward, not both
     ends: Mapping[str, str] = field(default_factory=dict)  # of norms' names, if not ".weight"
+    latent: TinyLatent | None = None
+    embedding_gain: float = 0.0  # 0: as is usual
 
     def with_settings(self, **settings: Value) -> "Tiny":
         known = {name.replace("__", "."): value for name, value in settings.items()}
@@ -151,12 +154,14 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
         "attention.value_length": tiny.head_size,
         tiny.epsilon: 1e-5,
         "vocab_size": vocab,
+        **(tiny.latent.settings() if tiny.latent else {}),
         **tiny.settings,
     }
 
 
 def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Array]]:
-    yield "token_embd.weight", weights.matrix(vocab, WIDTH, 2.5 if tiny.is_tied else 8.0)
+    gain = tiny.embedding_gain or (2.5 if tiny.is_tied else 8.0)
+    yield "token_embd.weight", weights.matrix(vocab, WIDTH, gain)
     if tiny.has_norm_weights:
         yield f"{tiny.output_norm}.weight", weights.vector(1.0, WIDTH)
     if tiny.has_norm_bias:
@@ -216,6 +221,9 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
     key_heads = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads)
     queries, keys = HEADS * size, key_heads * size
     asked = queries * (2 if tiny.is_gate_joined else 1)
+    if tiny.latent is not None:
+        yield from tiny.latent.tensors(WIDTH, weights)
+        return
     parts = {"qkv": queries + 2 * keys} if tiny.is_fused else {"q": asked, "k": keys, "v": keys}
     if tiny.layers > layer >= tiny.layers - tiny.count("attention.shared_kv_layers", 0):
         parts = parts if tiny.has_unused_keys else {"q": queries}

@@ -25,9 +25,14 @@ _TAIL = """
   sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the chunks of a
   prompt; llama.cpp's do. Heads of a delta net are a multiple of 32 wide, those of Mamba 2 and their states one of 16;
   convolutions see up to 16 tokens. Layers that draft further tokens (`nextn`) are not computed.
+- Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
+  `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
+  both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
+  (Lite). Models with an indexer, which attend to some tokens only (DeepSeek 3.2, GLM 5), run on llama.cpp. Adapters of
+  those two are refused; of the other matrices they are computed, while llama.cpp passes over those of queries and keys.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without
-  attention, heads that are not a multiple of 16 wide, rows that are not one of 32, keys and values of different widths,
-  attention that is not causal, other betas of YaRN, Llama 4 without chunks, Nemotron's experts on latent rows.
+  attention, heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different
+  widths, attention that is not causal, other betas of YaRN, Llama 4 without chunks, Nemotron's experts on latent rows.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
   used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the
@@ -83,6 +88,7 @@ _ROUTINGS = {
     "sigmoid before": "inputs multiplied by a sigmoid",
     "sigmoid renormalised": "shares by sigmoid, made 1 together",
     "of the chosen": "softmax of the chosen",
+    "as told": "shares by softmax or by sigmoid, as the file says",
 }
 
 
@@ -124,7 +130,8 @@ def _positions(family: Family) -> str:
 def _attention(family: Family) -> str:
     if family.layers_are == "a mixer":
         return "none; Mamba 2"
-    parts = [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
+    parts = ["latent"] if family.is_latent else []
+    parts += [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
     parts += ["after they are rotated"] if family.norms_heads_last else []
     parts += (
         ["queries grow with their position"]
@@ -185,18 +192,20 @@ def _expert_parts(family: Family) -> str:
 
 def _residual_scale(family: Family) -> str:
     layers = "; each layer's sum may be scaled" if family.has_layer_scales else ""
-    return layers or ("; scaled" if "residual_scale" in family.settings else "")
+    is_scaled = "residual_scale" in family.settings or family.depth_scale
+    return layers or ("; scaled" if is_scaled else "")
 
 
 def _head(family: Family) -> str:
     parts = ["tied" if family.is_tied else "own or tied"]
     if "output" in (*family.biases, *family.may_bias):
         parts.append("bias")
-    if "logit_scale" in family.settings:
+    if "logit_scale" in family.settings or family.logit_width:
         parts.append("scaled")
     if "final_logit_softcapping" in family.settings:
         parts.append("soft-capped")
-    if family.is_embedding_scaled or "embedding_scale" in family.settings:
+    is_scaled = family.is_embedding_scaled or family.embedding_factor
+    if is_scaled or "embedding_scale" in family.settings:
         parts.append("embeddings scaled")
     if "embedding_length_per_layer_input" in family.settings:
         parts.append("layers may have embeddings of their own")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.family import Family, Window
 from segue.runners.cpu.anatomy.hybrids import HYBRIDS
+from segue.runners.cpu.anatomy.latent_models import LATENTS
 
 _EXPERTS = ("expert_count", "expert_used_count")
 _GROUPS = ("expert_group_count", "expert_group_used_count")
@@ -371,5 +372,6 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "maincoder": Family("neighbours", head_norms="each", norms_heads_last=True),
     "xverse": Family("neighbours"),
+    **LATENTS,
     **HYBRIDS,
 }

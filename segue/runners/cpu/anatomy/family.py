@@ -18,6 +18,7 @@ Routing = Literal[
     "sigmoid",
     "sigmoid renormalised",
     "sigmoid before",
+    "as told",
 ]
 Sections = Literal["none", "side by side", "interleaved"]
 Shared = Literal["none", "plain", "gated", "one", "dense"]
@@ -57,6 +58,7 @@ class Family:
     has_norm_weights: bool = True
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
     after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added
+    is_latent: bool = False  # keys and values are made from one row a token, see latent.py
     # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once;
     # "unweighted": per head in layers with RoPE, if there are not 128 experts.
     head_norms: HeadNorms = "none"
@@ -70,8 +72,8 @@ class Family:
     is_gate_fused: bool = False  # gate and up are one matrix
     halves_hidden: bool = False  # the file counts the columns of gate and up together
     experts: Experts = "none"
-    # How scores of experts become shares. After "softmax" and "sigmoid" the file may ask for renormalising. "sigmoid
-    # before": what experts take is multiplied by it, not what they give.
+    # How scores of experts become shares. "as told": the file says if by softmax or by sigmoid. After these two it may
+    # ask for renormalising. "sigmoid before": what experts take is multiplied by it, not what they give.
     routing: Routing = "renormalised"
     # An expert that every row uses. "gated": its share is computed; "plain": its share is 1, and a file may lack it;
     # "one": its share is 1, and it is as wide as the others;
@@ -98,6 +100,11 @@ class Family:
     query_scale: float = 0.0  # 0: by the size of a head
     wide_scale: int = 0  # a model with this many layers scales queries by width / heads
     is_embedding_scaled: bool = False  # by the square root of the width
+    # Scales that a file does not tell; 0: none. Of what layers add: divided by the root of their number; of logits:
+    # divided by the width.
+    embedding_factor: float = 0.0
+    depth_scale: float = 0.0
+    logit_width: int = 0
     score_cap: float = 0.0  # both caps: used if the file gives none
     logit_cap: float = 0.0
     divides_logits: bool = False  # logits are divided by the file's scale, not multiplied

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family
+from segue.runners.cpu.anatomy.latent import Latent, latent_of, together
 from segue.runners.cpu.anatomy.recurrence import Recurrence, interval, recurrence_of
 
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
@@ -25,6 +26,7 @@ class Layer:
     is_gate_joined: bool  # each head's gate follows its query, from one matrix
     attends: bool  # whether it has attention
     recurrence: Recurrence | None  # what it has instead of attention, or beside it
+    latent: Latent | None  # what its keys and values are made of, which are one head then
 
     @property
     def has_keys(self) -> bool:
@@ -32,7 +34,9 @@ class Layer:
 
     @property
     def shared(self) -> int:
-        """Query heads per key head."""
+        """Query heads that are worked on together: those of a key head, or some of them if there is one for all."""
+        if self.latent is not None:
+            return together(self.heads)
         return self.heads // self.key_heads if self.key_heads else 0
 
     @property
@@ -57,7 +61,14 @@ class Layer:
     @property
     def outputs(self) -> int:
         """Floats per row in all that products give to attention."""
+        if self.latent is not None:
+            return self.latent.outputs(self.heads)
         return self.projected + (0 if self.is_gate_joined else self.gate)
+
+    @property
+    def taken(self) -> int:
+        """Floats per row that the product after attention takes."""
+        return self.queries if self.latent is None else self.heads * self.latent.values
 
 
 def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
@@ -70,11 +81,12 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     keys_of = _keys_of(header, windows)
     names = {tensor.name for tensor in header.tensors}
     attends, recurs = _mixers(header, family, key_heads, hidden)
+    latent = latent_of(header, family)
     return tuple(
         Layer(
             heads=heads[i],
-            key_heads=key_heads[i],
-            head_size=head_size(header, windows[i] != 0),
+            key_heads=1 if latent else key_heads[i],
+            head_size=latent.size if latent else head_size(header, windows[i] != 0),
             hidden=hidden[i],
             window=windows[i],
             pairs=pairs_of(header, family, windows[i] != 0) if rotated[i] else 0,
@@ -86,6 +98,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             is_gate_joined=family.attention_gate == "joined",
             attends=attends[i],
             recurrence=recurrence_of(header, family) if recurs[i] else None,
+            latent=latent,
         )
         for i in range(count)
     )

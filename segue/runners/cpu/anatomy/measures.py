@@ -6,9 +6,11 @@ import numpy as np
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.family import Family
+from segue.runners.cpu.anatomy.family import Family, Routing
 from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
+from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale, real
 
+SOFTMAX, SIGMOID = 1, 2  # as an expert_gating_func
 _EXPERTS_WITHOUT_NORMS = 128  # Llama 4 Maverick's
 
 
@@ -46,6 +48,7 @@ class Anatomy:
     groups_used: int
     renormalises: bool  # the shares of a row's experts are made 1 together
     share_scale: float
+    routing: Routing
 
     @property
     def family(self) -> Family:
@@ -82,7 +85,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
     attending = next((i for i, layer in enumerate(by_layer) if layer.attends), 0)
     is_wide = family.wide_scale == len(by_layer)
     scale = width // by_layer[0].heads if is_wide else head_size(header)
-    logit_scale = real(header, "logit_scale")
+    logit_scale = real(header, "logit_scale", family.logit_width / width)
     return Anatomy(
         architecture=header.architecture,
         by_layer=by_layer,
@@ -92,21 +95,20 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         train_context=header.train_context,
         epsilon=_epsilon(header, family),
         layer_columns=header.count("embedding_length_per_layer_input"),
-        query_scale=real(header, "attention.scale")
-        or family.query_scale
-        or 1.0 / float(np.sqrt(np.float64(scale))),
+        query_scale=_query_scale(header, family, by_layer[0], scale),
         temperature=family.temperature or real(header, "attention.temperature_scale"),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
         embedding_scale=float(np.sqrt(np.float64(width)))
         if family.is_embedding_scaled
-        else real(header, "embedding_scale"),
-        residual_scale=real(header, "residual_scale"),
+        else real(header, "embedding_scale", family.embedding_factor),
+        residual_scale=real(header, "residual_scale")
+        or family.depth_scale / float(np.sqrt(np.float64(len(by_layer)))),
         logit_scale=1.0 / logit_scale if family.divides_logits and logit_scale else logit_scale,
         logit_cap=real(header, "final_logit_softcapping", family.logit_cap),
         is_parallel=is_parallel,
         shares_norm=is_parallel and "blk.0.ffn_norm.weight" not in names,
         has_fused_heads=f"blk.{attending}.attn_qkv.weight" in names,
-        has_fused_experts="blk.0.ffn_gate_up_exps.weight" in names,
+        has_fused_experts=any(name.endswith("ffn_gate_up_exps.weight") for name in names),
         has_head_norms="blk.0.attn_q_norm.weight" in names
         or (family.head_norms == "unweighted" and experts != _EXPERTS_WITHOUT_NORMS),
         experts=experts,
@@ -119,13 +121,26 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         groups_used=header.count("expert_group_used_count"),
         renormalises=bool(header.metadata.get(f"{header.architecture}.expert_weights_norm", False)),
         share_scale=real(header, "expert_weights_scale"),
+        routing=_routing(header, family),
     )  # fmt: skip
 
 
-def real(header: GgufHeader, key: str, default: float = 0.0) -> float:
-    """The number under this key of the file's architecture, or the default."""
-    value = header.metadata.get(f"{header.architecture}.{key}", default)
-    return float(value) if isinstance(value, int | float) else default
+def _query_scale(header: GgufHeader, family: Family, layer: Layer, size: int) -> float:
+    if layer.latent is not None:
+        return latent_scale(header, layer.latent.query, SCALED in family.settings)
+    by_size = 1.0 / float(np.sqrt(np.float64(size)))
+    return real(header, "attention.scale") or family.query_scale or by_size
+
+
+def _routing(header: GgufHeader, family: Family) -> Routing:
+    if family.routing != "as told":
+        return family.routing
+    layers, listed = header.count("block_count"), header.array_lengths
+    tokens = header.count("vocab_size") or listed.get("tokenizer.ggml.tokens", 0)
+    # The first files of GLM 4.7 Flash do not say it.
+    usual = SIGMOID if layers in (47, 48) and tokens == 154880 else SOFTMAX
+    told = header.count("expert_gating_func") or usual
+    return "sigmoid" if told == SIGMOID else "softmax"
 
 
 def _epsilon(header: GgufHeader, family: Family) -> float:

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.layers import pairs_of
-from segue.runners.cpu.anatomy.measures import anatomy_of, real
+from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.scaling import real, scaling, yarn_magnitude
 from segue.runners.cpu.exact_math import logarithm, power
 
 # YaRN: a pair with more rotations than YARN_FAST over the original context is unchanged, below YARN_SLOW it is scaled.
 YARN_FAST, YARN_SLOW = 32.0, 1.0
+TEMPERATURE_LENGTH = "attention.temperature_length"
 _PI = 3.141592653589793
 
 Doubles = NDArray[np.float64]
@@ -39,14 +41,14 @@ def rotations(
     magnitude = real(header, "rope.scaling.attn_factor", 1.0) or 1.0
     if is_windowed and window is not None and window.is_plain:
         return Rotations(speeds, magnitude if window.is_magnified else 1.0)
-    kind, factor = _scaling(header)
+    kind, factor = scaling(header)
     if kind in ("linear", "longrope"):
         speeds /= factor
     factors = vectors.get(_factors(header, vectors))
     if factors is not None:
         speeds /= factors.reshape(-1).astype(np.float64)
     if kind == "yarn":
-        magnitude *= _magnitude(header, factor)
+        magnitude *= yarn_magnitude(header, anatomy.family.is_latent)
         share = _ramp(header, base, pairs)
         return Rotations(speeds / factor * (1.0 - share) + speeds * share, magnitude)
     return Rotations(speeds, magnitude)
@@ -64,17 +66,11 @@ def _turning(header: GgufHeader, pairs: int) -> Doubles:
     return (places < sum(sizes[:3])).astype(np.float64)
 
 
-def _magnitude(header: GgufHeader, factor: float) -> float:
-    if factor <= 1.0:
-        return 1.0
-    more, part = 0.1 * logarithm(factor), real(header, "rope.scaling.yarn_log_multiplier")
-    return (1.0 + more) / (1.0 + more * part)
-
-
 def temperatures(header: GgufHeader, positions: int) -> NDArray[np.float32]:
     """Factors of queries, which grow with each length of the original context or of a chunk; none without a scale."""
     anatomy = anatomy_of(header)
-    scale, length, window = anatomy.temperature, original_context(header), anatomy.family.window
+    scale, window = anatomy.temperature, anatomy.family.window
+    length = header.count(TEMPERATURE_LENGTH) or original_context(header)
     places = np.arange(positions)
     if window is not None and window.is_chunked:
         length, places = window.size, places + 1
@@ -82,13 +78,6 @@ def temperatures(header: GgufHeader, positions: int) -> NDArray[np.float32]:
         return np.empty(0, np.float32)
     steps = [1.0 + scale * logarithm(1.0 + i) for i in range(positions // length + 1)]
     return np.array(steps, np.float32)[places // length]
-
-
-def _scaling(header: GgufHeader) -> tuple[str, float]:
-    """The kind of RoPE scaling ("linear" if the file names none) and its factor."""
-    kind = header.metadata.get(f"{header.architecture}.rope.scaling.type", "linear")
-    factor = real(header, "rope.scaling.factor") or real(header, "rope.scale_linear")
-    return str(kind), factor or 1.0
 
 
 def original_context(header: GgufHeader) -> int:

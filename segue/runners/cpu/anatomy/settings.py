@@ -7,6 +7,7 @@ import math
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.latent import latent_of, wrong_latent
 from segue.runners.cpu.anatomy.layers import head_size, heads_of, rotated_dimensions
 from segue.runners.cpu.anatomy.recurrence import wrong_recurrence
 
@@ -17,11 +18,16 @@ COUNTS = (
     "attention.head_count",
     "attention.head_count_kv",
     "attention.key_length",
+    "attention.key_length_mla",
     "attention.key_length_swa",
+    "attention.kv_lora_rank",
+    "attention.q_lora_rank",
     "attention.shared_kv_layers",
     "attention.sliding_window",
     "attention.sliding_window_pattern",
+    "attention.temperature_length",
     "attention.value_length",
+    "attention.value_length_mla",
     "attention.value_length_swa",
     "block_count",
     "context_length",
@@ -92,6 +98,8 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_heads(header)
         or _wrong_next_layers(header)
         or _wrong_sharing(header)
+        or _wrong_latent(header)
+        or _wrong_temperature(header)
         or _wrong_sections(header)
         or wrong_recurrence(header, FAMILIES[header.architecture])
     )
@@ -175,6 +183,24 @@ def _wrong_sharing(header: GgufHeader) -> str | None:
                 f"a layer of {keys[layer]} key heads would share those of one with {keys[source]}"
             )
     return None
+
+
+def _wrong_latent(header: GgufHeader) -> str | None:
+    """A file counts one key head, or as many as queries have if the matrices of keys and values are one."""
+    family = FAMILIES[header.architecture]
+    latent = latent_of(header, family)
+    for heads, key_heads in zip(*heads_of(header), strict=False) if latent else ():
+        if latent and key_heads != (heads if latent.is_joined else 1):
+            return f"{heads} heads share {key_heads} keys, which are made from one row a token"
+    return wrong_latent(header, family)
+
+
+def _wrong_temperature(header: GgufHeader) -> str | None:
+    keys = [f"attention.temperature_{end}" for end in ("scale", "length")]
+    if keys[1] not in FAMILIES[header.architecture].settings or header.count(keys[1]):
+        return None
+    scale = header.metadata.get(f"{header.architecture}.{keys[0]}", 0)
+    return "temperatures have no length" if scale else None
 
 
 def _wrong_sections(header: GgufHeader) -> str | None:

@@ -4,10 +4,12 @@ import re
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.latent import latent_of
 from segue.runners.cpu.anatomy.layers import BY_LAYER, counts, head_size, heads_of, hidden_sizes
-from segue.runners.cpu.anatomy.measures import anatomy_of, real
+from segue.runners.cpu.anatomy.measures import SIGMOID, SOFTMAX, anatomy_of
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
 from segue.runners.cpu.anatomy.recurrence import Recurrence, interval, recurrence_of
+from segue.runners.cpu.anatomy.scaling import real
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 from segue.runners.cpu.anatomy.xielu import wrong_shapes
@@ -37,7 +39,6 @@ COMMON = {
     "vocab_size",
 }
 PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
-SIGMOID = 2  # as an expert_gating_func
 MOST_GROUPS = 32  # of experts
 MOST_TAPS = 16  # of convolutions
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
@@ -138,6 +139,12 @@ def _wrong_routing(header: GgufHeader) -> str | None:
         SIGMOID,
     ):
         return "shares of experts are not by sigmoid"
+    if family.routing == "as told" and header.count("expert_gating_func") not in (
+        0,
+        SOFTMAX,
+        SIGMOID,
+    ):
+        return "shares of experts are neither by softmax nor by sigmoid"
     if header.architecture != "llama4" and header.count("interleave_moe_layer_step") > 1:
         return "some layers between those with experts have none"
     return _wrong_groups(header)
@@ -158,14 +165,21 @@ def _wrong_groups(header: GgufHeader) -> str | None:
 def _wrong_widths(header: GgufHeader) -> str | None:
     wide = [("rows", header.count("embedding_length"))]
     wide += [("embeddings of a layer", header.count("embedding_length_per_layer_input"))]
-    for is_windowed, end in ((False, ""), (True, "_swa")):
+    family = FAMILIES[header.architecture]
+    latent, heads_each = latent_of(header, family), counts(header, BY_LAYER[0])
+    if latent is not None:
+        wide += [("rows that queries are made of", latent.query_rank), ("latents", latent.rank)]
+        wide += [("heads that do not turn", latent.plain)]
+        wide += [("all heads together", heads * latent.values) for heads in heads_each]
+        if latent.turned % LANES:
+            return f"positions turn {latent.turned} dimensions, not a multiple of {LANES}"
+    for is_windowed, end in ((False, ""), (True, "_swa")) if latent is None else ():
         size, values = head_size(header, is_windowed), header.count(f"attention.value_length{end}")
         if values not in (0, size):
             return f"values are {values} wide, keys {size}"
         if size % LANES or not size:
             return f"heads are {size} wide, not a multiple of {LANES}"
-        wide += [("all heads together", heads * size) for heads in counts(header, BY_LAYER[0])]
-    family = FAMILIES[header.architecture]
+        wide += [("all heads together", heads * size) for heads in heads_each]
     wide += [("the feed-forward", hidden) for hidden in hidden_sizes(header, family)]
     for what, count in wide:
         if count % GROUP:

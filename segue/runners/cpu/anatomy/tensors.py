@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
+from segue.runners.cpu.anatomy.latent import JOINED, latent_shapes
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.anatomy.recurrence import Recurrence
@@ -69,7 +70,8 @@ def extras(anatomy: Anatomy) -> Shapes:
     if "output" in family.may_bias:
         whole["output.bias"] = (anatomy.vocab_size,)
     for i, layer in enumerate(anatomy.by_layer):
-        whole |= _in_layer(i, _biases(anatomy, layer))
+        if layer.latent is None:
+            whole |= _in_layer(i, _biases(anatomy, layer))
         if layer.recurrence is not None and layer.recurrence.mixer == "mamba":
             whole |= _in_layer(i, _mamba_extras(layer.recurrence))
         if family.has_layer_scales:
@@ -133,6 +135,8 @@ def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
     if found is not None:
         made = {"delta": _delta, "mamba": _mamba, "conv": _short_convolution}[found.mixer]
         own |= made(anatomy, found)
+    if layer.latent is not None:
+        return own | latent_shapes(layer.latent, layer.heads, anatomy.width)
     return own | _attention(anatomy, layer) if layer.attends else own
 
 
@@ -270,7 +274,7 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
 def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:
     """The tensors as two-dimensional matrices: one per expert (`expert_name`); a fused gate is split off its tensor."""
     for tensor in tensors:
-        if is_vector(tensor.name):
+        if is_vector(tensor.name) or tensor.name.endswith(JOINED):
             continue
         if tensor.name.endswith("ffn_gate_up_exps.weight"):
             shape = (tensor.shape[0], tensor.shape[1] // 2)

@@ -7,7 +7,7 @@ from segue.errors import Incompatible
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.memory import address, available_bytes, zeros
 from segue.runners.cpu.slots.blocks import BlockTables, Copy
-from segue.runners.cpu.step.program.places import block_bytes
+from segue.runners.cpu.step.program.places import block_bytes, layer_bytes
 
 BLOCK = 32
 SEQUENCES_WORTH = 16  # full-length sequences that the KV cache holds by default
@@ -64,7 +64,7 @@ class Kv:
 
 def _cells_bytes(anatomy: Anatomy) -> int:
     """Bytes of a block: keys and values of all layers."""
-    return sum(2 * block_bytes(layer) for layer in anatomy.by_layer if layer.has_keys)
+    return sum(layer_bytes(layer) for layer in anatomy.by_layer if layer.has_keys)
 
 
 def _places(anatomy: Anatomy, place: int) -> tuple[tuple[int, int], ...]:
@@ -72,8 +72,8 @@ def _places(anatomy: Anatomy, place: int) -> tuple[tuple[int, int], ...]:
     found: list[tuple[int, int]] = []
     for layer in anatomy.by_layer:
         if layer.has_keys:
-            found.append((place, place + block_bytes(layer)))
-            place += 2 * block_bytes(layer)
+            found.append((place, place if layer.latent else place + block_bytes(layer)))
+            place += layer_bytes(layer)
         else:
             found.append(found[layer.keys_of] if layer.keys_of >= 0 else (0, 0))
     return tuple(found)

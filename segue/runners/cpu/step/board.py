@@ -53,6 +53,9 @@ threads has words of its own, for all its steps.
     TILE_OUTPUTS,  # of a product's tile
 ) = range(50, 57)
 
+# Of latent attention: what matrices of heads take, [head][rows][columns], in the three forms of an input.
+LATENT_FLOATS, LATENT_BYTES, LATENT_SCALES = range(40, 43)
+
 # Of layers with a state; see recurrent/.
 (
     SPANS,  # address of the spans of rows that follow each other; their words are below
@@ -118,6 +121,7 @@ COUNTER_WORDS = 8
     SCAN,
     MAMBA_GATE,
 ) = range(20)
+LATENT_KEYS, LATENT_QUERIES, LATENT_PRODUCTS, LATENT_ATTEND = range(24, 28)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out
 

@@ -27,6 +27,7 @@ from segue.runners.cpu.step.atomics import (
     word,
 )
 from segue.runners.cpu.step.heads import attend_phase, heads_phase
+from segue.runners.cpu.step.latent import latent_phase
 from segue.runners.cpu.step.layer_embeddings import layer_gate_phase, layer_inputs_phase
 from segue.runners.cpu.step.mixture.experts import mixture_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
@@ -102,6 +103,8 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         scan_phase(board, row, counter, tid)
     elif kind == on.MAMBA_GATE:
         mamba_gate_phase(board, row, counter)
+    elif kind >= on.LATENT_KEYS and kind <= on.LATENT_ATTEND:
+        latent_phase(board, row, counter, tid, kind)
     elif kind == on.DRAW:
         draw_phase(board, row, counter, tid)
     else:

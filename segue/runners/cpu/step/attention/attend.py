@@ -12,6 +12,7 @@ import numpy as np
 from segue.runners.cpu.emit import LANES, Builder, Value, ahead, at, load, loop, store
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step.atomics import put_real, real, word
+from segue.runners.cpu.step.attention.latents import score_latents
 from segue.runners.cpu.step.attention.scratch import (
     ALL_SUMS,
     BLOCK,
@@ -104,7 +105,9 @@ def _score_segment(
     scratch: Any,
     floats: Any,
 ) -> None:
-    """All rows against the segment's keys. `floats`: where tiles copy a block; 0: the rows are few."""
+    """All rows against the segment's keys, which may have the values in them. `floats`: where tiles copy a block; 0:
+    the rows are few.
+    """
     for position in range(begin, end, BLOCK):
         block = _block(keys, table, position, stride)
         out = scratch + SCORES + 4 * (position - start)
@@ -112,7 +115,9 @@ def _score_segment(
             following = _block(keys, table, position + BLOCK, stride)
         else:
             following = _block(values, table, begin, stride)
-        if floats:
+        if keys == values:
+            score_latents(q, rows, block, following, floats, out, size)
+        elif floats:
             score_tiles(q, rows, block, following, floats, out, size)
         else:
             score_few(q, rows, block, following, out, size)
@@ -120,36 +125,37 @@ def _score_segment(
 
 @compiled
 def _mix_segment(
+    p: Any,
     rows: Any,
     begin: Any,
     end: Any,
-    start: Any,
     values: Any,
     after: Any,
     stride: Any,
     table: Any,
     size: Any,
-    scratch: Any,
+    apart: Any,
     floats: Any,
     sums: Any,
 ) -> None:
-    """Add the segment's values by their shares. `after`: the block that is read next, or 0."""
+    """Add the segment's values by their shares at `p`, `size` numbers of each token's `apart`. `after`: the block that
+    is read next, or 0.
+    """
     for position in range(begin, end, BLOCK):
         block = _block(values, table, position, stride)
-        p, tokens = scratch + SCORES + 4 * (position - start), min(BLOCK, end - position)
+        own, tokens = p + 4 * (position - begin), min(BLOCK, end - position)
         following = block
         if position + BLOCK < end:
             following = _block(values, table, position + BLOCK, stride)
         elif after:
             following = after
         if floats:
-            place = floats + (position - begin) * size * 4
-            mix_first_tile(p, block, following, place, tokens, sums, size)
+            place = floats + (position - begin) * apart * 4
+            mix_first_tile(own, block, following, place, tokens, sums, size, apart)
         else:
-            mix_few(p, rows, block, following, tokens, sums, size)
+            mix_few(own, rows, block, following, tokens, sums, size, apart)
     if floats:
-        p = scratch + SCORES + 4 * (begin - start)
-        mix_tiles(p, rows, floats, end - begin, sums, size)
+        mix_tiles(p, rows, floats, end - begin, sums, size, apart)
 
 
 @compiled
@@ -205,6 +211,13 @@ def _take_queries(q: Any, rows: Any, padded: Any, size: Any, out: Any) -> None:
 
 
 @compiled
+def _clear_scores(rows: Any, padded: Any, scratch: Any) -> None:
+    """Of rows that only fill up a tile."""
+    for row in range(rows, padded):
+        clear(scratch + SCORES + row * ROW_BYTES, SEGMENT)
+
+
+@compiled
 def _begin(rows: Any, scratch: Any, size: Any) -> None:
     """Clear sums and values. Rows with a window may begin in different segments: each joins its first one to these."""
     clear(scratch + ALL_SUMS, rows * LANES)
@@ -227,10 +240,17 @@ def _join_rows(
 
 @compiled
 def _finish(
-    rows: Any, group: Any, scratch: Any, size: Any, out: Any, out_bytes: Any, sinks: Any
+    rows: Any,
+    group: Any,
+    scratch: Any,
+    size: Any,
+    out: Any,
+    out_bytes: Any,
+    head_bytes: Any,
+    sinks: Any,
 ) -> None:
     for row in range(rows):
-        place = out + (row // group) * out_bytes + (row % group) * size * 4
+        place = out + (row // group) * out_bytes + (row % group) * head_bytes
         factor = np.float32(1) / total_of(scratch + ALL_SUMS + row * SUM_BYTES)
         if sinks:
             top = real(scratch + TOPS + row * SUM_BYTES)
@@ -249,9 +269,11 @@ def attend(
     stride: Any,
     table: Any,
     size: Any,
+    mixed: Any,
     scratch: Any,
     out: Any,
     out_bytes: Any,
+    head_bytes: Any,
     window: Any,
     cap: Any,
     sinks: Any,
@@ -259,36 +281,38 @@ def attend(
 ) -> None:
     """`rows` queries [rows][size], scaled: `group` heads a position, the first of which sees `context` tokens.
 
-    `keys` and `values` are those of the head in block 0; the block table is at `table`. Results go to `out`, positions
-    `out_bytes` apart. A row sees the last `window` tokens (0: all; below 0: a chunk); `cap` (0: none) limits scores by
-    tanh; `sinks` (0: none) is the address of one score per head that takes a share of the softmax but adds no value.
-    `upcoming` (0: none) is the block that will be read after this call.
+    `keys` and `values` are those of the head in block 0; the block table is at `table`. If both are one address, keys
+    lie token by token, and the first `mixed` numbers of each are its value; else values are as wide as keys. Results go
+    to `out`, positions `out_bytes` and heads `head_bytes` apart. A row sees the last `window` tokens (0: all; below 0:
+    a chunk); `cap` (0: none) limits scores by tanh; `sinks` (0: none) is the address of one score per head that takes a
+    share of the softmax but adds no value. `upcoming` (0: none) is the block that will be read after this call.
     """
-    total, part = scratch + TOTAL, scratch + TOTAL + TILE_ROWS * size * 4
-    floats, padded = 0, rows
+    total, part = scratch + TOTAL, scratch + TOTAL + TILE_ROWS * mixed * 4
+    floats, padded, scored = 0, rows, rows
     if rows > FEW:
-        floats, padded = part + TILE_ROWS * size * 4, -(-rows // HALF_TILE) * HALF_TILE
-        parts = floats + SEGMENT * size * 4
-        _take_queries(q, rows, padded, size, parts)
-        q = parts
+        floats, padded = part + TILE_ROWS * mixed * 4, -(-rows // HALF_TILE) * HALF_TILE
+        if keys == values:
+            _clear_scores(rows, padded, scratch)
+        else:
+            _take_queries(q, rows, padded, size, floats + SEGMENT * size * 4)
+            q, scored = floats + SEGMENT * size * 4, padded
     last = context + (rows - 1) // group
     first = _unseen(context, 0, group, 0, window) // BLOCK * BLOCK
     if window:
-        _begin(rows, scratch, size)
+        _begin(rows, scratch, mixed)
     start = first // SEGMENT * SEGMENT
     while start < last:
         begin, end = max(first, start), min(last, start + SEGMENT)
         sums = total if start == 0 and window == 0 else part
         after = _block(keys, table, end, stride) if end < last else upcoming
         _score_segment(
-            q, padded, begin, end, start, keys, values, stride, table, size, scratch, floats
+            q, scored, begin, end, start, keys, values, stride, table, size, scratch, floats
         )
         _weigh(rows, group, context, start, end, window, cap, sums == total, scratch)
-        clear(sums, padded * size)
-        _mix_segment(
-            padded, begin, end, start, values, after, stride, table, size, scratch, floats, sums
-        )
+        clear(sums, padded * mixed)
+        p = scratch + SCORES + 4 * (begin - start)
+        _mix_segment(p, padded, begin, end, values, after, stride, table, mixed, size, floats, sums)
         if sums == part:
-            _join_rows(rows, group, context, start, window, scratch, size)
+            _join_rows(rows, group, context, start, window, scratch, mixed)
         start += SEGMENT
-    _finish(rows, group, scratch, size, out, out_bytes, sinks)
+    _finish(rows, group, scratch, mixed, out, out_bytes, head_bytes, sinks)

@@ -23,6 +23,9 @@ TOTAL = TOPS + TILE_ROWS * SUM_BYTES  # rows of a head's size: sums of values so
 
 
 def scratch_bytes(size: int) -> int:
-    """After TOTAL: the segment's own sums of values, its values in f32, and the parts of queries."""
+    """After TOTAL: the segment's own sums of values, its values in f32, and the parts of queries.
+
+    `size`: of keys; values are no wider.
+    """
     queries = -(-size // QUERY_PART) * TILE_ROWS * ROW_BYTES
     return TOTAL + 2 * TILE_ROWS * size * 4 + SEGMENT * size * 4 + queries

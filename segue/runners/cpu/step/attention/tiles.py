@@ -50,17 +50,17 @@ LINE = 64  # bytes of a cache line
 Kernel = Callable[..., Any]
 
 
-class _Numbers(NamedTuple):
+class Numbers(NamedTuple):
     """How a block's numbers lie in memory: bytes of each, and how 16 are read as floats."""
 
     size: int
     read: Callable[[Builder, Value], Value]
 
 
-_HALVES, _FLOATS = _Numbers(2, widened), _Numbers(4, load)
+HALVES, FLOATS = Numbers(2, widened), Numbers(4, load)
 
 
-def _fetch(b: Builder, place: Value) -> None:
+def fetch(b: Builder, place: Value) -> None:
     """Prefetch a cache line."""
     options = [ir.Constant(i32, option) for option in (0, 3, 1)]  # to read, to keep, data
     call(b, "llvm.prefetch.p0i8", ir.VoidType(), pointer(b, place, i8), *options)
@@ -77,7 +77,7 @@ def _score(
     dimensions: Value,
     *,
     width: int,
-    numbers: _Numbers,
+    numbers: Numbers,
     following: Value | None = None,
     floats_out: Value | None = None,
     goes_on: Value | None = None,
@@ -102,7 +102,7 @@ def _score(
         with loop(b, dimensions) as each:
             place = at(b, base, each.index, numbers.size * BLOCK)
             if following is not None and start == 0:
-                _fetch(b, at(b, following, each.index, numbers.size * BLOCK))
+                fetch(b, at(b, following, each.index, numbers.size * BLOCK))
             key = [numbers.read(b, ahead(b, place, numbers.size * LANES * j)) for j in range(width)]
             if floats_out is not None:
                 target = at(b, floats_out, each.index, 4 * BLOCK)
@@ -122,7 +122,7 @@ def _score_few(b: Builder, rows: int, args: list[Value]) -> None:
     q, row_bytes, keys, following, out, dimensions = args
     queries = [b.add(q, b.mul(row_bytes, number(row))) for row in range(rows)]
     width = max(1, min(2, _FEW_VECTORS // rows))
-    _score(b, queries, keys, out, dimensions, width=width, numbers=_HALVES, following=following)
+    _score(b, queries, keys, out, dimensions, width=width, numbers=HALVES, following=following)
 
 
 def _score_tile_of(rows: int) -> Kernel:
@@ -139,7 +139,7 @@ def _score_tile_of(rows: int) -> Kernel:
             out,
             dimensions,
             width=_TILE_WIDTH,
-            numbers=_FLOATS,
+            numbers=FLOATS,
             goes_on=goes_on,
         )
 
@@ -165,7 +165,7 @@ def _score_first_tile(
         out,
         dimensions,
         width=_TILE_WIDTH,
-        numbers=_HALVES,
+        numbers=HALVES,
         following=following,
         floats_out=floats_out,
         goes_on=goes_on,
@@ -181,12 +181,12 @@ class _Mixer:
 
     rows: int
     width: int  # vectors of each row's sums in registers
-    numbers: _Numbers
+    numbers: Numbers
     is_first: bool = False  # copies the values as floats
 
     def emit(self, b: Builder, args: list[Value]) -> None:
-        """p, values, following, floats_out, tokens, out, dimensions"""
-        dimensions = args[-1]
+        """p, values, following, floats_out, tokens, out, dimensions, apart"""
+        dimensions = args[-2]
         step = LANES * self.width
         wide = b.udiv(dimensions, number(step))
         with loop(b, wide) as each:
@@ -197,18 +197,18 @@ class _Mixer:
 
     def _columns(self, b: Builder, column: Value, width: int, args: list[Value]) -> None:
         """16 * width columns."""
-        p, values, following, floats_out, tokens, out, dimensions = args
+        p, values, following, floats_out, tokens, out, dimensions, apart = args
         size, row_bytes = self.numbers.size, b.mul(dimensions, number(4))
         first = at(b, out, column, 4)
         outs = [b.add(first, b.mul(row_bytes, number(row))) for row in range(self.rows)]
         sums = [[cell(b, load(b, ahead(b, one, 64 * j))) for j in range(width)] for one in outs]
-        value_bytes, start = b.mul(dimensions, number(size)), b.mul(column, number(size))
+        value_bytes, start = b.mul(apart, number(size)), b.mul(column, number(size))
         with loop(b, tokens) as each:
             offset = b.add(b.mul(each.index, value_bytes), start)
             place = b.add(values, offset)
-            if self.numbers is _HALVES:
+            if self.numbers is HALVES:
                 for line in range(0, 2 * LANES * width, LINE):
-                    _fetch(b, ahead(b, b.add(following, offset), line))
+                    fetch(b, ahead(b, b.add(following, offset), line))
             value = [self.numbers.read(b, ahead(b, place, size * LANES * j)) for j in range(width)]
             if self.is_first:
                 target = b.add(floats_out, b.mul(offset, number(2)))
@@ -223,11 +223,14 @@ class _Mixer:
                 store(b, b.load(own[j]), ahead(b, one, 64 * j))
 
 
-def _mixer(rows: int, numbers: _Numbers, is_first: bool = False) -> Kernel:
-    """(p, values, following, floats_out, tokens, out, dimensions)"""
+def _mixer(rows: int, numbers: Numbers, is_first: bool = False) -> Kernel:
+    """(p, values, following, floats_out, tokens, out, dimensions, apart)
+
+    `apart`: numbers from one token's values to the next one's, in the block and in its copy.
+    """
     mixer = _Mixer(rows, _TILE_WIDTH, numbers, is_first)
 
-    @define(VOID, *[INT] * 7)
+    @define(VOID, *[INT] * 8)
     def mix(b: Builder, *args: Value) -> None:
         mixer.emit(b, list(args))
 
@@ -237,15 +240,17 @@ def _mixer(rows: int, numbers: _Numbers, is_first: bool = False) -> Kernel:
 # --- by the number of rows ---
 
 
-def _by_rows(num_args: int, emit: Callable[[Builder, int, list[Value]], None]) -> Kernel:
+def by_rows(
+    num_args: int, emit: Callable[[Builder, int, list[Value]], None], largest: int = _MOST
+) -> Kernel:
     """(rows, arguments): what `emit` makes for 1, 2, … rows; for the largest number if there are more."""
 
     @define(VOID, *[INT] * (1 + num_args))
     def choose(b: Builder, rows: Value, *args: Value) -> None:
         most, after = b.append_basic_block("most"), b.append_basic_block("after")
         chosen = b.switch(rows, most)
-        for count in range(1, _MOST + 1):
-            block = most if count == _MOST else b.append_basic_block("few")
+        for count in range(1, largest + 1):
+            block = most if count == largest else b.append_basic_block("few")
             if block is not most:
                 chosen.add_case(number(count), block)
             b.position_at_end(block)
@@ -262,13 +267,13 @@ def _mix_width(rows: int) -> int:
 
 
 def _mix_few(b: Builder, rows: int, args: list[Value]) -> None:
-    _Mixer(rows, _mix_width(rows), _HALVES).emit(b, args)
+    _Mixer(rows, _mix_width(rows), HALVES).emit(b, args)
 
 
-_score_some, _mix_some = _by_rows(6, _score_few), _by_rows(7, _mix_few)
+_score_some, _mix_some = by_rows(6, _score_few), by_rows(8, _mix_few)
 _score_tile, _score_half = _score_tile_of(TILE), _score_tile_of(HALF_TILE)
-_mix_tile, _mix_half = _mixer(TILE, _FLOATS), _mixer(HALF_TILE, _FLOATS)
-mix_first_tile = _mixer(TILE, _HALVES, is_first=True)
+_mix_tile, _mix_half = _mixer(TILE, FLOATS), _mixer(HALF_TILE, FLOATS)
+mix_first_tile = _mixer(TILE, HALVES, is_first=True)
 
 
 @compiled
@@ -281,12 +286,12 @@ def score_few(q: Any, rows: Any, keys: Any, following: Any, out: Any, size: Any)
 
 @compiled
 def mix_few(
-    p: Any, rows: Any, values: Any, following: Any, tokens: Any, out: Any, size: Any
+    p: Any, rows: Any, values: Any, following: Any, tokens: Any, out: Any, size: Any, apart: Any
 ) -> None:
     """Add `tokens` f16 values to each row's sums. Prefetches the block at `following`."""
     for row in range(0, rows, _MOST):
-        place = p + row * ROW_BYTES
-        _mix_some(rows - row, place, values, following, 0, tokens, out + row * size * 4, size)
+        place, sums = p + row * ROW_BYTES, out + row * size * 4
+        _mix_some(rows - row, place, values, following, 0, tokens, sums, size, apart)
 
 
 @compiled
@@ -310,18 +315,18 @@ def score_tiles(
 
 
 @compiled
-def mix_tiles(p: Any, rows: Any, values: Any, tokens: Any, out: Any, size: Any) -> None:
+def mix_tiles(p: Any, rows: Any, values: Any, tokens: Any, out: Any, size: Any, apart: Any) -> None:
     """Add `tokens` values in f32 to the sums of all rows but those of the first tile."""
     row = TILE
     while row + TILE <= rows:
-        _mix_tile(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size)
+        _mix_tile(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size, apart)
         row += TILE
     if row < rows:
-        _mix_half(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size)
+        _mix_half(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size, apart)
 
 
 @define(VOID, INT, INT)
 def fetch_ahead(b: Builder, x: Value, count: Value) -> None:
     """Prefetch `count` cache lines."""
     with loop(b, count) as each:
-        _fetch(b, at(b, x, each.index, LINE))
+        fetch(b, at(b, x, each.index, LINE))

@@ -66,15 +66,19 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
         yield norm(weights, name, before, on.FROM_SUM, [])
     routings = ROUTINGS | (ROUTINGS_TO_1 if anatomy.renormalises else {})
     bias, choice = (weights.vector(f"{name}{of}.bias") for of in ("ffn_gate_inp", "exp_probs_b"))
-    chances = kept.chances if choice or family.routing.startswith("sigmoid") else 0
+    routing = anatomy.routing
+    by_chance = choice or anatomy.groups or routing.startswith("sigmoid")
+    chances = kept.chances if by_chance else 0
     scales = float_word(anatomy.share_scale), weights.vector(f"{name}ffn_down_exps.scale")
-    route = phase(on.ROUTE, routings[family.routing], bias, chances, choice, *scales)
+    route = phase(on.ROUTE, routings[routing], bias, chances, choice, *scales)
     yield [*route, anatomy.groups, anatomy.groups_used]
     yield phase(on.SORT)
-    weighs = int(family.routing == "sigmoid before")
+    weighs = int(routing == "sigmoid before")
     yield phase(on.GATHER, int(weights.has_float_experts), weighs)
     gate, up, down = (
-        weights.experts(f"{name}ffn_{part}_exps.weight") if part != "gate" or family.is_gated else 0
+        weights.each(f"{name}ffn_{part}_exps.weight", anatomy.experts)
+        if part != "gate" or family.is_gated
+        else 0
         for part in ("gate", "up", "down")
     )
     biases = [weights.vector(f"{name}ffn_{part}_exps.bias") for part in ("gate", "up", "down")]

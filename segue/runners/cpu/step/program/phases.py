@@ -9,6 +9,7 @@ from segue.runners.cpu.memory import zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.attention import attention
 from segue.runners.cpu.step.program.feed_forward import experts, feed_forward
+from segue.runners.cpu.step.program.latent import latent_attention
 from segue.runners.cpu.step.program.layer_embeddings import layer_gate, layer_inputs
 from segue.runners.cpu.step.program.norms import Summand, norm, summand
 from segue.runners.cpu.step.program.places import Places
@@ -84,7 +85,9 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
 def _mixed(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
     """Attention, and what a layer has instead or beside it."""
     own = weights.anatomy.by_layer[layer]
-    if own.attends:
+    if own.latent is not None:
+        yield from latent_attention(weights, places, layer, own.latent)
+    elif own.attends:
         yield from attention(weights, places, layer)
     if own.recurrence is not None:
         # What the feed-forward gave was added to the residual already.

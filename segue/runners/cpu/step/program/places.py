@@ -40,5 +40,10 @@ class Places:
 
 
 def block_bytes(layer: Layer) -> int:
-    """Bytes for the keys of 32 tokens; the values take as many."""
+    """Bytes for the keys of 32 tokens."""
     return layer.keys * 32 * 2
+
+
+def layer_bytes(layer: Layer) -> int:
+    """Bytes for keys and values of 32 tokens: values take as many as keys, or are a part of them."""
+    return (1 if layer.latent else 2) * block_bytes(layer)
