@@ -88,6 +88,7 @@ class _Slot:
     states: list[int] = field(default_factory=list)  # a rolling hash after each token
     cells: list[int] = field(default_factory=list)  # ids of shared, counted cells; taken first
     adapters: Mix = ()
+    is_given_back: bool = False  # the last token, since the last step
 
 
 class _Begun(NamedTuple):
@@ -202,7 +203,11 @@ class FakeRunner:
         if not self._capabilities.can_trim and length != len(source.tokens):
             raise RuntimeError("fake runner: only whole slots can be forked")
         copy = _Slot(
-            source.tokens[:length], source.states[:length], source.cells[:length], source.adapters
+            source.tokens[:length],
+            source.states[:length],
+            source.cells[:length],
+            source.adapters,
+            source.is_given_back,
         )
         for cell in copy.cells:
             self._references[cell] += 1
@@ -210,9 +215,12 @@ class FakeRunner:
 
     def trim(self, slot: int, length: int) -> None:
         self._check_closed("trim")
-        if not self._capabilities.can_trim and length:
-            raise RuntimeError("fake runner: slots cannot be trimmed")
         held = self._slots[slot]
+        if length and length != len(held.tokens) and not self._capabilities.can_trim:
+            is_last = length == len(held.tokens) - 1 and not held.is_given_back
+            if not (is_last and self._capabilities.can_give_back):
+                raise RuntimeError("fake runner: slots cannot be trimmed")
+            held.is_given_back = True
         for cell in held.cells[length:]:
             self._drop_cell(cell)
         del held.tokens[length:], held.states[length:], held.cells[length:]
@@ -266,7 +274,7 @@ class FakeRunner:
             raise RuntimeError(f"fake runner: slot {number} holds {len(slot.cells)} tokens")
         if slot.cells and slot.adapters != adapters:
             raise RuntimeError(f"fake runner: slot {number} was computed with other adapters")
-        slot.adapters = adapters
+        slot.adapters, slot.is_given_back = adapters, False
         for _ in tokens:
             self._next_cell += 1
             self._references[self._next_cell] = 1

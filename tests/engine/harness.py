@@ -77,10 +77,11 @@ class Bench:
         vocab: Vocab | None = None,
         chunk_rows: int = 64,
         can_trim: bool = True,
+        can_give_back: bool = False,
         **limits: int,
     ) -> None:
         self.runner = runner or FakeRunner(
-            replace(default_capabilities(**limits), can_trim=can_trim)
+            replace(default_capabilities(**limits), can_trim=can_trim, can_give_back=can_give_back)
         )
         self.vocab = vocab or FakeVocab()
         ticks = itertools.count()

@@ -29,8 +29,8 @@ _SELDOM = 8
 class Ahead:
     def __init__(self, state: State) -> None:
         limits = state.limits
-        can_trim = limits.can_trim  # otherwise a row too many could not be taken back
-        self._most_rows = limits.rows_ahead if can_trim and state.draft is None else 0
+        goes_back = limits.can_trim or limits.can_give_back  # so a row too many can be taken back
+        self._most_rows = limits.rows_ahead if goes_back and state.draft is None else 0
         self._limits = limits
         self._runner = state.runner
         self._jobs = state.jobs
@@ -75,7 +75,8 @@ class Ahead:
                 continue
             # As in planning: a draft would take spare rows, and what follows it is not known.
             has_spare = self._limits.free_rows - (num_going_on - num_left) >= 2 * num_left
-            if has_spare and sequence.drafter.expects(sequence.tokens):
+            may_draft = has_spare and self._limits.can_trim
+            if may_draft and sequence.drafter.expects(sequence.tokens):
                 return None
             num_left -= 1
             if sequence not in drawn:
@@ -131,6 +132,8 @@ class Ahead:
         """
         if sequence.num_undrawn * _SELDOM > position + _SELDOM:
             return None
+        if sequence.guide is not None and not self._limits.can_trim:
+            return None  # a mask that comes late takes back more than a row
         sampler = sequence.sampler
         draw = sampler.draw_ahead(row, position, drawn)
         if draw is None or (sequence.guide is None and not sampler.has_late):

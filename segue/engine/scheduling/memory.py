@@ -168,11 +168,12 @@ class Memory:
         if not keep or sequence.salt is None or not sequence.computed:
             self._release(slot)
             return
-        if self._limits.can_trim:  # it may hold a row of a step that was begun before it ended
+        limits = self._limits
+        if limits.can_trim or limits.can_give_back:  # a row of a step begun before it ended
             self._runner.trim(slot, sequence.computed)
         self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
         self._cache.unlock(slot)
-        for redundant in self._cache.redundant(slot, whole=not self._limits.can_trim):
+        for redundant in self._cache.redundant(slot, whole=not limits.can_trim):
             self._release(redundant)
 
     def trim(self, sequence: Sequence) -> None:

@@ -42,6 +42,7 @@ class Capabilities:
     vocab_size: int  # the width of a row of logits
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
+    can_give_back: bool = False  # a slot that cannot be trimmed can lose its last token, once
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
     draws: bool = False  # whether `draw` is worth calling
     rows_ahead: int = 0  # rows of logits, and draws, that a begun step may have; 0: none is begun

@@ -103,6 +103,7 @@ class CpuRunner:
             vocab_size=anatomy.vocab_size,
             cells_per_block=BLOCK,
             can_trim=self._slots.states is None,
+            can_give_back=True,
             draws=True,
             rows_ahead=len(self._frames[-1].logits),
             adapters=tuple(adapters or ()),

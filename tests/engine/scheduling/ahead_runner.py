@@ -106,10 +106,17 @@ def infill(candidates: Candidates, texts: Texts) -> None:
 
 
 def runner(
-    *, skips: int = 0, end_bias: float = 0.0, script: bytes | None = None, **limits: int
+    *,
+    skips: int = 0,
+    end_bias: float = 0.0,
+    script: bytes | None = None,
+    can_trim: bool = True,
+    **limits: int,
 ) -> AheadRunner:
+    """If its slots cannot be trimmed, they can give back their last token."""
     capabilities = default_capabilities(**{"rows_ahead": 16, **limits})
-    return AheadRunner(replace(capabilities, draws=True), skips, end_bias, script)
+    capabilities = replace(capabilities, draws=True, can_trim=can_trim, can_give_back=not can_trim)
+    return AheadRunner(capabilities, skips, end_bias, script)
 
 
 def plain(number: int = 0, **fields: Any) -> CompletionRequest:

@@ -108,10 +108,11 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     return ask(draw(text) * draw(picked([1, 3])), **fields)
 
 
+@pytest.mark.parametrize("can_trim", [True, False])
 @settings(max_examples=30, deadline=None)
 @given(asked=st.lists(requests(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
 def test_answers_and_events_are_those_of_single_steps(
-    asked: list[CompletionRequest], seed: int
+    can_trim: bool, asked: list[CompletionRequest], seed: int
 ) -> None:
     """With little memory, arrivals and cancels between steps, and draws that the runner leaves to the sampler."""
     chance = random.Random(seed)
@@ -127,7 +128,8 @@ def test_answers_and_events_are_those_of_single_steps(
     for request in asked:
         single = Bench(runner(end_bias=end_bias, context_length=100, rows_ahead=0))
         alone[request.request_id] = single.run(request)[0]
-    crowd = Bench(runner(skips=chance.choice([0, 2, 7]), end_bias=end_bias, **limits))
+    skips = chance.choice([0, 2, 7])
+    crowd = Bench(runner(skips=skips, end_bias=end_bias, can_trim=can_trim, **limits))
     crowd.may_go_on = lambda: chance.random() < 0.9
     cancelled = arrive(crowd, asked, chance, most_steps=4)
     crowd.run()
@@ -148,10 +150,11 @@ def test_the_markers_of_infill_end_a_middle_ahead_too(bias: float) -> None:
         assert same(ahead) == same(single)
 
 
+@pytest.mark.parametrize("can_trim", [True, False])
 @pytest.mark.parametrize("skips", [0, 1, 3])
-def test_nothing_is_left_in_memory(skips: int) -> None:
+def test_nothing_is_left_in_memory(skips: int, can_trim: bool) -> None:
     """Void rows too: of a stop string, of an end token, of a draw that the sampler makes."""
-    ran = runner(skips=skips, end_bias=4.0)
+    ran = runner(skips=skips, end_bias=4.0, can_trim=can_trim)
     bench = Bench(ran)
     sampling = Sampling(seed=3, temperature=1.0)
     bench.run(
@@ -165,15 +168,17 @@ def test_nothing_is_left_in_memory(skips: int) -> None:
     assert ran.cells_free == ran.capabilities.num_cells
 
 
-def test_what_was_computed_can_be_shared_afterwards() -> None:
+@pytest.mark.parametrize("can_trim", [True, False])
+def test_what_was_computed_can_be_shared_afterwards(can_trim: bool) -> None:
     """A slot with a row too many is cut back before it becomes a cached prefix."""
-    ran = runner(script=b"ab stop here and more")
+    ran = runner(script=b"ab stop here and more", can_trim=can_trim)
     bench = Bench(ran)
     greedy = Sampling(seed=1, temperature=0.0)
     [first] = bench.run(ask("x", sampling=greedy, stop=("stop",), max_tokens=30))
-    again = ask("x" + first.texts[0], sampling=greedy, max_tokens=9)
+    read = "x" + first.texts[0] + ("" if can_trim else "stop")
+    again = ask(read, sampling=greedy, max_tokens=9)
     [second] = bench.run(again)
-    assert second.prompted[0].num_cached >= len("x" + first.texts[0]) - 1
+    assert second.prompted[0].num_cached >= len(read) - 1
     assert (
         second.essence == Bench(FakeRunner(script=b"ab stop here and more")).run(again)[0].essence
     )

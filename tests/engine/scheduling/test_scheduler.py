@@ -170,11 +170,13 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     )
 
 
-@pytest.mark.parametrize("can_trim", [True, False])
+@pytest.mark.parametrize(
+    ("can_trim", "can_give_back"), [(True, False), (False, False), (False, True)]
+)
 @settings(max_examples=30, deadline=None)
 @given(asked=st.lists(requests(), min_size=1, max_size=5), data=st.data())
 def test_same_request_same_answer_under_any_load(
-    asked: list[CompletionRequest], data: st.DataObject, can_trim: bool
+    asked: list[CompletionRequest], data: st.DataObject, can_trim: bool, can_give_back: bool
 ) -> None:
     """Tiny memory forces eviction and preemption; arrivals and cancels are random; all must finish alike."""
     alone = {r.request_id: Bench(context_length=100).run(r)[0].essence for r in asked}
@@ -185,6 +187,7 @@ def test_same_request_same_answer_under_any_load(
         context_length=100,
         free_rows=data.draw(st.sampled_from([1, 8])),
         can_trim=can_trim,
+        can_give_back=can_give_back,
     )
     crowd.step_clock = random.Random(data.draw(st.integers(0, 3))).random  # steps take any time
     cancelled = set()
