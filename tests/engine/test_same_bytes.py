@@ -1,10 +1,12 @@
 """Same request, same bytes, on the real kernels: what else runs and how it is cut must not show.
 
-On a plain model, and on one whose layers differ and share keys. Both have 512 bytes of keys and values per token.
+On a plain model, on one whose layers differ and share keys, and on one with states. All have 512 bytes of keys and
+values per token.
 """
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -23,7 +25,8 @@ from tests.support.models.tiny_writer import write
 
 CELLS = 32
 KIND = gguf.GGMLQuantizationType.Q8_0
-PLAIN, SHARED = "llama", "gemma4, embeddings of layers"
+PLAIN, SHARED, STATES = "llama", "gemma4, embeddings of layers", "qwen35"
+LAYERS = {SHARED: 5, STATES: 8}
 
 
 def write_plain(folder: Path) -> None:
@@ -50,14 +53,15 @@ def load(folder: Path, kv_blocks: int, context_length: int | None = None) -> Loa
         return loader()
 
 
-@pytest.fixture(scope="module", params=[PLAIN, SHARED])
+@pytest.fixture(scope="module", params=[PLAIN, SHARED, STATES])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a model in it."""
     folder = tmp_path_factory.mktemp("same-bytes")
     if request.param == PLAIN:
         write_plain(folder)
     else:
-        write(folder / "tiny.gguf", MODELS[request.param], kind=KIND)
+        tiny = replace(MODELS[request.param], layers=LAYERS[request.param])
+        write(folder / "tiny.gguf", tiny, kind=KIND)
     return folder
 
 
@@ -122,8 +126,10 @@ def test_among_others_and_in_chunks(loaded: Loaded, alone: list[object], chunk_r
 
 
 def test_with_a_warm_cache(loaded: Loaded, alone: list[object]) -> None:
+    """Of a model with states the second time leaves copies of slots, for prompts that come a third time."""
     crowd = bench(loaded)
-    crowd.run(*requests(1))
+    for _ in range(1 if loaded.runner.capabilities.can_trim else 2):
+        crowd.run(*requests(1))
     again = crowd.run(*requests(1))
     empty(loaded)
     assert sum(story.done.usage.cached_tokens for story in again if story.done) > 500
@@ -160,7 +166,8 @@ def test_without_guesses(
     crowd = bench(loaded)
     crowd.may_go_on = lambda: False  # so that every step may have guesses
     guessed = crowd.run(*requests(1))
-    assert crowd.scheduler.stats.draft_accepted > 0, "else the guesses were never tried"
+    has_guessed = crowd.scheduler.stats.draft_accepted > 0
+    assert has_guessed == loaded.runner.capabilities.can_trim, "else they were never tried"
     assert [story.essence for story in guessed] == alone
     empty(loaded)
     monkeypatch.setattr(Drafter, "draft", lambda *_: [])

@@ -25,6 +25,8 @@ from tests.runners.cpu.conftest import NewThreads, empty, load
 from tests.runners.cpu.writings import GREEDY, Writing, drawn_alone, some_writing
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_lora import write_tiny_lora
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 Found = tuple[bytes, list[int | None]]  # logits and tokens of a step
 
@@ -128,7 +130,7 @@ def use_threads(runner: CpuRunner, seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def runners(tmp_path_factory: pytest.TempPathFactory, q8_gguf: Path) -> Iterator[list[CpuRunner]]:
-    """One of each flavour, and one with an adapter."""
+    """One of each flavour, one with an adapter, and one with states."""
     base = write_tiny_gguf(tmp_path_factory.mktemp("ahead") / "base.gguf")
     lora = write_tiny_lora(base.with_name("lora.gguf"), base)
     found = [
@@ -136,6 +138,7 @@ def runners(tmp_path_factory: pytest.TempPathFactory, q8_gguf: Path) -> Iterator
         for flavour in possible()
     ]
     found.append(load(base, threads=3, adapters={"lora": str(lora)}))
+    found.append(load(write(base.with_name("states.gguf"), MODELS["qwen35"]), threads=3))
     for runner in found:
         be_patient(runner)
     yield found
