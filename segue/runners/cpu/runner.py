@@ -84,13 +84,9 @@ class CpuRunner:
         self._slots = Slots(anatomy, context, kv_bytes, num_slots)
         context = min(context, self._slots.num_cells)
         self._space = Workspace(anatomy, max_rows, threads)
-        self._adapters: Adapters | None = None
-        if adapters:
-            board = self._space.board
-            self._adapters = Adapters(adapters, self._weights, board, max_rows)
-            board[on.TILE_OUTPUTS] = target.flavour.width
-        self._turns = self._weights.rotations(context)
         self._tile_outputs = target.flavour.width
+        self._adapters = self._read_adapters(adapters) if adapters else None
+        self._turns = self._weights.rotations(context)
         self._frames = self._new_frames(Drawer(anatomy.vocab_size, threads, target, kept))
         self._num_threads = threads
         self._team: Team = beside._lent_team() if beside else self._new_team(threads, target, kept)
@@ -313,6 +309,11 @@ class CpuRunner:
             beside._neighbours.add(self)
         owned = self._team if beside is None else None
         self._ending = weakref.finalize(self, _end_all, self._steps_ahead, owned)
+
+    def _read_adapters(self, files: Mapping[str, str]) -> Adapters:
+        board = self._space.board
+        board[on.TILE_OUTPUTS] = self._tile_outputs
+        return Adapters(files, self._weights, board, self._space.max_rows)
 
     def _new_frames(self, drawer: Drawer) -> list[Frame]:
         """One for `decode`, which begun steps use too, in turn with a second one."""
