@@ -49,6 +49,8 @@ NAMES = {
     on.LATENT_QUERIES: "queries of latents",
     on.LATENT_PRODUCTS: "products of heads",
     on.LATENT_ATTEND: "attend to latents",
+    on.CONVOLVE: "convolve",
+    on.DELTA: "delta net",
     on.ADAPT: "adapt",
 }
 COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before
