@@ -99,9 +99,9 @@ BITS: dict[str, str] = {
     "deepseek2, older": "7e6dfeb26684b6d038995fe6b445130e9f7a32483b2dbf62a33d265a9f2226a4",
     "deepseek2 without experts": "e05a86a858eb995548c399a0b19432a32493a4e7958e040808e2373b6c9ba88c",
     "mistral4": "1cae18657eb4158949d06e2e96b2bf80f0cc411cb68b908a2eab3ef8ce15406a",
-    "minicpm3": "85201070185dfbfc3ae8eed63e01ea769fbc67388e23f06a59329ea6c5ba6882",
-    "minicpm3, long rope": "a38a46506271ddd21ed70b720673d2994a34a1ae5b84f968c00c5b4809448144",
     "plm": "a556f1c64418d8b0fb93229df501fdce861ab0cfadfc3c06fb2020c5ccef4c20",
+    "minicpm3": "25726f3786188b97375da929a4226c535f6c8bc28a378fb323fdfe9f7515de73",
+    "minicpm3, long rope": "0d1c8739784f3856783485a6062a6601b473d2c1b762fa4f24e534d7349f02e0",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -203,7 +203,7 @@ BITS_OF_Q8: dict[str, str] = {
     "deepseek2, older": "b0d2498d8219c04b5aa405f1f5095b96093f82c60d67ab9a24b19c545b41cc4f",
     "deepseek2 without experts": "7134114686b98679ecc1eb2ca2483c2fd5a3ea3201bf43bbe487948c8138ddde",
     "mistral4": "c19828ec11245461644c2fafe981429ebe812e51b40aac365eb3420a6a90e242",
-    "minicpm3": "aa73c10959bebe0ecc46247357b9984a8cf91e850eecf2cebdc8f3222024799c",
-    "minicpm3, long rope": "3d23b0e996d741eb4379a02aa025d015c7c609c95b12cd72b8524f5d6f1ed8eb",
     "plm": "4079f9c09925b240a7f2daab9c252cc177967b27c4c4c50b9a287aabfaf45920",
+    "minicpm3": "1125616a955092c5332a23fb6dfa32c4406038657fabd5f5f535cd9dd8f190d3",
+    "minicpm3, long rope": "40707a777a98283713e25342f9c2097dff908ee06a3b3d6a0fef4f119feb57b6",
 }

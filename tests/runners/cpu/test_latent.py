@@ -198,6 +198,7 @@ def test_a_file_that_does_not_say_how_experts_share_has_what_llama_cpp_takes(
         ("deepseek2", {"attention.value_length": 48}, "are not those of rank 32"),
         ("deepseek2", {"attention.head_count_kv": 4}, "4 heads share 4 keys"),
         ("deepseek2, older", {"attention.head_count_kv": 1}, "4 heads share 1 keys"),
+        ("deepseek2, older", {"attention.value_length": 0}, "values have 0"),
         ("deepseek2", {"attention.temperature_scale": 0.5}, "temperatures have no length"),
     ],
 )

@@ -22,6 +22,7 @@ class TinyLatent:
     values: int = 48
     query_rank: int = 96  # 0: queries are made of the residual
     is_joined: bool = False  # the matrices of keys and values are one, as in older files
+    tells_values: bool = True  # else values are as wide as the residual, all heads together
 
     def settings(self) -> dict[str, int]:
         query = self.plain + self.turned

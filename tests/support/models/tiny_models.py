@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.support.models.tiny_hybrid_models import HYBRIDS
 from tests.support.models.tiny_latent import TinyLatent
-from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, Tiny, Value
+from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, WIDTH, Tiny, Value
 
 _AFTER = ("post_attention_norm", "post_ffw_norm")
 
@@ -59,7 +59,11 @@ _DENSE_FIRST = Tiny("deepseek", experts=8, shared_hidden=64).with_settings(
 _DEEPSEEK2 = replace(_DENSE_FIRST, architecture="deepseek2", latent=TinyLatent()).with_settings(
     expert_weights_scale=1.5
 )
-_MINICPM3 = Tiny("minicpm3", latent=TinyLatent(is_joined=True), embedding_gain=0.4)
+_MINICPM3 = Tiny(
+    "minicpm3",
+    latent=TinyLatent(values=WIDTH // HEADS, is_joined=True, tells_values=False),
+    embedding_gain=0.4,
+)
 _BY_SIGMOID: dict[str, Value] = {
     "expert_gating_func": 2,
     "expert_weights_norm": True,

@@ -143,7 +143,7 @@ def _is_matrix(name: str) -> bool:
 
 
 def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
-    return {
+    told: dict[str, Value] = {
         "context_length": tiny.context_length,
         "embedding_length": WIDTH,
         "block_count": tiny.layers + tiny.next_layers,
@@ -157,6 +157,9 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
         **(tiny.latent.settings() if tiny.latent else {}),
         **tiny.settings,
     }
+    if tiny.latent is not None and not tiny.latent.tells_values:
+        del told["attention.value_length"]
+    return told
 
 
 def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Array]]:

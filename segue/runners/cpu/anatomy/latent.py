@@ -45,7 +45,9 @@ def latent_of(header: GgufHeader, family: Family) -> Latent | None:
     if not family.is_latent:
         return None
     is_joined = not header.count(f"{KEY}_mla")
-    key, value = (header.count(name if is_joined else f"{name}_mla") for name in (KEY, VALUE))
+    key, value = (
+        _size(header, name) if is_joined else header.count(f"{name}_mla") for name in (KEY, VALUE)
+    )
     turned = header.count(TURNED)
     return Latent(
         rank=header.count(RANK),
@@ -55,6 +57,13 @@ def latent_of(header: GgufHeader, family: Family) -> Latent | None:
         query_rank=header.count(QUERY_RANK),
         is_joined=is_joined,
     )
+
+
+def _size(header: GgufHeader, name: str) -> int:
+    """Of a head, as the file says it, or by the width if it does not."""
+    if f"{header.architecture}.{name}" in header.metadata:
+        return header.count(name)
+    return header.count("embedding_length") // max(1, header.count("attention.head_count"))
 
 
 def latent_shapes(latent: Latent, heads: int, width: int) -> dict[str, tuple[int, ...]]:
