@@ -1,6 +1,6 @@
 """Same request, same bytes, on the real kernels: what else runs and how it is cut must not show.
 
-On a plain model, on one whose layers differ and share keys, and on one with states. All have 512 bytes of keys and
+On a plain model, on one whose layers differ and share keys, and on two with states. All have 512 bytes of keys and
 values per token.
 """
 
@@ -25,8 +25,8 @@ from tests.support.models.tiny_writer import write
 
 CELLS = 32
 KIND = gguf.GGMLQuantizationType.Q8_0
-PLAIN, SHARED, STATES = "llama", "gemma4, embeddings of layers", "qwen35"
-LAYERS = {SHARED: 5, STATES: 8}
+PLAIN, SHARED, STATES, MAMBA = "llama", "gemma4, embeddings of layers", "qwen35", "granitehybrid"
+LAYERS = {SHARED: 5, STATES: 8, MAMBA: 6}
 
 
 def write_plain(folder: Path) -> None:
@@ -53,7 +53,7 @@ def load(folder: Path, kv_blocks: int, context_length: int | None = None) -> Loa
         return loader()
 
 
-@pytest.fixture(scope="module", params=[PLAIN, SHARED, STATES])
+@pytest.fixture(scope="module", params=[PLAIN, SHARED, STATES, MAMBA])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a model in it."""
     folder = tmp_path_factory.mktemp("same-bytes")
@@ -61,6 +61,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         write_plain(folder)
     else:
         tiny = replace(MODELS[request.param], layers=LAYERS[request.param])
+        if request.param == MAMBA:
+            tiny = tiny.with_settings(attention__head_count_kv=[0, 2, 2, 0, 2, 2])
         write(folder / "tiny.gguf", tiny, kind=KIND)
     return folder
 
