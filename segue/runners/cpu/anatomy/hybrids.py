@@ -112,6 +112,7 @@ HYBRIDS: Mapping[str, Family] = {
         may_bias=("attn_output",),
         settings=(
             *_EXPERTS,
+            "expert_gating_func",
             "expert_group_count",
             "expert_group_used_count",
             "expert_shared_count",

@@ -4,7 +4,7 @@ A head of `size` columns has a state of [states][size] floats. For each token it
 and gets B of the token times its columns times dt; the output is the sum of it times C, and D times the columns. Each
 output is summed in the order of the states, by one lane. So a row's bits are the same however its span is cut.
 
-A slot keeps the state as it was before its last row, and beside it what that row brings: see states.py.
+A slot keeps the state as it was before its last row, and beside it what that row brings: see slots/states.py.
 """
 
 from typing import Any
@@ -29,12 +29,15 @@ from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
+from segue.runners.cpu.step.attention.tiles import is_wide
 from segue.runners.cpu.step.halves import lane
 from segue.runners.cpu.step.lanes import exp, norm, quantise, scale
 from segue.runners.cpu.step.pieces import finish
 from segue.runners.cpu.step.recurrent.decay import softplus
 
-STATES_AT_ONCE = 4  # of 16 columns, which stay in registers from a span's first row to its last
+# States of 16 columns that stay in registers while rows go by: as many as there are registers for.
+_STATES_AT_ONCE = 8 if is_wide else 4
+_CHUNK = 32  # rows of a span that are computed together: what is read of them stays in the first-level cache
 _STEP_BYTES = 8  # of a row in a thread's scratch memory: dt and decay
 
 # Words of SCAN.
@@ -77,7 +80,7 @@ def _taken(b: Builder, held: Value, decay: Value, by: Value, brought: Value) -> 
     return fma(b, by, brought, b.fmul(held, decay))
 
 
-@define(VOID, *[INT] * 14)
+@define(VOID, *[INT] * 15)
 def _scan_some(
     b: Builder,
     x: Value,
@@ -86,6 +89,7 @@ def _scan_some(
     row_bytes: Value,
     steps: Value,
     rows: Value,
+    taken: Value,
     stands: Value,
     state: Value,
     size: Value,
@@ -95,10 +99,11 @@ def _scan_some(
     out: Value,
     out_row: Value,
 ) -> None:
-    """Pass some states of 16 columns through the rows of a span, and add what they give to `out`.
+    """Pass some states of 16 columns through rows of a span, and add what they give to `out`.
 
-    `first_b` and `first_c` are the addresses of their B and C in the first row. `pending`, `pending_b` and `decay`: of
-    what the row before has left to be brought. `stands`: how the slot's state stands.
+    `taken`: how many rows the states take, all or all but the last. `first_b` and `first_c` are the addresses of their
+    B and C in the first row. `pending`, `pending_b` and `decay`: of what the row before has left to be brought.
+    `stands`: how the slot's state stands.
     """
     stride = b.mul(size, number(4))
     is_fresh, is_whole = (
@@ -106,7 +111,7 @@ def _scan_some(
     )
     left, fading = load(b, pending), _float_at(b, decay)
     places, states = [state], []
-    for i in range(STATES_AT_ONCE):
+    for i in range(_STATES_AT_ONCE):
         held = b.select(is_fresh, floats(0.0), load(b, places[-1]))
         after = _taken(b, held, fading, _float_at(b, pending_b, i), left)
         states.append(cell(b, b.select(is_whole, after, held)))
@@ -125,11 +130,11 @@ def _scan_some(
         store(b, total, place)
         return found
 
-    last = b.sub(rows, number(1))
-    with loop(b, last) as each:
+    with loop(b, taken) as each:
         for held, after in zip(states, pass_row(each.index), strict=True):
             b.store(after, held)
-    pass_row(last)
+    with loop(b, b.sub(rows, taken)):
+        pass_row(taken)
     for held, place in zip(states, places, strict=False):
         store(b, b.load(held), place)
 
@@ -168,23 +173,26 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
     pending_b = pending + size * 4
     decay = pending_b + states * 4
     for column in range(0, size, LANES):
-        for i in range(0, states, STATES_AT_ONCE):
-            _scan_some(
-                x + column * 4,
-                first_b + i * 4,
-                first_c + i * 4,
-                mixed_row,
-                steps,
-                rows,
-                stands,
-                state + (i * size + column) * 4,
-                size,
-                pending + column * 4,
-                pending_b + i * 4,
-                decay,
-                out + column * 4,
-                columns * 4,
-            )
+        for start in range(0, rows, _CHUNK):
+            many, offset = min(_CHUNK, rows - start), start * mixed_row
+            for i in range(0, states, _STATES_AT_ONCE):
+                _scan_some(
+                    x + offset + column * 4,
+                    first_b + offset + i * 4,
+                    first_c + offset + i * 4,
+                    mixed_row,
+                    steps + start * _STEP_BYTES,
+                    many,
+                    many if start + many < rows else many - 1,
+                    on.TRIMMED if start else stands,
+                    state + (i * size + column) * 4,
+                    size,
+                    pending + column * 4,
+                    pending_b + i * 4,
+                    decay,
+                    out + (start * columns + column) * 4,
+                    columns * 4,
+                )
     last, step = (rows - 1) * mixed_row, steps + (rows - 1) * _STEP_BYTES
     scale(real(step), x + last, pending, size)
     for i in range(states):
