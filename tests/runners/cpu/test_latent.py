@@ -24,6 +24,7 @@ from segue.runners.cpu.step import latent as words
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import load
 from tests.runners.cpu.test_architectures import MOST_KL, divergences
+from tests.support.models.split_gguf import split_gguf
 from tests.support.models.tiny_latent import TinyLatent
 from tests.support.models.tiny_lora import merged, write_tiny_lora
 from tests.support.models.tiny_models import MODELS
@@ -83,6 +84,19 @@ def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> No
     assert divergences(judge.decode([SPAN]), runner.decode([SPAN])).mean() < 0.01
     judge.close()
     runner.close()
+
+
+def test_an_older_file_may_be_split(tmp_path: Path) -> None:
+    """What is made of its tensors stands beside all files."""
+    path = write(tmp_path / "x.gguf", MODELS["deepseek2, older"])
+    count = len(header(path).tensors)
+    first, *_ = split_gguf(path, tmp_path, [count // 2, count - count // 2])
+    found = []
+    for each in (path, first):
+        runner = load(each, threads=1)
+        found.append(runner.decode([SPAN]).tobytes())
+        runner.close()
+    assert found[0] == found[1]
 
 
 def test_a_token_stores_one_key_and_no_value(tmp_path: Path) -> None:
