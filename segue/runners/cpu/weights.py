@@ -73,10 +73,13 @@ class Weights:
             for tensor in tensors
             if is_vector(tensor.name)
         }
-        for name, values in self._vectors.items():  # infinite ones may have a meaning: as sinks
+        for name, values in self._vectors.items():
             if name.startswith("rope_"):
                 continue  # see _turns
-            matrix.check_sound(name, int(np.count_nonzero(np.isnan(values))))
+            sound = np.isfinite(values)
+            if name.endswith("sinks.weight"):
+                sound |= np.isneginf(values)  # takes nothing of the softmax
+            matrix.check_sound(name, int(np.count_nonzero(~sound)))
             if name.endswith("ssm_a") and np.max(values) > 0:
                 raise ModelUnavailable(f"by the tensor {name} states grow without end")
         for name in [name for name in self._vectors if name.endswith(CONVOLUTIONS)]:

@@ -91,6 +91,10 @@ def test_what_the_table_does_not_know_is_left_to_llama_cpp(
         ("lfm2", "attention.head_count_kv", (2, 2, 0, 2), "lacks tensors (blk.0.attn_k.weight)"),
         ("lfm2", "feed_forward_length", (96, 96, 0, 96), "is not a count for each of 4 layers"),
         ("nemotron_h", "feed_forward_length", (96, 96, 0, 0, 96), "(blk.0.ffn_down.weight)"),
+        ("nemotron_h", "attention.head_count", (4, 4, 0, 4, 4), "with 0 heads and 2 keys"),
+        ("nemotron_h_moe", "feed_forward_length", (0,) * 4, "is not a count for each of 5 layers"),
+        ("lfm2moe", "feed_forward_length", (0,) * 4, "is not a count for each of 5 layers"),
+        ("falcon-h1", "attention.head_count_kv", (0, 0, 0), "with 4 heads and 0 keys"),
     ],
 )
 def test_lists_of_layers_are_held_to_tensors(
@@ -121,6 +125,18 @@ def test_tensors_of_states_are_all_needed(tmp_path: Path, name: str, lost: str) 
     found = header(write(tmp_path / "x.gguf", MODELS[name]))
     left = tuple(tensor for tensor in found.tensors if tensor.name != lost)
     assert "the file lacks tensors" in (supports(replace(found, tensors=left)) or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "usual"),
+    [("lfm2", "output_norm.weight"), ("falcon-h1", "blk.1.ffn_norm.weight")],
+)
+def test_a_tensor_has_one_name(tmp_path: Path, name: str, usual: str) -> None:
+    """Which of the two counts would be a matter of their order."""
+    found = header(write(tmp_path / "x.gguf", MODELS[name]))
+    [norm] = [tensor for tensor in found.tensors if tensor.name == "blk.0.attn_norm.weight"]
+    told = supports(replace(found, tensors=(*found.tensors, replace(norm, name=usual))))
+    assert "the file has a tensor twice" in (told or "")
 
 
 def test_a_model_without_keys_has_room_for_long_texts(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from segue.engine.seam import Span
 from segue.errors import ModelUnavailable
 from segue.models import gguf
 from segue.runners.cpu.anatomy.tensors import vector
@@ -14,6 +15,8 @@ from segue.runners.cpu.weights import Weights
 from tests.runners.cpu.conftest import load
 from tests.runners.cpu.products.reference import KEPT, tensor
 from tests.support.models.tiny_lora import write_tiny_lora
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 TARGET = target_of(possible()[0])
 
@@ -31,6 +34,7 @@ def with_number(source: Path, target: Path, name: str, number: float) -> Path:
     ("name", "number"),
     [
         ("blk.1.ffn_norm.weight", np.nan),
+        ("blk.1.ffn_norm.weight", -np.inf),
         ("blk.1.ffn_up.weight", np.nan),
         ("token_embd.weight", np.inf),
     ],
@@ -42,6 +46,15 @@ def test_a_file_with_weights_that_are_no_numbers_is_refused(
     damaged = with_number(tiny_gguf, tmp_path / "x.gguf", name, number)
     with pytest.raises(ModelUnavailable, match=f"tensor {name} has .* not numbers"):
         Weights(damaged, TARGET, 1, KEPT)
+
+
+def test_a_sink_may_take_nothing(tmp_path: Path) -> None:
+    path, name = write(tmp_path / "tiny.gguf", MODELS["gpt-oss"]), "blk.0.attn_sinks.weight"
+    runner = load(with_number(path, tmp_path / "x.gguf", name, -np.inf), threads=1)
+    assert np.isfinite(runner.decode([Span(0, [1, 2, 3], 0, 1)])).all()
+    runner.close()
+    with pytest.raises(ModelUnavailable, match=f"tensor {name} has .* infinite"):
+        Weights(with_number(path, tmp_path / "x.gguf", name, np.inf), TARGET, 1, KEPT)
 
 
 def test_an_adapter_with_weights_that_are_no_numbers_is_refused(

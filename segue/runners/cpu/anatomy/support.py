@@ -5,7 +5,14 @@ import re
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.latent import latent_of
-from segue.runners.cpu.anatomy.layers import BY_LAYER, counts, head_size, heads_of, hidden_sizes
+from segue.runners.cpu.anatomy.layers import (
+    BY_LAYER,
+    counts,
+    head_size,
+    heads_of,
+    hidden_sizes,
+    layers_of,
+)
 from segue.runners.cpu.anatomy.measures import SIGMOID, SOFTMAX, anatomy_of
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
 from segue.runners.cpu.anatomy.recurrence import Recurrence, interval, recurrence_of
@@ -57,6 +64,7 @@ def supports(header: GgufHeader) -> str | None:
         or _wrong_values(header)
         or _wrong_widths(header)
         or _wrong_states(header)
+        or _wrong_attention(header)
         or _wrong_names(header)
         or _wrong_shapes(header)
     )
@@ -84,12 +92,11 @@ def _wrong_settings(header: GgufHeader) -> str | None:
 def _wrong_measures(header: GgufHeader) -> str | None:
     layers = header.count("block_count")
     each = dict(zip(BY_LAYER[:2], heads_of(header), strict=True))
-    hidden = counts(header, BY_LAYER[2])
+    each[BY_LAYER[2]] = hidden = counts(header, BY_LAYER[2])
     family = FAMILIES[header.architecture]
-    if any(hidden) or family.experts != "all":  # else no layer needs one
-        each[BY_LAYER[2]] = hidden
     may_lack = {BY_LAYER[1]} if family.mixer in ("conv", "mamba") else set()
     may_lack |= {*BY_LAYER} if family.layers_are != "whole" else set()
+    may_lack |= {BY_LAYER[2]} if family.experts == "all" and not any(hidden) else set()
     for key, found in each.items():
         if len(found) != layers or min(found) < (0 if key in may_lack else 1):
             return f"{header.architecture}.{key} is not a count for each of {layers} layers"
@@ -205,6 +212,14 @@ def _wrong_states(header: GgufHeader) -> str | None:
     return None
 
 
+def _wrong_attention(header: GgufHeader) -> str | None:
+    """Layers for which a file may count no heads are those without attention."""
+    for i, layer in enumerate(layers_of(header, FAMILIES[header.architecture])):
+        if layer.attends and not min(layer.heads, layer.key_heads):
+            return f"layer {i} has attention, with {layer.heads} heads and {layer.key_heads} keys"
+    return None
+
+
 def _wrong_mamba(found: Recurrence) -> str | None:
     multiples = {
         "heads of states": (found.size, LANES),
@@ -222,10 +237,13 @@ def _wrong_names(header: GgufHeader) -> str | None:
     if "token_embd.weight" not in {tensor.name for tensor in header.tensors}:
         return "the file lacks tensors (token_embd.weight)"
     anatomy = anatomy_of(header)
-    names = {tensor.name for tensor in computed(header.tensors, anatomy)}
+    found = [tensor.name for tensor in computed(header.tensors, anatomy)]
+    names = {*found}
     for count in (anatomy.expert_hidden, anatomy.shared_hidden):
         if count % GROUP:
             return f"experts are {count} wide, not a multiple of {GROUP}"
+    if len(names) < len(found):  # under its own name, and under the usual one
+        return f"the file has a tensor twice: as {' and '.join(anatomy.family.renamed)}"
     required = {*shapes(anatomy)}
     if missing := sorted(required - names):
         return f"the file lacks tensors ({missing[0]})"
