@@ -214,6 +214,7 @@ def test_a_file_that_does_not_say_how_experts_share_has_what_llama_cpp_takes(
         ("deepseek2, older", {"attention.head_count_kv": 1}, "4 heads share 1 keys"),
         ("deepseek2, older", {"attention.value_length": 0}, "values have 0"),
         ("deepseek2", {"attention.temperature_scale": 0.5}, "temperatures have no length"),
+        ("deepseek2", {"rope.scaling.attn_factor": 1e29}, "scores are multiplied by 1"),
     ],
 )
 def test_what_makes_no_sense_is_computed_by_no_runner(

@@ -86,11 +86,8 @@ def together(heads: int) -> int:
     return max(count for count in range(1, min(heads, _MOST_TOGETHER) + 1) if heads % count == 0)
 
 
-def wrong_latent(header: GgufHeader, family: Family) -> str | None:
+def wrong_latent(header: GgufHeader, latent: Latent) -> str | None:
     """Which sizes of latent attention make no sense together, or None."""
-    latent = latent_of(header, family)
-    if latent is None:
-        return None
     if bool(header.count(f"{KEY}_mla")) != bool(header.count(f"{VALUE}_mla")):
         return "of keys and values, the file says one's size in heads only"
     if min(latent.plain, latent.turned, latent.values, latent.rank) < 1:

@@ -10,6 +10,7 @@ from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.latent import latent_of, wrong_latent
 from segue.runners.cpu.anatomy.layers import head_size, heads_of, rotated_dimensions
 from segue.runners.cpu.anatomy.recurrence import wrong_recurrence
+from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
 
 _MOST = 2**32  # GGUF's counts have 32 bits
 _LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
@@ -189,10 +190,15 @@ def _wrong_latent(header: GgufHeader) -> str | None:
     """A file counts one key head, or as many as queries have if the matrices of keys and values are one."""
     family = FAMILIES[header.architecture]
     latent = latent_of(header, family)
-    for heads, key_heads in zip(*heads_of(header), strict=False) if latent else ():
-        if latent and key_heads != (heads if latent.is_joined else 1):
+    if latent is None:
+        return None
+    for heads, key_heads in zip(*heads_of(header), strict=False):
+        if key_heads != (heads if latent.is_joined else 1):
             return f"{heads} heads share {key_heads} keys, which are made from one row a token"
-    return wrong_latent(header, family)
+    if wrong := wrong_latent(header, latent):
+        return wrong
+    scale = latent_scale(header, latent.query, SCALED in family.settings)
+    return f"scores are multiplied by {scale}" if scale > _MOST_REAL else None
 
 
 def _wrong_temperature(header: GgufHeader) -> str | None:
