@@ -1,6 +1,7 @@
 """Latent attention: any number of heads, long texts, what is stored, adapters, and files that are refused."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from segue.engine.seam import Logits, Span
 from segue.errors import Incompatible
@@ -24,11 +26,13 @@ from segue.runners.cpu.step import latent as words
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import load
 from tests.runners.cpu.test_architectures import MOST_KL, divergences
+from tests.support.models import tiny_writer
 from tests.support.models.split_gguf import split_gguf
+from tests.support.models.tiny_gguf import Weights
 from tests.support.models.tiny_latent import TinyLatent
 from tests.support.models.tiny_lora import merged, write_tiny_lora
 from tests.support.models.tiny_models import MODELS
-from tests.support.models.tiny_writer import write
+from tests.support.models.tiny_writer import Tiny, write
 
 TINY = MODELS["deepseek2"]
 TOKENS = random.Random(3).choices(range(256), k=300)
@@ -186,6 +190,26 @@ def test_adapters_of_what_makes_keys_and_values_are_refused(
 
 
 # --- files ---
+
+
+def test_gate_and_up_of_experts_may_be_one_tensor_after_layers_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = tiny_writer._experts
+
+    def fused(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, NDArray[np.float32]]]:
+        found = dict(usual(tiny, weights))
+        both = [found.pop(f"ffn_{name}_exps.weight") for name in ("gate", "up")]
+        yield from (found | {"ffn_gate_up_exps.weight": np.concatenate(both, 1)}).items()
+
+    whole = write(tmp_path / "x.gguf", TINY)
+    monkeypatch.setattr(tiny_writer, "_experts", fused)
+    logits = []
+    for path in (whole, write(tmp_path / "y.gguf", TINY)):
+        runner = load(path, threads=1)
+        logits.append(runner.decode([SPAN]).tobytes())
+        runner.close()
+    assert logits[0] == logits[1]
 
 
 def test_a_file_that_does_not_say_how_experts_share_has_what_llama_cpp_takes(
