@@ -139,6 +139,24 @@ def test_a_tensor_has_one_name(tmp_path: Path, name: str, usual: str) -> None:
     assert "the file has a tensor twice" in (told or "")
 
 
+def test_layers_for_drafts_are_passed_over(tmp_path: Path) -> None:
+    """Files count them among the layers, and have attention and experts in one."""
+    found = header(write(tmp_path / "x.gguf", MODELS["nemotron_h_moe"]))
+    more = (replace(found.tensors[0], name="blk.5.nextn.enorm.weight"),)
+    lists = {
+        "nemotron_h_moe.attention.head_count_kv": (0, 0, 2, 0, 0, 2),
+        "nemotron_h_moe.feed_forward_length": (0, 32, 0, 0, 32, 32),
+    }
+    drafting = replace(
+        changed(found, {"block_count": 6, "nextn_predict_layers": 1}),
+        tensors=found.tensors + more,
+        array_lengths={**found.array_lengths, **dict.fromkeys(lists, 6)},
+        short_arrays={**found.short_arrays, **lists},
+    )
+    assert supports(drafting) is None
+    assert anatomy_of(drafting).by_layer == anatomy_of(found).by_layer
+
+
 def test_a_model_without_keys_has_room_for_long_texts(tmp_path: Path) -> None:
     """No cell takes memory; each slot can hold a text of full length."""
     path = write(tmp_path / "x.gguf", MODELS["mamba2"])
