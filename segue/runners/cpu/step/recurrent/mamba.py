@@ -1,8 +1,9 @@
 """Phases of Mamba 2: each head's state fades by a factor of its own, takes what a token brings, and is read.
 
-A head of `size` columns has a state of [states][size] floats. For each token it is multiplied by the decay, e^(dt A),
-and gets B of the token times its columns times dt; the output is the sum of it times C, and D times the columns. Each
-output is summed in the order of the states, by one lane. So a row's bits are the same however its span is cut.
+A head of `size` columns has a state of [size / 16][states][16] floats. For each token it is multiplied by the decay,
+e^(dt A), and gets B of the token times its columns times dt; the output is the sum of it times C, and D times the
+columns. Each output is summed in the order of the states, by one lane. So a row's bits are the same however its span is
+cut.
 
 A slot keeps the state as it was before its last row, and beside it what that row brings: see slots/states.py.
 """
@@ -80,7 +81,7 @@ def _taken(b: Builder, held: Value, decay: Value, by: Value, brought: Value) -> 
     return fma(b, by, brought, b.fmul(held, decay))
 
 
-@define(VOID, *[INT] * 15)
+@define(VOID, *[INT] * 14)
 def _scan_some(
     b: Builder,
     x: Value,
@@ -92,7 +93,6 @@ def _scan_some(
     taken: Value,
     stands: Value,
     state: Value,
-    size: Value,
     pending: Value,
     pending_b: Value,
     decay: Value,
@@ -105,17 +105,16 @@ def _scan_some(
     B and C in the first row. `pending`, `pending_b` and `decay`: of what the row before has left to be brought.
     `stands`: how the slot's state stands.
     """
-    stride = b.mul(size, number(4))
     is_fresh, is_whole = (
         b.icmp_signed("==", stands, number(kind)) for kind in (on.FRESH, on.WHOLE)
     )
     left, fading = load(b, pending), _float_at(b, decay)
-    places, states = [state], []
-    for i in range(_STATES_AT_ONCE):
-        held = b.select(is_fresh, floats(0.0), load(b, places[-1]))
+    places = [ahead(b, state, 4 * LANES * i) for i in range(_STATES_AT_ONCE)]
+    states = []
+    for i, place in enumerate(places):
+        held = b.select(is_fresh, floats(0.0), load(b, place))
         after = _taken(b, held, fading, _float_at(b, pending_b, i), left)
         states.append(cell(b, b.select(is_whole, after, held)))
-        places.append(b.add(places[-1], stride))
 
     def pass_row(index: Value) -> list[Value]:
         """Add to the output of a row. Gives the states after it."""
@@ -135,7 +134,7 @@ def _scan_some(
             b.store(after, held)
     with loop(b, b.sub(rows, taken)):
         pass_row(taken)
-    for held, place in zip(states, places, strict=False):
+    for held, place in zip(states, places, strict=True):
         store(b, b.load(held), place)
 
 
@@ -185,8 +184,7 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
                     many,
                     many if start + many < rows else many - 1,
                     on.TRIMMED if start else stands,
-                    state + (i * size + column) * 4,
-                    size,
+                    state + (column * states + i * LANES) * 4,
                     pending + column * 4,
                     pending_b + i * 4,
                     decay,
