@@ -44,6 +44,12 @@ def test_layers_are_told_apart(
         ("lfm2", {"shortconv.l_cache": 1}, "its convolutions see 1 tokens"),
         ("lfm2", {"shortconv.l_cache": -1}, "l_cache is -1, not a count"),
         ("lfm2", {"shortconv.l_cache": 2**40}, "l_cache is 1099511627776, not a count"),
+        ("lfm2", {"attention.value_length": 32}, "values are 32 wide, keys 16"),
+        (
+            "nemotron_h",
+            {"attention.value_length": 0, "attention.key_length": 32},
+            "16 wide, keys 32",
+        ),
         ("mamba2", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
         ("mamba2", {"ssm.time_step_rank": 3}, "128 columns, 3 heads and 2 groups do not go evenly"),
         ("mamba2", {"ssm.group_count": 16}, "128 columns, 8 heads and 16 groups do not go evenly"),

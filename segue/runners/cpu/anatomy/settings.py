@@ -153,7 +153,11 @@ def _wrong_heads(header: GgufHeader) -> str | None:
     for heads, key_heads in by_layer:
         if heads % key_heads:
             return f"{heads} heads do not share {key_heads} keys evenly"
-    if FAMILIES[header.architecture].rotated == "none":
+    family, told = FAMILIES[header.architecture], header.count("attention.value_length")
+    values = told or header.count("embedding_length") // by_layer[0][0]
+    if family.mixer in ("conv", "mamba") and values != head_size(header):
+        return f"values are {values} wide, keys {head_size(header)}"
+    if family.rotated == "none":
         return None
     for is_windowed in (False, True):
         size, turning = head_size(header, is_windowed), rotated_dimensions(header, is_windowed)
