@@ -21,6 +21,7 @@ log = logging.getLogger("segue")
 # With --runner auto: the first of these that can run a model.
 AUTO_ORDER = ("cpu", "llama")
 _WORDS = {"cpu": "the CPU runner", "llama": "llama.cpp"}
+_OF_STATES = ("ssm.", "shortconv.", "wkv.")  # settings of layers with states begin so
 
 
 Files = tuple[tuple[str, str], ...]  # of LoRA adapters: names and paths
@@ -123,7 +124,17 @@ def max_rows(settings: Settings) -> int:
 
 def draft_obstacle(path: Path, target: Path) -> str | None:
     """Why this model cannot draft for the target, or None if it can."""
+    for whose, file in ((f"the model's ({target.stem})", target), ("its", path)):
+        if _has_states(file):
+            return f"{whose} layers carry states, which cannot go back to before a draft that proves wrong"
     return cpu_obstacle(path) or vocabularies.difference(target, path)
+
+
+def _has_states(path: Path) -> bool:
+    """Whether some layers carry a state from token to token, as their settings tell, whatever runs them."""
+    header = gguf.header(path)
+    own = tuple(f"{header.architecture}.{key}" for key in _OF_STATES)
+    return any(key.startswith(own) for key in header.metadata)
 
 
 def draft_loader(settings: Settings, model: str, target: Path, report: Report) -> CpuLoader:

@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from segue import config
-from segue.assembly.runners import choose_runner, runner_obstacle, wrong_flavour
+from segue.assembly.runners import (
+    choose_runner,
+    draft_obstacle,
+    runner_obstacle,
+    wrong_flavour,
+)
 from segue.errors import Incompatible, ModelUnavailable
 from segue.runners.llama import c_api
 from tests.support.models.tiny_gguf import write_tiny_gguf
@@ -94,3 +99,19 @@ def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_
             choose_runner(load(runner), path, "x")
     with pytest.raises(Incompatible, match=r"the CPU runner cannot run it: .*; llama\.cpp cannot"):
         choose_runner(load(), path, "x")
+
+
+@pytest.mark.parametrize("model", ["qwen35", "lfm2", "granitehybrid", "mamba2"])
+def test_models_with_states_neither_draft_nor_take_drafts(tmp_path: Path, model: str) -> None:
+    plain = write(tmp_path / "plain.gguf", MODELS["llama"])
+    latent = write(tmp_path / "latent.gguf", MODELS["deepseek2"])
+    stateful = write(tmp_path / "stateful.gguf", MODELS[model])
+    assert draft_obstacle(plain, latent) is draft_obstacle(latent, plain) is None
+    assert "its layers carry states" in (draft_obstacle(stateful, plain) or "")
+    assert "the model's (stateful) layers carry states" in (draft_obstacle(plain, stateful) or "")
+
+
+def test_what_only_llama_cpp_computes_takes_no_drafts_either(tmp_path: Path) -> None:
+    recurrent = write_tiny_gguf(tmp_path / "mamba.gguf", architecture="mamba")
+    draft = write_tiny_gguf(tmp_path / "draft.gguf")
+    assert "(mamba) layers carry states" in (draft_obstacle(draft, recurrent) or "")
