@@ -26,6 +26,7 @@ from segue.runners.cpu.emit import (
     fma,
     load,
     loop,
+    number,
     splat,
     store,
 )
@@ -40,6 +41,8 @@ from segue.runners.cpu.step.recurrent.scratch import BETA, CHUNK, DECAY, NUMBERS
 
 _COLUMNS = 32  # values that are computed together
 _VECTORS = _COLUMNS // LANES
+_SHIFT = 3
+_KEYS = 1 << _SHIFT  # that a turn of the loop reads
 
 # Words of an instruction.
 (
@@ -76,20 +79,29 @@ def _pass(
     """S k and S q of 32 columns. `change`: the g, k and d that S takes first."""
     sums = [cell(b, floats(0.0)) for _ in range(2 * _VECTORS)]
     if change is not None:
-        fade, last = splat(b, change[0]), change[1]
+        fade = splat(b, change[0])
         changes = [load(b, ahead(b, change[2], 64 * v)) for v in range(_VECTORS)]
-    with loop(b, size) as each:
-        place = at(b, columns, each.index, 4 * _COLUMNS)
-        k, q = (splat(b, load(b, at(b, row, each.index, 4), f32)) for row in (key, query))
-        for v in range(_VECTORS):
-            value = load(b, ahead(b, place, 64 * v))
+    with loop(b, b.lshr(size, number(_SHIFT))) as each:
+        place = at(b, columns, each.index, 4 * _COLUMNS * _KEYS)
+        rows = [at(b, row, each.index, 4 * _KEYS) for row in (key, query)]
+        if change is not None:
+            last = at(b, change[1], each.index, 4 * _KEYS)
+        added = [b.load(total) for total in sums]
+        for i in range(_KEYS):
+            factors = [splat(b, load(b, ahead(b, row, 4 * i), f32)) for row in rows]
             if change is not None:
-                before = splat(b, load(b, at(b, last, each.index, 4), f32))
-                value = fma(b, before, changes[v], b.fmul(value, fade))
-                store(b, value, ahead(b, place, 64 * v))
-            for which, factor in enumerate((k, q)):
-                total = sums[_VECTORS * which + v]
-                b.store(fma(b, value, factor, b.load(total)), total)
+                before = splat(b, load(b, ahead(b, last, 4 * i), f32))
+            for v in range(_VECTORS):
+                own = ahead(b, place, 4 * (_COLUMNS * i + LANES * v))
+                value = load(b, own)
+                if change is not None:
+                    value = fma(b, before, changes[v], b.fmul(value, fade))
+                    store(b, value, own)
+                for which, factor in enumerate(factors):
+                    at_sum = _VECTORS * which + v
+                    added[at_sum] = fma(b, value, factor, added[at_sum])
+        for total, value in zip(sums, added, strict=True):
+            b.store(value, total)
     found = [b.load(total) for total in sums]
     return found[:_VECTORS], found[_VECTORS:]
 
