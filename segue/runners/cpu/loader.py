@@ -180,6 +180,8 @@ class CpuLoader:
             runner.flavour,
             limits.num_cells,
         )
+        if limits.num_slots < self.num_slots:
+            log.info("%s: memory for the states of %d sequences", self.name, limits.num_slots)
         shown = None
         if limits.deterministic:
             sha256 = digest.wait()

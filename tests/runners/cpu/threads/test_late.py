@@ -61,7 +61,7 @@ class Held:
         next(board for board in self._team._boards if address(board) == place)[on.LEFT] += 1
 
 
-@pytest.fixture(params=["llama", "qwen2moe", "deepseek2"])
+@pytest.fixture(params=["llama", "qwen2moe", "deepseek2", "qwen35"])
 def runner(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> CpuRunner:
