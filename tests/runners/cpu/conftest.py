@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+import numpy as np
 import pytest
 
 from segue import config
 from segue.runners.cpu.products.processor import Target
 from segue.runners.cpu.runner import CpuRunner
 from tests.support.models.tiny_gguf import write_tiny_gguf
+
+NOT_A_HALF = 0x7E00  # not a number, as f16
 
 
 def load(
@@ -58,6 +61,19 @@ class NewThreads:
     def __len__(self) -> int:
         new = set(threading.enumerate()) - self._before
         return sum(each.name != "digest" for each in new)  # which ends by itself, a moment later
+
+
+def soil(runner: CpuRunner) -> None:
+    """Let all memory that no sequence holds have been used: what a step reads before it writes it shows in its bits."""
+    slots, space = runner._slots, runner._space
+    slots.kv._blocks.fill(NOT_A_HALF)
+    if slots.states is not None:
+        slots.states._states.fill(np.nan)
+    for array in space._arrays:
+        if array.dtype == np.float32:
+            array.fill(np.nan)
+        elif array.dtype == np.int8:
+            array.fill(85)
 
 
 def empty(runner: CpuRunner) -> None:

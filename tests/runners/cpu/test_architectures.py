@@ -20,7 +20,7 @@ from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
-from tests.runners.cpu.conftest import load
+from tests.runners.cpu.conftest import load, soil
 from tests.runners.cpu.known_bits import BITS, BITS_OF_Q8
 from tests.support.models.tiny_models import DEEP, MODELS
 from tests.support.models.tiny_writer import write
@@ -110,7 +110,9 @@ def test_deep_models_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
 def test_bits_are_those_of_every_machine_however_a_text_is_cut(
     tiny: tuple[str, Path, CpuRunner],
 ) -> None:
+    """And whatever was in the memory before."""
     name, _, runner = tiny
+    soil(runner)
     whole = runner.decode([Span(0, TEXT, 0, len(TEXT))]).copy()
     beside = [Span(1, TEXT[5:35], 0, 1), Span(2, TEXT[50:], 0, 1)]
     rows = []

@@ -1,8 +1,8 @@
 """Inner loops of attention: query rows against a block's keys, and a block's values added up by their shares.
 
 A block holds keys as [dimension][32] (lanes are tokens, no sum crosses lanes) and values as [32][dimension]. Few rows
-read the f16 block itself and prefetch the one after it. Of many rows the
-first tile copies the block as f32, which the others read.
+read the f16 block itself and prefetch the one after it. Of many rows the first tile copies the block as f32, which the
+others read.
 """
 
 import os

@@ -1,9 +1,8 @@
 """How fast a state fades: e^(a * softplus(x)), a at most 0. And a sigmoid of one number."""
 
-from llvmlite import ir
-
-from segue.runners.cpu.emit import Builder, Value, floats, fma, greater, i32, splat
+from segue.runners.cpu.emit import Builder, Value, floats, fma, greater, splat
 from segue.runners.cpu.kernel import FLOAT, define
+from segue.runners.cpu.step.halves import lane
 from segue.runners.cpu.step.lanes import absolute, exp, sigmoid
 
 # log(1 + y) = 2 s (1 + s^2 / 3 + s^4 / 5 + …), s = y / (2 + y), which is at most 1/3 for y up to 1.
@@ -20,15 +19,11 @@ def softplus(b: Builder, x: Value) -> Value:
     return fma(b, b.fadd(s, s), total, greater(b, x, floats(0.0)))
 
 
-def _one(b: Builder, vector: Value) -> Value:
-    return b.extract_element(vector, ir.Constant(i32, 0))
-
-
 @define(FLOAT, FLOAT, FLOAT)
 def decay(b: Builder, a: Value, x: Value) -> Value:
-    return _one(b, exp(b, b.fmul(splat(b, a), softplus(b, splat(b, x)))))
+    return lane(b, exp(b, b.fmul(splat(b, a), softplus(b, splat(b, x)))), 0)
 
 
 @define(FLOAT, FLOAT)
 def sigmoid_of(b: Builder, x: Value) -> Value:
-    return _one(b, sigmoid(b, splat(b, x)))
+    return lane(b, sigmoid(b, splat(b, x)), 0)
