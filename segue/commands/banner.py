@@ -24,7 +24,7 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         "runner": info.runner + _threads(info.runner, settings.threads or usable_cpus()),
         **_companions(settings),
         **_defaults(info),
-        "memory": f"{info.kv_tokens:,} tokens of KV, contexts up to {info.context_length:,}",
+        "memory": f"{info.kv_tokens:,} tokens of KV{_states(info)}, contexts up to {info.context_length:,}",
         "same bytes": promise,
         "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
     }
@@ -39,6 +39,13 @@ def _threads(runner: str, wanted: int) -> str:
         return ""
     most = f" (its most; not {wanted})" if used < wanted else ""
     return f", {used} thread{'s' if used > 1 else ''}{most}"
+
+
+def _states(info: ModelInfo) -> str:
+    """How many states there are and what each takes, if its layers carry some."""
+    if not info.num_states:
+        return ""
+    return f", states of {info.num_states:,} sequences ({decimal(info.state_bytes)} each)"
 
 
 def _companions(settings: Settings) -> dict[str, str]:

@@ -41,6 +41,8 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     deterministic: bool  # the same request gives the same bytes, whatever runs beside it
     fingerprint: str  # of all that answers depend on
     kv_tokens: int
+    num_states: int = 0  # sequences at once, cached prefixes included, if layers carry states
+    state_bytes: int = 0  # of each of them
     seeds_requests: bool = True  # a request without a seed gets one, which its answer names
     train_context: int = 0
     chat_template: str | None = None

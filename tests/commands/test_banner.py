@@ -55,3 +55,10 @@ def test_it_tells_the_models_own_sampling_defaults() -> None:
     own = ModelDefaults(source="tiny.gguf", sampling={"temperature": 0.6, "top_k": 20})
     words = banner(replace(INFO, defaults=own), Settings(), "http://x")
     assert "temperature 0.6, top_k 20 (tiny.gguf), for the dialects that read them" in words
+
+
+def test_it_tells_what_states_take() -> None:
+    info = replace(INFO, num_states=64, state_bytes=22_400_000)
+    wanted = "2,048 tokens of KV, states of 64 sequences (22.4 MB each), contexts up to 2,048"
+    assert wanted in banner(info, Settings(), "http://x")
+    assert "states" not in banner(INFO, Settings(), "http://x")

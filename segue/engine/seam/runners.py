@@ -41,6 +41,7 @@ class Capabilities:
     max_rows: int  # tokens a step can carry, over all spans
     vocab_size: int  # the width of a row of logits
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
+    state_bytes: int = 0  # that a slot takes beside its cells, if layers carry states
     can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
     can_give_back: bool = False  # a slot that cannot be trimmed can lose its last token, once
     free_rows: int = 1  # so many rows cost little more than one: room for drafts

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from rich.filesize import decimal
 
 from segue import fingerprint, machine
 from segue.engine.seam import Loaded
@@ -181,7 +182,13 @@ class CpuLoader:
             limits.num_cells,
         )
         if limits.num_slots < self.num_slots:
-            log.info("%s: memory for the states of %d sequences", self.name, limits.num_slots)
+            log.warning(
+                "%s: memory holds the states of %d sequences at once, not of %d (--num-slots): each takes %s",
+                self.name,
+                limits.num_slots,
+                self.num_slots,
+                decimal(limits.state_bytes),
+            )
         shown = None
         if limits.deterministic:
             sha256 = digest.wait()

@@ -39,6 +39,12 @@ def pages(num_bytes: int, huge: bool = False) -> mmap.mmap:
     return taken
 
 
+def let_go(taken: mmap.mmap) -> None:
+    """Give memory of `pages` back, where the system can: it is taken again when it is touched. What it held is lost."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        taken.madvise(mmap.MADV_DONTNEED)
+
+
 def address(array: NDArray[Any]) -> int:
     place: int = array.__array_interface__["data"][0]
     return place

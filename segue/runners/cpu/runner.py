@@ -98,6 +98,7 @@ class CpuRunner:
             max_rows=max_rows,
             vocab_size=anatomy.vocab_size,
             cells_per_block=BLOCK,
+            state_bytes=0 if self._slots.states is None else self._slots.states.slot_bytes,
             can_trim=self._slots.states is None,
             can_give_back=True,
             draws=True,
@@ -107,6 +108,7 @@ class CpuRunner:
         )
         await_quiet()
         tuning = tuned(self._seconds, threads, min(max_rows, context))
+        self._slots.let_go()
         self._threads = Threads(tuning, threads)
         self._steps_ahead = StepsAhead(self._team, self._frames, Threads(tuning, threads))
         self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)

@@ -180,6 +180,8 @@ def model_info(
         deterministic=capabilities.deterministic,
         fingerprint=fingerprint or unpromised(runner),
         kv_tokens=capabilities.num_cells,
+        num_states=capabilities.num_slots if capabilities.state_bytes else 0,
+        state_bytes=capabilities.state_bytes,
         train_context=_whole(vocab.metadata("{arch}.context_length"), 0),
         chat_template=vocab.chat_template,
         bos_token="" if vocab.bos is None else vocab.piece(vocab.bos).decode(errors="replace"),

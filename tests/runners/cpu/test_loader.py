@@ -13,7 +13,10 @@ from segue.models.progress import silent
 from segue.runners.cpu import compile, kept_code, loader
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.loader import CpuLoader
+from segue.runners.cpu.slots import states
 from segue.runners.llama import c_api
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
 
 
 def test_a_vocabulary_that_cannot_be_read_is_why_loading_fails(
@@ -50,6 +53,21 @@ def test_without_llama_cpp_the_same_is_served(
 
 def _missing() -> None:
     raise Incompatible("xllamacpp exports nothing")
+
+
+def test_fewer_states_than_slots_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "x.gguf", MODELS["lfm2"])
+    cache_dir = str(config.load({}).cache_dir)
+    made = CpuLoader(str(path), "x", threads=1, num_slots=5, cache_dir=cache_dir)
+    # two layers, each with three inputs of 64 channels
+    monkeypatch.setattr(states, "available_bytes", lambda: 4 * 3 * 4 * 2 * 3 * 64)
+    runner, vocab, info, *_ = made()
+    runner.close()
+    vocab.close()
+    assert (info.num_states, info.state_bytes) == (3, 1536)
+    assert "states of 3 sequences at once, not of 5 (--num-slots): each takes 1.5 kB" in caplog.text
 
 
 def test_the_file_is_told_with_its_digest(q8_gguf: Path) -> None:

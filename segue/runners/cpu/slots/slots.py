@@ -21,6 +21,11 @@ class Slots:
     def tables(self) -> BlockTables:
         return self.kv.tables
 
+    def let_go(self) -> None:
+        """All slots are empty: give back the memory that states have touched."""
+        if self.states is not None:
+            self.states.let_go()
+
     def append(self, slot: int, count: int) -> tuple[int, int] | None:
         """Make room for `count` more tokens. The address of its state and how that stands, if it has one."""
         self.kv.append(slot, count)

@@ -6,10 +6,11 @@ its last token, once; a state is copied only to fork a slot.
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.filesize import decimal
 
 from segue.errors import Incompatible
 from segue.runners.cpu.anatomy.measures import Anatomy
-from segue.runners.cpu.memory import address, available_bytes, zeros
+from segue.runners.cpu.memory import address, available_bytes, let_go, pages
 from segue.runners.cpu.step import board as on
 
 MEMORY_SHARE = 4  # all slots together take at most a fourth of the available memory
@@ -21,19 +22,23 @@ class States:
     def __init__(self, anatomy: Anatomy, num_slots: int):
         """`num_slots`: how many are wanted."""
         self.places, floats = _places(anatomy)
-        self.num_slots = min(num_slots, available_bytes() // MEMORY_SHARE // (4 * floats))
+        self.slot_bytes, room = 4 * floats, available_bytes() // MEMORY_SHARE
+        self.num_slots = min(num_slots, room // self.slot_bytes)
         if not self.num_slots:
             raise Incompatible(
-                f"a sequence's state takes {4 * floats >> 20} MiB: too little is free"
+                f"a sequence's state takes {decimal(self.slot_bytes)}, and there are {decimal(room)} for states, "
+                "a fourth of the available memory: free some, or choose a smaller model"
             )
-        self._states: NDArray[np.float32] = zeros((self.num_slots, floats), np.float32, huge=True)
-        self._first, self._bytes = address(self._states), int(self._states.strides[0])
+        self._pages = pages(self.num_slots * self.slot_bytes, huge=True)
+        whole: NDArray[np.float32] = np.frombuffer(self._pages, np.float32)
+        self._states = whole.reshape(self.num_slots, floats)
+        self._first = address(self._states)
         self._stands = [on.FRESH] * self.num_slots
 
     def advance(self, slot: int) -> tuple[int, int]:
         """The address of a slot's state and how it stands, for a step that adds tokens to it."""
         stands, self._stands[slot] = self._stands[slot], on.WHOLE
-        return self._first + slot * self._bytes, stands
+        return self._first + slot * self.slot_bytes, stands
 
     def fork(self, src: int, dst: int) -> None:
         if self._stands[src] != on.FRESH:
@@ -47,6 +52,10 @@ class States:
     def give_back(self, slot: int) -> None:
         """Forget the last token."""
         self._stands[slot] = on.TRIMMED
+
+    def let_go(self) -> None:
+        """All slots are empty: their pages take no memory until they are written again."""
+        let_go(self._pages)
 
     def clear(self, slot: int) -> None:
         self._stands[slot] = on.FRESH

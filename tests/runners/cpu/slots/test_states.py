@@ -1,6 +1,7 @@
 """Slots of models with states: forks, tokens given back, and that nothing else shows in a row's bits."""
 
 import random
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -125,7 +126,24 @@ def test_slots_are_as_many_as_memory_allows(
     monkeypatch.setattr(states, "available_bytes", lambda: 12 * each)
     runner = load(path, threads=1, num_slots=6)
     assert runner.capabilities.num_slots == 3
+    assert runner.capabilities.state_bytes == each
     runner.close()
     monkeypatch.setattr(states, "available_bytes", lambda: each)
-    with pytest.raises(Incompatible, match="a sequence's state takes"):
+    with pytest.raises(
+        Incompatible, match=r"a sequence's state takes .* kB, and there are .* for states"
+    ):
         load(path, threads=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems may keep pages")
+def test_what_was_measured_at_the_start_leaves_no_states_in_memory(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = write(tmp_path_factory.mktemp("tiny") / "x.gguf", MODELS["qwen35"])
+    runner = load(path, threads=1, num_slots=6)
+    held = runner._slots.states
+    assert held is not None
+    assert not held._states.any()
+    runner.decode([Span(0, TEXT, 0, 0)])
+    assert held._states[0].any()
+    runner.close()
