@@ -133,6 +133,12 @@ def test_tensors_of_states_are_all_needed(tmp_path: Path, name: str, lost: str) 
     assert "the file lacks tensors" in (supports(replace(found, tensors=left)) or "")
 
 
+def test_factors_that_llama_cpp_passes_over_are_left_to_it(tmp_path: Path) -> None:
+    tiny = replace(MODELS["falcon-h1"], factors=("rope_freqs",))
+    told = supports(header(write(tmp_path / "x.gguf", tiny)))
+    assert told == "the file has tensors it does not know: rope_freqs.weight"
+
+
 @pytest.mark.parametrize(
     ("name", "usual"),
     [("lfm2", "output_norm.weight"), ("falcon-h1", "blk.1.ffn_norm.weight")],

@@ -109,7 +109,8 @@ class Family:
     logit_cap: float = 0.0
     divides_logits: bool = False  # logits are divided by the file's scale, not multiplied
     has_layer_scales: bool = False  # the residual may be scaled after each layer
-    needs_factors: bool = False  # of RoPE, for layers without a window
+    may_have_factors: bool = True  # of RoPE, one for each pair of dimensions
+    needs_factors: bool = False  # the same, for layers without a window
     has_long_rope: bool = False  # the file may have RoPE factors for long and short contexts
     # Tensors with names that are not the usual ones: how theirs end, and how they would.
     renamed: tuple[str, str] = ("", "")

@@ -126,6 +126,7 @@ HYBRIDS: Mapping[str, Family] = {
     "falcon-h1": Family(
         mixer="mamba",
         is_mixer_beside=True,
+        may_have_factors=False,  # llama.cpp takes the tensor and passes over it
         may_bias=("ffn_gate", "ffn_up", "ffn_down"),
         renamed=(".ffn_norm", ".ffn_norm.weight"),
         settings=_STATES,

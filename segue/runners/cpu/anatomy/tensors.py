@@ -64,7 +64,8 @@ def extras(anatomy: Anatomy) -> Shapes:
     """Tensors that may be there."""
     family = anatomy.family
     whole: Shapes = {} if family.is_tied else {"output.weight": (anatomy.width, anatomy.vocab_size)}
-    whole |= _factors(anatomy, "rope_freqs")
+    if family.may_have_factors:
+        whole |= _factors(anatomy, "rope_freqs")
     if family.has_long_rope:
         whole |= _factors(anatomy, "rope_factors_long") | _factors(anatomy, "rope_factors_short")
     if "output" in family.may_bias:
