@@ -45,7 +45,8 @@ def _states(info: ModelInfo) -> str:
     """How many states there are and what each takes, if its layers carry some."""
     if not info.num_states:
         return ""
-    return f", states of {info.num_states:,} sequences ({decimal(info.state_bytes)} each)"
+    plural = "s" if info.num_states > 1 else ""
+    return f", states of {info.num_states:,} sequence{plural} ({decimal(info.state_bytes)} each)"
 
 
 def _companions(settings: Settings) -> dict[str, str]:

@@ -61,4 +61,5 @@ def test_it_tells_what_states_take() -> None:
     info = replace(INFO, num_states=64, state_bytes=22_400_000)
     wanted = "2,048 tokens of KV, states of 64 sequences (22.4 MB each), contexts up to 2,048"
     assert wanted in banner(info, Settings(), "http://x")
+    assert "states of 1 sequence (" in banner(replace(info, num_states=1), Settings(), "http://x")
     assert "states" not in banner(INFO, Settings(), "http://x")

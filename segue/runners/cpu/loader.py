@@ -183,7 +183,7 @@ class CpuLoader:
         )
         if limits.num_slots < self.num_slots:
             log.warning(
-                "%s: memory holds the states of %d sequences at once, not of %d (--num-slots): each takes %s",
+                "%s: memory holds %d states of sequences, not %d (--num-slots): each takes %s",
                 self.name,
                 limits.num_slots,
                 self.num_slots,

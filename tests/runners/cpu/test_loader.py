@@ -67,7 +67,9 @@ def test_fewer_states_than_slots_are_told(
     runner.close()
     vocab.close()
     assert (info.num_states, info.state_bytes) == (3, 1536)
-    assert "states of 3 sequences at once, not of 5 (--num-slots): each takes 1.5 kB" in caplog.text
+    assert (
+        "memory holds 3 states of sequences, not 5 (--num-slots): each takes 1.5 kB" in caplog.text
+    )
 
 
 def test_the_file_is_told_with_its_digest(q8_gguf: Path) -> None:
