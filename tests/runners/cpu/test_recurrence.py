@@ -21,6 +21,8 @@ from tests.support.models.tiny_writer import write
     ("settings", "reason"),
     [
         ({"full_attention_interval": 0}, "qwen35.full_attention_interval is 0"),
+        ({"full_attention_interval": 7}, "of 6 layers 0 have attention and 6 a state"),
+        ({"full_attention_interval": 1}, "of 6 layers 6 have attention and 0 a state"),
         ({"full_attention_interval": -4}, "full_attention_interval is -4, not a count"),
         ({"ssm.group_count": 3}, "4 heads of values do not share 3 keys evenly"),
         ({"ssm.time_step_rank": 2**31}, "do not share 2 keys evenly|are not 128 wide"),
@@ -41,7 +43,6 @@ def test_what_makes_no_sense_is_computed_by_no_runner(
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"full_attention_interval": 7}, "none of 6 layers has attention"),
         ({"ssm.conv_kernel": 1}, "its convolutions see 1 tokens, not 2 to 16"),
         ({"ssm.conv_kernel": 2**30}, "its convolutions see 1073741824 tokens"),
         ({"ssm.state_size": 8, "ssm.inner_size": 32}, "heads of states are 8 wide"),

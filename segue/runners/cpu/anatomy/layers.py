@@ -80,7 +80,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     hidden = hidden_sizes(header, family)
     keys_of = _keys_of(header, windows)
     names = {tensor.name for tensor in header.tensors}
-    attends, recurs = _mixers(header, family, key_heads, hidden)
+    attends, recurs = mixers(header, family, key_heads, hidden)
     latent = latent_of(header, family)
     return tuple(
         Layer(
@@ -104,7 +104,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     )
 
 
-def _mixers(
+def mixers(
     header: GgufHeader, family: Family, key_heads: tuple[int, ...], hidden: tuple[int, ...]
 ) -> tuple[list[bool], list[bool]]:
     """Of each layer: whether it has attention, and whether it has what the family's layers have instead."""

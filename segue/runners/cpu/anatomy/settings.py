@@ -8,7 +8,13 @@ import math
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.latent import latent_of, wrong_latent
-from segue.runners.cpu.anatomy.layers import head_size, heads_of, rotated_dimensions
+from segue.runners.cpu.anatomy.layers import (
+    head_size,
+    heads_of,
+    hidden_sizes,
+    mixers,
+    rotated_dimensions,
+)
 from segue.runners.cpu.anatomy.recurrence import wrong_recurrence
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
 
@@ -103,6 +109,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_temperature(header)
         or _wrong_sections(header)
         or wrong_recurrence(header, FAMILIES[header.architecture])
+        or _wrong_mixers(header)
     )
 
 
@@ -112,6 +119,21 @@ def _wrong_layers(header: GgufHeader) -> str | None:
     if type(layers) is int and not 0 < layers <= tensors:
         return f"{key} is {layers}, but the file has {tensors} tensors"
     return None
+
+
+def _wrong_mixers(header: GgufHeader) -> str | None:
+    """Hybrids have layers of both kinds: llama.cpp keeps a cache for each, and ends the process if one is empty."""
+    family = FAMILIES[header.architecture]
+    if family.mixer == "attention" or family.is_mixer_beside or family.layers_are == "a mixer":
+        return None
+    layers = header.count("block_count") - header.count("nextn_predict_layers")
+    keys, hidden = heads_of(header)[1][:layers], hidden_sizes(header, family)
+    if len(keys) < layers or len(hidden) < layers:
+        return None  # not told of each layer
+    attends, recurs = mixers(header, family, keys, hidden)
+    if any(attends) and any(recurs):
+        return None
+    return f"of {layers} layers {sum(attends)} have attention and {sum(recurs)} a state"
 
 
 def _wrong_next_layers(header: GgufHeader) -> str | None:

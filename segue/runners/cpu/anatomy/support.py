@@ -15,7 +15,7 @@ from segue.runners.cpu.anatomy.layers import (
 )
 from segue.runners.cpu.anatomy.measures import SIGMOID, SOFTMAX, anatomy_of
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
-from segue.runners.cpu.anatomy.recurrence import Recurrence, interval, recurrence_of
+from segue.runners.cpu.anatomy.recurrence import Recurrence, recurrence_of
 from segue.runners.cpu.anatomy.scaling import real
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
@@ -206,9 +206,6 @@ def _wrong_states(header: GgufHeader) -> str | None:
         return _wrong_mamba(found)
     if found.size % GROUP:
         return f"heads of states are {found.size} wide, not a multiple of {GROUP}"
-    layers = header.count("block_count") - header.count("nextn_predict_layers")
-    if found.mixer == "delta" and interval(header) > layers:
-        return f"none of {layers} layers has attention"
     return None
 
 
