@@ -1,7 +1,7 @@
 """The owner of each slot: a running sequence, the prefix cache, or none.
 
 Prefixes of running sequences can be shared at once; the slot of a finished sequence goes to the prefix cache.
-When slots or cells run out, cached slots are evicted, least recently used first.
+When slots or cells run out, cached slots are evicted, least recently used first; what served a prompt stays longer.
 
 A slot that cannot be trimmed (recurrent models) serves only prompts that begin with all it holds. So where a prompt
 parts from another one, a checkpoint is left: a copy of the slot, for further prompts that begin alike.

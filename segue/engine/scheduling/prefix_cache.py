@@ -34,7 +34,7 @@ class _Node:
 
 
 class _Entry:
-    __slots__ = ("end", "length", "locked", "salt", "scores", "used")
+    __slots__ = ("end", "has_served", "length", "locked", "salt", "scores", "used")
 
     def __init__(self, salt: str, end: _Node, length: int) -> None:
         self.salt = salt
@@ -42,6 +42,7 @@ class _Entry:
         self.length = length
         self.locked = False
         self.used = 0
+        self.has_served = False
         self.scores: Scores | None = None
 
 
@@ -85,6 +86,7 @@ class PrefixCache:
                         break
         if best is not None:
             self._touch(best.slot)
+            self._entries[best.slot].has_served = True
         return best
 
     def _usable(self, slot: int, length: int, num_top: int | None, whole: bool) -> Match | None:
@@ -125,6 +127,7 @@ class PrefixCache:
         entry = _Entry(salt, node, len(tokens))
         if old is not None:
             entry.locked, entry.scores = old.locked, old.scores
+            entry.has_served = old.has_served
         self._entries[slot] = entry
         self._touch(slot)
 
@@ -168,11 +171,17 @@ class PrefixCache:
         ]
 
     def evict(self) -> int | None:
-        """Remove and return the least recently used unlocked slot, or None. The caller frees it."""
-        unlocked = [(entry.used, slot) for slot, entry in self._entries.items() if not entry.locked]
+        """Remove and return an unlocked slot, or None. The caller frees it.
+
+        It is the least recently used one, of those that have served no prompt yet if these are half of all or more: so
+        finished texts do not push out the beginnings that prompts share.
+        """
+        unlocked = [slot for slot, entry in self._entries.items() if not entry.locked]
         if not unlocked:
             return None
-        _, slot = min(unlocked)
+        fresh = [slot for slot in unlocked if not self._entries[slot].has_served]
+        among = fresh if 2 * len(fresh) >= len(unlocked) else unlocked
+        slot = min(among, key=lambda slot: self._entries[slot].used)
         self.remove(slot)
         return slot
 

@@ -112,3 +112,13 @@ def test_a_slot_with_scores_the_other_lacks_is_not_redundant(
     cache.insert(1, [1, 2, 3, 4])
     cache.keep_scores(1, score(logits, [2, 3], 2))
     assert cache.redundant(1) == ([0] if is_redundant else [])
+
+
+def test_what_has_served_outlives_what_has_not_unless_it_is_more_than_half() -> None:
+    """Finished texts push out none of the beginnings that prompts share, and these do not stay for ever."""
+    cache = PrefixCache()
+    for slot in range(5):
+        cache.insert(slot, [slot, 7])
+        if slot < 2:
+            assert cache.match([slot, 7, 8]) == (slot, 2, None)
+    assert [cache.evict() for _ in range(6)] == [2, 3, 0, 4, 1, None]
