@@ -22,6 +22,7 @@ __all__ = ["LlamaLoader", "LlamaRunner", "LlamaVocab", "model_info"]
 DEFAULT_CONTEXT = 8192
 SEQUENCES_WORTH = 4  # full-length sequences that the KV cache holds by default
 MEMORY_SHARE = 4  # of the machine's memory, the cache takes at most a fourth
+NO_FLASH_ATTENTION = {"plm"}
 MAX_RECURRENT_SLOTS = 16  # each reserves its whole state, which can be tens of megabytes
 MICRO_BATCH = 512  # rows that llama.cpp computes at once; scratch memory grows with it
 
@@ -60,7 +61,8 @@ class LlamaRunner:
             params = self._api.llama_context_default_params()
             params.n_ctx = self._num_cells(context_length, kv_bytes)
             params.type_k = params.type_v = KV_TYPES[kv_precision]
-            if kv_precision == "f32":  # flash attention would round it to f16 again
+            # Flash attention would round f32 to f16 again, and ends the process on some architectures.
+            if kv_precision == "f32" or self._architecture in NO_FLASH_ATTENTION:
                 params.flash_attn_type = c_api.FLASH_ATTENTION_OFF
             self._context = self._open_context(params, num_slots, threads, max_rows)
         except BaseException:
@@ -212,15 +214,18 @@ class LlamaRunner:
         return any(question(self._model) for question in questions)
 
     @property
+    def _architecture(self) -> str | None:
+        return c_api.metadata(self._model, "general.architecture")
+
+    @property
     def _train_context(self) -> int:
         return int(self._api.llama_model_n_ctx_train(self._model)) or DEFAULT_CONTEXT
 
     def _num_cells(self, context_length: int, kv_bytes: int | None) -> int:
         """KV cells by `kv_bytes`; by default a few full sequences, within a share of the memory."""
         api, model = self._api, self._model
-        architecture = c_api.metadata(model, "general.architecture")
         head_size = int(
-            c_api.metadata(model, f"{architecture}.attention.key_length")
+            c_api.metadata(model, f"{self._architecture}.attention.key_length")
             or api.llama_model_n_embd(model) // max(1, api.llama_model_n_head(model))
         )
         values = 2 * api.llama_model_n_layer(model) * api.llama_model_n_head_kv(model) * head_size

@@ -14,7 +14,9 @@ from segue.runners.llama import runner as module
 from segue.runners.llama.runner import LlamaLoader, LlamaRunner
 from tests.runners.histories import Operation, perform
 from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_reference import TinyReference
+from tests.support.models.tiny_writer import write
 
 TEXT = list(b"the end and then the other one \xc3\xa9 and so on, in the rain")
 
@@ -227,6 +229,14 @@ def test_recurrent_model_forks_whole_sequences_only(tmp_path: Path) -> None:
         runner.fork(0, 4, 5)
     with pytest.raises(ValueError, match="cannot trim slot 0"):
         runner.trim(0, 5)
+    empty(runner)
+    runner.close()
+
+
+def test_plm_is_computed(tmp_path: Path) -> None:
+    """With flash attention llama.cpp ends the process."""
+    runner = LlamaRunner(str(write(tmp_path / "x.gguf", MODELS["plm"])), threads=1)
+    assert np.isfinite(step(runner, Span(0, [1, 2, 3], 0, 1))).all()
     empty(runner)
     runner.close()
 
