@@ -51,6 +51,8 @@ NAMES = {
     on.LATENT_ATTEND: "attend to latents",
     on.CONVOLVE: "convolve",
     on.DELTA: "delta net",
+    on.SCAN: "scan",
+    on.MAMBA_GATE: "gate of scans",
     on.ADAPT: "adapt",
 }
 COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before

@@ -36,3 +36,11 @@ def test_experts_alone_compute_what_they_do_in_the_whole_program(
     runner.decode([span])
     np.testing.assert_array_equal(hidden(runner), expected)
     runner.close()
+
+
+@pytest.mark.parametrize("name", ["qwen3moe", "qwen35", "granitehybrid", "deepseek2", "gemma4"])
+def test_every_phase_of_a_step_has_a_name(tmp_path: Path, name: str) -> None:
+    """One without was left out of what `--phases` prints."""
+    runner = load(write(tmp_path / "x.gguf", MODELS[name]), threads=1, kv_bytes=4 << 20)
+    assert {*map(int, runner.program[:, 0])} <= {*step.NAMES}
+    runner.close()

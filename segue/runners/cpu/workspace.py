@@ -8,7 +8,7 @@ from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
 from segue.runners.cpu.step.program.places import Mixture
-from segue.runners.cpu.step.recurrent.scratch import delta_scratch
+from segue.runners.cpu.step.recurrent.scratch import delta_scratch, scan_scratch
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 
@@ -51,7 +51,8 @@ class Workspace:
         attention = max(scratch_bytes(layer.head_size) for layer in layers)
         inputs = 4 * columns * anatomy.layers
         heads = max((delta_scratch(each.size) for each in recurrences), default=0)
-        scratch = -(-max(attention, units, inputs, heads) // 4096) * 4096
+        most = max(attention, units, inputs, heads, scan_scratch(max_rows))
+        scratch = -(-most // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
         self._set(on.SCRATCH, self._floats(threads * scratch // 4))
         outputs = [layer.outputs for layer in layers if layer.attends]

@@ -22,7 +22,7 @@ __all__ = ["LlamaLoader", "LlamaRunner", "LlamaVocab", "model_info"]
 DEFAULT_CONTEXT = 8192
 SEQUENCES_WORTH = 4  # full-length sequences that the KV cache holds by default
 MEMORY_SHARE = 4  # of the machine's memory, the cache takes at most a fourth
-NO_FLASH_ATTENTION = {"plm"}
+NO_FLASH_ATTENTION = {"plm"}  # architectures on which it ends the process
 MAX_RECURRENT_SLOTS = 16  # each reserves its whole state, which can be tens of megabytes
 MICRO_BATCH = 512  # rows that llama.cpp computes at once; scratch memory grows with it
 
@@ -61,7 +61,7 @@ class LlamaRunner:
             params = self._api.llama_context_default_params()
             params.n_ctx = self._num_cells(context_length, kv_bytes)
             params.type_k = params.type_v = KV_TYPES[kv_precision]
-            # Flash attention would round f32 to f16 again, and ends the process on some architectures.
+            # Flash attention would round f32 to f16 again.
             if kv_precision == "f32" or self._architecture in NO_FLASH_ATTENTION:
                 params.flash_attn_type = c_api.FLASH_ATTENTION_OFF
             self._context = self._open_context(params, num_slots, threads, max_rows)

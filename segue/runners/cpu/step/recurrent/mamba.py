@@ -35,11 +35,11 @@ from segue.runners.cpu.step.halves import lane
 from segue.runners.cpu.step.lanes import exp, norm, quantise, scale
 from segue.runners.cpu.step.pieces import finish
 from segue.runners.cpu.step.recurrent.decay import softplus
+from segue.runners.cpu.step.recurrent.scratch import STEP_BYTES
 
 # States of 16 columns that stay in registers while rows go by: as many as there are registers for.
 _STATES_AT_ONCE = 8 if is_wide else 4
 _CHUNK = 32  # rows of a span that are computed together: what is read of them stays in the first-level cache
-_STEP_BYTES = 8  # of a row in a thread's scratch memory: dt and decay
 
 # Words of SCAN.
 (
@@ -118,7 +118,7 @@ def _scan_some(
 
     def pass_row(index: Value) -> list[Value]:
         """Add to the output of a row. Gives the states after it."""
-        offset, step = b.mul(index, row_bytes), at(b, steps, index, _STEP_BYTES)
+        offset, step = b.mul(index, row_bytes), at(b, steps, index, STEP_BYTES)
         brought = b.fmul(load(b, b.add(x, offset)), _float_at(b, step))
         place = b.add(out, b.mul(index, out_row))
         total, found = load(b, place), []
@@ -145,8 +145,8 @@ def _take_steps(row: Any, first: Any, rows: Any, head: Any, steps: Any) -> None:
     for m in range(rows):
         place = word(row + 8 * TIMES) + (first + m) * word(row + 8 * TIMES_ROW) + 4 * head
         time = _softplus_of(real(place) + bias)
-        put_real(steps + _STEP_BYTES * m, time)
-        put_real(steps + _STEP_BYTES * m + 4, _exp_of(time * rate))
+        put_real(steps + STEP_BYTES * m, time)
+        put_real(steps + STEP_BYTES * m + 4, _exp_of(time * rate))
 
 
 @compiled
@@ -180,7 +180,7 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
                     first_b + offset + i * 4,
                     first_c + offset + i * 4,
                     mixed_row,
-                    steps + start * _STEP_BYTES,
+                    steps + start * STEP_BYTES,
                     many,
                     many if start + many < rows else many - 1,
                     on.TRIMMED if start else stands,
@@ -191,7 +191,7 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
                     out + (start * columns + column) * 4,
                     columns * 4,
                 )
-    last, step = (rows - 1) * mixed_row, steps + (rows - 1) * _STEP_BYTES
+    last, step = (rows - 1) * mixed_row, steps + (rows - 1) * STEP_BYTES
     scale(real(step), x + last, pending, size)
     for i in range(states):
         put_real(pending_b + 4 * i, real(first_b + last + 4 * i))
