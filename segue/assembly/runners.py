@@ -4,13 +4,15 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.filesize import decimal
+
 from segue.config import Settings
 from segue.cpus import usable_cpus
 from segue.engine.seam import Loader
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import adapter_files, gguf, names, sources, vocabularies
 from segue.models.progress import Report
-from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense
+from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense, weights_bytes
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.cpu.step.board import MAX_THREADS
 from segue.runners.llama.runner import LlamaLoader
@@ -69,6 +71,15 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
     if runner == "cpu":
         return cpu_obstacle(path, adapters)
     return nonsense(path) or llama_obstacle() or None
+
+
+def runner_memory(runner: str, path: Path) -> str:
+    """Words about the memory of the weights, where a runner needs clearly more than the file has."""
+    header = gguf.header(path)
+    taken, in_file = weights_bytes(header), sum(each.num_bytes for each in header.tensors)
+    if runner != "cpu" or taken < 1.1 * in_file:
+        return ""
+    return f"; weights take {decimal(taken)} of memory, {decimal(in_file)} in the file"
 
 
 def wrong_flavour(settings: Settings) -> str | None:

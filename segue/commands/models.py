@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from segue import config
-from segue.assembly.runners import choose_runner, runner_obstacle
+from segue.assembly.runners import choose_runner, runner_memory, runner_obstacle
 from segue.commands.options import with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import gguf, model_defaults, names, sources
@@ -78,7 +78,8 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
     }
     for runner in RUNNERS:
         obstacle = runner_obstacle(runner, path)
-        rows[f"runner {runner}"] = "can run it" if obstacle is None else f"cannot: {obstacle}"
+        can = f"can run it{runner_memory(runner, path)}"
+        rows[f"runner {runner}"] = can if obstacle is None else f"cannot: {obstacle}"
     try:
         chosen, why = choose_runner(settings, path, model)
         rows["served by"] = chosen + why

@@ -15,6 +15,7 @@ from segue.models.names import ModelRef
 from segue.models.progress import Report
 from tests.support.models.split_gguf import split_gguf
 from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_types import write_types
 
 
 @pytest.fixture
@@ -45,6 +46,14 @@ def test_a_model_and_its_runners_are_shown(cache: Path, tiny_gguf: Path) -> None
         assert "architecture" in result.output
         assert "FIM tokens" in result.output
         assert "llama, as asked for" in result.output
+
+
+def test_memory_is_told_where_it_is_more_than_the_file(cache: Path, tmp_path: Path) -> None:
+    shown = models("show", str(write_types(tmp_path / "x.gguf", ["IQ2_XXS"]))).output
+    (line,) = (each for each in shown.splitlines() if each.startswith("runner cpu"))
+    assert line.endswith("can run it; weights take 551.2 kB of memory, 345.2 kB in the file")
+    shown = models("show", str(write_types(tmp_path / "x.gguf", ["Q4_K"]))).output
+    assert "of memory" not in shown
 
 
 def test_the_sampling_defaults_of_a_file_are_shown(cache: Path) -> None:

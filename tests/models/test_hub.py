@@ -7,6 +7,7 @@ import pytest
 from huggingface_hub import errors
 
 from segue.errors import ModelUnavailable
+from segue.models.gguf.types import FILE_TYPES
 from segue.models.hub import PREFERRED, HuggingFace, choose, fetch
 from segue.models.names import parse
 
@@ -70,6 +71,14 @@ def test_without_one_named_the_preferred_comes_first_or_the_only_one() -> None:
     assert choose(FILES, "", PREFERRED) == ["model-q4_k_m.gguf"]
     assert choose(["weights.gguf", "README.md"], "", PREFERRED) == ["weights.gguf"]
     assert choose(["a.gguf", "b.gguf"], "", PREFERRED) == []
+    few_bits = ["m-UD-IQ1_S.gguf", "m-UD-IQ2_M.gguf", "m-UD-IQ2_XXS.gguf"]
+    assert choose(few_bits, "", PREFERRED) == ["m-UD-IQ2_M.gguf"]
+
+
+def test_every_type_that_a_file_may_be_of_is_chosen_by_itself() -> None:
+    """But for names that no file has, and what no runner computes fast."""
+    unusual = {"MXFP4_MOE", "Q1_0", "GUESSED"}
+    assert {*FILE_TYPES.values()} - unusual <= {*PREFERRED}
 
 
 def test_a_split_model_needs_all_its_parts() -> None:

@@ -42,7 +42,9 @@ def made(kind: str, columns: int, outputs: int) -> tuple[Tensor, NDArray[np.uint
         blocks = rng.integers(0, 256, shape, np.uint8)
         if form.is_exponent:
             blocks[:, form.scale_at] = 127
-        else:
+        elif form.quarters_at:
+            blocks[:, form.quarters_at] = (0x60, 0x60, 0xE0, 0x20)
+        elif form.scale_at is not None:
             blocks[:, form.scale_at : form.scale_at + 2] = (0x66, 0x2E)  # 0.1
         if form.min_at is not None:
             blocks[:, form.min_at : form.min_at + 2] = (0x66, 0x2E)

@@ -28,6 +28,7 @@ from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.anatomy.tensors import is_vector
 from segue.runners.cpu.kept_code import KeptCode, sources_digest, take_unwritten, unwritten
+from segue.runners.cpu.products.formats import packed_bytes
 from segue.runners.llama.vocab import model_info
 from segue.runners.vocab import open_vocab, vocab_obstacle
 
@@ -66,6 +67,11 @@ def obstacle(path: str | Path, adapters: Sequence[str] = ()) -> str | None:
         if wrong := adapter_obstacle(adapter_files.check(file, header)):
             return f"the adapter {file}: {wrong}"
     return None
+
+
+def weights_bytes(header: GgufHeader) -> int:
+    """The memory that the weights take when they are packed: more than the file for some types."""
+    return sum(packed_bytes(each.type, each.num_bytes) for each in header.tensors)
 
 
 def adapter_obstacle(header: GgufHeader) -> str | None:

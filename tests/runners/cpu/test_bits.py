@@ -40,6 +40,22 @@ OF_TYPES = {
     "IQ4_XS": "f82bc3565eb079719ab537c276459b82b5c98b3f689adeeaa302adb7bd866bc3",
     "MXFP4": "fb97a58ef55915aa159e7ae34cf437b5d0172bda796731db1a82048a629aa56f",
 }
+OF_FEW_BITS = {
+    "TQ1_0": "c6efd26329903c7d9e5d20d6b29f08f7a3465a4740d5c2184003cb2e43bd7b8a",
+    "TQ2_0": "c6efd26329903c7d9e5d20d6b29f08f7a3465a4740d5c2184003cb2e43bd7b8a",  # the same weights
+    "NVFP4": "e8e5cff44a34c7b15a32f7bb2d10d5f4eee746784ca8f20b856025b55b75decf",
+    "IQ2_XXS": "8f09e789b98857b53e886b2bd357d70121430689d2d25ca14b2e4d9b6e59c1df",
+    "IQ2_XS": "21f0f4ee74af8fffd19a39bf4cf6a0f7a63445cf9b749476a2a3d8013b1cdb1e",
+    "IQ2_S": "26d06f5e3b48e3bf582914a7d5f28b16d03b00521d30456ee62e681a105eb36b",
+    "IQ3_XXS": "686872e5cea6810d36a1332ee07d9c6d3ae98d81c6d48f50d0d116d212c68b97",
+    "IQ3_S": "e0a6924f30b379adf6bc269a2585e74ff69b59099e8103c30a75c5ae42f9d881",
+    "IQ1_S": "94442498f7b1c5b500c9144bdc4c1aed6211205f58136a7e8182d1316602f19e",
+    "IQ1_M": "fc5ec952335a0155234ce15a6dc7e1aaf31995a2b218e0b2a1c6a0cc91e28391",
+}
+OF_ALL_FEW_BITS = {
+    0: "70811f5de3c989bd098ba419693663eceb5ab618595b3b2703949aa428644ed1",
+    4: "72eb5bf3f0462907616d28857f608526bb0105991a565ddffb525c28954274ef",
+}
 OF_ALL_TYPES = "1c38ca49cd8133b406c3b056d99f63ab3cd3f9a021814cedc2b1ec29b2f1abe1"
 EMBEDDED = "d81ab595d213165d2e03093a3d2797720389ac1302fa2e3d188e7b7e8656f008"
 TOKENS = [(7 * i * i + 3) % 256 for i in range(300)]
@@ -63,17 +79,29 @@ def test_of_the_tiny_models(tmp_path: Path, architecture: str, kind: str) -> Non
     assert digest(path, TOKENS) == TINY[architecture, kind]
 
 
-@pytest.mark.parametrize("kind", OF_TYPES)
+@pytest.mark.parametrize("kind", [*OF_TYPES, *OF_FEW_BITS])
 def test_of_every_type(tmp_path: Path, kind: str) -> None:
-    assert digest(write_types(tmp_path / "x", [kind]), TOKENS) == OF_TYPES[kind]
+    known = OF_TYPES | OF_FEW_BITS
+    assert digest(write_types(tmp_path / "x", [kind]), TOKENS) == known[kind]
+
+
+def test_every_type_has_its_sum() -> None:
+    assert {*OF_TYPES, *OF_FEW_BITS} == {*MATRIX_TYPES}
 
 
 def test_of_a_file_with_all_types_on_every_flavour(tmp_path: Path) -> None:
-    assert {*OF_TYPES} == {*MATRIX_TYPES}
     path = write_types(tmp_path / "x", [*OF_TYPES])
     for flavour in possible():
         target = this_target({VARIABLE: flavour.name})
         assert digest(path, TOKENS, target) == OF_ALL_TYPES, flavour.name
+
+
+@pytest.mark.parametrize("experts", OF_ALL_FEW_BITS)
+def test_of_a_file_with_types_of_few_bits_on_every_flavour(tmp_path: Path, experts: int) -> None:
+    path = write_types(tmp_path / "x", [*OF_FEW_BITS], experts)
+    for flavour in possible():
+        target = this_target({VARIABLE: flavour.name})
+        assert digest(path, TOKENS, target) == OF_ALL_FEW_BITS[experts], flavour.name
 
 
 @pytest.mark.model

@@ -44,6 +44,9 @@ class Blocks:
     spread: float  # standard deviation
     min_at: int | None = None
     minimum: float = 0.0  # in scales: what makes the mean about 0
+    is_quartered: bool = (
+        False  # the scale is in the high halves of four bytes, each followed by another
+    )
 
 
 RANDOM = {
@@ -54,25 +57,39 @@ RANDOM = {
     "Q4_K": Blocks(0, 250.0, 2, 7.5),
     "Q5_K": Blocks(0, 500.0, 2, 15.5),
     "Q6_K": Blocks(208, 1370.0),
+    "IQ1_S": Blocks(0, 7.2),
+    "IQ1_M": Blocks(49, 7.2, is_quartered=True),
+    "IQ2_XXS": Blocks(0, 53.0),
+    "IQ2_XS": Blocks(0, 56.0),
+    "IQ2_S": Blocks(0, 56.0),
+    "IQ3_XXS": Blocks(0, 143.0),
+    "IQ3_S": Blocks(0, 141.0),
 }
+FLOATS = 2.9  # spread of NVFP4's numbers, whose scales are floats of 8 bits
 
 
-def write_types(path: Path | str, kinds: Sequence[str]) -> Path:
-    """A llama with the types in turn, one matrix after the other."""
+def write_types(path: Path | str, kinds: Sequence[str], experts: int = 0) -> Path:
+    """A llama with the types in turn, one matrix after the other. `experts`: two of so many are used."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_tokenizer_model("gpt2")
     add_vocabulary(writer, [END], False)
     for name, value in SETTINGS.items():
         writer.add_uint32(f"llama.{name}", value)
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(2)
     writer.add_layer_norm_rms_eps(1e-5)
     weights, turns = Weights(1), cycle(kinds)
     for name, rows, columns, gain in _matrices():
-        kind = next(turns)
+        kind, count = next(turns), experts if ".ffn_" in name else 0
+        made = _tensor(weights, kind, max(1, count) * rows, columns, gain)
         writer.add_tensor(
-            f"{name}.weight",
-            _tensor(weights, kind, rows, columns, gain),
+            f"{name}{'_exps' * bool(count)}.weight",
+            made.reshape(count, rows, -1) if count else made,
             raw_dtype=gguf.GGMLQuantizationType[kind],
         )
+    for layer in range(LAYERS if experts else 0):
+        writer.add_tensor(f"blk.{layer}.ffn_gate_inp.weight", weights.matrix(experts, WIDTH, 1.0))
     norms = [f"blk.{layer}.{name}" for layer in range(LAYERS) for name in ("attn_norm", "ffn_norm")]
     for name in (*norms, "output_norm"):
         writer.add_tensor(f"{name}.weight", weights.vector(1.0, WIDTH))
@@ -94,14 +111,21 @@ def _matrices() -> Iterator[tuple[str, int, int, float]]:
 
 def _tensor(weights: Weights, kind: str, rows: int, columns: int, gain: float) -> NDArray[np.uint8]:
     values = weights.matrix(rows, columns, gain)
-    if kind not in RANDOM:
+    if kind not in (*RANDOM, "NVFP4"):
         return gguf.quantize(values, gguf.GGMLQuantizationType[kind])
-    form = RANDOM[kind]
     size, num_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
     bits = weights.matrix(rows * columns // size, num_bytes).view(np.uint32) >> np.uint32(8)
     blocks = bits.astype(np.uint8)
+    if kind == "NVFP4":
+        exponent = math.floor(math.log2(gain / math.sqrt(columns) / FLOATS)) + 7
+        blocks[:, :4] = blocks[:, :4] & 7 | exponent << 3
+        return blocks.reshape(rows, -1)
+    form = RANDOM[kind]
     scales = gain / math.sqrt(columns) / form.spread * (0.75 + blocks[:, :1] / 512)
-    _put(blocks, form.scale_at, scales)
+    if form.is_quartered:
+        _put_quarters(blocks, form.scale_at, scales)
+    else:
+        _put(blocks, form.scale_at, scales)
     if form.min_at is not None:
         _put(blocks, form.min_at, scales * form.minimum)
     return blocks.reshape(rows, -1)
@@ -109,3 +133,10 @@ def _tensor(weights: Weights, kind: str, rows: int, columns: int, gain: float) -
 
 def _put(blocks: NDArray[np.uint8], place: int, numbers: NDArray[np.float64]) -> None:
     blocks[:, place : place + 2] = numbers.astype(np.float16).view(np.uint8)
+
+
+def _put_quarters(blocks: NDArray[np.uint8], place: int, numbers: NDArray[np.float64]) -> None:
+    bits = numbers[:, 0].astype(np.float16).view(np.uint16)
+    for i in range(4):
+        quarter = (bits >> np.uint16(4 * i) & np.uint16(15)).astype(np.uint8)
+        blocks[:, place + 2 * i] = blocks[:, place + 2 * i] & 15 | quarter << 4

@@ -1,5 +1,7 @@
 """The table of architectures as a document: `python -m segue.runners.cpu.anatomy.document > docs/models.md`."""
 
+from textwrap import fill
+
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.family import Family, Window
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
@@ -41,7 +43,8 @@ _TAIL = """
   of different sizes, heads of states that groups do not share evenly, keys shared by layers of different measures,
   numbers that are none) is refused, and no other runner tries it. The CPU runner refuses weights that are infinite or
   not numbers too.
-- Weights: {types}.
+{types}
+{larger}
 
 Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: ten tiny models with random weights each, a
 mean KL of at most 0.003, and the same greedy continuation of 32 tokens for at least nine of the ten; where one differs,
@@ -60,6 +63,7 @@ F32; 192 tokens of a text:
 
 Its speed beside llama.cpp's server: [performance.md](performance.md).
 """
+_WIDTH = 120
 _COLUMNS = ("architecture", "norms", "positions", "attention", "feed-forward", "residuals", "head")
 _NORMS = {"rms": "RMS", "layer": "layer"}
 _HEAD_NORMS = {
@@ -96,7 +100,27 @@ def markdown() -> str:
     rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
     rows += [_row(name, family) for name, family in FAMILIES.items()]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return _HEAD + table + "\n" + _TAIL.format(types=", ".join((*FLOATS, *FORMATS)))
+    return _HEAD + table + "\n" + _TAIL.format(types=_types(), larger=_larger())
+
+
+def _types() -> str:
+    return _point(f"Weights: {', '.join((*FLOATS, *FORMATS))}.")
+
+
+def _larger() -> str:
+    """Types that take clearly more memory than in the file."""
+    factors = {name: form.kept_bytes / form.block_bytes for name, form in FORMATS.items()}
+    larger = [f"{name} {factor:.2f}" for name, factor in factors.items() if factor > 1.1]
+    return _point(
+        "In memory weights take what they take in the file, or up to 4% more. Those that the file has as rows of a "
+        "table, or as digits in base 3, are written out when they are packed and take this many times the file: "
+        f"{', '.join(larger)}. `segue models show` says what a file takes."
+    )
+
+
+def _point(text: str) -> str:
+    """One of the list, in lines of the document's width."""
+    return fill(text, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _row(name: str, family: Family) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu.products.formats import GROUP, SCALES
 from segue.runners.cpu.products.kernels import PRODUCT, TAKE_ROW
+from segue.runners.cpu.products.layout import GROUP, SCALES
 from segue.runners.cpu.products.matrix import Matrix
 from segue.runners.cpu.products.tile import ADDED, PARTS, SCALE, SUMS
 

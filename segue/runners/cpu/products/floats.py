@@ -25,7 +25,7 @@ from segue.runners.cpu.emit import (
     store,
 )
 from segue.runners.cpu.products.dots.vectors import Kind
-from segue.runners.cpu.products.formats import FloatFormat
+from segue.runners.cpu.products.layout import FloatFormat
 from segue.runners.cpu.products.packing import is_unsound
 from segue.runners.cpu.products.tile import write
 from segue.runners.cpu.products.weights import half, prefetch

@@ -1,101 +1,16 @@
-"""GGUF's quantisation types as data: where a block has its weights and scales, and how they are packed here.
+"""GGUF's quantisation types as data, each with the place of its bits: those whose codes are in the file as they are.
 
-A weight is an integer code times the scale of its group of 32 columns (or of each 16), sometimes plus a minimum.
-Codes are packed as planes of 8, 4, 2 or 1 bits, so that they take no more memory than in the file. Four columns are one
-step. In every type they are four adjacent bytes, read with one shift, or four adjacent bits (`is_spread`).
+grids.py has those whose codes are rows of a table.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-GROUP = 32  # columns that share one scale of the activations
-STEP = 4  # columns of one dot product
-SCALES = 4  # words per group of activations: see tile.py
+from segue.runners.cpu.products.grids import GRIDS
+from segue.runners.cpu.products.layout import STEP, Bits, FloatFormat, Format, Small
 
 IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-# The numbers of MXFP4, doubled and with 12 added: small unsigned integers.
+# The numbers of MXFP4 and NVFP4, doubled and with 12 added: small unsigned integers.
 MX4 = (12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0)
-
-Bits = tuple[int, int]  # byte of the block, shift to the right
-
-
-@dataclass(frozen=True)
-class Small:
-    """A scale or minimum of a few bits: a low part, and a high part above its 4 bits."""
-
-    low: Bits
-    mask: int
-    high: Bits = (0, 0)
-    high_mask: int = 0
-
-
-@dataclass(frozen=True)
-class Format:
-    name: str
-    block: int  # columns of one block
-    block_bytes: int
-    planes: tuple[int, ...]  # bits per plane, the low bits first
-    low: tuple[Bits, ...]  # for each step of the block
-    high: tuple[Bits, ...] = ()
-    is_spread: bool = False  # a step's high bits are four adjacent bits
-    zero: int = 0  # the code that means 0
-    codebook: tuple[int, ...] = ()  # the number that each code stands for; (): the code itself
-    scale_at: int = 0
-    is_exponent: bool = False  # the scale is one byte, a power of two; else an f16
-    min_at: int | None = None  # an f16: added as it is, or times -small minimum
-    scales: tuple[Small, ...] = ()  # for each group, or each half of one
-    scale_zero: int = 0
-    mins: tuple[Small, ...] = ()
-    are_nibbles: bool = False  # a small scale's byte has the minimum in its high half
-
-    @property
-    def groups(self) -> int:
-        return self.block // GROUP
-
-    @property
-    def parts(self) -> int:
-        """In how many parts a group is summed: each part has its own scale."""
-        return max(1, len(self.scales) // self.groups)
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether codes (or their numbers in the codebook) are signed 8-bit numbers."""
-        return min(self.codebook, default=0) < 0 or self.planes == (8,)
-
-    @property
-    def top(self) -> int:
-        """The greatest magnitude of a code."""
-        if self.codebook:
-            return max(map(abs, self.codebook))
-        return 128 if self.is_signed else (1 << sum(self.planes)) - 1
-
-    # --- as packed: for each block its scales, then its groups ---
-
-    @property
-    def head_bytes(self) -> int:
-        """For one output, of one block."""
-        return (1 if self.is_exponent else 2) + (0 if self.min_at is None else 2)
-
-    @property
-    def plane_bytes(self) -> int:
-        """For one output, of one group."""
-        return sum(self.planes) * GROUP // 8
-
-    @property
-    def group_bytes(self) -> int:
-        return self.plane_bytes + (len(self.scales) + len(self.mins)) // self.groups
-
-    @property
-    def kept_bytes(self) -> int:
-        """For one output, of one block."""
-        return self.head_bytes + self.groups * self.group_bytes
-
-
-@dataclass(frozen=True)
-class FloatFormat:
-    name: str
-    bytes: int
-    exponent: int  # its bits: all are set if a number is infinite or none
 
 
 def _run(start: int, steps: int, shift: int = 0) -> Iterable[Bits]:
@@ -134,6 +49,22 @@ def _scattered(start: int) -> tuple[Bits, ...]:
     return tuple((start + step // 2, 4 * (step % 2)) for step in range(8))
 
 
+def _digits() -> tuple[Bits, ...]:
+    """The digits in base 3 of TQ1_0, five of a byte: of 32 bytes, then of 16; then four of 4 bytes each."""
+    return (
+        *(bits for digit in range(5) for bits in _run(0, 8, digit)),
+        *(bits for digit in range(5) for bits in _run(32, 4, digit)),
+        *(bits for digit in range(4) for bits in _run(48, 1, digit)),
+    )
+
+
+def _sixteens(start: int) -> tuple[Bits, ...]:
+    """Four times 16 columns in 8 bytes each: the first half low."""
+    return tuple(
+        bits for each in range(4) for shift in (0, 4) for bits in _run(start + 8 * each, 2, shift)
+    )
+
+
 def _six_bits(start: int, which: int) -> tuple[Small, ...]:
     """The eight scales (0) or minima (1) in the 12 bytes of Q4_K and Q5_K."""
     first = [Small((start + 4 * which + j, 0), 63) for j in range(4)]
@@ -166,7 +97,7 @@ FORMATS: Mapping[str, Format] = {
         Format("IQ4_NL", 32, 18, (4,), _nibbles(2), codebook=IQ4),
         Format("MXFP4", 32, 17, (4,), _nibbles(1), codebook=MX4, zero=12, is_exponent=True),
         Format(
-            "Q2_K", 256, 84, (2,), _k_pairs(16), scale_at=80, min_at=82, are_nibbles=True,
+            "Q2_K", 256, 84, (2,), _k_pairs(16), scale_at=80, min_at=82, smalls="with minimum",
             scales=tuple(Small((j, 0), 255) for j in range(16)),
         ),
         Format(
@@ -189,6 +120,13 @@ FORMATS: Mapping[str, Format] = {
             "IQ4_XS", 256, 136, (4,), tuple(b for j in range(8) for b in _nibbles(8 + 16 * j)),
             codebook=IQ4, scales=_IQ4_XS_SCALES, scale_zero=32,
         ),
+        Format("TQ1_0", 256, 54, (2,), _digits(), is_ternary=True, zero=1, scale_at=52),
+        Format("TQ2_0", 256, 66, (2,), _k_pairs(0), zero=1, scale_at=64),
+        Format(
+            "NVFP4", 64, 36, (4,), _sixteens(4), codebook=MX4, zero=12, scale_at=None, factor=2.0**7,
+            scales=tuple(Small((j, 0), 255) for j in range(4)), smalls="float",
+        ),
+        *GRIDS,
     )
 }  # fmt: skip
 
@@ -200,3 +138,9 @@ FLOATS: Mapping[str, FloatFormat] = {
         FloatFormat("BF16", 2, 0x7F80),
     )
 }
+
+
+def packed_bytes(kind: str, num_bytes: int) -> int:
+    """The memory of a tensor's weights of which the file has so many bytes. Its last tile may be filled up."""
+    form = FORMATS.get(kind)
+    return num_bytes if form is None else num_bytes // form.block_bytes * form.kept_bytes

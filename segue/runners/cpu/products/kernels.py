@@ -9,7 +9,8 @@ from llvmlite import ir
 from segue.runners.cpu.emit import Builder, Value, ahead, cell, i64, load, loop, number
 from segue.runners.cpu.products import floats, machine_code, packing, rows, tile
 from segue.runners.cpu.products.dots.vectors import Kind
-from segue.runners.cpu.products.formats import FLOATS, FORMATS, FloatFormat, Format
+from segue.runners.cpu.products.formats import FLOATS, FORMATS
+from segue.runners.cpu.products.layout import FloatFormat, Format
 from segue.runners.cpu.products.machine_code import Kept, nothing_kept
 from segue.runners.cpu.products.processor import Target
 

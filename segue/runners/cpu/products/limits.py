@@ -13,7 +13,7 @@ from segue.runners.cpu.emit import ahead, at, cell, i32, i64, load, loop, store
 from segue.runners.cpu.products import machine_code
 from segue.runners.cpu.products.dots.table import sums
 from segue.runners.cpu.products.dots.vectors import Codes, Kind, Part
-from segue.runners.cpu.products.formats import STEP
+from segue.runners.cpu.products.layout import STEP
 from segue.runners.cpu.products.processor import Target
 
 _KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)

@@ -13,8 +13,8 @@ from segue.errors import ModelUnavailable
 from segue.models.gguf import Tensor
 from segue.runners.cpu.memory import pages
 from segue.runners.cpu.products import kernels as field
-from segue.runners.cpu.products.formats import FloatFormat, Format
 from segue.runners.cpu.products.kernels import Kernels, form_of, kernels
+from segue.runners.cpu.products.layout import FloatFormat, Format
 from segue.runners.cpu.products.machine_code import Kept, nothing_kept
 from segue.runners.cpu.products.processor import Target
 

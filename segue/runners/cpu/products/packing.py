@@ -22,9 +22,10 @@ from segue.runners.cpu.emit import (
     number,
     store,
 )
+from segue.runners.cpu.products.codes import bits_of, marks_of, masked, scale_bits, step_codes
 from segue.runners.cpu.products.dots import pairs
 from segue.runners.cpu.products.dots.pairs import is_paired
-from segue.runners.cpu.products.formats import STEP, Format, Small
+from segue.runners.cpu.products.layout import STEP, Format
 from segue.runners.cpu.products.processor import Flavour
 
 NAME = "pack"
@@ -72,52 +73,22 @@ def _block(
 ) -> Value:
     """One output's block: its scales, then its groups. How many of its scale and minimum are unsound."""
     width = flavour.width
-    kind, exponent = (i8, 0xFF) if form.is_exponent else (i16, HALF_EXPONENT)
-    size = kind.width // 8
-    scale = load(b, ahead(b, source, form.scale_at), kind, 1)
-    unsound = is_unsound(b, scale, exponent)
-    store(b, scale, at(b, target, lane, size), 1)
+    unsound, size = number(0), form.scale_bytes
+    if size:
+        scale = scale_bits(b, form, source)
+        unsound = is_unsound(b, scale, 0xFF if form.is_exponent else HALF_EXPONENT)
+        store(b, scale, at(b, target, lane, size), 1)
     if form.min_at is not None:
         least = load(b, ahead(b, source, form.min_at), i16, 1)
         unsound = b.add(unsound, is_unsound(b, least, HALF_EXPONENT))
         store(b, least, at(b, ahead(b, target, size * width), lane, 2), 1)
     for group in range(form.groups):
         place = ahead(b, target, (form.head_bytes + group * form.group_bytes) * width)
-        codes = [_step(b, form, source, group * _STEPS + step) for step in range(_STEPS)]
+        codes = [step_codes(b, form, source, group * _STEPS + step) for step in range(_STEPS)]
         _planes(b, form, flavour, codes, place, lane)
-        smalls = [
-            small
-            for table in (form.scales, form.mins)
-            for small in table[group * form.parts :][: form.parts if table else 0]
-        ]
-        for which, small in enumerate(smalls):
-            byte = _small(b, small, source, form.scale_zero)
+        for which, byte in enumerate(_smalls(b, form, source, group)):
             store(b, byte, b.add(ahead(b, place, (form.plane_bytes + which) * width), lane), 1)
     return unsound
-
-
-def _step(b: Builder, form: Format, source: Value, step: int) -> Value:
-    """The codes of four columns, one per byte."""
-    byte, shift = form.low[step]
-    code = _masked(b, load(b, ahead(b, source, byte), i32, 1), shift, form.planes[0])
-    if not form.high:
-        return code
-    byte, shift = form.high[step]
-    if form.is_spread:  # four bits side by side: each to its own byte
-        four = b.zext(load(b, ahead(b, source, byte), i8, 1), i32)
-        four = b.and_(b.lshr(four, ir.Constant(i32, shift)), ir.Constant(i32, 15))
-        part = _masked(b, b.mul(four, ir.Constant(i32, 0x00204081)), 0, 1)
-    else:
-        part = _masked(b, load(b, ahead(b, source, byte), i32, 1), shift, form.planes[1])
-    return b.or_(code, b.shl(part, ir.Constant(i32, form.planes[0])))
-
-
-def _masked(b: Builder, word: Value, shift: int, bits: int) -> Value:
-    if bits == 8:
-        return word
-    return b.and_(
-        b.lshr(word, ir.Constant(i32, shift)), ir.Constant(i32, ((1 << bits) - 1) * 0x01010101)
-    )
 
 
 def _planes(
@@ -129,7 +100,7 @@ def _planes(
         for first in range(0, _STEPS, each):
             word = ir.Constant(i32, 0)
             for place in range(each):
-                part = _masked(b, codes[first + place], below, bits)
+                part = masked(b, codes[first + place], below, bits)
                 word = b.or_(word, b.shl(part, ir.Constant(i32, place * bits)))
             if is_paired(flavour, form):
                 target = pairs.place(b, group, lane, first, step_bytes)
@@ -140,13 +111,25 @@ def _planes(
         offset += _STEPS * step_bytes
 
 
-def _small(b: Builder, small: Small, source: Value, zero: int) -> Value:
-    byte, shift = small.low
-    value = b.lshr(load(b, ahead(b, source, byte), i8, 1), ir.Constant(i8, shift))
-    value = b.and_(value, ir.Constant(i8, small.mask))
-    if small.high_mask:
-        byte, shift = small.high
-        high = b.lshr(load(b, ahead(b, source, byte), i8, 1), ir.Constant(i8, shift))
-        high = b.and_(high, ir.Constant(i8, small.high_mask))
-        value = b.or_(value, b.shl(high, ir.Constant(i8, 4)))
-    return b.sub(value, ir.Constant(i8, zero)) if zero else value
+def _smalls(b: Builder, form: Format, source: Value, group: int) -> list[Value]:
+    """The bytes of a group's small scales, then of its small minima."""
+    found = []
+    for table in (form.scales, form.mins):
+        each = len(table) // form.groups
+        for small in table[group * each :][:each]:
+            value = bits_of(b, small, source, i8)
+            found.append(
+                b.sub(value, ir.Constant(i8, form.scale_zero)) if form.scale_zero else value
+            )
+    if form.smalls == "float":
+        found = [_number(b, value) for value in found]
+    if form.grid is not None and form.marks:
+        marks = form.grid.marks[group * form.marks :][: form.marks]
+        found[0] = b.or_(found[0], marks_of(b, marks, source))
+    return found
+
+
+def _number(b: Builder, value: Value) -> Value:
+    """A small float without its sign, which counts for nothing. 127, not a number elsewhere, is 0 in llama.cpp."""
+    none, size = ir.Constant(i8, 127), b.and_(value, ir.Constant(i8, 127))
+    return b.select(b.icmp_unsigned("==", value, none), ir.Constant(i8, 0), size)

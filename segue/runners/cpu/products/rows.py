@@ -27,7 +27,7 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.products.dots import pairs
 from segue.runners.cpu.products.dots.pairs import is_paired
 from segue.runners.cpu.products.dots.vectors import Kind
-from segue.runners.cpu.products.formats import GROUP, STEP, Format
+from segue.runners.cpu.products.layout import GROUP, STEP, Format
 from segue.runners.cpu.products.weights import Reader
 
 _STEPS = GROUP // STEP
@@ -73,32 +73,19 @@ def _scales(
 ) -> list[tuple[Value, Value | None]]:
     """For each part of the group: scale and minimum of one lane."""
     form, lanes = reader.form, reader.kind.flavour.lanes
-    head_size = 1 if form.is_exponent else 2
 
     def one(vector: Value) -> Value:
         return b.extract_element(vector, inside)
 
-    scale = one(reader.scale(b, at(b, block, own, head_size * lanes), 0))
+    scale = one(reader.scale(b, at(b, block, own, form.scale_bytes * lanes), 0))
     minimum = None
     if form.min_at is not None:
         minimum = one(reader.minimum(b, at(b, block, own, 2 * lanes), 0))
     if not form.scales:
         return [(scale, minimum)]
-    place = at(b, group, own, lanes)
-    found = []
-    for part in range(form.parts):
-        small = reader.small(b, place, part, 0)
-        if form.are_nibbles:
-            low, high = reader.nibbles(b, small)
-            least = b.fneg(b.fmul(minimum, one(high)))
-            found.append((b.fmul(scale, one(low)), least))
-        else:
-            least = None
-            if minimum is not None:
-                high = reader.as_float(b, reader.small(b, place, form.parts + part, 0))
-                least = b.fneg(b.fmul(minimum, one(high)))
-            found.append((b.fmul(scale, one(reader.as_float(b, small))), least))
-    return found
+    parts, minima = reader.smalls(b, at(b, group, own, lanes), 0)
+    least = [b.fneg(b.fmul(minimum, one(each))) for each in minima] or [None] * form.parts
+    return [(b.fmul(scale, one(part)), low) for part, low in zip(parts, least, strict=True)]
 
 
 def _values(b: Builder, form: Format, place: Value, scale: tuple[Value, Value | None]) -> Value:

@@ -4,6 +4,7 @@ The exact value of an output, for every flavour and any number of rows in the ti
 
     acc = fma(d·sc · sa, float(dot), acc)                              one scale per group
     acc = fma(d · sa, sc₀·dot₀ + sc₁·dot₁, acc)                        a scale for each half (the sum is exact)
+    acc = fma(sa·2⁷, fma(sc₀, dot₀, sc₁·dot₁), acc)                    the same, where they are floats
     acc = fma(m, sa · float(sum), acc)                                 a minimum; m = -dmin·min where it is small
     acc = fma(-dmin · sa, min₀·sum₀ + min₁·sum₁, acc)                  a minimum for each half (the sum is exact)
 
@@ -36,7 +37,7 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.products.dots import table
 from segue.runners.cpu.products.dots.pairs import is_paired, joined, separated, spread
 from segue.runners.cpu.products.dots.vectors import Kind, Part
-from segue.runners.cpu.products.formats import GROUP, SCALES, STEP, Format
+from segue.runners.cpu.products.layout import GROUP, SCALES, STEP, Format
 from segue.runners.cpu.products.processor import Flavour
 from segue.runners.cpu.products.weights import Reader, prefetch
 
@@ -216,7 +217,7 @@ def _dots(b: Builder, reader: Reader, group: Value, some: range, shared: list[Ro
 def _lines(b: Builder, kind: Kind, form: Format, shared: list[Row]) -> list[Line]:
     found = []
     for row in shared:
-        halves = [b.sitofp(total, f32) for total in row.sums if form.are_nibbles]
+        halves = [b.sitofp(total, f32) for total in row.sums if form.smalls == "with minimum"]
         found.append([splat(b, x, kind.floats) for x in (*row.numbers(), *halves)])
     if _has_pairs(kind, form, len(shared)):
         pairs = zip(found[::2], found[1::2], strict=True)
@@ -241,15 +242,11 @@ def _scales(b: Builder, reader: Reader, group: Value, head: Any, v: int) -> Scal
     scale, minimum = head
     if not form.scales:
         return Scales(scale, (), minimum, ())
-    kept = [reader.small(b, group, part, v) for part in range(form.parts)]
-    if form.are_nibbles:
-        pairs = [reader.nibbles(b, small) for small in kept]
-        return Scales(scale, tuple(p[0] for p in pairs), minimum, tuple(p[1] for p in pairs))
-    parts = tuple(reader.as_float(b, small) for small in kept)
+    parts, minima = reader.smalls(b, group, v)
     if form.parts == PARTS:
-        return Scales(scale, parts, None, ())
-    if minimum is not None:
-        minimum = b.fmul(minimum, reader.as_float(b, reader.small(b, group, 1, v)))
+        return Scales(scale, parts, minimum, minima)
+    if minima:
+        minimum = b.fmul(minimum, minima[0])
     return Scales(b.fmul(scale, parts[0]), (), minimum, ())
 
 

@@ -11,8 +11,8 @@ from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, ahead, call, f16, i8, i16, i32, load
 from segue.runners.cpu.products.dots.pairs import is_paired
-from segue.runners.cpu.products.dots.vectors import Codes, Kind
-from segue.runners.cpu.products.formats import STEP, Format
+from segue.runners.cpu.products.dots.vectors import Codes, Kind, chosen
+from segue.runners.cpu.products.layout import GROUP, MARKS_AT, STEP, Format
 
 _AHEAD = 4096  # bytes; measured: 2 to 16 KiB are equally good
 _LINE = 64
@@ -57,7 +57,15 @@ class Reader:
             code = part if code is None else b.or_(code, part)
             below += bits
             offset += 8 // each * self.width * STEP
+        if self.form.marks:
+            mark = MARKS_AT + step * self.form.marks // (GROUP // STEP)
+            code = b.or_(code, self._bits(b, self._marks(b, group, v), mark, 1, below))
         return self._meaning(b, code) if self.form.codebook else code
+
+    def _marks(self, b: Builder, group: Value, v: int) -> Value:
+        """The byte with the marks of each output, in all of its lane's bytes."""
+        small = self.small(b, group, 0, v)
+        return chosen(b, small, small, [place // STEP for place in range(self.kind.bytes.count)])
 
     def _bits(self, b: Builder, plane: Value, start: int, bits: int, below: int) -> Value:
         """The `bits` bits of each byte from bit `start` on, moved to bit `below`."""
@@ -86,10 +94,13 @@ class Reader:
     # --- scales ---
 
     def scale(self, b: Builder, block: Value, v: int) -> Value:
-        lanes = self.kind.flavour.lanes
+        lanes, factor = self.kind.flavour.lanes, self.kind.all(self.kind.floats, self.form.factor)
+        if not self.form.scale_bytes:
+            return factor
         if self.form.is_exponent:
             return self._power(b, load(b, ahead(b, block, v * lanes), ir.VectorType(i8, lanes), 1))
-        return half(b, self.kind, ahead(b, block, 2 * v * lanes))
+        found = half(b, self.kind, ahead(b, block, 2 * v * lanes))
+        return found if self.form.factor == 1 else b.fmul(found, factor)
 
     def minimum(self, b: Builder, block: Value, v: int) -> Value:
         return half(b, self.kind, ahead(b, block, 2 * self.width + 2 * v * self.kind.flavour.lanes))
@@ -108,15 +119,44 @@ class Reader:
         is_tiny = b.icmp_unsigned("<", wide, every(ints, 2))
         return b.bitcast(b.select(is_tiny, tiny, usual), self.kind.floats)
 
-    def as_float(self, b: Builder, small: Value) -> Value:
-        return b.sitofp(b.sext(small, self.kind.ints), self.kind.floats)
+    # --- small scales ---
 
-    def nibbles(self, b: Builder, small: Value) -> tuple[Value, Value]:
-        """Scale and minimum that share one byte, as floats."""
-        wide = b.zext(small, self.kind.ints)
-        low = b.and_(wide, self.kind.all(self.kind.ints, 15))
-        high = b.lshr(wide, self.kind.all(self.kind.ints, 4))
-        return b.sitofp(low, self.kind.floats), b.sitofp(high, self.kind.floats)
+    def smalls(
+        self, b: Builder, group: Value, v: int
+    ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """A group's small scales, one for each part, and its small minima, as floats."""
+        form = self.form
+        count = (len(form.scales) + len(form.mins)) // form.groups
+        kept = [self.small(b, group, which, v) for which in range(count)]
+        if form.smalls == "signed":
+            numbers = [b.sitofp(b.sext(small, self.kind.ints), self.kind.floats) for small in kept]
+            return tuple(numbers[: form.parts]), tuple(numbers[form.parts :])
+        if form.smalls == "float":
+            return tuple(self._short(b, small) for small in kept), ()
+        wide = [b.zext(small, self.kind.ints) for small in kept]
+        if form.smalls == "with minimum":
+            lows = tuple(self._number(b, b.and_(each, self._int(15))) for each in wide)
+            return lows, tuple(self._number(b, b.lshr(each, self._int(4))) for each in wide)
+        most = 14 if form.marks else 30
+        found = [self._odd(b, b.shl(each, self._int(1)), most) for each in wide]
+        if form.smalls == "odd halves":
+            found += [self._odd(b, b.lshr(each, self._int(3)), most) for each in wide]
+        return tuple(found), ()
+
+    def _int(self, value: int) -> Value:
+        return self.kind.all(self.kind.ints, value)
+
+    def _number(self, b: Builder, value: Value) -> Value:
+        return b.sitofp(value, self.kind.floats)
+
+    def _odd(self, b: Builder, doubled: Value, most: int) -> Value:
+        """2n + 1, where 2n is at most `most` and other bits stand beside it."""
+        return self._number(b, b.or_(b.and_(doubled, self._int(most)), self._int(1)))
+
+    def _short(self, b: Builder, small: Value) -> Value:
+        """A float of 4 and 3 bits: as an f16 of the same bits it is 2 to the 8th smaller, exactly."""
+        wide = ir.VectorType(i16, self.kind.flavour.lanes)
+        return widened(b, self.kind, b.shl(b.zext(small, wide), self.kind.all(wide, 7)))
 
 
 def half(b: Builder, kind: Kind, address: Value) -> Value:
@@ -125,6 +165,13 @@ def half(b: Builder, kind: Kind, address: Value) -> Value:
     if kind.flavour.arch:
         return b.fpext(load(b, address, ir.VectorType(f16, lanes), 2), kind.floats)
     return _half_by_hand(b, kind, load(b, address, ir.VectorType(i16, lanes), 2))
+
+
+def widened(b: Builder, kind: Kind, bits: Value) -> Value:
+    """The bits of f16 → f32."""
+    if kind.flavour.arch:
+        return b.fpext(b.bitcast(bits, ir.VectorType(f16, bits.type.count)), kind.floats)
+    return _half_by_hand(b, kind, bits)
 
 
 def _half_by_hand(b: Builder, kind: Kind, bits: Value) -> Value:

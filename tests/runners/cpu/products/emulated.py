@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from segue.runners.cpu.emit import i8, i16, i32
 from segue.runners.cpu.products import kernels, processor
-from segue.runners.cpu.products.formats import FloatFormat, Format
+from segue.runners.cpu.products.layout import FloatFormat, Format
 from segue.runners.cpu.products.processor import Flavour, Target
 
 Lane = Callable[[Any, Any, Any, int], Any]  # builder, arguments, number of a lane → its value

@@ -16,7 +16,8 @@ from segue.runners.cpu.products.called import (
     scales_of,
     take_row,
 )
-from segue.runners.cpu.products.formats import FORMATS, GROUP, Format
+from segue.runners.cpu.products.formats import FORMATS
+from segue.runners.cpu.products.layout import GROUP, Format, Small
 from segue.runners.cpu.products.matrix import Matrix, pack
 from segue.runners.cpu.products.processor import Target
 from segue.runners.cpu.products.tile import SCALE, SUMS
@@ -69,14 +70,23 @@ def _blocks(rng: np.random.Generator, form: Format, count: int, extreme: bool) -
         blocks[:, form.scale_at] = rng.integers(110, 130, shape[0])
         if shape[0] > 2:
             blocks[:3, form.scale_at] = (0, 1, 2)
-    else:
+    elif form.scale_at is not None:
         scales = rng.uniform(-0.02, 0.02, shape[0]).astype(np.float16)
         scales[0] = np.float16(3e-7)  # subnormal
-        blocks[:, form.scale_at : form.scale_at + 2] = scales[:, None].view(np.uint8)
+        put_scales(form, blocks, scales)
     if form.min_at is not None:
         minima = rng.uniform(-0.1, 0.1, shape[0]).astype(np.float16)
         blocks[:, form.min_at : form.min_at + 2] = minima[:, None].view(np.uint8)
     return blocks.reshape(-1)
+
+
+def put_scales(form: Format, blocks: Bytes, scales: NDArray[np.float16]) -> None:
+    """Write the scales of blocks."""
+    for i, byte in enumerate(form.quarters_at):
+        quarter = (scales.view(np.uint16) >> np.uint16(4 * i) & np.uint16(15)).astype(np.uint8)
+        blocks[:, byte] = blocks[:, byte] & 15 | quarter << 4
+    if not form.quarters_at and form.scale_at is not None:
+        blocks[:, form.scale_at : form.scale_at + 2] = scales[:, None].view(np.uint8)
 
 
 def dequantised(tensor: Tensor, data: Bytes) -> Floats:
@@ -157,11 +167,16 @@ def _group(
 ) -> Floats:
     scale, least = _head(form, own)
     ones = np.ones_like(acc)
-    smalls = [_small(form, own, table, inside) for table in (form.scales, form.mins)]
+    smalls = [_smalls(form, own, table, inside) for table in (form.scales, form.mins)]
     whole = dots.sum(0).astype(np.float32)
     total = sums.sum(1)[:, None].astype(np.float32)
+    if form.smalls == "float":
+        first, second = (_shorts(smalls[0][:, part]) for part in range(2))
+        low, high = (part.astype(np.float32) for part in dots)
+        return fma(scale * sa, fma(ones * first, low, second * high), acc)
     if form.parts == 2:
-        low, high = (smalls[0] & 15, smalls[0] >> 4) if form.are_nibbles else (smalls[0], None)
+        has_minima = form.smalls == "with minimum"
+        low, high = (smalls[0] & 15, smalls[0] >> 4) if has_minima else (smalls[0], None)
         whole = (low.T[:, None, :] * dots).sum(0).astype(np.float32)
         acc = fma(scale * sa, whole, acc)
         if high is None or least is None:
@@ -178,6 +193,8 @@ def _group(
 
 def _codes(form: Format, blocks: Bytes) -> NDArray[np.int64]:
     """Meanings of the codes, by column."""
+    if form.grid is not None or form.is_ternary or form.smalls == "float":
+        return _codes_of_unit(form, blocks)
     columns = np.empty((*blocks.shape[:2], form.block), np.int64)
     for column in range(form.block):
         step, byte = divmod(column, 4)
@@ -196,6 +213,27 @@ def _codes(form: Format, blocks: Bytes) -> NDArray[np.int64]:
     return columns
 
 
+def _codes_of_unit(form: Format, blocks: Bytes) -> NDArray[np.int64]:
+    """What the gguf package makes of blocks whose scale is 1, without their small scales."""
+    unit = blocks.reshape(-1, form.block_bytes).copy()
+    put_scales(form, unit, np.ones(len(unit), np.float16))
+    values = gguf.quants.dequantize(unit, gguf.GGMLQuantizationType[form.name])
+    parts = values.reshape(len(unit), form.groups, form.parts, -1).astype(np.float64)
+    for group in range(form.groups if form.scales else 0):
+        small = _smalls(form, unit, form.scales, group).astype(np.float64)
+        if form.smalls == "float":
+            small = _shorts(small.astype(np.int64)).astype(np.float64)
+        parts[:, group] /= np.where(small == 0, 1, small)[..., None]
+    codes = np.rint(parts / form.factor).astype(np.int64)
+    np.testing.assert_array_equal(codes, parts / form.factor)
+    return codes.reshape(*blocks.shape[:2], form.block)
+
+
+def _shorts(bits: NDArray[np.int64]) -> Floats:
+    """Floats of 4 and 3 bits, as if their exponent were that of an f16."""
+    return (bits.astype(np.uint16) << np.uint16(7)).view(np.float16).astype(np.float32)
+
+
 def _head(form: Format, own: Bytes) -> tuple[Floats, Floats | None]:
     def half(at: int) -> Floats:
         return np.ascontiguousarray(own[:, at : at + 2]).view(np.float16)[:, 0].astype(np.float32)
@@ -204,19 +242,40 @@ def _head(form: Format, own: Bytes) -> tuple[Floats, Floats | None]:
     if form.is_exponent:
         exponent = own[:, form.scale_at].astype(np.float64)
         return np.exp2(exponent - 128).astype(np.float32), least
-    return half(form.scale_at), least
+    if form.scale_at is None:
+        return np.full(len(own), form.factor, np.float32), least
+    if form.quarters_at:
+        bits = sum(
+            own[:, byte].astype(np.uint16) >> 4 << 4 * i for i, byte in enumerate(form.quarters_at)
+        )
+        return np.asarray(bits, np.uint16).view(np.float16) * np.float32(form.factor), least
+    return half(form.scale_at) * np.float32(form.factor), least
 
 
-def _small(form: Format, own: Bytes, table: Any, inside: int) -> NDArray[np.int64]:
-    found = np.empty((own.shape[0], form.parts if table else 0), np.int64)
-    for part in range(found.shape[1]):
-        small = table[inside * form.parts + part]
-        value = own[:, small.low[0]].astype(np.int64) >> small.low[1] & small.mask
-        value |= (own[:, small.high[0]].astype(np.int64) >> small.high[1] & small.high_mask) << 4
+def _smalls(form: Format, own: Bytes, table: Any, inside: int) -> NDArray[np.int64]:
+    """The small scales of a group, one for each part."""
+    each = len(table) // form.groups
+    found = np.empty((own.shape[0], each), np.int64)
+    for part in range(each):
+        value = _small(own, table[inside * each + part])
         if form.name == "Q6_K":
             value = value.astype(np.int8).astype(np.int64)
         found[:, part] = value - form.scale_zero
+    if form.smalls == "odd":
+        return 2 * found + 1
+    if form.smalls == "odd halves":
+        return 2 * np.concatenate([found & 15, found >> 4], axis=1) + 1
+    if form.smalls == "float":
+        return np.where(found == 127, 0, found & 127)
     return found
+
+
+def _small(own: Bytes, small: Small) -> NDArray[np.int64]:
+    word = own.astype(np.int64)
+    word[:, :-1] |= own[:, 1:].astype(np.int64) << 8
+    value = word[:, small.low[0]] >> small.low[1] & small.mask
+    value |= (word[:, small.high[0]] >> small.high[1] & small.high_mask) << small.above
+    return value
 
 
 def _expected_floats(weights: Floats, x: Floats) -> Floats:

@@ -8,7 +8,7 @@ from llvmlite import ir
 from segue.runners.cpu.emit import Builder, Value, ahead, call, i8, i16, load
 from segue.runners.cpu.products.dots.pairs import joined
 from segue.runners.cpu.products.dots.vectors import ACTIVATION, Part, chosen, four
-from segue.runners.cpu.products.formats import STEP
+from segue.runners.cpu.products.layout import STEP
 
 _SDOT = "llvm.aarch64.neon.sdot.v4i32.v16i8"
 _STEPS = 4  # of four columns, in a register of activations

@@ -2,7 +2,7 @@
 
 from segue.runners.cpu.emit import Builder, Value, ahead, i8, i32, load, splat
 from segue.runners.cpu.products.dots.vectors import Part
-from segue.runners.cpu.products.formats import STEP
+from segue.runners.cpu.products.layout import STEP
 
 
 def generic(b: Builder, part: Part) -> list[list[Value]]:

@@ -11,7 +11,7 @@ changes their order when it writes them: nothing is moved in its loop. A single 
 
 from segue.runners.cpu.emit import Builder, Value, ahead, at, number
 from segue.runners.cpu.products.dots.vectors import chosen
-from segue.runners.cpu.products.formats import STEP, Format
+from segue.runners.cpu.products.layout import STEP, Format
 from segue.runners.cpu.products.processor import Flavour
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, ahead, i8, i16, i32, load, splat
-from segue.runners.cpu.products.formats import STEP
+from segue.runners.cpu.products.layout import STEP
 from segue.runners.cpu.products.processor import Flavour
 
 ACTIVATION = 127  # the greatest magnitude of an activation

@@ -5,7 +5,7 @@ from functools import partial
 
 from segue.runners.cpu.emit import Builder, Value, call
 from segue.runners.cpu.products.dots.vectors import ACTIVATION, Kind, Part, four
-from segue.runners.cpu.products.formats import GROUP, STEP
+from segue.runners.cpu.products.layout import GROUP, STEP
 
 # By number of lanes: the instructions that multiply and sum pairs of bytes, and pairs of 16-bit numbers.
 _NAMES = {
