@@ -51,6 +51,9 @@ def decode(body: bytes) -> Any:
 _WHERE = re.compile(r"^JSON is malformed: (?P<what>[^(]*+)\(byte (?P<at>\d+)\)$")
 # Each run of digits is looked at once, from its start: a body of nothing but digits takes no longer than another.
 _LARGE_NUMBER = re.compile(rb"(?<![0-9.])(?:[0-9]{300}|[0-9.]++[eE]\+?[0-9]{3})")
+# The first half of a UTF-16 pair without the second. Near the end, the decoder takes the body for cut off there.
+_HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?=[^\\]|\\[^u])")
+_PAIR_BYTES = 12
 BYTES_BEFORE, BYTES_AFTER = 28, 10
 
 
@@ -60,7 +63,8 @@ def _reason(error: ValueError, body: bytes) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if text.startswith("Input data was truncated"):
-        return "it ends too early"
+        half = _HALF_PAIR.search(body, max(len(body) - _PAIR_BYTES, 0))
+        return f"half of a UTF-16 pair{_near(body, half.start())}" if half else "it ends too early"
     if "out of range" in text:
         number = _LARGE_NUMBER.search(body)
         return f"a number is out of range{_near(body, number.start()) if number else ''}"

@@ -12,9 +12,10 @@ def as_openai(error: SegueError) -> str:
         return f"This model's maximum context length is exceeded: {error.message}."
     num_prompt, num_answer = figures["n_prompt_tokens"], figures.get("n_answer", 1)
     which = f"prompt {figures['prompt']}" if "prompt" in figures else "the prompt"
+    fewest = "" if figures.get("is_counted", 1) else "at least "
     return (
         f"This model's maximum context length is {figures['n_ctx']} tokens. However, you requested "
-        f"{num_prompt + num_answer} tokens ({num_prompt} in {which}, {num_answer} in the completion). "
+        f"{num_prompt + num_answer} tokens ({fewest}{num_prompt} in {which}, {num_answer} in the completion). "
         "Please reduce the length of the prompt."
     )
 

@@ -136,7 +136,7 @@ def _read(request: CompletionRequest, model: Model) -> _Prompts:
         # A prompt that cannot fit is refused before it is tokenized.
         fewest = max(1, fewest_tokens(prompt, model.vocab))
         if request.truncation is None or fewest > MAX_TRUNCATED * context:
-            _check_length(request, index, fewest, context)
+            _check_length(request, index, fewest, context, is_counted=False)
     whole = [prompt_tokens(prompt, model.vocab) for prompt in request.prompts]
     prompts = [_truncated(request, tokens, context) for tokens in whole]
     for index, tokens in enumerate(prompts):
@@ -217,14 +217,17 @@ def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> l
     return tokens[:kept] + tokens[len(tokens) - (limit - kept) :]
 
 
-def _check_length(request: CompletionRequest, index: int, length: int, context: int) -> None:
+def _check_length(
+    request: CompletionRequest, index: int, length: int, context: int, is_counted: bool = True
+) -> None:
+    """Raise if so many tokens do not fit. If they were not counted, there are at least so many."""
     which = f"prompt {index}" if len(request.prompts) > 1 else "the prompt"
     if not length:
         raise InvalidField(f"{which} is empty: it must hold at least one token", "prompt")
     limit = context if request.max_tokens == 0 else context - 1
     if length > limit:
         raise PromptTooLong(
-            f"{which} has {length} tokens, but the model's context holds {context}"
+            f"{which} has {'' if is_counted else 'at least '}{length} tokens, but the model's context holds {context}"
             + ("" if request.max_tokens == 0 else ", at least one of them for the answer"),
             "prompt",
             details={
@@ -232,5 +235,6 @@ def _check_length(request: CompletionRequest, index: int, length: int, context: 
                 "n_ctx": context,
                 "n_answer": 1 if request.max_tokens is None else request.max_tokens,
                 **({"prompt": index} if len(request.prompts) > 1 else {}),
+                **({} if is_counted else {"is_counted": 0}),
             },
         )

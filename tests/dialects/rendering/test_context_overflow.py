@@ -35,6 +35,12 @@ def test_the_prompt_is_named_where_there_are_several() -> None:
     assert "5000 in prompt 3, 16 in the completion" in as_openai(error)
 
 
+def test_a_bound_is_told_as_one() -> None:
+    figures = {"n_prompt_tokens": 900, "n_ctx": 512, "n_answer": 1, "is_counted": 0}
+    told = as_openai(PromptTooLong("the prompt has at least 900 tokens", "prompt", details=figures))
+    assert "you requested 901 tokens (at least 900 in the prompt, 1 in the completion)" in told
+
+
 def test_without_figures_the_words_are_still_there() -> None:
     """Litellm and others look for the beginning only."""
     error = PromptTooLong("the names of files take 80 tokens", "prompt")

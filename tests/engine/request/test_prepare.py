@@ -90,7 +90,10 @@ class Unread(FakeVocab):
 def test_a_prompt_whose_bytes_cannot_fit_is_refused_before_it_is_tokenized(text: str) -> None:
     with pytest.raises(PromptTooLong) as raised:
         prepare(ask(text), LARGE._replace(vocab=Unread()))
-    assert raised.value.details["n_prompt_tokens"] > raised.value.details["n_ctx"]
+    fewest = raised.value.details["n_prompt_tokens"]
+    assert fewest > raised.value.details["n_ctx"]
+    assert raised.value.message.startswith(f"the prompt has at least {fewest} tokens, but")
+    assert raised.value.details["is_counted"] == 0
 
 
 def test_what_is_to_be_truncated_has_a_bound_too() -> None:
