@@ -53,12 +53,13 @@ def call_of(**body: Any) -> Call:
     return msgspec.structs.replace(call, info=CHATTY)
 
 
-def test_no_seed_is_shown_as_minus_one() -> None:
+def test_no_seed_is_shown_as_minus_one_without_a_sign() -> None:
+    """It is a number without one there, which typed clients read it as."""
     call = call_of()
     sampling = msgspec.structs.replace(call.request.sampling, seed=None)
     request = msgspec.structs.replace(call.request, sampling=sampling)
     unseeded = msgspec.structs.replace(call, request=request)
-    assert generation_settings(unseeded)["seed"] == -1
+    assert generation_settings(unseeded)["seed"] == 2**32 - 1
 
 
 @pytest.mark.parametrize(
@@ -181,8 +182,19 @@ def test_props_tell_whether_answers_come_again() -> None:
     assert (told["deterministic"], told["system_fingerprint"]) == (True, INFO.fingerprint)
 
 
-@pytest.mark.parametrize("path", ["/slots/{slot}", "/props"])
-def test_what_cannot_be_changed_says_so(path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/slots/{slot}",
+        "/props",
+        "/embedding",
+        "/embeddings",
+        "/v1/embeddings",
+        "/rerank",
+        "/reranking",
+    ],
+)
+def test_what_is_not_supported_says_so_as_the_server_does(path: str) -> None:
     with pytest.raises(Unsupported) as refused:
         ask("POST", path)
     assert LLAMACPP.error(refused.value).status == 501
@@ -240,6 +252,9 @@ def test_bos_does_not_come_twice(service: type[OneCard], expected: str) -> None:
 
 def test_bos_is_the_token_of_an_empty_text() -> None:
     assert call_of(prompt="").request.prompts[0].parts == ("",)
+    told = ask("POST", "/tokenize", AddsBos(), content="", add_special=True).body
+    assert told == {"tokens": [1]}
+    assert ask("POST", "/tokenize", AddsBos(), content=[], add_special=True).body == {"tokens": []}
 
 
 @pytest.mark.parametrize("prompt", [{"text": "x"}, [{"text": "x"}]])
@@ -247,9 +262,33 @@ def test_a_prompt_object_of_another_kind_is_told_as_it_was_sent(prompt: object) 
     """It was said to be null, which nobody had sent."""
     with pytest.raises(InvalidField, match='not an object with "text"'):
         call_of(prompt=prompt)
-    told = ask("POST", "/tokenize", AddsBos(), content="", add_special=True).body
-    assert told == {"tokens": [1]}
-    assert ask("POST", "/tokenize", AddsBos(), content=[], add_special=True).body == {"tokens": []}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ([{"prompt_string": 5}], r"'prompt\[0\].prompt_string': value must be a string, not 5"),
+        ({"prompt_string": ["a"]}, "'prompt.prompt_string': value must be a string, not a list"),
+        ([5, {"prompt_string": "a"}], "'prompt': value must be token ids with texts, or a list of"),
+    ],
+)
+def test_the_text_of_a_prompt_object_is_no_token_id(prompt: object, words: str) -> None:
+    """The number in [{"prompt_string": 5}] was read as the prompt's only token."""
+    with pytest.raises(InvalidField, match=words):
+        call_of(prompt=prompt)
+
+
+def test_prompt_objects_are_prompts_of_their_own() -> None:
+    request = call_of(prompt=[{"prompt_string": "a"}, "b", [1, "c"]]).request
+    assert [prompt.parts for prompt in request.prompts] == [("a",), ("b",), ((1,), "c")]
+
+
+def test_a_content_that_is_no_text_is_told_so() -> None:
+    """An empty text, which is allowed, was said not to be."""
+    with pytest.raises(
+        InvalidField, match="content must be a string, or a list of token ids and str"
+    ):
+        ask("POST", "/tokenize", content=5)
 
 
 @pytest.mark.parametrize(

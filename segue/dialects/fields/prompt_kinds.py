@@ -104,6 +104,8 @@ class MixedText:
     keeps_empty: bool = False  # texts, as Prompts
 
     def read(self, value: Any) -> tuple[str | tuple[int, ...], ...]:
+        if type(value) not in (str, list):
+            raise Mismatch("a string, or a list of token ids and strings", value)
         is_nothing = value == [] or (value == "" and not self.keeps_empty)
         parts = () if is_nothing else _parts(value, "", self.keeps_empty)
         if self.max_size is not None and sum(map(len, parts)) > self.max_size:

@@ -153,6 +153,10 @@ LLAMACPP = Dialect(
             list_field=LORA.name,
         ),
         Companion("POST", "/props", "Answers 501: settings stay.", pages.set_props, is_native=True),
+        *(
+            Companion("POST", path, f"Answers 501: no {what} here.", pages.Refusal(what))
+            for path, what in pages.UNSERVED.items()
+        ),
     ),
     error=error_reply,
     json_only=False,

@@ -27,6 +27,15 @@ DIFFERENCES: tuple[Difference, ...] = (
         "reports 0 for tokens it guessed.",
     ),
     Difference(
+        "Entries name special tokens, such as the one that ended the text.",
+        "The server writes an empty text for them.",
+    ),
+    Difference(
+        "In a stream, text that may begin a stop string, and bytes that are not yet a character, wait with "
+        "their tokens for the rest, so that a piece may have several tokens; what stands before them does not wait.",
+        "The server sends a piece without text for each token, except for those that end inside a character.",
+    ),
+    Difference(
         "With several choices, `usage` and `timings` of a whole answer cover all of them.",
         "The server reports those of the first choice.",
     ),
@@ -97,6 +106,15 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server ignores the schema beside a grammar, and keywords it does not know.",
     ),
     Difference(
+        "Where nothing may follow what a constraint has let through, the answer ends, without an end token; text that "
+        "it leaves no choice in is written in the tokens that the tokenizer makes of it.",
+        "The server draws the end token, counts it, and answers `limit` where `n_predict` leaves no room for it.",
+    ),
+    Difference(
+        "`json_schema: {}` is any JSON.",
+        "As its manual says; the server takes it for any object.",
+    ),
+    Difference(
         "`response_format` is honoured on every path.",
         "The server passes it by on completions; a constraint that is passed by is worse than none.",
     ),
@@ -151,6 +169,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server shows the settings and figures of one client's request to every other.",
     ),
     Difference(
+        "Settings in answers tell the seed that was drawn where the request has none, and of `logit_bias` the "
+        "entries by token id.",
+        "The server tells 4294967295, which draws another answer, and what its tokenizer made of each text.",
+    ),
+    Difference(
+        "`n_keep`, `n_discard`, `n_cache_reuse` and what else has no effect here is named in `x-segue-ignored` "
+        "whatever its value, and settings tell 0 for the first two.",
+        "The server checks the values; a full context ends an answer there too, unless it shifts.",
+    ),
+    Difference(
         "`verbose` is named in `x-segue-ignored`; settings in answers are those of completions alone.",
         "The server repeats the answer in its native shape, which `/completion` has, and lists settings of chats.",
     ),
@@ -165,6 +193,11 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "`model_path` is the file's name alone.",
         "Clients must not learn paths of the server.",
+    ),
+    Difference(
+        "A method that a path does not have is answered with 405, and a path that is not served with what was "
+        "probably meant.",
+        "The server answers both with 404 and `File Not Found`.",
     ),
     Difference(
         "With `--cors-origin *`, credentials are not allowed; the headers that may be sent are those that "

@@ -22,8 +22,14 @@ class PromptObjects:
     """What Prompts reads, and each text also as {"prompt_string": text}."""
 
     def read(self, value: Any) -> tuple[Prompt, ...]:
-        entries = [_unwrap(entry) for entry in value] if type(value) is list else _unwrap(value)
-        return Prompts(keeps_empty=True).read(entries)
+        if type(value) is not list:
+            return Prompts(keeps_empty=True).read(_unwrap(value, ""))
+        kinds = set(map(type, value))
+        if {dict, int} <= kinds:
+            raise Mismatch("token ids with texts, or a list of prompts", value)
+        if dict in kinds:
+            value = [_unwrap(entry, f"[{i}]") for i, entry in enumerate(value)]
+        return Prompts(keeps_empty=True).read(value)
 
     def schema(self) -> dict[str, Any]:
         wrapped = {"type": "object", "properties": {"prompt_string": {"type": "string"}}}
@@ -32,12 +38,16 @@ class PromptObjects:
         return {"anyOf": [text, one, wrapped, {"type": "array", "items": any_of_them}]}
 
 
-def _unwrap(value: Any) -> Any:
+def _unwrap(value: Any, at: str) -> Any:
+    """The text of an object, which must be one: a number would be taken for a token id. All else is as it was."""
     if type(value) is not dict:
         return value
     if value.get("multimodal_data"):
-        raise Mismatch("text", value, because="no model here takes images or sound")
-    return value.get("prompt_string", value)
+        raise Mismatch("text", value, at, because="no model here takes images or sound")
+    text = value.get("prompt_string", value)
+    if text is not value and type(text) is not str:
+        raise Mismatch("a string", text, f"{at}.prompt_string")
+    return text
 
 
 TIMINGS = replace(openai.TIMINGS, target="shape.timings_per_token", default=False)

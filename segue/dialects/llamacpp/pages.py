@@ -195,6 +195,26 @@ async def set_props(service: Service, _: Mapping[str, Any]) -> Reply:
     raise Unsupported("The settings of this server cannot be changed while it runs.")
 
 
+# The server has these paths too, and answers so unless it was started for them alone.
+UNSERVED = {
+    "/embedding": "embeddings",
+    "/embeddings": "embeddings",
+    "/v1/embeddings": "embeddings",
+    "/rerank": "reranking",
+    "/reranking": "reranking",
+    "/v1/rerank": "reranking",
+    "/v1/reranking": "reranking",
+}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    what: str
+
+    async def __call__(self, service: Service, _: Mapping[str, Any]) -> Reply:
+        raise Unsupported(f"This server does not support {self.what}, only completions.")
+
+
 async def list_adapters(service: Service, _: Mapping[str, Any]) -> Reply:
     """In the order of their numbers. The scale is that of requests which say nothing of adapters."""
     return Reply(

@@ -10,6 +10,15 @@ from segue.types import CompletionRequest, ModelInfo, Sampling
 # What its answers call a step of sampling, where that is another name than ours.
 STEP_NAMES = {"typical_p": "typ_p"}
 
+# What its answers tell of a request without a seed: -1 in 32 bits without a sign.
+NO_SEED = 2**32 - 1
+
+# What stands there for a top_n_sigma that cuts nothing.
+OFF = -1.0
+
+# Grammars hold from the first token on.
+NEVER_LAZY = {"grammar_lazy": False, "grammar_triggers": [], "preserved_tokens": []}
+
 # A full context ends an answer here, so that there is nothing to keep or to discard.
 NEVER_SHIFTED = {"n_keep": 0, "n_discard": 0}
 
@@ -27,6 +36,7 @@ def generation_settings(call: Call) -> dict[str, Any]:
         "n_probs": request.logprobs or 0,
         "post_sampling_probs": request.post_sampling_probs,
         "grammar": _grammar(request),
+        **NEVER_LAZY,
         "stream": call.stream,
         "timings_per_token": call.shape["timings_per_token"],
         "lora": [{"id": each.name, "scale": each.scale} for each in request.adapters or ()],
@@ -40,7 +50,8 @@ def _sampling(sampling: Sampling) -> dict[str, Any]:
         for row in NATIVE_FIELDS.rows
         if row.target.startswith("sampling.")
     } | {
-        "seed": -1 if sampling.seed is None else sampling.seed,
+        "seed": NO_SEED if sampling.seed is None else sampling.seed,
+        "top_n_sigma": sampling.top_n_sigma or OFF,
         "samplers": [STEP_NAMES.get(step, step) for step in sampling.order],
     }
 

@@ -22,6 +22,8 @@ UNSERVED: dict[str, str] = {
     "/api/embed": VECTORS,
     "/v1/rerank": RANKS,
     "/rerank": RANKS,
+    "/v1/reranking": RANKS,
+    "/reranking": RANKS,
     "/api/pull": STORE,
     "/api/push": STORE,
     "/api/create": STORE,
