@@ -1,6 +1,7 @@
 """Cached code in this process: linked by LLVM, called through ctypes, which releases the GIL unless told otherwise."""
 
 import ctypes
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -8,11 +9,19 @@ import llvmlite.binding as llvm
 
 from segue.runners.cpu.products.processor import Target
 
-_engines: list[Any] = []  # code lives as long as the process
+_engines: dict[bytes, Any] = {}  # by the digest of their code, which lives as long as the process
 
 
 def link(code: bytes, names: list[str], target: Target) -> dict[str, int]:
-    """The addresses of an object file's functions."""
+    """The addresses of an object file's functions. It is linked once, for all models in this process."""
+    digest = hashlib.sha256(code).digest()
+    engine = _engines.get(digest)
+    if engine is None:
+        engine = _engines[digest] = _engine(code, target)
+    return {name: engine.get_function_address(name) for name in names}
+
+
+def _engine(code: bytes, target: Target) -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(target.triple).create_target_machine(
@@ -23,8 +32,7 @@ def link(code: bytes, names: list[str], target: Target) -> dict[str, int]:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=is_arm)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    _engines.append(engine)
-    return {name: engine.get_function_address(name) for name in names}
+    return engine
 
 
 def kernel(address: int, num_ints: int, keeps_gil: bool = False) -> Callable[..., int]:

@@ -43,16 +43,13 @@ def _log_probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-def read_and_continue(
-    runner: CpuRunner | LlamaRunner, prompt: list[int], num_drawn: int = CONTINUED
-) -> tuple[Logits, Logits]:
-    """Logits of a prompt's tokens, and those of its most likely continuation."""
-    logits = runner.decode([Span(0, prompt, 0, len(prompt))]).copy()
-    steps = [logits[-1]]
+def read_and_continue(runner: CpuRunner, prompt: list[int], num_drawn: int) -> Logits:
+    """Logits of a prompt's tokens, and of its most likely continuation, token by token."""
+    rows = runner.decode([Span(0, prompt, 0, len(prompt))]).copy()
     for place in range(len(prompt), len(prompt) + num_drawn - 1):
-        steps.append(runner.decode([Span(0, [int(steps[-1].argmax())], place, 1)])[0].copy())
-    runner.free(0)
-    return logits, np.stack(steps)
+        row = runner.decode([Span(0, [int(rows[-1].argmax())], place, 1)])
+        rows = np.concatenate([rows, row])
+    return rows
 
 
 def compare(path: Path, seed: int, num_drawn: int = CONTINUED) -> tuple[float, float | None]:
@@ -61,16 +58,19 @@ def compare(path: Path, seed: int, num_drawn: int = CONTINUED) -> tuple[float, f
     """
     prompt = random.Random(100 + seed).choices(range(256), k=LENGTH)
     runner = load(path, threads=1, num_slots=1, max_rows=64, kv_bytes=4 << 20)
-    judge = LlamaRunner(str(path), threads=1, kv_precision="f32", num_slots=1, max_rows=64)
-    mine, my_steps = read_and_continue(runner, prompt, num_drawn)
-    truth, its_steps = read_and_continue(judge, prompt, num_drawn)
+    mine = read_and_continue(runner, prompt, num_drawn)
     runner.close()
+    chosen = mine[LENGTH - 1 :].argmax(-1)
+    # llama.cpp reads all of it at once: up to the first token that it would not have chosen, that is what it continues.
+    text = [*prompt, *chosen[:-1].tolist()]
+    judge = LlamaRunner(str(path), threads=1, kv_precision="f32", num_slots=1, max_rows=128)
+    truth = judge.decode([Span(0, text, 0, len(text))]).copy()
     judge.close()
-    divergence = float(divergences(truth, mine).mean())
-    differs = my_steps.argmax(-1) != its_steps.argmax(-1)
+    divergence = float(divergences(truth[:LENGTH], mine[:LENGTH]).mean())
+    differs = chosen != truth[LENGTH - 1 :].argmax(-1)
     if not differs.any():
         return divergence, None
-    second, best = np.sort(its_steps[differs.argmax()])[-2:]
+    second, best = np.sort(truth[LENGTH - 1 + differs.argmax()])[-2:]
     return divergence, float(best - second)
 
 

@@ -37,7 +37,9 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
     """Measure a team of `team` threads. Small models get slower with too many threads.
 
     If fewer threads are as fast, fewer are used: other processes may need the processors.
+    Of one thread only the rows that drafts may fill are measured, since there is nothing else to choose.
     """
+    most_rows = min(most_rows, _DRAFTED) if team == 1 else most_rows
     threads: list[tuple[int, int]] = []
     seconds: dict[int, float] = {}
     for rows in ROWS:

@@ -63,6 +63,18 @@ def test_no_more_rows_are_measured_than_there_are() -> None:
     assert max(asked) == 2
 
 
+def test_one_thread_is_measured_for_drafts_alone() -> None:
+    asked: list[int] = []
+
+    def measure(rows: int, threads: int) -> float:
+        asked.append(rows)
+        return 0.001
+
+    tuning = tuned(measure, 1, 256)
+    assert (tuning.free_rows, max(asked)) == (8, 8)
+    assert [tuning.threads_for(rows, 1) for rows in (1, 8, 100, 1000)] == [1, 1, 1, 1]
+
+
 def settled(threads: Threads, measure: Callable[[int, int], float], rows: int) -> int:
     """The usual choice after many steps."""
     chosen = []
