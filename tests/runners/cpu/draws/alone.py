@@ -1,6 +1,7 @@
 """Draws in the thread of a test, from rows of many kinds, and what the sampler draws from them."""
 
 import ctypes
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -11,10 +12,22 @@ from segue.engine.seam import Changes, Draw, Logits
 from segue.errors import EngineFault, InvalidField
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.drawer import Drawer, Draws, write_told
-from segue.runners.cpu.products.processor import possible, target_of
+from segue.runners.cpu.products.processor import BY_NAME, Flavour, possible, target_of
 from segue.runners.cpu.step import board as on
 from segue.types import CUT_FIRST, SCALE_FIRST, Sampling, Step
+from tests.runners.cpu.products.reference import KEPT
 
+
+def one_of_each_width(flavours: Iterable[Flavour]) -> dict[tuple[str, int], str]:
+    """The best flavour of each architecture and width of registers, by these.
+
+    Draws have one IR for all flavours, as test_changed_rows.py checks, and no integer dot products, which is all that
+    flavours of one width differ in.
+    """
+    return {(each.arch, each.lanes): each.name for each in reversed([*flavours])}
+
+
+FLAVOURS = [*one_of_each_width(possible()).values()][::-1]
 SIZES = (1, 2, 63, 64, 300, 4095, 4097, 5003, 20_000)
 _FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
 
@@ -23,9 +36,9 @@ class Alone:
     """Draws in this thread, as the team's phase does."""
 
     def __init__(self, flavour: str, size: int) -> None:
-        target = target_of(next(each for each in possible() if each.name == flavour))
+        target = target_of(BY_NAME[flavour])
         self.logits = np.zeros((2, size), np.float32)
-        self._drawer = Drawer(size, 1, target)
+        self._drawer = Drawer(size, 1, target, KEPT)
         self._instruction = np.zeros(on.INSTRUCTION_WORDS, np.int64)
         self._draws = Draws(self._drawer, self.logits, self._instruction)
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Draw
-from segue.runners.cpu.products.processor import possible
 from segue.types import Sampling
 from tests.runners.cpu.draws.alone import (
+    FLAVOURS,
     SIZES,
     STYLES,
     drawer,
@@ -22,7 +22,7 @@ from tests.runners.cpu.draws.alone import (
 )
 
 
-@pytest.mark.parametrize("flavour", [each.name for each in possible()])
+@pytest.mark.parametrize("flavour", FLAVOURS)
 @given(
     size=st.sampled_from(SIZES),
     styles=st.tuples(st.sampled_from(STYLES), st.sampled_from(STYLES)),
@@ -64,7 +64,7 @@ def test_tokens_are_the_samplers(
             assert style == "huge", (style, sampling)
 
 
-@pytest.mark.parametrize("flavour", [each.name for each in possible()])
+@pytest.mark.parametrize("flavour", FLAVOURS)
 @given(
     size=st.sampled_from(SIZES),
     styles=st.tuples(st.sampled_from(STYLES), st.sampled_from(STYLES)),

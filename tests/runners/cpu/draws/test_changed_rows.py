@@ -4,6 +4,8 @@ import ctypes
 import struct
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,11 +27,12 @@ from segue.runners.cpu.emit import f32, i64
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.products import machine_code
 from segue.runners.cpu.products.processor import BY_NAME, Target, possible, target_of
+from segue.runners.cpu.products.processor import FLAVOURS as ALL
 from segue.runners.fake import FakeVocab
 from segue.types import Sampling
+from tests.runners.cpu.draws.alone import FLAVOURS, one_of_each_width
 
 SIZE = 83
-FLAVOURS = [each.name for each in possible()]
 ROW = 1
 ORDERS: dict[tuple[str, ...], int] = {
     (): 0,
@@ -56,7 +59,7 @@ def _copying(target: Target) -> ir.Module:
 
 @cache
 def _function(flavour: str) -> Callable[..., None]:
-    target = target_of(next(each for each in possible() if each.name == flavour))
+    target = target_of(BY_NAME[flavour])
     code = machine_code.load("test", lambda: _copying(target), ["changed_row"], target)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(code["changed_row"])
 
@@ -248,7 +251,17 @@ def test_nothing_is_drawn_where_the_mask_is_not_known(flavour: str) -> None:
     assert record[of.TOKEN] == of.NOT_DONE
 
 
-@pytest.mark.parametrize("name", sorted(BY_NAME.keys() - set(FLAVOURS)))
+def test_draws_have_one_ir_for_all_flavours() -> None:
+    """Which is why the tests here take one flavour of each width of registers."""
+    no_flavour: Any = SimpleNamespace(triple=target_of(BY_NAME[FLAVOURS[0]]).triple)
+    assert chain.NAME in chain.module(no_flavour).globals
+
+
+WIDTHS_HERE = one_of_each_width(possible()).keys()
+ELSEWHERE = [name for width, name in one_of_each_width(ALL).items() if width not in WIDTHS_HERE]
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
 def test_draws_compile_for_flavours_of_other_processors(name: str) -> None:
     target = target_of(BY_NAME[name])
     assert chain.NAME in machine_code.assembly(chain.module(target), target)

@@ -14,15 +14,15 @@ from llvmlite import ir
 from segue import exact_math
 from segue.runners.cpu.draws.functions import Functions
 from segue.runners.cpu.products import machine_code
-from segue.runners.cpu.products.processor import possible, target_of
+from segue.runners.cpu.products.processor import BY_NAME, target_of
+from tests.runners.cpu.draws.alone import FLAVOURS
 
-FLAVOURS = [each.name for each in possible()]
 NAMES = ["log_of", "exp_of"]
 
 
 @cache
 def functions(flavour: str) -> dict[str, Callable[[float], float]]:
-    target = target_of(next(each for each in possible() if each.name == flavour))
+    target = target_of(BY_NAME[flavour])
     made = ir.Module("functions")
     made.triple = target.triple
     Functions(made)

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Cut, Draw, Texts
-from segue.runners.cpu.products.processor import possible
 from segue.types import Sampling
 from tests.runners.cpu.draws.alone import (
     CUTS,
+    FLAVOURS,
     SIZES,
     STYLES,
     drawer,
@@ -25,8 +25,6 @@ from tests.runners.cpu.draws.alone import (
     some_changes,
     some_row,
 )
-
-FLAVOURS = [each.name for each in possible()]
 
 
 def laid(texts: list[bytes], ends: frozenset[int], end: int | None) -> Texts:

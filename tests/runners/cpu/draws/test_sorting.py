@@ -13,15 +13,13 @@ from llvmlite import ir
 from segue.runners.cpu.draws.sorting import sort
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.products import machine_code
-from segue.runners.cpu.products.processor import possible, target_of
-from tests.runners.cpu.draws.alone import some_row
-
-FLAVOURS = [each.name for each in possible()]
+from segue.runners.cpu.products.processor import BY_NAME, target_of
+from tests.runners.cpu.draws.alone import FLAVOURS, some_row
 
 
 @cache
 def compiled(flavour: str) -> Callable[..., None]:
-    target = target_of(next(each for each in possible() if each.name == flavour))
+    target = target_of(BY_NAME[flavour])
     made = ir.Module("sorting")
     made.triple = target.triple
     sort(made)

@@ -17,11 +17,18 @@ from segue.engine.sampling.choosers import AdaptiveP, Mirostat
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Draw, Late, Logits
-from segue.runners.cpu.products.processor import possible
 from segue.types import Sampling
-from tests.runners.cpu.draws.alone import CUTS, STYLES, Alone, drawn, orders, samplings, some_row
+from tests.runners.cpu.draws.alone import (
+    CUTS,
+    FLAVOURS,
+    STYLES,
+    Alone,
+    drawn,
+    orders,
+    samplings,
+    some_row,
+)
 
-FLAVOURS = [each.name for each in possible()]
 ODD = ("huge", "not a number", "infinite", "all banned")
 
 
