@@ -24,19 +24,19 @@ settings.register_profile("segue", **_BUSY, derandomize=True)
 settings.load_profile("segue")
 
 
+def pytest_collection() -> None:
+    """Hypothesis also takes numbers and texts out of the modules loaded so far: other ones after other tests.
+
+    It begins when tests are collected, and reads all modules for it.
+    """
+    if settings.get_current_profile_name() == "segue":
+        providers._get_local_constants = Constants
+
+
 def pytest_collection_finish() -> None:
     """Modules and collected tests stay: a full garbage collection took a third of a second to visit them."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def same_examples() -> Iterator[None]:
-    """Hypothesis also takes numbers and texts out of the modules loaded so far: other ones after other tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        if settings.get_current_profile_name() == "segue":
-            patch.setattr(providers, "_get_local_constants", Constants)
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
