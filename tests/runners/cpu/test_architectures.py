@@ -25,9 +25,12 @@ from tests.runners.cpu.known_bits import BITS, BITS_OF_Q8
 from tests.support.models.tiny_models import DEEP, MODELS
 from tests.support.models.tiny_writer import write
 
+# In the mean: where two experts are as good as equal, a token may get the other one.
 MOST_KL = 0.003
+# Of half of the tokens. Keys and values are halves here and floats there.
+MOST_MEDIAN_KL = 2e-5
 NEAR_TIE = 0.005
-SEEDS, LENGTH, CONTINUED = 10, 40, 32
+SEEDS, LENGTH, CONTINUED = 4, 40, 32
 TEXT = random.Random(1).choices(range(256), k=90)
 
 
@@ -52,8 +55,10 @@ def read_and_continue(runner: CpuRunner, prompt: list[int], num_drawn: int) -> L
     return rows
 
 
-def compare(path: Path, seed: int, num_drawn: int = CONTINUED) -> tuple[float, float | None]:
-    """The mean divergence from llama.cpp on a text of this seed, and where continuations differ: by how much
+def compare(
+    path: Path, seed: int, num_drawn: int = CONTINUED
+) -> tuple[NDArray[np.float64], float | None]:
+    """The divergence of each token from llama.cpp on a text of this seed, and where continuations differ: by how much
     llama.cpp prefers its token there to the next best.
     """
     prompt = random.Random(100 + seed).choices(range(256), k=LENGTH)
@@ -66,12 +71,12 @@ def compare(path: Path, seed: int, num_drawn: int = CONTINUED) -> tuple[float, f
     judge = LlamaRunner(str(path), threads=1, kv_precision="f32", num_slots=1, max_rows=128)
     truth = judge.decode([Span(0, text, 0, len(text))]).copy()
     judge.close()
-    divergence = float(divergences(truth[:LENGTH], mine[:LENGTH]).mean())
+    found = divergences(truth[:LENGTH], mine[:LENGTH])
     differs = chosen != truth[LENGTH - 1 :].argmax(-1)
     if not differs.any():
-        return divergence, None
+        return found, None
     second, best = np.sort(truth[LENGTH - 1 + differs.argmax()])[-2:]
-    return divergence, float(best - second)
+    return found, float(best - second)
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -89,12 +94,14 @@ def test_every_architecture_has_a_tiny_model() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_ten_models_of_each_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
-    """Ten seeds of weights, with a text each."""
+def test_four_models_of_each_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
+    """Four seeds of weights, with a text each."""
     found = [
         compare(write(tmp_path / "x.gguf", MODELS[name], seed=seed), seed) for seed in range(SEEDS)
     ]
-    assert np.mean([divergence for divergence, _ in found]) <= MOST_KL
+    each = np.concatenate([divergence for divergence, _ in found])
+    assert each.mean() <= MOST_KL
+    assert np.median(each) <= MOST_MEDIAN_KL
     margins = [margin for _, margin in found if margin is not None]
     assert len(margins) <= 1
     assert all(margin < NEAR_TIE for margin in margins)  # two tokens are as good as equal
@@ -102,8 +109,8 @@ def test_ten_models_of_each_agree_with_llama_cpp(tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", DEEP)
 def test_deep_models_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
-    divergence, margin = compare(write(tmp_path / "x.gguf", DEEP[name]), seed=0, num_drawn=8)
-    assert divergence <= MOST_KL
+    each, margin = compare(write(tmp_path / "x.gguf", DEEP[name]), seed=0, num_drawn=8)
+    assert each.mean() <= MOST_KL
     assert margin is None
 
 

@@ -90,8 +90,8 @@ def test_layers_without_keys_read_those_of_a_layer_of_their_kind(tmp_path: Path)
 def test_keys_that_no_layer_reads_may_be_in_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "x.gguf", replace(MODELS[SMALL], has_unused_keys=True))
     assert "blk.4.attn_v.weight" in {tensor.name for tensor in header(path).tensors}
-    divergence, margin = compare(path, seed=0)
-    assert divergence <= MOST_KL
+    each, margin = compare(path, seed=0)
+    assert each.mean() <= MOST_KL
     assert margin is None
 
 
