@@ -1,11 +1,13 @@
 """segue/cli.py: what every command has in common."""
 
+import gc
 import io
 import sys
 
+import click
 import pytest
 
-from segue.cli import main
+from segue.cli import COMMANDS, cli, main
 
 
 @pytest.mark.parametrize(("chosen", "used"), [("", "utf-8"), ("utf-16", "utf-16")])
@@ -21,3 +23,14 @@ def test_a_pipe_gets_utf8_unless_another_encoding_is_asked_for(
         main()
     sys.stdout.flush()
     assert "●" in pipe.getvalue().decode(used)
+
+
+def test_garbage_is_collected_after_a_command_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or its import failed."""
+    context = click.Context(cli)
+    assert cli.get_command(context, "completion") is not None
+    assert gc.isenabled()
+    monkeypatch.setitem(COMMANDS, "completion", "segue.commands.missing")
+    with pytest.raises(ModuleNotFoundError):
+        cli.get_command(context, "completion")
+    assert gc.isenabled()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 import threading
@@ -21,8 +22,10 @@ _starting = threading.Lock()
 def run_worker(*args: Any) -> None:
     """The new process's first function. Its parent never imports what only a worker needs: kernels, constraints."""
     ignore_signals()
+    gc.disable()  # what modules make stays, and is no garbage
     from segue.engine.process.worker import main
 
+    gc.enable()
     interrupt_as_usual()  # what the server's thread set is inherited
     main(*args)
 
