@@ -16,6 +16,7 @@ from segue.models.gguf import GgufHeader, Tensor
 from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
 from segue.runners.cpu.anatomy.positions import rotations, temperatures
 from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.anatomy.tensor_scales import factors, scale_shapes
 from segue.runners.cpu.anatomy.tensors import (
     CONVOLUTIONS,
     computed,
@@ -66,13 +67,16 @@ class Weights:
         pieces, let_go = [*matrices(tensors, self.anatomy)], partial(_let_go, views)
         pieces += parted(tensors, self.anatomy, len(data))
         data.append(turned_keys(tensors, self.anatomy, data))
-        made = matrix.pack(pieces, data, target, threads, kept, let_go)
-        self._matrices: dict[str, Matrix] = {each.name: each for each in made}
         self._vectors = {
             tensor.name: vector(tensor, data[tensor.file])
             for tensor in tensors
             if is_vector(tensor.name)
         }
+        scales = factors(tensors, self.anatomy, self._vectors)
+        made = matrix.pack(pieces, data, target, threads, kept, let_go, factors=scales)
+        self._matrices: dict[str, Matrix] = {each.name: each for each in made}
+        for name in scale_shapes(tensors, self.anatomy):  # they are in the matrices
+            self._vectors.pop(name, None)
         for name, values in self._vectors.items():
             if name.startswith("rope_"):
                 continue  # see _turns

@@ -68,8 +68,13 @@ RANDOM = {
 FLOATS = 2.9  # spread of NVFP4's numbers, whose scales are floats of 8 bits
 
 
-def write_types(path: Path | str, kinds: Sequence[str], experts: int = 0) -> Path:
-    """A llama with the types in turn, one matrix after the other. `experts`: two of so many are used."""
+def write_types(
+    path: Path | str, kinds: Sequence[str], experts: int = 0, is_scaled: bool = False
+) -> Path:
+    """A llama with the types in turn, one matrix after the other. `experts`: two of so many are used.
+
+    `is_scaled`: whole matrices have scales, as converted files of NVFP4 do.
+    """
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_tokenizer_model("gpt2")
     add_vocabulary(writer, [END], False)
@@ -88,6 +93,10 @@ def write_types(path: Path | str, kinds: Sequence[str], experts: int = 0) -> Pat
             made.reshape(count, rows, -1) if count else made,
             raw_dtype=gguf.GGMLQuantizationType[kind],
         )
+        if is_scaled and name != "token_embd":
+            stem = f"{name}{'_exps' * bool(count)}"
+            writer.add_tensor(f"{stem}.scale", weights.vector(1.2, max(1, count)))
+            writer.add_tensor(f"{stem}.input_scale", weights.vector(9.0, max(1, count)))
     for layer in range(LAYERS if experts else 0):
         writer.add_tensor(f"blk.{layer}.ffn_gate_inp.weight", weights.matrix(experts, WIDTH, 1.0))
     norms = [f"blk.{layer}.{name}" for layer in range(LAYERS) for name in ("attn_norm", "ffn_norm")]

@@ -45,6 +45,8 @@ _TAIL = """
   not numbers too.
 {types}
 {larger}
+- Scales of whole tensors, which converted files of NVFP4 have (`blk.0.ffn_up.scale`, or one for each expert), are
+  multiplied into the blocks' scales. Those for rounding inputs (`input_scale`) have no effect, as in llama.cpp.
 
 Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: four tiny models with random weights each, a
 KL of at most 0.00002 for half of the tokens and of 0.003 in the mean, and the same greedy continuation of 32 tokens for

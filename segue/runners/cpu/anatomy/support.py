@@ -18,6 +18,7 @@ from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_c
 from segue.runners.cpu.anatomy.recurrence import Recurrence, recurrence_of
 from segue.runners.cpu.anatomy.scaling import real
 from segue.runners.cpu.anatomy.settings import senseless
+from segue.runners.cpu.anatomy.tensor_scales import scale_shapes
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 from segue.runners.cpu.anatomy.xielu import wrong_shapes
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
@@ -234,7 +235,8 @@ def _wrong_names(header: GgufHeader) -> str | None:
     if "token_embd.weight" not in {tensor.name for tensor in header.tensors}:
         return "the file lacks tensors (token_embd.weight)"
     anatomy = anatomy_of(header)
-    found = [tensor.name for tensor in computed(header.tensors, anatomy)]
+    tensors = computed(header.tensors, anatomy)
+    found = [tensor.name for tensor in tensors]
     names = {*found}
     for count in (anatomy.expert_hidden, anatomy.shared_hidden):
         if count % GROUP:
@@ -244,7 +246,7 @@ def _wrong_names(header: GgufHeader) -> str | None:
     required = {*shapes(anatomy)}
     if missing := sorted(required - names):
         return f"the file lacks tensors ({missing[0]})"
-    unknown = names - required - {*extras(anatomy)}
+    unknown = names - required - {*extras(anatomy)} - {*scale_shapes(tensors, anatomy)}
     if unknown := {re.sub(r"\d+", "N", name) for name in unknown}:
         return f"the file has tensors it does not know: {', '.join(sorted(unknown)[:4])}"
     return None
@@ -255,8 +257,9 @@ def _wrong_shapes(header: GgufHeader) -> str | None:
     anatomy = anatomy_of(header)
     if (tokens := header.array_lengths.get("tokenizer.ggml.tokens", 0)) > anatomy.vocab_size:
         return f"its vocabulary has {tokens} tokens, its embeddings {anatomy.vocab_size}"
-    expected = shapes(anatomy) | extras(anatomy)
-    for tensor in computed(header.tensors, anatomy):
+    tensors = computed(header.tensors, anatomy)
+    expected = shapes(anatomy) | extras(anatomy) | scale_shapes(tensors, anatomy)
+    for tensor in tensors:
         shape = expected[tensor.name]
         if tensor.shape != shape:
             return f"tensor {tensor.name} has the shape {tensor.shape}, not {shape}"

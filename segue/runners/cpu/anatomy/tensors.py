@@ -254,7 +254,8 @@ def _experts(anatomy: Anatomy) -> Shapes:
 
 
 def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...]:
-    """The tensors without those that have no effect: of layers for drafts, and keys of layers that read another's.
+    """The tensors without those that have no effect: of layers for drafts, keys of layers that read another's, and
+    scales for rounding inputs (tensor_scales.py).
 
     Their names are the usual ones.
     """
@@ -268,7 +269,7 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
         if theirs and tensor.name.endswith(theirs)
         else tensor
         for tensor in tensors
-        if not tensor.name.startswith(tuple(passed))
+        if not tensor.name.startswith(tuple(passed)) and not tensor.name.endswith(".input_scale")
     )
 
 

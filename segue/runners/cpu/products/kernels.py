@@ -14,10 +14,11 @@ from segue.runners.cpu.products.layout import FloatFormat, Format
 from segue.runners.cpu.products.machine_code import Kept, nothing_kept
 from segue.runners.cpu.products.processor import Target
 
-# A descriptor: eight numbers that compiled code reads.
+# A descriptor: numbers that compiled code reads.
 PRODUCT, TAKE_ROW, WEIGHTS, COLUMNS, OUTPUTS, TILES, TILE_BYTES, BLOCKS = range(8)
-FIELDS = 8
-ADAPTED = 8  # after them: the matrix's number in the tables of LoRA adapters; 0: in none
+ADAPTED = 8  # the matrix's number in the tables of LoRA adapters; 0: in none
+FACTOR = 9  # the bits of its scale, if its format has one for all blocks
+FIELDS = 10
 
 _CACHED = 1 << 18  # bytes of activations that stay in the cache while all tiles use them
 
@@ -51,8 +52,8 @@ def module(form: Format | FloatFormat, target: Target) -> ir.Module:
         tiles = [(n, tile.build(made, kind, form, n)) for n in counts]
         take = rows.build(made, kind, form)
         packing.build(made, target.flavour, form)
-    _product(made, target.flavour.width, isinstance(form, FloatFormat), tiles)
-    _take_row(made, target.flavour.width, take)
+    _product(made, target.flavour.width, form, tiles)
+    _take_row(made, target.flavour.width, form, take)
     return made
 
 
@@ -69,9 +70,17 @@ def _least(b: Builder, x: Value, y: Value) -> Value:
     return b.select(b.icmp_signed("<", x, y), x, y)
 
 
-def _product(made: ir.Module, width: int, is_float: bool, tiles: list[tuple[int, Any]]) -> None:
+def _factor(b: Builder, descriptor: Value, form: Format | FloatFormat) -> list[Value]:
+    """What tiles and rows of some formats take behind all else."""
+    has_factor = isinstance(form, Format) and form.has_factor
+    return [_field(b, descriptor, FACTOR)] if has_factor else []
+
+
+def _product(
+    made: ir.Module, width: int, form: Format | FloatFormat, tiles: list[tuple[int, Any]]
+) -> None:
     b, (descriptor, num_rows, a, scales, x, out, ldo, first, last) = _function(made, "product", 9)
-    columns = _field(b, descriptor, COLUMNS)
+    columns, is_float = _field(b, descriptor, COLUMNS), isinstance(form, FloatFormat)
     lda = b.mul(columns, number(4)) if is_float else columns
     inputs = x if is_float else a
     most = tiles[0][0]
@@ -98,6 +107,7 @@ def _product(made: ir.Module, width: int, is_float: bool, tiles: list[tuple[int,
                         weights, _field(b, descriptor, BLOCKS), b.add(inputs, b.mul(m, lda)), lda,
                         b.add(scales, b.mul(m, b.lshr(columns, number(1)))),
                         b.add(out, b.mul(place, number(4))), b.mul(ldo, number(4)), valid,
+                        *_factor(b, descriptor, form),
                     ])  # fmt: skip
                     b.store(b.add(m, number(size)), row)
         b.store(stop, done)
@@ -123,12 +133,14 @@ class _while:
         self.b.position_at_end(self.after)
 
 
-def _take_row(made: ir.Module, width: int, take: Any) -> None:
+def _take_row(made: ir.Module, width: int, form: Format | FloatFormat, take: Any) -> None:
     b, (descriptor, index, out) = _function(made, "take_row", 3)
     tile_index = b.udiv(index, number(width))
     start = b.mul(tile_index, _field(b, descriptor, TILE_BYTES))
     weights = b.add(_field(b, descriptor, WEIGHTS), start)
-    b.call(take, [weights, _field(b, descriptor, BLOCKS), b.urem(index, number(width)), out])
+    place = b.urem(index, number(width))
+    blocks = _field(b, descriptor, BLOCKS)
+    b.call(take, [weights, blocks, place, out, *_factor(b, descriptor, form)])
     b.ret_void()
 
 

@@ -60,7 +60,7 @@ class Format:
     grid: Grid | None = None  # instead of `low`
     zero: int = 0  # the code that means 0
     codebook: tuple[int, ...] = ()  # the number that each code stands for; (): the code itself
-    scale_at: int | None = 0  # None: there is no scale but the small ones
+    scale_at: int | None = 0  # None: there is no scale but the small ones, and one for the matrix
     is_exponent: bool = False  # the scale is one byte, a power of two; else an f16
     quarters_at: tuple[int, ...] = ()  # bytes whose high halves make the f16, the lowest first
     factor: float = 1.0  # of the scale: a power of two
@@ -78,6 +78,11 @@ class Format:
     def parts(self) -> int:
         """In how many parts a group is summed: each part has its own scale."""
         return 2 if self.smalls == "odd halves" else max(1, len(self.scales) // self.groups)
+
+    @property
+    def has_factor(self) -> bool:
+        """Whether a matrix has one scale for all of its blocks."""
+        return self.scale_at is None
 
     @property
     def marks(self) -> int:

@@ -2,7 +2,7 @@
 
 import ctypes
 import mmap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ from segue.runners.cpu.products.processor import Target
 _ALIGNMENT = 64
 _HUGE_PAGE = 2 << 20
 _PIECE = 4 << 20  # bytes that a thread packs at a time
+NO_FACTORS: Mapping[str, float] = {}
 _PACK = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
 
 
@@ -59,10 +60,13 @@ def pack(
     threads: int = 1,
     kept: Kept = nothing_kept,
     done: Callable[[Tensor], None] = lambda tensor: None,
+    *,
+    factors: Mapping[str, float] = NO_FACTORS,
 ) -> list[Matrix]:
     """One matrix per tensor, all in one allocation. `files`: each whole; `kept` is the cache of machine code.
 
-    `done` is called with each tensor once it has been read for the last time.
+    `done` is called with each tensor once it has been read for the last time. `factors`: what the outputs of some
+    matrices are multiplied by, by name; their formats have no scale but that (`Format.has_factor`).
     Raises ModelUnavailable if a tensor is not a matrix of a known type, does not lie within its file, or has weights
     that are no numbers.
     """
@@ -77,7 +81,7 @@ def pack(
         for plan, pieces in begun:
             check_sound(plan.tensor.name, sum(piece.result() for piece in pieces))
             done(plan.tensor)
-    return [_matrix(plan, base, memory) for plan in plans]
+    return [_matrix(plan, base, memory, factors.get(plan.tensor.name, 1.0)) for plan in plans]
 
 
 def _planned(
@@ -166,7 +170,7 @@ def _pieces(plan: _Plan, source: int, base: int) -> Iterable[Callable[[], int]]:
         yield lambda numbers=numbers: call(*numbers)  # type: ignore[misc]
 
 
-def _matrix(plan: _Plan, base: int, memory: mmap.mmap) -> Matrix:
+def _matrix(plan: _Plan, base: int, memory: mmap.mmap, factor: float) -> Matrix:
     descriptor = np.zeros(field.FIELDS, np.int64)
     descriptor[field.PRODUCT] = plan.made.product
     descriptor[field.TAKE_ROW] = plan.made.take_row
@@ -176,6 +180,11 @@ def _matrix(plan: _Plan, base: int, memory: mmap.mmap) -> Matrix:
     descriptor[field.TILES] = plan.tiles
     descriptor[field.TILE_BYTES] = plan.tile_bytes
     descriptor[field.BLOCKS] = plan.blocks
+    if isinstance(plan.form, Format) and plan.form.has_factor:
+        with np.errstate(over="ignore"):
+            scale = np.array(factor * plan.form.factor, np.float32)
+        check_sound(plan.tensor.name, int(not np.isfinite(scale)))
+        descriptor[field.FACTOR] = scale.view(np.int32)
     return Matrix(
         name=plan.tensor.name,
         type=plan.tensor.type,

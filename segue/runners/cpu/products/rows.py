@@ -35,12 +35,13 @@ _FOUR = ir.VectorType(f32, STEP)
 
 
 def build(module: Any, kind: Kind, form: Format) -> Any:
-    """A function (tile, blocks, lane, out)."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 4), "take")
+    """A function (tile, blocks, lane, out), and the matrix's scale if the format has one."""
+    kinds = [i64] * (4 + form.has_factor)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), "take")
     function.linkage = "internal"
     b = ir.IRBuilder(function.append_basic_block())
-    tile, blocks, lane, out = function.args
-    reader, width, lanes = Reader(kind, form), kind.flavour.width, kind.flavour.lanes
+    tile, blocks, lane, out, *factor = function.args
+    reader, width, lanes = Reader(kind, form, *factor), kind.flavour.width, kind.flavour.lanes
     scratch = b.ptrtoint(cell(b, ir.Constant(ir.ArrayType(i8, width * GROUP), None)), i64)
     with loop(b, blocks) as block:
         start = at(b, tile, block.index, form.kept_bytes * width)

@@ -4,7 +4,7 @@ The exact value of an output, for every flavour and any number of rows in the ti
 
     acc = fma(d·sc · sa, float(dot), acc)                              one scale per group
     acc = fma(d · sa, sc₀·dot₀ + sc₁·dot₁, acc)                        a scale for each half (the sum is exact)
-    acc = fma(sa·2⁷, fma(sc₀, dot₀, sc₁·dot₁), acc)                    the same, where they are floats
+    acc = fma(d · sa, fma(sc₀, dot₀, sc₁·dot₁), acc)                   the same, where they are floats
     acc = fma(m, sa · float(sum), acc)                                 a minimum; m = -dmin·min where it is small
     acc = fma(-dmin · sa, min₀·sum₀ + min₁·sum₁, acc)                  a minimum for each half (the sum is exact)
 
@@ -92,14 +92,18 @@ def _has_pairs(kind: Kind, form: Format, rows: int) -> bool:
 
 
 def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
-    """A function (weights, blocks, a, lda, scales, out, ldo, valid): strides in bytes, `valid` outputs written."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * 8), f"tile_{rows}")
+    """A function (weights, blocks, a, lda, scales, out, ldo, valid): strides in bytes, `valid` outputs written.
+
+    A ninth parameter is the matrix's scale, if the format has one.
+    """
+    kinds = [i64] * (8 + form.has_factor)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), f"tile_{rows}")
     function.linkage = "internal"
     function.attributes.add("noinline")
     b = ir.IRBuilder(function.append_basic_block())
-    weights, blocks, a, lda, scales, out, ldo, valid = function.args
+    weights, blocks, a, lda, scales, out, ldo, valid, *factor = function.args
     inputs = ((a, lda), (scales, b.lshr(lda, number(1))))
-    reader, width = Reader(kind, form), kind.flavour.width
+    reader, width = Reader(kind, form, *factor), kind.flavour.width
     each_line = 2 if _has_pairs(kind, form, rows) else 1  # rows of a line
     acc = [
         [cell(b, kind.all(kind.floats, 0.0)) for _ in range(each_line * kind.flavour.vectors)]

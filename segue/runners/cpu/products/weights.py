@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from segue.runners.cpu.emit import Builder, Value, ahead, call, f16, i8, i16, i32, load
+from segue.runners.cpu.emit import Builder, Value, ahead, call, f16, f32, i8, i16, i32, load, splat
 from segue.runners.cpu.products.dots.pairs import is_paired
 from segue.runners.cpu.products.dots.vectors import Codes, Kind, chosen
 from segue.runners.cpu.products.layout import GROUP, MARKS_AT, STEP, Format
@@ -25,6 +25,7 @@ class Reader:
 
     kind: Kind
     form: Format
+    factor: Value = None  # the bits of the matrix's scale, if its blocks have none
 
     @property
     def width(self) -> int:
@@ -94,13 +95,15 @@ class Reader:
     # --- scales ---
 
     def scale(self, b: Builder, block: Value, v: int) -> Value:
-        lanes, factor = self.kind.flavour.lanes, self.kind.all(self.kind.floats, self.form.factor)
-        if not self.form.scale_bytes:
-            return factor
+        lanes = self.kind.flavour.lanes
+        if self.form.has_factor:
+            return splat(b, b.bitcast(b.trunc(self.factor, i32), f32), self.kind.floats)
         if self.form.is_exponent:
             return self._power(b, load(b, ahead(b, block, v * lanes), ir.VectorType(i8, lanes), 1))
         found = half(b, self.kind, ahead(b, block, 2 * v * lanes))
-        return found if self.form.factor == 1 else b.fmul(found, factor)
+        if self.form.factor == 1:
+            return found
+        return b.fmul(found, self.kind.all(self.kind.floats, self.form.factor))
 
     def minimum(self, b: Builder, block: Value, v: int) -> Value:
         return half(b, self.kind, ahead(b, block, 2 * self.width + 2 * v * self.kind.flavour.lanes))

@@ -12,6 +12,7 @@ from segue.runners.cpu.products.formats import FLOATS, FORMATS
 from segue.runners.cpu.products.matrix import pack
 from tests.runners.cpu.products import emulated
 from tests.runners.cpu.products.reference import (
+    KEPT,
     dequantised,
     expected,
     inputs_of,
@@ -79,6 +80,23 @@ def test_rows_are_those_of_the_gguf_package(kind: str) -> None:
         matrix = packed(own, data, target)
         for index in (0, 15, 16, 31, 36):
             np.testing.assert_array_equal(row_of(matrix, index), weights[index])
+
+
+def test_a_scale_of_the_whole_matrix_scales_products_and_rows() -> None:
+    rng = np.random.default_rng(5)
+    own, data = tensor(rng, "NVFP4", 192, 41)
+    inputs, weights = inputs_of(rng, 9, 192), dequantised(own, data)
+    right = expected(own, data, inputs)
+    found = []
+    for target in targets():
+        for factor, exact in ((0.25, True), (-0.3, False)):
+            (matrix,) = pack([own], [data], target, 1, KEPT, factors={"w": factor})
+            got, _ = multiplied(matrix, inputs)
+            found.append(got) if not exact else np.testing.assert_array_equal(got, factor * right)
+            np.testing.assert_allclose(row_of(matrix, 40), factor * weights[40], rtol=2e-7)
+    np.testing.assert_allclose(found[0], -0.3 * right, rtol=1e-4, atol=1e-4)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 @settings(max_examples=20, deadline=None)
