@@ -106,6 +106,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server ignores the schema beside a grammar, and keywords it does not know.",
     ),
     Difference(
+        "A constraint bans tokens before every step of sampling.",
+        "The server draws without it first; if that token may not come, it draws again after the ban. Cuts then keep "
+        "other tokens, and `post_sampling_probs` may list some that cannot come.",
+    ),
+    Difference(
         "Where nothing may follow what a constraint has let through, the answer ends, without an end token; text that "
         "it leaves no choice in is written in the tokens that the tokenizer makes of it.",
         "The server draws the end token, counts it, and answers `limit` where `n_predict` leaves no room for it.",

@@ -139,10 +139,11 @@ def _top(row: Row, num_top: int) -> NDArray[np.intp]:
 
 
 def score_drawn(drawn_from: Distribution, token: int, num_top: int) -> Scores:
-    """The score of a token in the distribution it was drawn from."""
+    """The score of a token in the distribution it was drawn from. What could not be drawn is no alternative."""
     ids, weights = drawn_from
     index = token if ids is None else int(np.flatnonzero(ids == token)[0])
     best = top(weights, max(min(num_top, weights.size), 1))[:num_top]
+    best = best[weights[best] > 0]
     norm = exact_math.log(exact_math.total(weights))
     logprobs = (exact_math.logs(weights[np.append(best, index)]) - norm).astype(np.float32)
     return Scores(

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.engine.sampling.scores import Scores, empty, score
+from segue.engine.sampling.candidates import Distribution
+from segue.engine.sampling.scores import Scores, empty, score, score_drawn
 from segue.types import LOWEST_LOGPROB
 
 
@@ -52,6 +53,15 @@ def test_minus_infinity_is_a_number() -> None:
     got = score(logits, [4], 2)
     assert got.logprobs.tolist() == [LOWEST_LOGPROB]
     assert got.values[0].tolist() == [0.0, LOWEST_LOGPROB]
+
+
+def test_what_could_not_be_drawn_is_no_alternative() -> None:
+    """Special tokens of probability 0 were listed where a low temperature left less than was asked for."""
+    weights = np.array([0.0, 0.25, 0.0, 0.75], np.float32)
+    whole = score_drawn(Distribution(None, weights), 3, 4)
+    assert whole.ids.tolist() == [[3, 1]]
+    cut = score_drawn(Distribution(np.array([9, 8, 7, 6]), weights), 8, 4)
+    assert (cut.ids.tolist(), cut.ranks.tolist()) == ([[6, 8]], [2])
 
 
 def test_joined_and_cut() -> None:
