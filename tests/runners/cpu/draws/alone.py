@@ -12,7 +12,7 @@ from segue.engine.seam import Changes, Draw, Logits
 from segue.errors import EngineFault, InvalidField
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.drawer import Drawer, Draws, write_told
-from segue.runners.cpu.products.processor import BY_NAME, Flavour, possible, target_of
+from segue.runners.cpu.products.processor import VARIABLE, Flavour, possible, this_target
 from segue.runners.cpu.step import board as on
 from segue.types import CUT_FIRST, SCALE_FIRST, Sampling, Step
 from tests.runners.cpu.products.reference import KEPT
@@ -36,7 +36,7 @@ class Alone:
     """Draws in this thread, as the team's phase does."""
 
     def __init__(self, flavour: str, size: int) -> None:
-        target = target_of(BY_NAME[flavour])
+        target = this_target({VARIABLE: flavour})
         self.logits = np.zeros((2, size), np.float32)
         self._drawer = Drawer(size, 1, target, KEPT)
         self._instruction = np.zeros(on.INSTRUCTION_WORDS, np.int64)

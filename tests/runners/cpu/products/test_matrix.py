@@ -12,7 +12,7 @@ from segue.models.gguf import Tensor
 from segue.runners.cpu.products.formats import FLOATS, FORMATS, packed_bytes
 from segue.runners.cpu.products.layout import Format
 from segue.runners.cpu.products.matrix import checked, pack
-from segue.runners.cpu.products.processor import possible, target_of
+from segue.runners.cpu.products.processor import this_target
 from tests.runners.cpu.products.reference import (
     KEPT,
     inputs_of,
@@ -22,7 +22,7 @@ from tests.runners.cpu.products.reference import (
     tensor,
 )
 
-TARGET = target_of(possible()[0])
+TARGET = this_target({})
 SOUND, DATA = tensor(np.random.default_rng(0), "Q4_K", 512, 40)
 
 

@@ -27,10 +27,10 @@ TYPES = [*FORMATS, *FLOATS]
 
 @cache
 def targets() -> list[processor.Target]:
-    """As other processors would run, and as this one does."""
-    others = [processor.target_of(flavour) for flavour in processor.possible()]
+    """As other processors would run, and as this one does, whose code other tests use too."""
     own = processor.this_target({})
-    return others if own.cpu in {target.cpu for target in others} else [*others, own]
+    others = [processor.target_of(flavour) for flavour in processor.possible()]
+    return [own, *(target for target in others if target.cpu != own.cpu)]
 
 
 def foreign() -> list[processor.Flavour]:
