@@ -133,11 +133,13 @@ def max_rows(settings: Settings) -> int:
     return settings.chunk_rows + settings.num_slots
 
 
-def draft_obstacle(path: Path, target: Path) -> str | None:
+def draft_obstacle(settings: Settings, path: Path, target: Path) -> str | None:
     """Why this model cannot draft for the target, or None if it can."""
-    for whose, file in ((f"the model's ({target.stem})", target), ("its", path)):
-        if _has_states(file):
-            return f"{whose} layers carry states, which cannot go back to before a draft that proves wrong"
+    going_back = "carry states, which cannot go back to before a draft that proves wrong"
+    if _has_states(target) and choose_runner(settings, target, target.stem)[0] != "cpu":
+        return f"the model's ({target.stem}) layers {going_back} on {_WORDS['llama']}"
+    if _has_states(path):  # it would go back further than what its slots keep apart
+        return f"its layers {going_back}"
     return cpu_obstacle(path) or vocabularies.difference(target, path)
 
 
@@ -152,6 +154,6 @@ def draft_loader(settings: Settings, model: str, target: Path, report: Report) -
     """The draft model, with the same slots and context as the model that it drafts for."""
     ref = names.parse(model)
     path = sources.fetch(ref, settings.cache_dir, report)
-    if wrong := draft_obstacle(path, target):
+    if wrong := draft_obstacle(settings, path, target):
         raise Incompatible(f"--draft {ref.served_name} cannot be used: {wrong}")
     return _cpu(settings, path, ref.served_name, (), report)

@@ -204,7 +204,7 @@ def _adapter_problem(settings: Settings, base: Path, text: str) -> str | None:
 
 def _draft_problem(settings: Settings, base: Path, text: str) -> str | None:
     path = _here(settings, names.parse(text))
-    return None if path is None else draft_obstacle(path, base)
+    return None if path is None else draft_obstacle(settings, path, base)
 
 
 def _here(settings: Settings, ref: names.ModelRef) -> Path | None:

@@ -88,7 +88,7 @@ class _Slot:
     states: list[int] = field(default_factory=list)  # a rolling hash after each token
     cells: list[int] = field(default_factory=list)  # ids of shared, counted cells; taken first
     adapters: Mix = ()
-    is_given_back: bool = False  # the last token, since the last step
+    returnable: int = 0  # how many of its last tokens it can give back
 
 
 class _Begun(NamedTuple):
@@ -200,14 +200,14 @@ class FakeRunner:
         source = self._slots[src]
         if length > len(source.tokens):
             raise RuntimeError(f"fake runner: slot {src} holds {len(source.tokens)} tokens")
-        if not self._capabilities.can_trim and length != len(source.tokens):
-            raise RuntimeError("fake runner: only whole slots can be forked")
+        if length:
+            self._check_returnable(source, length)
         copy = _Slot(
             source.tokens[:length],
             source.states[:length],
             source.cells[:length],
             source.adapters,
-            source.is_given_back,
+            source.returnable - (len(source.tokens) - length),
         )
         for cell in copy.cells:
             self._references[cell] += 1
@@ -216,11 +216,9 @@ class FakeRunner:
     def trim(self, slot: int, length: int) -> None:
         self._check_closed("trim")
         held = self._slots[slot]
-        if length and length != len(held.tokens) and not self._capabilities.can_trim:
-            is_last = length == len(held.tokens) - 1 and not held.is_given_back
-            if not (is_last and self._capabilities.can_give_back):
-                raise RuntimeError("fake runner: slots cannot be trimmed")
-            held.is_given_back = True
+        if length:
+            self._check_returnable(held, length)
+        held.returnable = max(0, held.returnable - len(held.tokens) + length)
         for cell in held.cells[length:]:
             self._drop_cell(cell)
         del held.tokens[length:], held.states[length:], held.cells[length:]
@@ -241,7 +239,7 @@ class FakeRunner:
     def _computed(self, spans: Sequence[Span]) -> Logits:
         """The logits of a step that has its cells."""
         ends: list[tuple[_Slot, int]] = []  # of which tokens the logits are wanted
-        for number, tokens, _, num_logits, adapters in spans:
+        for number, tokens, _, num_logits, adapters, _ in spans:
             slot, adapted = self._slots[number], 1
             for place, scale in adapters:
                 adapted += int(1000 * scale) + 7 * place
@@ -266,7 +264,7 @@ class FakeRunner:
         return rows
 
     def _take_cells(self, span: Span) -> None:
-        number, tokens, past, _, adapters = span
+        number, tokens, past, _, adapters, returnable = span
         slot = self._slots.get(number)
         if slot is None:
             slot = self._slots[number] = _Slot()
@@ -274,13 +272,23 @@ class FakeRunner:
             raise RuntimeError(f"fake runner: slot {number} holds {len(slot.cells)} tokens")
         if slot.cells and slot.adapters != adapters:
             raise RuntimeError(f"fake runner: slot {number} was computed with other adapters")
-        slot.adapters, slot.is_given_back = adapters, False
+        if not (
+            self._capabilities.can_trim or returnable <= max(1, self._capabilities.can_give_back)
+        ):
+            raise RuntimeError(f"fake runner: {returnable} tokens cannot be kept apart")
+        slot.adapters = adapters
+        slot.returnable = min(returnable, slot.returnable + len(tokens))
         for _ in tokens:
             self._next_cell += 1
             self._references[self._next_cell] = 1
             slot.cells.append(self._next_cell)
         if self._capabilities.num_cells < len(self._references):
             raise RuntimeError("fake runner: out of cells")
+
+    def _check_returnable(self, slot: _Slot, length: int) -> None:
+        limits, count = self._capabilities, len(slot.tokens) - length
+        if not limits.can_trim and count > min(slot.returnable, limits.can_give_back):
+            raise RuntimeError(f"fake runner: a slot cannot give back {count} tokens")
 
     def _check_closed(self, name: str) -> None:
         if self._open:

@@ -102,16 +102,19 @@ def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_
 
 
 @pytest.mark.parametrize("model", ["qwen35", "lfm2", "granitehybrid", "mamba2"])
-def test_models_with_states_neither_draft_nor_take_drafts(tmp_path: Path, model: str) -> None:
+def test_models_with_states_do_not_draft_but_take_drafts(tmp_path: Path, model: str) -> None:
     plain = write(tmp_path / "plain.gguf", MODELS["llama"])
     latent = write(tmp_path / "latent.gguf", MODELS["deepseek2"])
     stateful = write(tmp_path / "stateful.gguf", MODELS[model])
-    assert draft_obstacle(plain, latent) is draft_obstacle(latent, plain) is None
-    assert "its layers carry states" in (draft_obstacle(stateful, plain) or "")
-    assert "the model's (stateful) layers carry states" in (draft_obstacle(plain, stateful) or "")
+    auto = load()
+    assert draft_obstacle(auto, plain, latent) is draft_obstacle(auto, latent, plain) is None
+    assert "its layers carry states" in (draft_obstacle(auto, stateful, plain) or "")
+    assert draft_obstacle(auto, plain, stateful) is None
+    told = draft_obstacle(load("llama"), plain, stateful)
+    assert "the model's (stateful) layers carry states" in (told or "")
 
 
 def test_what_only_llama_cpp_computes_takes_no_drafts_either(tmp_path: Path) -> None:
     recurrent = write_tiny_gguf(tmp_path / "mamba.gguf", architecture="mamba")
     draft = write_tiny_gguf(tmp_path / "draft.gguf")
-    assert "(mamba) layers carry states" in (draft_obstacle(draft, recurrent) or "")
+    assert "(mamba) layers carry states" in (draft_obstacle(load(), draft, recurrent) or "")

@@ -77,7 +77,7 @@ class Bench:
         vocab: Vocab | None = None,
         chunk_rows: int = 64,
         can_trim: bool = True,
-        can_give_back: bool = False,
+        can_give_back: int = 0,
         **limits: int,
     ) -> None:
         self.runner = runner or FakeRunner(

@@ -29,7 +29,7 @@ _SELDOM = 8
 class Ahead:
     def __init__(self, state: State) -> None:
         limits = state.limits
-        goes_back = limits.can_trim or limits.can_give_back  # so a row too many can be taken back
+        goes_back = limits.most_returnable > 0  # so a row too many can be taken back
         self._most_rows = limits.rows_ahead if goes_back and state.draft is None else 0
         self._limits = limits
         self._runner = state.runner
@@ -50,6 +50,7 @@ class Ahead:
             draw = None
             num_draft = span.past + len(span.tokens) - len(sequence.tokens)
             is_one = span.num_logits == 1 and num_draft >= 0 and not sequence.awaits_mask
+            is_one = is_one and self._can_be_late(sequence, span)
             if is_one and self._has_draws(sequence):
                 draw = self._draw(sequence, len(draws), sequence.num_output + num_draft)
             if draw is None or (num_draft and sequence.sampler.is_penalising):
@@ -75,7 +76,7 @@ class Ahead:
                 continue
             # As in planning: a draft would take spare rows, and what follows it is not known.
             has_spare = self._limits.free_rows - (num_going_on - num_left) >= 2 * num_left
-            may_draft = has_spare and self._limits.can_trim
+            may_draft = has_spare and self._limits.most_returnable > 1
             if may_draft and sequence.drafter.expects(sequence.tokens):
                 return None
             num_left -= 1
@@ -95,14 +96,21 @@ class Ahead:
 
         `number`: the draw of the open step that gives the sequence's next token.
         """
-        slot, before, past, _, adapters = span
+        slot, before, past, _, adapters, _ = span
         past += len(before)
         position = past + 1 - sequence.num_prompt
         if position >= sequence.max_tokens:
             return True
         tokens: tuple[int, ...] = ()
+        returnable = 1
         if sequence.guide is not None:
             tokens = self._forced.known(sequence, past - len(sequence.tokens))
+            # A mask that comes late takes back the open step's rows too.
+            most = self._limits.most_returnable - len(before)
+            tokens = tokens[: max(most, 0)]
+            returnable = len(before) + max(len(tokens), 1)
+            if returnable > self._limits.most_returnable:
+                return False
         if len(tokens) > 1:
             draw = self._draw(sequence, len(made.spans), position + len(tokens) - 1)
         else:
@@ -113,10 +121,15 @@ class Ahead:
         end, block = past + len(tokens), self._limits.cells_per_block
         made.num_cells += (-(-end // block) - -(-past // block)) * block
         made.num_rows += len(tokens)
-        made.spans.append(Span(slot, tokens, past, 1, adapters))
+        made.spans.append(Span(slot, tokens, past, 1, adapters, returnable))
         made.sequences.append(sequence)
         made.draws[sequence] = draw
         return True
+
+    def _can_be_late(self, sequence: Sequence, span: Span) -> bool:
+        """Whether the span can be taken back whole, as is done if a constraint's mask comes late."""
+        is_returnable = self._limits.can_trim or len(span.tokens) <= span.returnable
+        return sequence.guide is None or is_returnable
 
     def _has_draws(self, sequence: Sequence) -> bool:
         """Whether a token, and no more than that, is made of each of its last rows."""
@@ -132,8 +145,6 @@ class Ahead:
         """
         if sequence.num_undrawn * _SELDOM > position + _SELDOM:
             return None
-        if sequence.guide is not None and not self._limits.can_trim:
-            return None  # a mask that comes late takes back more than a row
         sampler = sequence.sampler
         draw = sampler.draw_ahead(row, position, drawn)
         if draw is None or (sequence.guide is None and not sampler.has_late):

@@ -95,7 +95,7 @@ class Committer:
         self, job: Job, sequence: Sequence, span: Span, row: int, now: float
     ) -> list[Event]:
         """Events of one sequence, whose rows of logits are those before `row`, as many as its span asks for."""
-        _, tokens, past, num_logits, _ = span
+        _, tokens, past, num_logits, *_ = span
         end, num_tokens = past + len(tokens), len(sequence.tokens)
         if sequence.scores is not None and sequence.is_scoring:
             _check(sequence.score_prompt(end, self._logits[row - num_logits : row]))

@@ -87,8 +87,9 @@ class Planner:
     def _propose(self, decoding: list[Sequence]) -> dict[Sequence, list[int]]:
         """Drafts of the draft model, for sequences without a draft from the constraint or from the text itself."""
         model = self._draft_model
-        count = model.begin_step(len(decoding)) if model and self._limits.can_trim else 0
-        if not model or not count:
+        count = model.begin_step(len(decoding)) if model else 0
+        count = min(count, self._limits.most_returnable - 1)
+        if not model or count <= 0:
             return {}
         return model.propose(
             (sequence, min(count, sequence.max_tokens - sequence.num_output - 1))
@@ -108,10 +109,11 @@ class Planner:
         proposed = self._proposed.get(sequence, [])
         free = (limits.free_rows - batch.num_rows) // num_left - 1
         most = MAX_FORCED if forced else max(free, len(proposed))
-        if most <= 0 or not limits.can_trim:
+        if most <= 0:
             return []
         limit = min(
             most,
+            limits.most_returnable - 1,
             limits.max_rows - batch.num_rows - num_left - self._rows_for_prompts,
             sequence.max_tokens - sequence.num_output - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
@@ -225,10 +227,13 @@ class Planner:
         if sequence.slot is None:
             raise RuntimeError("scheduler: a span needs a slot")
         start = sequence.computed
-        tokens = [*sequence.tokens[start : start + count], *draft]
+        drafted = [*draft]
+        tokens = [*sequence.tokens[start : start + count], *drafted]
         batch.num_cells += self._cells(sequence, len(tokens))
         batch.num_rows += len(tokens)
-        batch.spans.append(Span(sequence.slot, tokens, start, num_logits, sequence.adapters))
+        batch.spans.append(
+            Span(sequence.slot, tokens, start, num_logits, sequence.adapters, 1 + len(drafted))
+        )
         batch.sequences.append(sequence)
 
     def _cells(self, sequence: Sequence, count: int) -> int:

@@ -22,6 +22,8 @@ class Span(NamedTuple):
     past: int  # how many tokens the slot holds already; the span is appended after them
     num_logits: int  # how many of the trailing tokens want a row of logits (0 to len(tokens))
     adapters: Mix = ()  # the same for all tokens of a slot
+    # Of a slot that cannot be trimmed: how many of its last tokens it can give back afterwards, 1 to `can_give_back`.
+    returnable: int = 1
 
 
 class Step(NamedTuple):
@@ -42,14 +44,21 @@ class Capabilities:
     vocab_size: int  # the width of a row of logits
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     state_bytes: int = 0  # that a slot takes beside its cells, if layers carry states
-    can_trim: bool = True  # recurrent models cannot: only whole sequences can be forked
-    can_give_back: bool = False  # a slot that cannot be trimmed can lose its last token, once
+    can_trim: bool = True  # recurrent models cannot go back to any token
+    can_give_back: int = (
+        0  # tokens that a slot which cannot be trimmed can lose: see Span.returnable
+    )
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
     draws: bool = False  # whether `draw` is worth calling
     rows_ahead: int = 0  # rows of logits, and draws, that a begun step may have; 0: none is begun
     adapters: tuple[str, ...] = ()  # names of the LoRA adapters that spans may have
     has_priorities: bool = False  # whether requests may have one
     deterministic: bool = False  # logits are bitwise independent of batch-mates and chunking
+
+    @property
+    def most_returnable(self) -> int:
+        """The most of its last tokens that a slot can give back."""
+        return self.context_length if self.can_trim else self.can_give_back
 
 
 class Runner(Protocol):
@@ -95,7 +104,7 @@ class Runner(Protocol):
         """Wait for the step that was begun first. Its logits stay until the next one is begun or decoded."""
 
     def fork(self, src: int, dst: int, length: int) -> None:
-        """Fill the empty slot `dst` with the first `length` tokens of `src`."""
+        """Fill the empty slot `dst` with the first `length` tokens of `src`, as many as it could be trimmed to."""
 
     def trim(self, slot: int, length: int) -> None:
         """Forget all but the first `length` tokens."""

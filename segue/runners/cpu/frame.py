@@ -64,11 +64,11 @@ class Frame:
         most = self._item_rows
         is_fused = True
         append, table = self._slots.append, self._slots.kv.table
-        for slot, new, past, num_logits, _ in spans:
+        for slot, new, past, num_logits, _, returnable in spans:
             count, first = len(new), len(tokens)
             if not count:
                 continue
-            state = append(slot, count)
+            state = append(slot, count, returnable)
             if state is not None:
                 stood += (first, count, *state)
             tokens += new

@@ -22,6 +22,7 @@ from segue import exact_math
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Draw, Late, Logits, Span, Step, Told
 from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer, write_told
 from segue.runners.cpu.frame import Frame
@@ -100,7 +101,7 @@ class CpuRunner:
             cells_per_block=BLOCK,
             state_bytes=0 if self._slots.states is None else self._slots.states.slot_bytes,
             can_trim=self._slots.states is None,
-            can_give_back=True,
+            can_give_back=0 if self._slots.states is None else MOST_PENDING,
             draws=True,
             rows_ahead=len(self._frames[-1].logits),
             adapters=tuple(adapters or ()),
@@ -230,7 +231,9 @@ class CpuRunner:
     def _seconds(self, rows: int, threads: int) -> float:
         """The best time of a few steps with one token of each of `rows` sequences, or with one prompt if too many."""
         spans = [Span(slot, [0], 0, 1) for slot in range(rows)]
-        if rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._slots.kv.num_blocks):
+        if rows <= self._capabilities.can_give_back:  # a draft: its rows share a state
+            spans = [Span(0, [0] * rows, 0, rows, returnable=rows)]
+        elif rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._slots.kv.num_blocks):
             spans = [Span(0, [0] * rows, 0, 1)]
         best = total = 0.0
         frame = self._frames[0]
@@ -277,7 +280,7 @@ class CpuRunner:
             wrong = min(slots) if min(slots) < 0 else max(slots)
             raise ValueError(f"there is no slot {wrong}")
         num_rows = num_wanted = needed = 0
-        for slot, tokens, past, num_logits, adapters in spans:
+        for slot, tokens, past, num_logits, adapters, returnable in spans:
             held, count = tables.length(slot), len(tokens)
             num_rows += count
             num_wanted += num_logits
@@ -290,6 +293,8 @@ class CpuRunner:
                 raise ValueError(f"{num_logits} rows of logits wanted of {count} tokens")
             if count and not -num_drawn <= min(tokens) <= max(tokens) < vocab_size:
                 raise ValueError(f"slot {slot} was given a token that the model does not have")
+            if not (limits.can_trim or 1 <= returnable <= limits.can_give_back):
+                raise ValueError(f"slot {slot} cannot keep {returnable} tokens apart")
             if any(not 0 <= number < len(limits.adapters) for number, _ in adapters):
                 raise ValueError(f"slot {slot} was given an adapter that is not there")
         if num_rows > limits.max_rows:

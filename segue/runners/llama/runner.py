@@ -273,7 +273,7 @@ class BatchRows:
     def fill(self, spans: Sequence[Span]) -> tuple[c_api.Batch, int]:
         """The batch and how many of its rows need logits."""
         start = num_logits = 0
-        for slot, tokens, past, wanted, _ in spans:
+        for slot, tokens, past, wanted, *_ in spans:
             end = start + len(tokens)
             self._tokens[start:end] = tokens
             self._positions[start:end] = np.arange(past, past + len(tokens))

@@ -110,12 +110,13 @@ def runner(
     skips: int = 0,
     end_bias: float = 0.0,
     script: bytes | None = None,
-    can_trim: bool = True,
+    can_give_back: int = 0,
     **limits: int,
 ) -> AheadRunner:
-    """If its slots cannot be trimmed, they can give back their last token."""
+    """With `can_give_back`, its slots cannot be trimmed, but give back so many tokens."""
     capabilities = default_capabilities(**{"rows_ahead": 16, **limits})
-    capabilities = replace(capabilities, draws=True, can_trim=can_trim, can_give_back=not can_trim)
+    can_trim = not can_give_back
+    capabilities = replace(capabilities, draws=True, can_trim=can_trim, can_give_back=can_give_back)
     return AheadRunner(capabilities, skips, end_bias, script)
 
 

@@ -96,18 +96,27 @@ class Impatient(AheadRunner):
             self.masks.find_all()
 
 
-def impatient(masks: LazyMasks, seed: int = 0, **limits: Any) -> Impatient:
-    capabilities = default_capabilities(**{"rows_ahead": 16, "free_rows": 1, **limits})
-    ran = Impatient(replace(capabilities, draws=True), 0, 0.0, None)
+def impatient(masks: LazyMasks, seed: int = 0, can_give_back: int = 0, **limits: Any) -> Impatient:
+    """With `can_give_back`, its slots cannot be trimmed."""
+    capabilities = replace(
+        default_capabilities(**{"rows_ahead": 16, "free_rows": 1, **limits}),
+        draws=True,
+        can_trim=not can_give_back,
+        can_give_back=can_give_back,
+    )
+    ran = Impatient(capabilities, 0, 0.0, None)
     ran.masks, ran.chance = masks, random.Random(seed)
     return ran
 
 
+@pytest.mark.parametrize("can_give_back", [0, 1, 2, 9])
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(asked=st.lists(held(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
-def test_answers_are_those_of_single_steps(asked: list[CompletionRequest], seed: int) -> None:
+def test_answers_are_those_of_single_steps(
+    asked: list[CompletionRequest], seed: int, can_give_back: int
+) -> None:
     """With little memory, arrivals and cancels between steps, and masks that come at any time or too late."""
     chance = random.Random(seed)
     alone = {}
@@ -123,7 +132,7 @@ def test_answers_are_those_of_single_steps(asked: list[CompletionRequest], seed:
             "free_rows": chance.choice([1, 1, 4, 8]),
             "max_rows": chance.choice([64, 512]),
         }
-        crowd = Bench(impatient(masks, seed, **limits))
+        crowd = Bench(impatient(masks, seed, can_give_back, **limits))
 
         def may_go_on() -> bool:
             if chance.random() < 0.8:
@@ -147,6 +156,18 @@ def test_one_with_a_constraint_leaves_the_others_going() -> None:
     stories = bench.run(plain(0, constraint=word), *(plain(number) for number in range(1, 5)))
     assert all(len(story.tokens[0]) == 20 for story in stories)
     assert ran.num_begun == {False: 1, True: 19}, "all but the first, which reads the prompts"
+
+
+def test_slots_that_give_back_what_two_steps_compute_go_ahead_with_a_constraint() -> None:
+    """A mask that comes late takes back the row that needs it, and the one that was begun after it."""
+    word = regex("[a-z ]{50}")
+    for can_give_back, is_ahead in ((1, False), (2, True)):
+        ran = runner(free_rows=1, can_give_back=can_give_back)
+        [story] = Bench(ran).run(plain(0, constraint=word))
+        assert len(story.tokens[0]) == 20
+        assert (ran.num_begun[True] == 18) == is_ahead, (
+            "all but the first, and the one after the prompt"
+        )
 
 
 def test_forced_tokens_are_taken_together_without_waiting_for_the_open_step() -> None:

@@ -171,12 +171,12 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
 
 
 @pytest.mark.parametrize(
-    ("can_trim", "can_give_back"), [(True, False), (False, False), (False, True)]
+    ("can_trim", "can_give_back"), [(True, 0), (False, 0), (False, 1), (False, 9)]
 )
 @settings(max_examples=30, deadline=None)
 @given(asked=st.lists(requests(), min_size=1, max_size=5), data=st.data())
 def test_same_request_same_answer_under_any_load(
-    asked: list[CompletionRequest], data: st.DataObject, can_trim: bool, can_give_back: bool
+    asked: list[CompletionRequest], data: st.DataObject, can_trim: bool, can_give_back: int
 ) -> None:
     """Tiny memory forces eviction and preemption; arrivals and cancels are random; all must finish alike."""
     alone = {r.request_id: Bench(context_length=100).run(r)[0].essence for r in asked}

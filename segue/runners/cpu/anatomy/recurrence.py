@@ -7,13 +7,16 @@ from segue.runners.cpu.anatomy.family import Family, Mixer
 
 INTERVAL = "full_attention_interval"
 _USUAL_INTERVAL = 4  # every fourth layer attends, if the file does not say
-_PENDING = 16  # floats that a head has for the factor of its pending update
+MOST_PENDING = (
+    9  # tokens whose changes a slot can keep apart: one that was drawn, and the longest draft
+)
+_FACTOR = 16  # floats that a head's change has for the factor by which the state fades
 
 
 @dataclass(frozen=True)
 class Recurrence:
-    """The dimensions of a layer that mixes tokens by a state. A slot holds the state before its last token, and with it
-    what that token will change: so a slot can give back its last token.
+    """The dimensions of a layer that mixes tokens by a state. A slot holds the state before its last tokens, and with
+    it what each of them will change: so a slot can give these tokens back.
     """
 
     mixer: Mixer
@@ -23,14 +26,19 @@ class Recurrence:
     key_heads: int
     size: int  # of a head
     states: int  # of a head's columns
-    head_floats: int  # of a head's state
+    change_floats: int  # of what a token changes in a head's state
     outputs: int  # floats per row that the products before it give
     taken: int  # floats per row that the product after it takes
 
     @property
     def convolution_floats(self) -> int:
-        """Of a slot: the last inputs, one more than is seen."""
-        return self.taps * self.channels
+        """Of a slot: the inputs before the one that a token brings, and those of tokens that can be given back."""
+        return (self.taps - 1 + MOST_PENDING) * self.channels
+
+    @property
+    def head_floats(self) -> int:
+        """Of a head: its state, and changes."""
+        return self.size * self.states + MOST_PENDING * self.change_floats
 
     @property
     def floats(self) -> int:
@@ -100,7 +108,7 @@ def _delta(header: GgufHeader) -> Recurrence:
         key_heads=key_heads,
         size=size,
         states=size,
-        head_floats=size * size + 2 * size + _PENDING,
+        change_floats=2 * size + _FACTOR,
         outputs=channels + heads * size + 2 * heads,
         taken=heads * size,
     )
@@ -119,7 +127,7 @@ def _mamba(header: GgufHeader) -> Recurrence:
         key_heads=groups,
         size=size,
         states=states,
-        head_floats=states * size + size + states + _PENDING,
+        change_floats=size + states + _FACTOR,
         outputs=inner + channels + heads,
         taken=inner,
     )
@@ -136,7 +144,7 @@ def _convolution(header: GgufHeader) -> Recurrence:
         key_heads=0,
         size=0,
         states=0,
-        head_floats=0,
+        change_floats=0,
         outputs=3 * width,
         taken=width,
     )

@@ -26,19 +26,16 @@ class Slots:
         if self.states is not None:
             self.states.let_go()
 
-    def append(self, slot: int, count: int) -> tuple[int, int] | None:
-        """Make room for `count` more tokens. The address of its state and how that stands, if it has one."""
+    def append(self, slot: int, count: int, returnable: int) -> tuple[int, int, int] | None:
+        """Make room for `count` more tokens. Of its state, if it has one: see States.advance."""
         self.kv.append(slot, count)
-        return None if self.states is None else self.states.advance(slot)
+        return None if self.states is None else self.states.advance(slot, count, returnable)
 
     def fork(self, src: int, dst: int, length: int) -> None:
-        held = self.tables.length(src)
         if self.states is not None and length:
-            if length < held:
-                raise ValueError(
-                    f"slot {src} can only be forked whole: it has the state of {held} tokens"
-                )
+            count = self._checked(self.states, src, length)
             self.states.fork(src, dst)
+            self.states.give_back(dst, count)
         self.kv.fork(src, dst, length)
 
     def trim(self, slot: int, length: int) -> None:
@@ -47,12 +44,16 @@ class Slots:
         self.tables.trim(slot, length)
 
     def _trim_state(self, states: States, slot: int, length: int) -> None:
-        held = self.tables.length(slot)
-        if not length:
+        if length:
+            states.give_back(slot, self._checked(states, slot, length))
+        else:
             states.clear(slot)
-        elif not states.can_give_back(slot, held - length):
+
+    def _checked(self, states: States, slot: int, length: int) -> int:
+        """How many tokens to give back for that length. Raises if they are too many."""
+        held, most = self.tables.length(slot), states.returnable(slot)
+        if held - length > most:
             raise ValueError(
-                f"only the last of the {held} tokens of slot {slot} can go, not {held - length}"
+                f"slot {slot} holds {held} tokens and can give back {most}, not {held - length}"
             )
-        elif length < held:
-            states.give_back(slot)
+        return held - length

@@ -1,7 +1,7 @@
 """The states of layers without attention: one for each slot, and how it stands.
 
-A state is that before the slot's last token, with what this token changes pending beside it. So a slot can give back
-its last token, once; a state is copied only to fork a slot.
+A state is that before some of the slot's last tokens, with what each of them changes pending beside it. So a slot can
+give back these tokens; a state is copied only to fork a slot.
 """
 
 import numpy as np
@@ -33,32 +33,36 @@ class States:
         whole: NDArray[np.float32] = np.frombuffer(self._pages, np.float32)
         self._states = whole.reshape(self.num_slots, floats)
         self._first = address(self._states)
-        self._stands = [on.FRESH] * self.num_slots
+        self._pending = [on.FRESH] * self.num_slots  # how many changes each has beside it
 
-    def advance(self, slot: int) -> tuple[int, int]:
-        """The address of a slot's state and how it stands, for a step that adds tokens to it."""
-        stands, self._stands[slot] = self._stands[slot], on.WHOLE
-        return self._first + slot * self.slot_bytes, stands
+    def advance(self, slot: int, count: int, returnable: int) -> tuple[int, int, int]:
+        """For a step that adds `count` tokens: the address of a slot's state, how many changes are pending, or
+        on.FRESH, and how many are afterwards: `returnable` ones, but not of tokens that the state has taken.
+        """
+        pending = self._pending[slot]
+        left = min(returnable, count + max(pending, 0))
+        self._pending[slot] = left
+        return self._first + slot * self.slot_bytes, pending, left
 
     def fork(self, src: int, dst: int) -> None:
-        if self._stands[src] != on.FRESH:
+        if self._pending[src] != on.FRESH:
             self._states[dst] = self._states[src]
-        self._stands[dst] = self._stands[src]
+        self._pending[dst] = self._pending[src]
 
-    def can_give_back(self, slot: int, count: int) -> bool:
-        """Whether the slot, which holds more, can forget its last `count` tokens."""
-        return count == 0 or (count == 1 and self._stands[slot] == on.WHOLE)
+    def returnable(self, slot: int) -> int:
+        """How many of its last tokens the slot can give back."""
+        return max(self._pending[slot], 0)
 
-    def give_back(self, slot: int) -> None:
-        """Forget the last token."""
-        self._stands[slot] = on.TRIMMED
+    def give_back(self, slot: int, count: int) -> None:
+        """Forget the last tokens."""
+        self._pending[slot] -= count
 
     def let_go(self) -> None:
         """All slots are empty: their pages take no memory until they are written again."""
         let_go(self._pages)
 
     def clear(self, slot: int) -> None:
-        self._stands[slot] = on.FRESH
+        self._pending[slot] = on.FRESH
 
 
 def _places(anatomy: Anatomy) -> tuple[tuple[int, ...], int]:

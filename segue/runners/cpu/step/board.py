@@ -61,10 +61,10 @@ LATENT_FLOATS, LATENT_BYTES, LATENT_SCALES = range(40, 43)
     SPANS,  # address of the spans of rows that follow each other; their words are below
     NUM_SPANS,
 ) = range(57, 59)
-SPAN_FIRST, SPAN_ROWS, SPAN_STATE, SPAN_STANDS = range(4)
-SPAN_WORDS = 4
-# How a slot's state stands: to be cleared first; with the change of its last row pending; with that row given back.
-FRESH, WHOLE, TRIMMED = range(3)
+# SPAN_PENDING: how many changes of rows before lie beside the state; SPAN_LEFT: how many do afterwards, the last ones.
+SPAN_FIRST, SPAN_ROWS, SPAN_STATE, SPAN_PENDING, SPAN_LEFT = range(5)
+SPAN_WORDS = 5
+FRESH = -1  # instead of a number of changes: the state is to be cleared first
 
 # Words of an adapter's pair for one matrix; there is a table of these, by adapter and number of the matrix.
 LORA_A, LORA_B, LORA_RANK, LORA_SCALE, LORA_COLUMNS = range(5)

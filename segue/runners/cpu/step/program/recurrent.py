@@ -66,6 +66,7 @@ def _mamba(weights: Weights, places: Places, number: int, layer: Recurrence) -> 
     row += [places.projected + 4 * (inner + layer.channels), 4 * layer.outputs]
     row += [layer.heads, layer.size, layer.states, layer.key_heads]
     row += [places.states[number] + 4 * layer.convolution_floats, 4 * layer.head_floats]
+    row += [4 * layer.change_floats]
     yield [on.SCAN, *row, *(weights.vector(f"{name}ssm_{of}") for of in ("dt.bias", "a", "d"))]
     row = [places.projected, 4 * layer.outputs, inner, layer.key_heads]
     norm = weights.vector(f"{name}ssm_norm.weight")

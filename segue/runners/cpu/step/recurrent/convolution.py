@@ -1,7 +1,7 @@
 """A causal convolution over a span's rows: each channel is the weighted sum of its last few inputs.
 
-The state of a slot has the last inputs, one row per tap, the oldest first. That is one more than the next row sees: a
-slot that gave back its last token reads them one row earlier.
+The state of a slot has the last inputs, the oldest first: those that the next row sees beside its own, and one more for
+each token that can be given back. A slot that gave some back reads as many rows earlier.
 """
 
 from typing import Any
@@ -75,14 +75,13 @@ def _convolve(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
     taps, tap_bytes = word(row + 8 * TAPS), 4 * word(row + 8 * CHANNELS)
     start, rows = word(span + 8 * on.SPAN_FIRST), word(span + 8 * on.SPAN_ROWS)
     state = word(span + 8 * on.SPAN_STATE) + word(row + 8 * STATE) + 4 * first
-    stands, row_bytes = word(span + 8 * on.SPAN_STANDS), word(row + 8 * INPUT_ROW)
+    pending, row_bytes = word(span + 8 * on.SPAN_PENDING), word(row + 8 * INPUT_ROW)
     x = word(row + 8 * INPUT) + start * row_bytes + 4 * first
-    end = state + taps * tap_bytes
-    if stands == on.FRESH:
-        for tap in range(taps):
+    if pending == on.FRESH:
+        pending = 0
+        for tap in range(taps - 1):
             clear(state + tap * tap_bytes, many)
-    if stands == on.TRIMMED:
-        end -= tap_bytes
+    end = state + (taps - 1 + pending) * tap_bytes
     if word(row + 8 * GATE_BEFORE):
         gate = word(row + 8 * GATE_BEFORE) + start * row_bytes + 4 * first
         for i in range(rows):
@@ -106,9 +105,9 @@ def _convolve(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
             multiply_into(out, gate, many)
         if rounds:
             _round(board, row, out, start + i, first, many)
-    for tap in range(taps):  # in this order: what is read is not yet written
-        kept = _input(x, row_bytes, end, tap_bytes, rows - taps + tap)
-        copy(kept, state + tap * tap_bytes, many)
+    kept = taps - 1 + word(span + 8 * on.SPAN_LEFT)
+    for i in range(kept):  # in this order: what is read is not yet written
+        copy(_input(x, row_bytes, end, tap_bytes, rows - kept + i), state + i * tap_bytes, many)
 
 
 @compiled

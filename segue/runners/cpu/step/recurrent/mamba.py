@@ -5,10 +5,12 @@ e^(dt A), and gets B of the token times its columns times dt; the output is the 
 columns. Each output is summed in the order of the states, by one lane. So a row's bits are the same however its span is
 cut.
 
-A slot keeps the state as it was before its last row, and beside it what that row brings: see slots/states.py.
+A slot keeps the state as it was before its last row, or before several, and beside it what each brings: see
+slots/states.py.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from segue.runners.cpu.emit import (
     LANES,
@@ -32,7 +34,7 @@ from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
 from segue.runners.cpu.step.attention.tiles import is_wide
 from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import exp, norm, quantise, scale
+from segue.runners.cpu.step.lanes import copy, exp, norm, quantise, scale
 from segue.runners.cpu.step.pieces import finish
 from segue.runners.cpu.step.recurrent.decay import softplus
 from segue.runners.cpu.step.recurrent.scratch import STEP_BYTES
@@ -52,11 +54,12 @@ _CHUNK = 32  # rows of a span that are computed together: what is read of them s
     STATES,
     GROUPS,  # of heads that share B and C
     PLACE,  # bytes from a slot's state to that of this layer's first head
-    HEAD_BYTES,  # from one head's to the next: its state, what is brought, by B, and then decays
+    HEAD_BYTES,  # from one head's to the next: its state, and changes: what is brought, its B, the decay
+    CHANGE_BYTES,  # from one change to the next
     TIME_BIAS,  # one float per head, as the next two
     A,
     D,
-) = range(1, 14)
+) = range(1, 15)
 # Words of MAMBA_GATE. GATE: address of the first row's gate; WEIGHTS: of the norm of each group of columns, or 0.
 GATE, GATE_ROW, COLUMNS, GATE_GROUPS, WEIGHTS, EPSILON = range(1, 7)
 
@@ -81,61 +84,97 @@ def _taken(b: Builder, held: Value, decay: Value, by: Value, brought: Value) -> 
     return fma(b, by, brought, b.fmul(held, decay))
 
 
-@define(VOID, *[INT] * 14)
-def _scan_some(
-    b: Builder,
-    x: Value,
-    first_b: Value,
-    first_c: Value,
-    row_bytes: Value,
-    steps: Value,
-    rows: Value,
-    taken: Value,
-    stands: Value,
-    state: Value,
-    pending: Value,
-    pending_b: Value,
-    decay: Value,
-    out: Value,
-    out_row: Value,
-) -> None:
-    """Pass some states of 16 columns through rows of a span, and add what they give to `out`.
+class _Scan(NamedTuple):
+    """Some states of 16 columns, and what passes through them: addresses, and bytes from one to the next."""
 
-    `taken`: how many rows the states take, all or all but the last. `first_b` and `first_c` are the addresses of their
-    B and C in the first row. `pending`, `pending_b` and `decay`: of what the row before has left to be brought.
-    `stands`: how the slot's state stands.
-    """
-    is_fresh, is_whole = (
-        b.icmp_signed("==", stands, number(kind)) for kind in (on.FRESH, on.WHOLE)
-    )
-    left, fading = load(b, pending), _float_at(b, decay)
-    places = [ahead(b, state, 4 * LANES * i) for i in range(_STATES_AT_ONCE)]
-    states = []
-    for i, place in enumerate(places):
-        held = b.select(is_fresh, floats(0.0), load(b, place))
-        after = _taken(b, held, fading, _float_at(b, pending_b, i), left)
-        states.append(cell(b, b.select(is_whole, after, held)))
+    b: Builder
+    x: Value  # of the columns in the first row; of their B and C there
+    first_b: Value
+    first_c: Value
+    row_bytes: Value
+    steps: Value
+    state: Value
+    change: Value  # what the first change brings; its B and decay
+    change_b: Value
+    change_decay: Value
+    change_bytes: Value
+    out: Value
+    out_row: Value
 
-    def pass_row(index: Value) -> list[Value]:
-        """Add to the output of a row. Gives the states after it."""
-        offset, step = b.mul(index, row_bytes), at(b, steps, index, STEP_BYTES)
-        brought = b.fmul(load(b, b.add(x, offset)), _float_at(b, step))
-        place = b.add(out, b.mul(index, out_row))
+    @property
+    def places(self) -> list[Value]:
+        return [ahead(self.b, self.state, 4 * LANES * i) for i in range(_STATES_AT_ONCE)]
+
+    def changed(self, states: list[Value], index: Value) -> list[Value]:
+        """The states after what a row before has left."""
+        b, offset = self.b, self.b.mul(index, self.change_bytes)
+        brought = load(b, b.add(self.change, offset))
+        fading = _float_at(b, b.add(self.change_decay, offset))
+        by = [_float_at(b, b.add(self.change_b, offset), i) for i in range(len(states))]
+        return [_taken(b, held, fading, by[i], brought) for i, held in enumerate(states)]
+
+    def passed(self, states: list[Value], index: Value) -> list[Value]:
+        """The states after a row, to whose output is added."""
+        b, offset = self.b, self.b.mul(index, self.row_bytes)
+        step, place = (
+            at(b, self.steps, index, STEP_BYTES),
+            b.add(self.out, b.mul(index, self.out_row)),
+        )
+        brought = b.fmul(load(b, b.add(self.x, offset)), _float_at(b, step))
         total, found = load(b, place), []
         for i, held in enumerate(states):
-            by, read = (_float_at(b, b.add(first, offset), i) for first in (first_b, first_c))
-            found.append(_taken(b, b.load(held), _float_at(b, step, 1), by, brought))
+            starts = (self.first_b, self.first_c)
+            by, read = (_float_at(b, b.add(start, offset), i) for start in starts)
+            found.append(_taken(b, held, _float_at(b, step, 1), by, brought))
             total = fma(b, found[-1], read, total)
         store(b, total, place)
         return found
 
-    with loop(b, taken) as each:
-        for held, after in zip(states, pass_row(each.index), strict=True):
-            b.store(after, held)
-    with loop(b, b.sub(rows, taken)):
-        pass_row(taken)
-    for held, place in zip(states, places, strict=True):
-        store(b, b.load(held), place)
+    def write(self, states: list[Value]) -> None:
+        for held, place in zip(states, self.places, strict=True):
+            store(self.b, held, place)
+
+
+def _turns(
+    b: Builder,
+    states: list[Value],
+    after: Callable[[list[Value], Value], list[Value]],
+    start: Value,
+    count: Value,
+) -> None:
+    """Let the states, in cells, take `count` changes or rows from `start` on."""
+    with loop(b, count) as each:
+        found = after([b.load(held) for held in states], b.add(start, each.index))
+        for held, value in zip(states, found, strict=True):
+            b.store(value, held)
+
+
+@define(VOID, *[INT] * 15)
+def _scan_some(b: Builder, rows: Value, taken: Value, pending: Value, *addresses: Value) -> None:
+    """Pass some states of 16 columns through rows of a span, and add what they give to the output.
+
+    `pending`: so many changes are left of rows before, or on.FRESH. `taken`: how many of these changes, and then of the
+    rows', the states in memory take; the rest is computed without being written. `addresses`: those of _Scan.
+    """
+    scan = _Scan(b, *addresses)
+    counts = [b.icmp_signed("==", each, number(1)) for each in (pending, rows, taken)]
+    with b.if_else(b.and_(counts[0], b.and_(counts[1], counts[2]))) as (usual, otherwise):
+        with usual:  # without loops, whose turns would cost more than the row
+            states = scan.changed([load(b, place) for place in scan.places], number(0))
+            scan.write(states)
+            scan.passed(states, number(0))
+        with otherwise:
+            is_fresh = b.icmp_signed("==", pending, number(on.FRESH))
+            before = b.select(is_fresh, number(0), pending)
+            first = b.select(b.icmp_signed("<", taken, before), taken, before)
+            num_taken = b.sub(taken, first)  # rows
+            held = [b.select(is_fresh, floats(0.0), load(b, place)) for place in scan.places]
+            cells = [cell(b, each) for each in held]
+            _turns(b, cells, scan.changed, number(0), first)
+            _turns(b, cells, scan.passed, number(0), num_taken)
+            scan.write([b.load(each) for each in cells])
+            _turns(b, cells, scan.changed, first, b.sub(before, first))
+            _turns(b, cells, scan.passed, num_taken, b.sub(rows, num_taken))
 
 
 @compiled
@@ -150,10 +189,37 @@ def _take_steps(row: Any, first: Any, rows: Any, head: Any, steps: Any) -> None:
 
 
 @compiled
+def _together(start: Any, rows: Any, left: Any) -> Any:
+    """How many rows from `start` on to compute together. Those that stay pending are, unless it is one: what comes of
+    them is in registers only.
+    """
+    end = rows if left == 1 or start >= rows - left else rows - left
+    return end - start if end - start < _CHUNK else _CHUNK
+
+
+@compiled
+def _leave(
+    row: Any, changes: Any, x: Any, first_b: Any, steps: Any, rows: Any, pending: Any, left: Any
+) -> None:
+    """Keep what the last `left` rows bring, some of which may be among the `pending` ones before the span."""
+    size, states = word(row + 8 * SIZE), word(row + 8 * STATES)
+    mixed_row, change_bytes = word(row + 8 * MIXED_ROW), word(row + 8 * CHANGE_BYTES)
+    taken = pending + rows - left
+    for i in range(taken, pending):
+        copy(changes + i * change_bytes, changes + (i - taken) * change_bytes, change_bytes // 4)
+    for m in range(max(taken - pending, 0), rows):
+        change, step = changes + (pending + m - taken) * change_bytes, steps + m * STEP_BYTES
+        scale(real(step), x + m * mixed_row, change, size)
+        for i in range(states):
+            put_real(change + 4 * (size + i), real(first_b + m * mixed_row + 4 * i))
+        put_real(change + 4 * (size + states), real(step + 4))
+
+
+@compiled
 def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
-    """Pass a head's state through the rows of a span; what the last one brings is left to the next step."""
+    """Pass a head's state through the rows of a span; what the last ones bring is left to the next step."""
     first, rows = word(span + 8 * on.SPAN_FIRST), word(span + 8 * on.SPAN_ROWS)
-    stands = word(span + 8 * on.SPAN_STANDS)
+    pending, left = word(span + 8 * on.SPAN_PENDING), word(span + 8 * on.SPAN_LEFT)
     heads, size, states = word(row + 8 * HEADS), word(row + 8 * SIZE), word(row + 8 * STATES)
     groups, mixed_row = word(row + 8 * GROUPS), word(row + 8 * MIXED_ROW)
     columns = heads * size
@@ -168,34 +234,33 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
         scale(real(word(row + 8 * D) + 4 * head), x + m * mixed_row, out + m * columns * 4, size)
     state = word(span + 8 * on.SPAN_STATE) + word(row + 8 * PLACE)
     state += head * word(row + 8 * HEAD_BYTES)
-    pending = state + states * size * 4
-    pending_b = pending + size * 4
-    decay = pending_b + states * 4
+    changes, change_bytes = state + states * size * 4, word(row + 8 * CHANGE_BYTES)
+    before = max(pending, 0)
     for column in range(0, size, LANES):
-        for start in range(0, rows, _CHUNK):
-            many, offset = min(_CHUNK, rows - start), start * mixed_row
+        start = 0
+        while start < rows:
+            many = _together(start, rows, left)
+            taken = many if start + many < rows else many - left
             for i in range(0, states, _STATES_AT_ONCE):
                 _scan_some(
-                    x + offset + column * 4,
-                    first_b + offset + i * 4,
-                    first_c + offset + i * 4,
+                    many,
+                    taken if start else taken + before,
+                    0 if start else pending,
+                    x + start * mixed_row + column * 4,
+                    first_b + start * mixed_row + i * 4,
+                    first_c + start * mixed_row + i * 4,
                     mixed_row,
                     steps + start * STEP_BYTES,
-                    many,
-                    many if start + many < rows else many - 1,
-                    on.TRIMMED if start else stands,
                     state + (column * states + i * LANES) * 4,
-                    pending + column * 4,
-                    pending_b + i * 4,
-                    decay,
+                    changes + column * 4,
+                    changes + (size + i) * 4,
+                    changes + (size + states) * 4,
+                    change_bytes,
                     out + (start * columns + column) * 4,
                     columns * 4,
                 )
-    last, step = (rows - 1) * mixed_row, steps + (rows - 1) * STEP_BYTES
-    scale(real(step), x + last, pending, size)
-    for i in range(states):
-        put_real(pending_b + 4 * i, real(first_b + last + 4 * i))
-    put_real(decay, real(step + 4))
+            start += many
+    _leave(row, changes, x, first_b, steps, rows, before, left)
 
 
 @compiled

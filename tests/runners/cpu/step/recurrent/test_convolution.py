@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.recurrent.convolution import convolve_phase
@@ -43,17 +44,18 @@ class Layer:
 class Slot:
     def __init__(self, layer: Layer, convolve: Callable[..., int]):
         self.layer, self._convolve = layer, convolve
-        self.state: Floats = np.full((len(layer.kernel), CHANNELS), np.nan, np.float32)
-        self.stands, self.length = on.FRESH, 0
+        inputs = len(layer.kernel) - 1 + MOST_PENDING
+        self.state: Floats = np.full((inputs, CHANNELS), np.nan, np.float32)
+        self.pending, self.length = on.FRESH, 0
 
-    def read(self, end: int, *, is_gated: bool) -> Floats:
+    def read(self, end: int, *, is_gated: bool, left: int = 1) -> Floats:
         """What the next rows give, up to `end`: gated before and after, or with a bias and through silu."""
         start, layer = self.length, self.layer
         rows = np.concatenate([layer.before, layer.after, layer.inputs], axis=1)
         out: Floats = np.full((ROWS, CHANNELS), np.nan, np.float32)
         codes, scales = zeros(out.shape, np.int8), zeros((ROWS, CHANNELS // 32, 4), np.float32)
         span, counter = zeros(on.SPAN_WORDS, np.int64), zeros(on.COUNTER_WORDS, np.int64)
-        span[:] = [start, end - start, address(self.state) - 64, self.stands]
+        span[:] = [start, end - start, address(self.state) - 64, self.pending, left]
         board: Words = zeros(on.NUM_WORDS, np.int64)
         board[on.THREADS], board[on.SPANS], board[on.NUM_SPANS] = 1, address(span), 1
         board[on.HEADS_FLOATS : on.HEADS_FLOATS + 3] = [*map(address, (out, codes, scales))]
@@ -71,11 +73,11 @@ class Slot:
         if is_gated:
             rounded = (codes.reshape(ROWS, -1, 32) * scales[:, :, :1]).reshape(out.shape)
             assert np.abs(rounded - out)[start:end].max() <= scales[..., 0].max() * 0.51
-        self.stands, self.length = on.WHOLE, end
+        self.pending, self.length = left, end
         return out[start:end]
 
-    def trim(self) -> None:
-        self.stands, self.length = on.TRIMMED, self.length - 1
+    def trim(self, count: int = 1) -> None:
+        self.pending, self.length = self.pending - count, self.length - count
 
 
 @pytest.mark.parametrize("taps", [2, 3, 4])
@@ -117,3 +119,20 @@ def test_the_last_row_can_be_taken_back(convolve: Callable[..., int], read: int)
     layer.inputs[read - 1] = kept
     rows = [slot.read(end, is_gated=False) for end in (read, read + 1, ROWS)]
     np.testing.assert_array_equal(np.concatenate(rows), truth[read - 1 :])
+
+
+@pytest.mark.parametrize(("left", "count"), [(5, 5), (5, 2), (3, 0), (7, 7)])
+def test_several_rows_can_be_taken_back(
+    convolve: Callable[..., int], left: int, count: int
+) -> None:
+    layer = Layer(4)
+    truth = Slot(layer, convolve).read(ROWS, is_gated=False)
+    kept = layer.inputs.copy()
+    layer.inputs[7 - count : 7] = 7
+    slot = Slot(layer, convolve)
+    slot.read(2, is_gated=False, left=2)
+    slot.read(7, is_gated=False, left=left)  # of 7: two of the step before among them
+    slot.trim(count)
+    layer.inputs[:] = kept
+    rows = [slot.read(end, is_gated=False) for end in (8 - count, ROWS)]
+    np.testing.assert_array_equal(np.concatenate(rows), truth[7 - count :])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
@@ -93,10 +94,10 @@ class Net:
 
     @property
     def head_floats(self) -> int:
-        return self.size * self.size + 2 * self.size + 16
+        return self.size * self.size + MOST_PENDING * (2 * self.size + 16)
 
-    def advance(self, phase: Callable[..., int], ends: list[int]) -> Floats:
-        """What the rows give, computed up to each of `ends`."""
+    def advance(self, phase: Callable[..., int], ends: list[int], left: int = 1) -> Floats:
+        """What the rows give, computed up to each of `ends`, with the changes of `left` rows pending, or of all."""
         out: Floats = np.full((ROWS, self.columns), np.nan, np.float32)
         state: Floats = np.full(self.heads * self.head_floats, np.nan, np.float32)
         codes, scales = zeros(out.shape, np.int8), zeros(out.size // 8, np.float32)
@@ -108,8 +109,8 @@ class Net:
         row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
         row[1:20] = self.words()
         for start, end in zip([0, *ends], ends, strict=False):
-            stands = on.WHOLE if start else on.FRESH
-            span[:] = [start, end - start, address(state) - 64, stands]
+            pending = min(left, start) if start else on.FRESH
+            span[:] = [start, end - start, address(state) - 64, pending, min(left, end)]
             counter = zeros(on.COUNTER_WORDS, np.int64)
             phase(address(board), address(row), address(counter), 0)
         return out
@@ -128,7 +129,8 @@ def test_states_are_read_and_corrected(
     net = Net(heads, key_heads, size, is_grouped)
     whole = net.advance(phase, [ROWS])
     np.testing.assert_allclose(whole, net.computed(), rtol=2e-4, atol=2e-5)
-    np.testing.assert_array_equal(net.advance(phase, [1, 2, 7, 10, ROWS]), whole)
+    for left in (1, 2, 5, MOST_PENDING):
+        np.testing.assert_array_equal(net.advance(phase, [1, 2, 7, 10, ROWS], left), whole)
 
 
 def test_rows_of_zeros_and_of_huge_numbers_give_numbers(phase: Callable[..., int]) -> None:

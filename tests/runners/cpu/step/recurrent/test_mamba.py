@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
@@ -15,10 +16,11 @@ from tests.runners.cpu.translation.test_functions import built
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.int64]
-HEADS, SIZE, STATES, GROUPS = 4, 32, 8, 2
+HEADS, SIZE, STATES, GROUPS = 4, 32, 16, 2
 COLUMNS = HEADS * SIZE
 MIXED = COLUMNS + 2 * GROUPS * STATES
-HEAD_FLOATS = STATES * SIZE + SIZE + STATES + 16
+CHANGE_FLOATS = SIZE + STATES + 16
+HEAD_FLOATS = STATES * SIZE + MOST_PENDING * CHANGE_FLOATS
 ROWS = 70  # more than are computed together
 
 
@@ -64,32 +66,33 @@ class Slot:
 
     def __init__(self, layer: Layer, scan: Callable[..., int]):
         self.state: Floats = np.full((HEADS, HEAD_FLOATS), np.nan, np.float32)
-        self.stands, self.length = on.FRESH, 0
+        self.pending, self.length = on.FRESH, 0
         self._layer, self._scan = layer, scan
 
-    def read(self, end: int) -> Floats:
-        """What the next rows give, up to `end`."""
+    def read(self, end: int, left: int = 1) -> Floats:
+        """What the next rows give, up to `end`. `left`: so many stay pending, or all."""
         start, layer = self.length, self._layer
         out: Floats = np.full((ROWS, COLUMNS), np.nan, np.float32)
         scratch, counter = zeros(4 * ROWS, np.float32), zeros(on.COUNTER_WORDS, np.int64)
-        span: Words = zeros(4, np.int64)
-        span[:] = [start, end - start, address(self.state) - 64, self.stands]
+        left = min(left, end)
+        span: Words = zeros(on.SPAN_WORDS, np.int64)
+        span[:] = [start, end - start, address(self.state) - 64, self.pending, left]
         board: Words = zeros(on.NUM_WORDS, np.int64)
         board[on.THREADS], board[on.SCRATCH] = 1, address(scratch)
         board[on.HEADS_FLOATS] = address(out)
         board[on.SPANS], board[on.NUM_SPANS] = address(span), 1
         row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
-        row[1:14] = [
+        row[1:15] = [
             address(layer.mixed), 4 * MIXED, address(layer.times), 4 * HEADS,
-            HEADS, SIZE, STATES, GROUPS, 64, 4 * HEAD_FLOATS,
+            HEADS, SIZE, STATES, GROUPS, 64, 4 * HEAD_FLOATS, 4 * CHANGE_FLOATS,
             *map(address, (layer.bias, layer.a, layer.d)),
         ]  # fmt: skip
         self._scan(address(board), address(row), address(counter), 0)
-        self.stands, self.length = on.WHOLE, end
+        self.pending, self.length = left, end
         return out[start:end]
 
-    def trim(self) -> None:
-        self.stands, self.length = on.TRIMMED, self.length - 1
+    def trim(self, count: int = 1) -> None:
+        self.pending, self.length = self.pending - count, self.length - count
 
 
 def test_states_fade_and_are_read(scan: Callable[..., int]) -> None:
@@ -98,24 +101,30 @@ def test_states_fade_and_are_read(scan: Callable[..., int]) -> None:
 
 
 @pytest.mark.parametrize("cuts", [[1], [33], [1, 2, 40, 69], [*range(1, ROWS)]])
-def test_bits_do_not_depend_on_how_a_text_is_cut(scan: Callable[..., int], cuts: list[int]) -> None:
+@pytest.mark.parametrize("left", [1, 2, 5, MOST_PENDING])
+def test_bits_do_not_depend_on_how_a_text_is_cut(
+    scan: Callable[..., int], cuts: list[int], left: int
+) -> None:
     layer = Layer()
     slot = Slot(layer, scan)
-    rows = np.concatenate([slot.read(end) for end in (*cuts, ROWS)])
+    rows = np.concatenate([slot.read(end, left) for end in (*cuts, ROWS)])
     np.testing.assert_array_equal(rows, Slot(layer, scan).read(ROWS))
 
 
 @pytest.mark.parametrize("read", [1, 2, 33, 64])
-def test_the_last_row_can_be_taken_back(scan: Callable[..., int], read: int) -> None:
+@pytest.mark.parametrize(("left", "count"), [(1, 1), (4, 1), (9, 1), (9, 9)])
+def test_the_last_rows_can_be_taken_back(
+    scan: Callable[..., int], read: int, left: int, count: int
+) -> None:
     layer, other = Layer(), Layer(seed=4)
     truth = Slot(layer, scan).read(ROWS)
-    mixed = layer.mixed.copy()
-    layer.mixed[read - 1] = other.mixed[0]
+    mixed, kept = layer.mixed.copy(), max(read - count, 0)
+    layer.mixed[kept:read] = other.mixed[kept:read]
     slot = Slot(layer, scan)
-    slot.read(read)
-    slot.trim()
+    slot.read(read, left)
+    slot.trim(read - kept)
     layer.mixed[:] = mixed
-    np.testing.assert_array_equal(slot.read(ROWS), truth[read - 1 :])
+    np.testing.assert_array_equal(slot.read(ROWS), truth[kept:])
 
 
 @pytest.mark.parametrize("is_normed", [False, True])
