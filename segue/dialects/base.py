@@ -62,6 +62,7 @@ class Call(Struct, frozen=True, kw_only=True):
     given: Mapping[str, str] = {}  # by target, the wire name it was given under
     named: str = ""  # the served name or alias the request used
     info: ModelInfo | None = None  # the model that answers, once it is known
+    adapter_numbers: Mapping[str, int] = {}  # of the adapters of that model, by name
 
     @property
     def model(self) -> str:

@@ -130,12 +130,20 @@ class Completions:
         request = msgspec.structs.replace(call.request, **changes)
         named = call.request.model if asked in self.models.names else record.model
         call = msgspec.structs.replace(
-            call, request=request, named=named, ignored=(*call.ignored, *ignored)
+            call,
+            request=request,
+            named=named,
+            ignored=(*call.ignored, *ignored),
+            adapter_numbers=self._numbers(asked) if adapters else {},
         )
         if call.keep_s is None or self.policy.client_keep_alive:
             return call
         name = call.given.get("keep_s", "keep_alive")
         return msgspec.structs.replace(call, keep_s=None, ignored=(*call.ignored, name))
+
+    def _numbers(self, model: str) -> dict[str, int]:
+        """Of the model's adapters, by name."""
+        return {each.name: number for number, each in enumerate(self.models.adapters(model))}
 
     def _is_seeded(self, call: Call, model: str) -> bool:
         """Whether the request has a seed of its own, or its engine promises something of a random one."""

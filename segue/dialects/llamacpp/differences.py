@@ -5,8 +5,10 @@ from segue.dialects.base import Difference
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "An entry of `lora` must have a number for `id` and `scale`; an id that no adapter has is a 400. "
-        "Without any adapter the field is ignored. `/lora-adapters` tells names too.",
-        "The server takes a missing scale for 0 and passes over ids it does not know.",
+        "Without any adapter the field is ignored; an empty list turns all adapters off. `/lora-adapters` tells names "
+        "too, and settings in answers tell the adapters that were used.",
+        "The server takes a missing scale for 0, passes over ids it does not know, and takes an empty list for none; "
+        "settings repeat what was sent.",
     ),
     Difference(
         "`echo` returns the prompt, with its log-probabilities where `logprobs` asks for them.",

@@ -7,7 +7,7 @@ from typing import Any
 from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
 from segue.dialects.base import Operation, Reply, Service, Stamp
 from segue.dialects.fields.adapter_fields import LORA
-from segue.dialects.fields.kinds import Boolean, Integer, Lax, Text, TokenIds
+from segue.dialects.fields.kinds import Boolean, LaxFlag, Text, TokenIds
 from segue.dialects.fields.prompt_kinds import MixedText
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.llamacpp.metrics import METRICS
@@ -161,10 +161,10 @@ SLOTS_FIELDS = Table(
     (
         Field(
             "fail_on_no_slot",
-            Lax(Integer(0, 1)),
+            LaxFlag(Boolean()),
             "1: answer 503 when every slot is busy.",
             "must_have_free",
-            default=0,
+            default=False,
         ),
     )
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from segue.dialects.base import Call
 from segue.dialects.llamacpp.fields import NATIVE_FIELDS
-from segue.types import CompletionRequest, ModelInfo, Sampling
+from segue.types import Adapter, CompletionRequest, ModelInfo, Sampling
 
 # What its answers call a step of sampling, where that is another name than ours.
 STEP_NAMES = {"typical_p": "typ_p"}
@@ -39,8 +39,14 @@ def generation_settings(call: Call) -> dict[str, Any]:
         **NEVER_LAZY,
         "stream": call.stream,
         "timings_per_token": call.shape["timings_per_token"],
-        "lora": [{"id": each.name, "scale": each.scale} for each in request.adapters or ()],
+        "lora": [_adapter(each, call) for each in request.adapters or ()],
     }
+
+
+def _adapter(adapter: Adapter, call: Call) -> dict[str, Any]:
+    """By its number, as requests give it: the server has settled the name."""
+    number = call.adapter_numbers.get(str(adapter.name), adapter.name)
+    return {"id": number, "scale": adapter.scale}
 
 
 def _sampling(sampling: Sampling) -> dict[str, Any]:

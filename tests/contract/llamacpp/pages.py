@@ -80,7 +80,7 @@ PAGES = [
     ),
     Case(
         "usage",
-        "/slots?fail_on_no_slot=1",
+        "/slots?fail_on_no_slot=true",
         None,
         method="GET",
         answer=[

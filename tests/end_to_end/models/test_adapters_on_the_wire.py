@@ -81,6 +81,13 @@ def test_what_the_server_applies(client: httpx2.Client) -> None:
     assert text(client, model="base") == plain
 
 
+def test_settings_tell_adapters_by_their_numbers(client: httpx2.Client) -> None:
+    """They were told by name, where llama.cpp's clients read a number."""
+    body = {"prompt": "x", "n_predict": 1, "lora": [{"id": 1, "scale": 0.5}]}
+    answer = client.post("/completion", json=body).json()
+    assert answer["generation_settings"]["lora"] == [{"id": 1, "scale": 0.5}]
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "words"),
     [
