@@ -103,6 +103,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server continues it whatever the request says.",
     ),
     Difference(
+        "`/apply-template` answers 501 where a model has no chat template; `chat_template_caps` of `/props` is empty.",
+        "The server takes ChatML then, which such a model was not trained on. Chat is not served here.",
+    ),
+    Difference(
         "`grammar` and `json_schema` together are refused, and so is a schema that cannot be enforced "
         "in full; `grammar_lazy` is refused.",
         "The server ignores the schema beside a grammar, and keywords it does not know.",
