@@ -7,9 +7,8 @@ from segue.runners.cpu.anatomy.family import Family, Mixer
 
 INTERVAL = "full_attention_interval"
 _USUAL_INTERVAL = 4  # every fourth layer attends, if the file does not say
-MOST_PENDING = (
-    9  # tokens whose changes a slot can keep apart: one that was drawn, and the longest draft
-)
+# Tokens whose changes a slot keeps apart at most: one that was drawn, and the longest draft.
+MOST_PENDING = 8
 _FACTOR = 16  # floats that a head's change has for the factor by which the state fades
 
 

@@ -112,7 +112,7 @@ def test_bits_do_not_depend_on_how_a_text_is_cut(
 
 
 @pytest.mark.parametrize("read", [1, 2, 33, 64])
-@pytest.mark.parametrize(("left", "count"), [(1, 1), (4, 1), (9, 1), (9, 9)])
+@pytest.mark.parametrize(("left", "count"), [(1, 1), (4, 1), (8, 1), (8, 8)])
 def test_the_last_rows_can_be_taken_back(
     scan: Callable[..., int], read: int, left: int, count: int
 ) -> None:
