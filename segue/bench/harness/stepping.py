@@ -32,7 +32,9 @@ class Stepper:
         self.num_steps += 1
         self.num_rows += batch.num_rows
         self.num_prompt_rows += batch.num_prompt_rows
+        began_s = time.perf_counter()
         new_events = self.scheduler.commit(batch, self.runner.decode(batch.spans))
+        self.scheduler.learn(batch, time.perf_counter() - began_s)
         return [event for told in new_events.values() for event in told]
 
     def run(self, request: CompletionRequest) -> list[Event]:

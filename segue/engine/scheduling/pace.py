@@ -1,8 +1,10 @@
-"""How many rows of prompts a step takes while others decode, so that their next tokens do not wait long for it.
+"""How many rows of prompts a step takes, so that nobody waits long for it.
 
-A step beside which a prompt is read may take `_TIMES` as long as one without, or `_TARGET_S`, whichever is longer. How
-many rows fit is learned from the steps that ran, so it follows the model, the machine and what else runs there.
-Answers do not depend on it: a prompt may be read in any chunks.
+Beside others that decode a step may take `_TIMES` as long as without a prompt, or `_TARGET_S`, whichever is longer.
+Alone it may take `_LONGEST_S`: who comes or leaves meanwhile waits for its end, and a step of minutes, as a large model
+on few cores would make of a whole chunk, would count as hung. How many rows fit is learned from the steps that ran, so
+it follows the model, the machine and what else runs there. Answers do not depend on it: a prompt may be read in any
+chunks.
 """
 
 from collections import deque
@@ -12,7 +14,9 @@ from statistics import median
 _TARGET_S = 0.125
 # Of a slow model it is what a step of its own takes that counts: prompts get at least three quarters of the time.
 _TIMES = 4
+_LONGEST_S = 10.0
 _LEAST = 16  # rows: a prompt is always read on, and with fewer a step's own work would be much of the cost
+_FIRST = 64  # of the first step: nothing is known yet
 _SAMPLE = 128  # rows of prompts that the cost of one is taken from: the last ones
 _STEPS = 9  # without prompts, of which the median counts
 
@@ -40,11 +44,13 @@ class Pace:
     def rows(self, num_decoding: int) -> int:
         """How many rows of prompts the next step may take beside so many sequences that decode."""
         row_s = self._row_s
-        if not num_decoding or not row_s:
-            return self._most
-        without_s = self._without_s(num_decoding)
-        fitting = (max(_TARGET_S, _TIMES * without_s) - without_s) / row_s
-        return int(min(self._most, max(_LEAST, fitting)))
+        if not row_s:
+            return self._most if self._prompts else min(self._most, _FIRST)
+        allowed_s = _LONGEST_S
+        if num_decoding:
+            without_s = self._without_s(num_decoding)
+            allowed_s = min(allowed_s, max(_TARGET_S, _TIMES * without_s) - without_s)
+        return int(min(self._most, max(_LEAST, allowed_s / row_s)))
 
     @property
     def _row_s(self) -> float:

@@ -38,6 +38,7 @@ class Session:
                 batch = scheduler.next_batch()
                 assert batch is not None
                 counts[-1] += batch.num_prompt_rows
+                scheduler.learn(batch, 0.0)
                 scheduler.commit(batch, runner.decode(batch.spans))
             scheduler.cancel(request.request_id)
             scheduler.check()

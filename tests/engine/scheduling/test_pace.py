@@ -17,6 +17,7 @@ from tests.engine.scheduling.ahead_runner import same
 
 CHUNK, LEAST = 256, 16
 TARGET_S, TIMES = 0.125, 4
+FIRST, LONGEST_S = 64, 10.0
 LENGTH = 3000
 
 
@@ -35,6 +36,7 @@ FAST = Cost(0.0005, 0.00001)
 SMALL = Cost(0.007, 0.0015)
 LARGE = Cost(0.05, 0.01)
 HUGE = Cost(0.5, 0.08)
+GIANT = Cost(2.0, 0.6)  # a whole chunk would take longer than `--step-timeout`
 
 
 class Machine(FakeRunner):
@@ -127,7 +129,7 @@ def test_a_fast_machine_reads_whole_chunks() -> None:
     assert len(machine.steps) == -(-LENGTH // CHUNK)
 
 
-@pytest.mark.parametrize("cost", [SMALL, HUGE])
+@pytest.mark.parametrize("cost", [SMALL, LARGE])
 def test_whole_chunks_while_nobody_decodes(cost: Cost) -> None:
     machine = Machine(cost)
     made = bench(machine)
@@ -136,6 +138,26 @@ def test_whole_chunks_while_nobody_decodes(cost: Cost) -> None:
     made.run(prompt("a"))
     made.run(prompt("b"))
     assert len(machine.steps) == 2 * -(-LENGTH // CHUNK)
+
+
+def test_steps_stay_short_while_nobody_decodes() -> None:
+    """The first is short too, though nothing is known: a worker that is ended for it knows nothing again."""
+    machine = Machine(GIANT)
+    bench(machine).run(prompt())
+    first, *others = [sum(sizes) for sizes in machine.steps]
+    assert first == FIRST
+    assert max(others) * GIANT.row_s <= LONGEST_S
+    assert min(others[:-1]) == LEAST
+
+
+@pytest.mark.parametrize("num_streams", [1, 32])
+def test_a_giant_model_does_not_let_streams_wait_for_a_whole_chunk(num_streams: int) -> None:
+    machine = Machine(GIANT)
+    made, read = streaming(machine, num_streams), prompt(length=400)
+    made.submit(read)
+    finish(made, read)
+    longest_s = max(GIANT.of(sum(sizes)) for sizes in machine.steps)
+    assert longest_s <= GIANT.of(num_streams) + LONGEST_S
 
 
 def test_a_prompt_is_read_on_however_slow_steps_are() -> None:
@@ -247,12 +269,15 @@ def taught(cost: Cost, num_decoding: int = 1) -> Pace:
     return pace
 
 
-def test_nothing_known_no_limit() -> None:
-    assert Pace(CHUNK).rows(1) == CHUNK
+def test_nothing_known_a_first_step_of_few_rows() -> None:
+    assert Pace(CHUNK).rows(0) == Pace(CHUNK).rows(1) == FIRST
+    assert Pace(8).rows(0) == 8
 
 
-def test_nobody_decodes_no_limit() -> None:
-    assert taught(HUGE).rows(0) == CHUNK
+def test_nobody_decodes_as_many_rows_as_the_longest_step_takes() -> None:
+    assert taught(LARGE).rows(0) == CHUNK
+    assert CHUNK > taught(HUGE).rows(0) > 0.9 * LONGEST_S / HUGE.row_s
+    assert taught(GIANT).rows(0) == LEAST
 
 
 def test_rows_that_fit() -> None:
