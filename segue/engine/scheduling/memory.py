@@ -62,8 +62,8 @@ class Memory:
             return 0
         limit = self.most_reused(sequence)
         if sequence.is_scoring_all:
-            # To score a token, the row before it is computed: again, since only the tokens before were scored.
-            limit = match.length - 1
+            # To score a token, the row before it is computed: again, if only the tokens before were scored.
+            limit = 0 if match.scores is None else len(match.scores)
         reuse = min(match.length, limit)
         return reuse if self._limits.can_trim or reuse == match.length else 0
 
@@ -112,8 +112,17 @@ class Memory:
         if self._limits.can_trim or sequence.salt is None:
             return 0
         common = self._cache.common(sequence.tokens, sequence.salt)
-        common = min(common, self.most_reused(sequence))
+        common = self.most_shared(sequence, common)
         return common if common >= sequence.computed + MIN_SHARED else 0
+
+    def most_shared(self, sequence: Sequence, common: int) -> int:
+        """Where to leave a checkpoint for the sequence, which begins with `common` tokens of another.
+
+        If all are scored, the last common token is left out: its score is kept, so the row before it is not needed.
+        """
+        if sequence.is_scoring_all:
+            return common - 1
+        return min(common, self.most_reused(sequence))
 
     def _needed(self, sequence: Sequence, reuse: int, num_reserved: int) -> int:
         return num_reserved + len(sequence.tokens) - reuse + 2 * self._limits.cells_per_block
@@ -146,7 +155,10 @@ class Memory:
             return
         slot = self._free.pop()
         self._runner.fork(sequence.slot, slot, sequence.computed)
-        self._cache.insert(slot, sequence.tokens[: sequence.computed], sequence.salt)
+        end = sequence.computed
+        self._cache.insert(slot, sequence.tokens[:end], sequence.salt)
+        if sequence.scores is not None and sequence.score_from == 1:
+            self._cache.keep_scores(slot, sequence.scores, sequence.tokens[end])
 
     def outgrow(self, sequence: Sequence) -> None:
         """The sequence starts to draw tokens, and its slot cannot be trimmed: others can no longer share it."""

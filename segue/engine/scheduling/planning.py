@@ -339,8 +339,10 @@ class Planner:
 
         Unless it will leave one anyway, it is made to leave one where the two part.
         """
-        most = min(self._memory.most_reused(sequence), len(other.tokens) - 1)
-        common = min(most, common_length(other.tokens, sequence.tokens))
+        if sequence.is_scoring_all and not (other.is_scoring_all and other.scores_for(sequence)):
+            return False
+        common = common_length(other.tokens, sequence.tokens)
+        common = min(self._memory.most_shared(sequence, common), len(other.tokens) - 1)
         cached = match.length if match else 0
         is_own = match is not None and match.slot == other.slot  # which it is about to outgrow
         least = MIN_SHARED if is_own else MIN_SHARED + cached

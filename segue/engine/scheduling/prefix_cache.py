@@ -16,7 +16,9 @@ from segue.engine.sampling.scores import Scores
 
 
 class Match(NamedTuple):
-    """`slot` holds the first `length` tokens asked for. `scores`: of its tokens 1 … length − 1."""
+    """`slot` holds the first `length` tokens asked for. `scores`: of its tokens 1 … length − 1, of a whole one also of
+    the token after them.
+    """
 
     slot: int
     length: int
@@ -34,7 +36,7 @@ class _Node:
 
 
 class _Entry:
-    __slots__ = ("end", "has_served", "length", "locked", "salt", "scores", "used")
+    __slots__ = ("end", "has_served", "length", "locked", "salt", "scored", "scores", "used")
 
     def __init__(self, salt: str, end: _Node, length: int) -> None:
         self.salt = salt
@@ -44,6 +46,7 @@ class _Entry:
         self.used = 0
         self.has_served = False
         self.scores: Scores | None = None
+        self.scored: int | None = None  # the token after the entry's, if its score is known
 
 
 class PrefixCache:
@@ -79,7 +82,7 @@ class PrefixCache:
             if best is not None and best.length >= length:
                 break
             for slot in node.slots:
-                found = self._usable(slot, length, num_top, whole)
+                found = self._usable(slot, tokens, length, num_top, whole)
                 if found is not None and (best is None or found.length > best.length):
                     best = found
                     if found.length == length:
@@ -89,7 +92,9 @@ class PrefixCache:
             self._entries[best.slot].has_served = True
         return best
 
-    def _usable(self, slot: int, length: int, num_top: int | None, whole: bool) -> Match | None:
+    def _usable(
+        self, slot: int, tokens: Sequence[int], length: int, num_top: int | None, whole: bool
+    ) -> Match | None:
         entry = self._entries[slot]
         if whole and entry.length != length:
             return None
@@ -97,8 +102,11 @@ class PrefixCache:
             return Match(slot, length)
         if entry.scores is None or entry.scores.num_top < num_top:
             return None
-        if whole and len(entry.scores) + 1 < length:
-            return None
+        if whole:  # the last row is not computed again, so it must be the same token that it scored
+            is_next = length < len(tokens) and tokens[length] == entry.scored
+            if not is_next or len(entry.scores) < length:
+                return None
+            return Match(slot, length, entry.scores.first(length).narrowed(num_top))
         length = min(length, len(entry.scores) + 1)
         return Match(slot, length, entry.scores.first(length - 1).narrowed(num_top))
 
@@ -131,8 +139,10 @@ class PrefixCache:
         self._entries[slot] = entry
         self._touch(slot)
 
-    def keep_scores(self, slot: int, scores: Scores) -> None:
-        self._entries[slot].scores = scores
+    def keep_scores(self, slot: int, scores: Scores, scored: int | None = None) -> None:
+        """`scored`: the token after those of the slot, whose score is the last one."""
+        entry = self._entries[slot]
+        entry.scores, entry.scored = scores, scored
 
     def lock(self, slot: int) -> None:
         self._entries[slot].locked = True
@@ -167,6 +177,7 @@ class PrefixCache:
             if entry.end in path
             and other != slot
             and not entry.locked
+            and entry.scored in (None, mine.scored)
             and _covers(mine.scores, entry.scores)
         ]
 

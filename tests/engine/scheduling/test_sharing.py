@@ -118,14 +118,29 @@ def test_checkpoints_take_no_slot_that_is_needed() -> None:
     assert bench.scheduler.stats.preemptions == 0
 
 
-def test_whole_prompts_with_scores_leave_no_checkpoint() -> None:
-    """They could not use one: the row before a token's score would be missing."""
+def test_whole_prompts_with_scores_share_a_header_that_cannot_be_trimmed() -> None:
+    """The checkpoint has a token less than the header, and the score of that token: its row is not computed again."""
     bench = Bench(can_trim=False)
-    for end in ("ab", "cd", "ef"):
-        request = ask("h" * 100 + end, max_tokens=0, prompt_logprobs=1)
+    cached = []
+    for end, num_top in (("ab", 1), ("cd", 1), ("ef", 1), ("ghi", 0), ("j", 2), ("ef", 1)):
+        request = ask("h" * 100 + end, max_tokens=0, prompt_logprobs=num_top)
         [story] = bench.run(request)
         assert story.essence == Bench().run(request)[0].essence
-    assert len(bench.scheduler._state.memory._cache) == 3
+        cached.append(story.prompted[0].num_cached)
+        bench.scheduler.check()
+    assert cached == [0, 0, 99, 99, 0, 99]
+    [whole] = bench.run(ask("h" * 99 + "x", max_tokens=0, prompt_logprobs=1))
+    assert whole.prompted[0].num_cached == 0, "another token follows"
+
+
+def test_whole_prompts_with_scores_wait_for_a_header_that_is_being_scored() -> None:
+    bench = Bench(can_trim=False, chunk_rows=64)
+    prompts = ["h" * 200 + str(i) * 10 for i in range(8)]
+    [story] = bench.run(ask(*prompts, max_tokens=0, prompt_logprobs=1))
+    assert isinstance(bench.runner, FakeRunner)
+    assert bench.runner.num_rows <= 210 + 7 * (11 + 32)
+    [alone] = Bench().run(ask(*prompts, max_tokens=0, prompt_logprobs=1))
+    assert story.essence == alone.essence
 
 
 def test_candidates_share_a_prompt_that_cannot_be_trimmed() -> None:
