@@ -59,9 +59,12 @@ def bench(
     payoff: Payoff | None = None,
     num_slots: int = 64,
     kind: type[FakeRunner] = FakeRunner,
+    can_give_back: int = 0,
 ) -> Bench:
-    """`seed`: of the draft model, 0 being the model itself; None: no draft model."""
-    made = Bench(num_slots=num_slots)
+    """`seed`: of the draft model, 0 being the model itself; None: no draft model. With `can_give_back`, the model's
+    slots cannot be trimmed.
+    """
+    made = Bench(num_slots=num_slots, can_trim=not can_give_back, can_give_back=can_give_back)
     if seed is not None:
         ticks = itertools.count()
         small = replace(default_capabilities(num_cells=512), num_slots=made.capabilities.num_slots)
@@ -100,19 +103,28 @@ def requests(plan: list[tuple[int, int, int]]) -> list[CompletionRequest]:
     st.sampled_from([0, 1]),
     st.sampled_from([Always, Rarely, Payoff]),
     st.sampled_from([4, 64]),
+    st.sampled_from([0, 1, 8]),
 )
 def test_outputs_are_those_without_one(
-    plan: list[tuple[int, int, int]], seed: int, payoff: type[Payoff], num_slots: int
+    plan: list[tuple[int, int, int]],
+    seed: int,
+    payoff: type[Payoff],
+    num_slots: int,
+    can_give_back: int,
 ) -> None:
     plain = bench(None, num_slots=num_slots).run(*requests(plan))
-    drafted = bench(seed, payoff(), num_slots=num_slots).run(*requests(plan))
+    helped = bench(seed, payoff(), num_slots=num_slots, can_give_back=can_give_back)
+    drafted = helped.run(*requests(plan))
     assert [story.essence for story in drafted] == [story.essence for story in plain]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_model_itself_as_its_draft_is_always_right(temperature: float) -> None:
+@pytest.mark.parametrize("can_give_back", [0, 8])
+def test_the_model_itself_as_its_draft_is_always_right(
+    temperature: float, can_give_back: int
+) -> None:
     """In greedy mode, and when sampling too: the draft is drawn with the same luck."""
-    own = bench(0)
+    own = bench(0, can_give_back=can_give_back)
     own.run(ask("abcdef", max_tokens=60, sampling=Sampling(seed=1, temperature=temperature)))
     stats = own.scheduler.stats
     assert stats.drafts > 5
