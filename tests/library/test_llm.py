@@ -306,4 +306,5 @@ def test_half_a_character_is_a_wrong_text_and_ends_nothing(llm: LLM) -> None:
     for ask in (llm.complete, llm.score, llm.tokenize):
         with pytest.raises(InvalidField, match="half a character"):
             ask("caf\udce9")
+    assert llm._thread.engine.is_idle, "a call that could not be sent is no open one"
     assert llm.complete("a", max_tokens=2).usage.completion_tokens == 2

@@ -155,8 +155,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "There is nothing to continue; the server answers with an empty text.",
     ),
     Difference(
-        "A body that is not JSON is answered with 400.",
-        "The server answers 500, which tells clients to try again.",
+        "A body that is not JSON is answered with 400, as builds after b10586 do.",
+        "That one answers 500, which tells clients to try again.",
     ),
     Difference(
         "A stream that breaks ends with its error event and `data: [DONE]` on `/v1/completions`.",

@@ -186,8 +186,8 @@ class Client:
         self._check_ready()
         call = next(self._call_ids)
         future = self._calls[call] = asyncio.get_running_loop().create_future()
-        self._send(make_message(call))
         try:
+            self._send(make_message(call))
             answer: messages.Answer = await future
         finally:
             self._calls.pop(call, None)
