@@ -177,7 +177,9 @@ class Reader:
     ) -> Tensor:
         name, shape, number, offset = entry
         if number not in TENSOR_TYPES:
-            raise Damaged(f"tensor {name} has the unknown type {number}")
+            raise Damaged(
+                f"tensor {name} has the unknown type {number} (a newer version may know it)"
+            )
         kind, block, block_bytes = TENSOR_TYPES[number]
         if 0 in shape or (shape or (1,))[0] % block:
             raise Damaged(f"tensor {name} cannot have the shape {shape} as {kind}")
