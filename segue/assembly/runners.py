@@ -16,6 +16,7 @@ from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense, weig
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.cpu.step.board import MAX_THREADS
 from segue.runners.llama.runner import LlamaLoader
+from segue.runners.llama.scaled import scaled_obstacle
 from segue.runners.vocab import llama_obstacle as llama_obstacle
 
 log = logging.getLogger("segue")
@@ -70,7 +71,8 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
     """Why this runner cannot run this file here, or None if it can."""
     if runner == "cpu":
         return cpu_obstacle(path, adapters)
-    return nonsense(path) or llama_obstacle() or None
+    adapted = [name for file in adapters for name in adapter_files.pairs(gguf.header(file))]
+    return nonsense(path) or llama_obstacle() or scaled_obstacle(gguf.header(path), adapted)
 
 
 def runner_memory(runner: str, path: Path) -> str:
