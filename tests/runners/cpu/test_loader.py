@@ -61,14 +61,14 @@ def test_fewer_states_than_slots_are_told(
     path = write(tmp_path / "x.gguf", MODELS["lfm2"])
     cache_dir = str(config.load({}).cache_dir)
     made = CpuLoader(str(path), "x", threads=1, num_slots=5, cache_dir=cache_dir)
-    # two layers, each with three inputs of 64 channels
-    monkeypatch.setattr(states, "available_bytes", lambda: 4 * 3 * 4 * 2 * 3 * 64)
+    # two layers, each with ten inputs of 64 channels: a convolution's two, and eight that may be given back
+    monkeypatch.setattr(states, "available_bytes", lambda: 4 * 3 * 4 * 2 * 10 * 64)
     runner, vocab, info, *_ = made()
     runner.close()
     vocab.close()
-    assert (info.num_states, info.state_bytes) == (3, 1536)
+    assert (info.num_states, info.state_bytes) == (3, 5120)
     assert (
-        "memory holds 3 states of sequences, not 5 (--num-slots): each takes 1.5 kB" in caplog.text
+        "memory holds 3 states of sequences, not 5 (--num-slots): each takes 5.1 kB" in caplog.text
     )
 
 
