@@ -22,7 +22,6 @@ from segue import exact_math
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Draw, Late, Logits, Span, Step, Told
 from segue.models.gguf import GgufHeader
-from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer, write_told
 from segue.runners.cpu.frame import Frame
@@ -101,7 +100,7 @@ class CpuRunner:
             cells_per_block=BLOCK,
             state_bytes=0 if self._slots.states is None else self._slots.states.slot_bytes,
             can_trim=self._slots.states is None,
-            can_give_back=0 if self._slots.states is None else MOST_PENDING,
+            can_give_back=0 if self._slots.states is None else on.MOST_PENDING,
             draws=True,
             rows_ahead=len(self._frames[-1].logits),
             adapters=tuple(adapters or ()),

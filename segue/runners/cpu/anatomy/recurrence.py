@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family, Mixer
+from segue.runners.cpu.step.board import MOST_PENDING
 
 INTERVAL = "full_attention_interval"
 _USUAL_INTERVAL = 4  # every fourth layer attends, if the file does not say
-# Tokens whose changes a slot keeps apart at most: one that was drawn, and the longest draft.
-MOST_PENDING = 8
 _FACTOR = 16  # floats that a head's change has for the factor by which the state fades
 
 

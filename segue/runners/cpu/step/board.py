@@ -65,6 +65,7 @@ LATENT_FLOATS, LATENT_BYTES, LATENT_SCALES = range(40, 43)
 SPAN_FIRST, SPAN_ROWS, SPAN_STATE, SPAN_PENDING, SPAN_LEFT = range(5)
 SPAN_WORDS = 5
 FRESH = -1  # instead of a number of changes: the state is to be cleared first
+MOST_PENDING = 8  # changes beside a state: of a token that was drawn, and of the longest draft
 
 # Words of an adapter's pair for one matrix; there is a table of these, by adapter and number of the matrix.
 LORA_A, LORA_B, LORA_RANK, LORA_SCALE, LORA_COLUMNS = range(5)

@@ -1,6 +1,6 @@
 """What delta nets and Mamba 2 keep in a thread's scratch memory. Free of kernels: the workspace needs the sizes too."""
 
-from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
+from segue.runners.cpu.step.board import MOST_PENDING
 
 CHUNK = 8  # rows that a delta net prepares together, unless the changes of more stay pending
 COLUMNS = 32  # values that are computed together

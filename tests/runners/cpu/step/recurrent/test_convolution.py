@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.recurrent.convolution import convolve_phase
@@ -44,7 +43,7 @@ class Layer:
 class Slot:
     def __init__(self, layer: Layer, convolve: Callable[..., int]):
         self.layer, self._convolve = layer, convolve
-        inputs = len(layer.kernel) - 1 + MOST_PENDING
+        inputs = len(layer.kernel) - 1 + on.MOST_PENDING
         self.state: Floats = np.full((inputs, CHANNELS), np.nan, np.float32)
         self.pending, self.length = on.FRESH, 0
 

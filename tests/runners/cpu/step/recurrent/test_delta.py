@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
@@ -94,7 +93,7 @@ class Net:
 
     @property
     def head_floats(self) -> int:
-        return self.size * self.size + MOST_PENDING * (2 * self.size + 16)
+        return self.size * self.size + on.MOST_PENDING * (2 * self.size + 16)
 
     def advance(self, phase: Callable[..., int], ends: list[int], left: int = 1) -> Floats:
         """What the rows give, computed up to each of `ends`, with the changes of `left` rows pending, or of all."""
@@ -129,7 +128,7 @@ def test_states_are_read_and_corrected(
     net = Net(heads, key_heads, size, is_grouped)
     whole = net.advance(phase, [ROWS])
     np.testing.assert_allclose(whole, net.computed(), rtol=2e-4, atol=2e-5)
-    for left in (1, 2, 5, MOST_PENDING):
+    for left in (1, 2, 5, on.MOST_PENDING):
         np.testing.assert_array_equal(net.advance(phase, [1, 2, 7, 10, ROWS], left), whole)
 
 

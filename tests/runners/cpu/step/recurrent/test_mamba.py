@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from segue.runners.cpu.anatomy.recurrence import MOST_PENDING
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
@@ -20,7 +19,7 @@ HEADS, SIZE, STATES, GROUPS = 4, 32, 16, 2
 COLUMNS = HEADS * SIZE
 MIXED = COLUMNS + 2 * GROUPS * STATES
 CHANGE_FLOATS = SIZE + STATES + 16
-HEAD_FLOATS = STATES * SIZE + MOST_PENDING * CHANGE_FLOATS
+HEAD_FLOATS = STATES * SIZE + on.MOST_PENDING * CHANGE_FLOATS
 ROWS = 70  # more than are computed together
 
 
@@ -101,7 +100,7 @@ def test_states_fade_and_are_read(scan: Callable[..., int]) -> None:
 
 
 @pytest.mark.parametrize("cuts", [[1], [33], [1, 2, 40, 69], [*range(1, ROWS)]])
-@pytest.mark.parametrize("left", [1, 2, 5, MOST_PENDING])
+@pytest.mark.parametrize("left", [1, 2, 5, on.MOST_PENDING])
 def test_bits_do_not_depend_on_how_a_text_is_cut(
     scan: Callable[..., int], cuts: list[int], left: int
 ) -> None:
