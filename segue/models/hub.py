@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 # Small and good ones first; then those that a repository with few files often has.
 PREFERRED = (
     *("Q4_K_M", "Q8_0", "Q4_0", "Q4_K_S", "Q5_K_M", "Q5_K_S", "Q6_K", "Q4_1", "Q5_0", "Q5_1"),
-    *("IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4", "F16", "BF16", "F32", "Q3_K_M", "Q3_K_L", "Q3_K_S"),
-    *("IQ3_M", "IQ3_S", "IQ3_XS", "IQ3_XXS", "Q2_K", "Q2_K_S", "IQ2_M", "IQ2_S", "IQ2_XS"),
-    *("IQ2_XXS", "TQ2_0", "TQ1_0", "IQ1_M", "IQ1_S"),
+    *("IQ4_NL", "IQ4_XS", "MXFP4", "MXFP4_MOE", "NVFP4", "F16", "BF16", "F32", "Q3_K_M", "Q3_K_L"),
+    *("Q3_K_S", "IQ3_M", "IQ3_S", "IQ3_XS", "IQ3_XXS", "Q2_K", "Q2_K_S", "IQ2_M", "IQ2_S"),
+    *("IQ2_XS", "IQ2_XXS", "TQ2_0", "TQ1_0", "Q2_0", "IQ1_M", "IQ1_S", "Q1_0"),
 )
 _NOT_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 
