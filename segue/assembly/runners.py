@@ -138,7 +138,8 @@ def max_rows(settings: Settings) -> int:
 def draft_obstacle(settings: Settings, path: Path, target: Path) -> str | None:
     """Why this model cannot draft for the target, or None if it can."""
     going_back = "carry states, which cannot go back to before a draft that proves wrong"
-    if _has_states(target) and choose_runner(settings, target, target.stem)[0] != "cpu":
+    adapters = [adapter_files.parse(text).path for text in settings.lora]
+    if _has_states(target) and choose_runner(settings, target, target.stem, adapters)[0] != "cpu":
         return f"the model's ({target.stem}) layers {going_back} on {_WORDS['llama']}"
     if _has_states(path):  # it would go back further than what its slots keep apart
         return f"its layers {going_back}"

@@ -15,6 +15,7 @@ from segue.assembly.runners import (
 from segue.errors import Incompatible, ModelUnavailable
 from segue.runners.llama import c_api
 from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_lora import write_tiny_lora
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import Value, write
 
@@ -118,3 +119,20 @@ def test_what_only_llama_cpp_computes_takes_no_drafts_either(tmp_path: Path) -> 
     recurrent = write_tiny_gguf(tmp_path / "mamba.gguf", architecture="mamba")
     draft = write_tiny_gguf(tmp_path / "draft.gguf")
     assert "(mamba) layers carry states" in (draft_obstacle(load(), draft, recurrent) or "")
+
+
+def test_adapters_that_only_llama_cpp_takes_leave_a_model_without_drafts(tmp_path: Path) -> None:
+    """Its drafts would never be made, and nothing would say so."""
+    stateful, draft = write(tmp_path / "b.gguf", MODELS["mamba2"]), tmp_path / "draft.gguf"
+    write(draft, MODELS["llama"])
+    for tensor, words in (("ssm_in", ""), ("ssm_conv1d", "layers carry states")):
+        lora = write_tiny_lora(
+            tmp_path / "l.gguf",
+            stateful,
+            names=[f"blk.0.{tensor}.weight"],
+            rank=1,
+            architecture="mamba2",
+        )
+        settings = replace(load(), lora=(str(lora),))
+        assert words in (draft_obstacle(settings, draft, stateful) or "")
+        assert bool(words) == (draft_obstacle(settings, draft, stateful) is not None)
