@@ -207,7 +207,7 @@ class FakeRunner:
             source.states[:length],
             source.cells[:length],
             source.adapters,
-            source.returnable - (len(source.tokens) - length),
+            max(0, source.returnable - len(source.tokens) + length),
         )
         for cell in copy.cells:
             self._references[cell] += 1
@@ -272,9 +272,8 @@ class FakeRunner:
             raise RuntimeError(f"fake runner: slot {number} holds {len(slot.cells)} tokens")
         if slot.cells and slot.adapters != adapters:
             raise RuntimeError(f"fake runner: slot {number} was computed with other adapters")
-        if not (
-            self._capabilities.can_trim or returnable <= max(1, self._capabilities.can_give_back)
-        ):
+        limits = self._capabilities
+        if not (limits.can_trim or 1 <= returnable <= max(1, limits.can_give_back)):
             raise RuntimeError(f"fake runner: {returnable} tokens cannot be kept apart")
         slot.adapters = adapters
         slot.returnable = min(returnable, slot.returnable + len(tokens))

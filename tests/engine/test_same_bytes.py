@@ -169,9 +169,8 @@ def test_without_guesses(
     crowd = bench(loaded)
     crowd.may_go_on = lambda: False  # so that every step may have guesses
     guessed = crowd.run(*requests(1))
-    if (
-        loaded.runner.capabilities.can_trim
-    ):  # texts of the others hardly repeat themselves: see below
+    # Texts of models with states hardly repeat themselves here: see below.
+    if loaded.runner.capabilities.can_trim:
         assert crowd.scheduler.stats.draft_accepted > 0, "else they were never tried"
     assert [story.essence for story in guessed] == alone
     empty(loaded)

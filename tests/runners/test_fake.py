@@ -1,6 +1,7 @@
 """The fake runner holds the engine to the contract of steps that are begun ahead."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -195,3 +196,22 @@ def test_a_row_that_is_no_row_is_left_to_the_sampler() -> None:
     logits = runner.decode([Span(0, [1, 2], 0, 2)])
     logits[0, 3], logits[1] = np.nan, -np.inf
     assert runner.draw([Draw(row, 0.5, ()) for row in (0, 1)]) == [None, None]
+
+
+def test_slots_that_cannot_be_trimmed_give_back_what_their_spans_asked_for() -> None:
+    """As the CPU runner's do, so the engine is held to that by tests on this one."""
+    limits = replace(default_capabilities(), can_trim=False, can_give_back=4)
+    runner = FakeRunner(limits)
+    for count in (0, 5):
+        with pytest.raises(RuntimeError, match=f"{count} tokens cannot be kept apart"):
+            FakeRunner(limits).decode([Span(0, [1], 0, 1, returnable=count)])
+    runner.decode([Span(0, [1, 2, 3, 4], 0, 1, returnable=2)])
+    runner.decode([Span(0, [5], 4, 1, returnable=4)])
+    with pytest.raises(RuntimeError, match="cannot give back 4 tokens"):
+        runner.trim(0, 1)
+    runner.fork(0, 1, 2)
+    with pytest.raises(RuntimeError, match="cannot give back 1 tokens"):
+        runner.trim(1, 1)
+    runner.fork(0, 2, 0)  # which is an empty slot, whatever the other one could give back
+    runner.decode([Span(2, [1, 2, 3], 0, 1, returnable=3)])
+    runner.trim(2, 1)

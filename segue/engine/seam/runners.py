@@ -45,9 +45,7 @@ class Capabilities:
     cells_per_block: int = 1  # cells are handed out in blocks of this many tokens
     state_bytes: int = 0  # that a slot takes beside its cells, if layers carry states
     can_trim: bool = True  # recurrent models cannot go back to any token
-    can_give_back: int = (
-        0  # tokens that a slot which cannot be trimmed can lose: see Span.returnable
-    )
+    can_give_back: int = 0  # last tokens that a slot can lose otherwise: see Span.returnable
     free_rows: int = 1  # so many rows cost little more than one: room for drafts
     draws: bool = False  # whether `draw` is worth calling
     rows_ahead: int = 0  # rows of logits, and draws, that a begun step may have; 0: none is begun

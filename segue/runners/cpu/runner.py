@@ -228,9 +228,12 @@ class CpuRunner:
         self._team.step(frame.board, threads)
 
     def _seconds(self, rows: int, threads: int) -> float:
-        """The best time of a few steps with one token of each of `rows` sequences, or with one prompt if too many."""
+        """The best time of a few steps with one token of each of `rows` sequences, or with one prompt if too many.
+
+        Of a model with states as many rows as it gives back are a draft, since those are what drafts are decided by.
+        """
         spans = [Span(slot, [0], 0, 1) for slot in range(rows)]
-        if rows <= self._capabilities.can_give_back:  # a draft: its rows share a state
+        if rows <= self._capabilities.can_give_back:
             spans = [Span(0, [0] * rows, 0, rows, returnable=rows)]
         elif rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._slots.kv.num_blocks):
             spans = [Span(0, [0] * rows, 0, 1)]
