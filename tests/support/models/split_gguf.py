@@ -37,7 +37,7 @@ def split_gguf(
         writer = gguf.GGUFWriter(path, "left out below")
         writer.kv_data[0].clear()
         if i == 0:
-            _copy_metadata(reader, writer)
+            copy_metadata(reader, writer)
         own = {NUMBER: i, COUNT: len(sizes), TENSORS: len(reader.tensors)}
         entries: Entries = {key: (value, KINDS[key]) for key, value in own.items()}
         _add(writer, {**entries, **(changed or {}).get(i, {})})
@@ -51,7 +51,7 @@ def split_gguf(
     return paths
 
 
-def _copy_metadata(reader: gguf.GGUFReader, writer: gguf.GGUFWriter) -> None:
+def copy_metadata(reader: gguf.GGUFReader, writer: gguf.GGUFWriter) -> None:
     for field in reader.fields.values():
         if not field.name.startswith("GGUF."):
             inner = field.types[-1] if field.types[0] == Kind.ARRAY else None

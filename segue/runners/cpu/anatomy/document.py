@@ -26,7 +26,9 @@ _TAIL = """
 - Gated delta nets, Mamba 2 and convolutions carry a state from token to token instead of keys and values: of each
   sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the chunks of a
   prompt; llama.cpp's do. Heads of a delta net are a multiple of 32 wide, those of Mamba 2 and their states one of 16;
-  convolutions see up to 16 tokens. Layers that draft further tokens (`nextn`) are not computed.
+  convolutions see up to 16 tokens. Texts that repeat themselves, constraints and draft models (`--draft`) make drafts
+  for them as for others, of up to seven tokens (a constraint forces up to 32 at once on others); such a model is no
+  draft model itself. Layers that draft further tokens (`nextn`) are not computed.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -46,7 +48,9 @@ _TAIL = """
 {types}
 {larger}
 - Scales of whole tensors, which converted files of NVFP4 have (`blk.0.ffn_up.scale`, or one for each expert), are
-  multiplied into the blocks' scales. Those for rounding inputs (`input_scale`) have no effect, as in llama.cpp.
+  multiplied into the blocks' scales. llama.cpp (build 11549) agrees for llama, mistral3, qwen3, qwen3moe, qwen35,
+  qwen35moe, gemma3 and mamba2; it leaves some of them out for others that were tried, such as qwen2, qwen3next, falcon
+  and deepseek2. Those for rounding inputs (`input_scale`) have no effect, as in llama.cpp.
 
 Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: four tiny models with random weights each, a
 KL of at most 0.00002 for half of the tokens and of 0.003 in the mean, and the same greedy continuation of 32 tokens for

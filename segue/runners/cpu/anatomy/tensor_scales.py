@@ -15,7 +15,7 @@ from segue.runners.cpu.anatomy.tensors import Shapes, expert_name, extras, shape
 
 TYPE, WEIGHT, SCALE = "NVFP4", ".weight", ".scale"
 # The matrices whose scale llama.cpp reads.
-_SCALED = (
+SCALED = (
     *("attn_q", "attn_k", "attn_v", "attn_output", "attn_qkv", "attn_gate"),
     *("ffn_gate", "ffn_up", "ffn_down", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"),
     *("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
@@ -48,6 +48,6 @@ def _scaled(tensors: Sequence[Tensor], anatomy: Anatomy) -> Iterator[tuple[str, 
     for tensor in tensors:
         stem = tensor.name.removesuffix(WEIGHT)
         is_fused = anatomy.family.is_gate_fused and stem.endswith("ffn_up")
-        is_known = stem.split(".")[-1] in _SCALED and not is_fused
+        is_known = stem.split(".")[-1] in SCALED and not is_fused
         if tensor.type == TYPE and is_known and f"{stem}{SCALE}" not in own:
             yield stem, tensor
