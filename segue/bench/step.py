@@ -53,6 +53,8 @@ NAMES = {
     on.DELTA: "delta net",
     on.SCAN: "scan",
     on.MAMBA_GATE: "gate of scans",
+    on.TIMES: "times of scans",
+    on.SELECT: "scan",
     on.ADAPT: "adapt",
 }
 COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before

@@ -81,7 +81,7 @@ def test_every_known_model_makes_sense(tmp_path: Path, model: str) -> None:
 
 
 def test_another_architecture_makes_sense(tmp_path: Path) -> None:
-    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="mamba")
+    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="chameleon")
     assert choose_runner(load(), path, "x")[0] == "llama"
 
 
@@ -94,7 +94,7 @@ def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_
     monkeypatch.setattr(c_api, "load", load_library)
     known = write_tiny_gguf(tmp_path / "known.gguf")
     assert choose_runner(load(), known, "x") == ("cpu", "")
-    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="mamba")
+    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="chameleon")
     for runner in ("auto", "llama"):
         with pytest.raises(Incompatible, match="xllamacpp exports nothing"):
             choose_runner(load(runner), path, "x")
@@ -102,7 +102,7 @@ def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_
         choose_runner(load(), path, "x")
 
 
-@pytest.mark.parametrize("model", ["qwen35", "lfm2", "granitehybrid", "mamba2"])
+@pytest.mark.parametrize("model", ["qwen35", "lfm2", "granitehybrid", "mamba", "mamba2"])
 def test_models_with_states_do_not_draft_but_take_drafts(tmp_path: Path, model: str) -> None:
     plain = write(tmp_path / "plain.gguf", MODELS["llama"])
     latent = write(tmp_path / "latent.gguf", MODELS["deepseek2"])
@@ -116,6 +116,7 @@ def test_models_with_states_do_not_draft_but_take_drafts(tmp_path: Path, model: 
 
 
 def test_what_only_llama_cpp_computes_takes_no_drafts_either(tmp_path: Path) -> None:
+    """Its times are made of eight numbers, which are too few here."""
     recurrent = write_tiny_gguf(tmp_path / "mamba.gguf", architecture="mamba")
     draft = write_tiny_gguf(tmp_path / "draft.gguf")
     assert "(mamba) layers carry states" in (draft_obstacle(load(), draft, recurrent) or "")

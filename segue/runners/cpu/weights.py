@@ -23,6 +23,7 @@ from segue.runners.cpu.anatomy.tensors import (
     expert_name,
     is_vector,
     matrices,
+    rates,
     vector,
 )
 from segue.runners.cpu.anatomy.xielu import shapes
@@ -89,6 +90,10 @@ class Weights:
         for name in [name for name in self._vectors if name.endswith(CONVOLUTIONS)]:
             taps = next(tensor.shape[0] for tensor in tensors if tensor.name == name)
             self._vectors[name] = self._vectors[name].reshape(-1, taps).T.copy()  # a row per tap
+        for i, layer in enumerate(self.anatomy.by_layer):
+            if layer.recurrence is not None and layer.recurrence.mixer == "mamba1":
+                name, states = f"blk.{i}.ssm_a", layer.recurrence.states
+                self._vectors[name] = rates(self._vectors[name].reshape(-1, states))
         # Gemma 4 divides what its router takes by the root of the width.
         for name in [name for name in self._vectors if name.endswith("gate_inp.scale")]:
             self._vectors[name] *= np.float32(1 / math.sqrt(self.anatomy.width))

@@ -130,6 +130,8 @@ def matrices(path: Path) -> list[str]:
         "ffn_down",
         "ssm_in",
         "ssm_out",
+        "ssm_x",
+        "ssm_dt",
         "shortconv.in_proj",
         "shortconv.out_proj",
     ]

@@ -26,6 +26,7 @@ def changed(found: GgufHeader, settings: dict[str, float]) -> GgufHeader:
         ("granitehybrid", [0, 1, 0, 0], [1, 0, 1, 1], [1, 1, 1, 1]),
         ("nemotron_h", [0, 0, 1, 0, 0], [1, 0, 0, 1, 0], [0, 1, 0, 0, 1]),
         ("falcon-h1", [1, 1, 1], [1, 1, 1], [1, 1, 1]),
+        ("mamba", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
         ("mamba2", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
     ],
 )
@@ -54,6 +55,10 @@ def test_layers_are_told_apart(
         ("mamba2", {"ssm.time_step_rank": 3}, "128 columns, 3 heads and 2 groups do not go evenly"),
         ("mamba2", {"ssm.group_count": 16}, "128 columns, 8 heads and 16 groups do not go evenly"),
         ("granitehybrid", {"ssm.inner_size": 256}, "states are 256 wide, not twice 64"),
+        ("mamba", {"ssm.inner_size": 256}, "states are 256 wide, not twice 64"),
+        ("mamba", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
+        ("mamba", {"ssm.time_step_rank": -1}, "time_step_rank is -1, not a count"),
+        ("mamba", {"ssm.dt_b_c_rms": 1}, "ssm.dt_b_c_rms is 1"),
     ],
 )
 def test_what_would_end_llama_cpp_is_computed_by_no_runner(
@@ -77,6 +82,14 @@ def test_what_would_end_llama_cpp_is_computed_by_no_runner(
         ("granitehybrid", {"ssm.dt_b_c_rms": True}, "does not know: ssm.dt_b_c_rms"),
         ("mamba2", {"ssm.time_step_rank": 16}, "heads of states are 8 wide, not a multiple of 16"),
         ("mamba2", {"ssm.inner_size": 2**20}, "tensor blk.0.ssm_in.weight has the shape"),
+        ("mamba", {"ssm.time_step_rank": 0}, "does not say mamba.ssm.time_step_rank"),
+        ("mamba", {"ssm.time_step_rank": 8}, "times are made of are 8 wide, not a multiple of 16"),
+        ("mamba", {"ssm.time_step_rank": 48}, "blk.0.ssm_x.weight has the shape (128, 64)"),
+        ("mamba", {"ssm.time_step_rank": 128}, "times are made of 128 numbers, more than 64"),
+        ("mamba", {"ssm.state_size": 8}, "states are 8 wide, not a multiple of 16"),
+        ("mamba", {"ssm.state_size": 2**31}, "tensor blk.0.ssm_x.weight has the shape"),
+        ("mamba", {"ssm.group_count": 2}, "does not know: ssm.group_count"),
+        ("mamba", {"ssm.conv_kernel": 17}, "its convolutions see 17 tokens, not 2 to 16"),
         ("nemotron_h_moe", {"moe_latent_size": 32}, "does not know: moe_latent_size"),
         ("falcon-h1", {"ssm.group_count": 0}, "does not say falcon-h1.ssm.group_count"),
     ],
@@ -127,6 +140,8 @@ def test_lists_of_layers_are_held_to_tensors(
         ("nemotron_h", "blk.0.ssm_dt.bias"),
         ("falcon-h1", "blk.1.ssm_out.weight"),
         ("falcon-h1", "blk.1.ffn_norm"),
+        ("mamba", "blk.2.ssm_dt.weight"),
+        ("mamba", "blk.0.ssm_conv1d.bias"),
         ("mamba2", "blk.0.ssm_d"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What tiny files have whose layers carry states: short convolutions (LFM2), and Mamba 2."""
+"""What tiny files have whose layers carry states: short convolutions (LFM2), Mamba 1 and 2."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +16,15 @@ _SSM: dict[str, Value] = {
     "ssm__time_step_rank": 8,
     "ssm__group_count": 2,
 }
+_SSM1: dict[str, Value] = {
+    "ssm__conv_kernel": 4,
+    "ssm__inner_size": 128,
+    "ssm__state_size": 16,
+    "ssm__time_step_rank": 32,
+}
+_MAMBA = Tiny(
+    "mamba", norms=("attn_norm",), key_heads=0, feed_forward=(), mixer="mamba1"
+).with_settings(**_SSM1, attention__head_count=0, feed_forward_length=0)
 _GRANITE_H = Tiny("granitehybrid", layers=4, mixer="mamba").with_settings(
     **_SSM,
     attention__head_count_kv=[0, KEY_HEADS, 0, 0],
@@ -67,6 +76,10 @@ HYBRIDS: Mapping[str, Tiny] = {
     "falcon-h1, no norm": Tiny(
         "falcon-h1", mixer="mamba beside", ends={"ffn_norm": ""}, has_mixer_norm=False
     ).with_settings(**_SSM),
+    "mamba": _MAMBA,
+    "mamba, normed, of an odd rank": _MAMBA.with_settings(
+        ssm__time_step_rank=48, ssm__state_size=32, ssm__dt_b_c_rms=True
+    ),
     "mamba2": Tiny(
         "mamba2", norms=("attn_norm",), key_heads=0, feed_forward=(), mixer="mamba"
     ).with_settings(**_SSM, attention__head_count=0, feed_forward_length=0),

@@ -1,4 +1,4 @@
-"""Tensors of layers that carry a state from token to token: short convolutions (LFM2), and Mamba 2."""
+"""Tensors of layers that carry a state from token to token: short convolutions (LFM2), Mamba 1 and 2."""
 
 from collections.abc import Callable, Iterator
 
@@ -34,4 +34,19 @@ def mamba(
     yield "ssm_d", weights.vector(1.0, heads).reshape(heads, 1)
     if has_norm:
         yield "ssm_norm.weight", weights.vector(1.0, inner).reshape(groups, inner // groups)
+    yield "ssm_out.weight", weights.matrix(width, inner, 1.5)
+
+
+def mamba1(count: Count, width: int, weights: Weights) -> Iterator[tuple[str, Array]]:
+    """States fade within a few tokens, or some ten."""
+    inner, states = count("ssm.inner_size", 0), count("ssm.state_size", 0)
+    rank = count("ssm.time_step_rank", 0)
+    yield "ssm_in.weight", weights.matrix(2 * inner, width, 1.5)
+    yield "ssm_conv1d.weight", weights.matrix(inner, count("ssm.conv_kernel", 0))
+    yield "ssm_conv1d.bias", weights.vector(0.1, inner)
+    yield "ssm_x.weight", weights.matrix(rank + 2 * states, inner, 4.0)
+    yield "ssm_dt.weight", weights.matrix(inner, rank)
+    yield "ssm_dt.bias", weights.vector(-1.0, inner)
+    yield "ssm_a", -np.abs(weights.matrix(inner, states, 2.0))
+    yield "ssm_d", weights.vector(1.0, inner)
     yield "ssm_out.weight", weights.matrix(width, inner, 1.5)

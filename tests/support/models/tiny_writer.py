@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from tests.support.models.tiny_delta import delta_net
 from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layers, of_embeddings
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
-from tests.support.models.tiny_hybrids import mamba, short_convolution
+from tests.support.models.tiny_hybrids import mamba, mamba1, short_convolution
 from tests.support.models.tiny_latent import TinyLatent
 
 Array = NDArray[np.float32]
 Value = int | float | bool | str | list[bool] | list[int] | list[float]
 
 LAYERS, WIDTH, HEADS, KEY_HEADS, HIDDEN = 3, 64, 4, 2, 96
+GROUP = 32  # columns of a quantised block
 PER_LAYER = "embedding_length_per_layer_input"
 RMS, LAYER = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
 
@@ -60,7 +61,7 @@ class Tiny:
     has_layer_scales: bool = False
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
     output_norm: str = "output_norm"
-    # "conv", "mamba": of layers without keys; "mamba beside": of all layers, beside attention.
+    # "conv", "mamba", "mamba1": of layers without keys; "mamba beside": of all layers, beside attention.
     mixer: str = ""
     has_mixer_norm: bool = True
     is_alone: bool = False  # layers are a mixer or a feed-forward, not both
@@ -128,7 +129,8 @@ def write(
     for name, tensor in _tensors(tiny, Weights(seed), vocab):
         if name in ("output.weight", "token_embd.weight"):
             tensor[vocab - quiet :] *= np.float32(0.1)
-        own = kind if tensor.ndim > 1 and _is_matrix(name) else gguf.GGMLQuantizationType.F32
+        is_kind = tensor.ndim > 1 and _is_matrix(name) and tensor.shape[-1] % GROUP == 0
+        own = kind if is_kind else gguf.GGMLQuantizationType.F32
         writer.add_tensor(name, gguf.quantize(tensor, own), raw_dtype=own)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -217,6 +219,8 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
         yield from short_convolution(tiny.count, WIDTH, weights)
     elif tiny.mixer == "mamba beside" or (tiny.mixer == "mamba" and not has_keys):
         yield from mamba(tiny.count, WIDTH, weights, tiny.has_mixer_norm)
+    elif tiny.mixer == "mamba1" and not has_keys:
+        yield from mamba1(tiny.count, WIDTH, weights)
 
 
 def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:

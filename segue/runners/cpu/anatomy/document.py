@@ -23,10 +23,11 @@ _TAIL = """
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
   not applied: llama.cpp does the same.
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
-- Gated delta nets, Mamba 2 and convolutions carry a state from token to token instead of keys and values: of each
+- Gated delta nets, Mamba 1 and 2 and convolutions carry a state from token to token instead of keys and values: of each
   sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the chunks of a
-  prompt; llama.cpp's do. Heads of a delta net are a multiple of 32 wide, those of Mamba 2 and their states one of 16;
-  convolutions see up to 16 tokens. Texts that repeat themselves, constraints and draft models (`--draft`) make drafts
+  prompt; llama.cpp's do. Heads of a delta net are a multiple of 32 wide, those of Mamba 2, all states and the rank of
+  Mamba 1's times one of 16; convolutions see up to 16 tokens. What Mamba 1's times, B and C are made of is normed where
+  the file says so (Falcon Mamba). Texts that repeat themselves, constraints and draft models (`--draft`) make drafts
   for them as for others, of up to seven tokens (a constraint forces up to 32 at once on others); such a model is no
   draft model itself. Layers that draft further tokens (`nextn`) are not computed.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
@@ -90,7 +91,9 @@ _MIXERS = {
     "delta": "a gated delta net instead in all but every 4th layer, or as the file says",
     "conv": "a gated convolution over the last tokens instead, in layers without heads of keys",
     "mamba": "Mamba 2 instead, in layers without heads of keys",
+    "mamba1": "Mamba 1 instead, in layers without heads of keys",
 }
+_MAMBAS = {"mamba": "Mamba 2", "mamba1": "Mamba 1"}
 _RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
 _ROUTINGS = {
     "renormalised": "shares made 1 together",
@@ -160,7 +163,7 @@ def _positions(family: Family) -> str:
 
 def _attention(family: Family) -> str:
     if family.layers_are == "a mixer":
-        return "none; Mamba 2"
+        return f"none; {_MAMBAS[family.mixer]}"
     parts = ["latent"] if family.is_latent else []
     parts += [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
     parts += ["after they are rotated"] if family.norms_heads_last else []

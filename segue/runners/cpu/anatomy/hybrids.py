@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.family import Family
+from segue.runners.cpu.anatomy.recurrence import NORMED
 
 _SHARED = "expert_shared_feed_forward_length"
 _COUNTS = ("expert_count", "expert_used_count")
@@ -15,6 +16,7 @@ _STATES = (
     "ssm.state_size",
     "ssm.time_step_rank",
 )
+_MAMBA1 = ("ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank")
 _HYBRID = (*_STATES, "full_attention_interval", "nextn_predict_layers")
 _TAPS = "shortconv.l_cache"
 _LFM2_NORM = ("token_embd_norm.weight", "output_norm.weight")
@@ -131,6 +133,14 @@ HYBRIDS: Mapping[str, Family] = {
         renamed=(".ffn_norm", ".ffn_norm.weight"),
         settings=_STATES,
         needed=_STATES,
+    ),
+    "mamba": Family(
+        rotated="none",
+        norms=("attn_norm", ""),
+        mixer="mamba1",
+        layers_are="a mixer",
+        settings=(*_MAMBA1, NORMED),
+        needed=_MAMBA1,
     ),
     "mamba2": Family(
         rotated="none",

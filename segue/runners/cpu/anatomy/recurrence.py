@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family, Mixer
 from segue.runners.cpu.step.board import MOST_PENDING
+from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE
 
 INTERVAL = "full_attention_interval"
+NORMED = "ssm.dt_b_c_rms"
+WITHOUT_KEYS = ("conv", "mamba", "mamba1")  # mixers of layers that a file gives no heads of keys
 _USUAL_INTERVAL = 4  # every fourth layer attends, if the file does not say
 _FACTOR = 16  # floats that a head's change has for the factor by which the state fades
 
@@ -27,6 +30,8 @@ class Recurrence:
     change_floats: int  # of what a token changes in a head's state
     outputs: int  # floats per row that the products before it give
     taken: int  # floats per row that the product after it takes
+    rank: int = 0  # Mamba 1: numbers that the times of all columns are made of
+    is_normed: bool = False  # Mamba 1: these, and what states take and give, are normed
 
     @property
     def convolution_floats(self) -> int:
@@ -46,7 +51,8 @@ class Recurrence:
 
 def recurrence_of(header: GgufHeader, family: Family) -> Recurrence:
     """What layers of such a family have. The measures are sound (settings.py)."""
-    return {"delta": _delta, "mamba": _mamba, "conv": _convolution}[family.mixer](header)
+    made = {"delta": _delta, "mamba": _mamba, "mamba1": _mamba1, "conv": _convolution}
+    return made[family.mixer](header)
 
 
 def wrong_recurrence(header: GgufHeader, family: Family) -> str | None:
@@ -56,6 +62,8 @@ def wrong_recurrence(header: GgufHeader, family: Family) -> str | None:
         return f"its convolutions see {taps} tokens" if taps < 2 else None
     if family.mixer == "mamba":
         return _wrong_mamba(header)
+    if family.mixer == "mamba1":
+        return _wrong_mamba1(header)
     return _wrong_delta(header) if family.mixer == "delta" else None
 
 
@@ -74,6 +82,19 @@ def _wrong_mamba(header: GgufHeader) -> str | None:
     if header.architecture == "granitehybrid" and inner != 2 * width:
         return f"states are {inner} wide, not twice {width}"
     return None
+
+
+def _wrong_mamba1(header: GgufHeader) -> str | None:
+    inner, width = header.count("ssm.inner_size"), header.count("embedding_length")
+    rank, states = header.count("ssm.time_step_rank"), header.count("ssm.state_size")
+    if not min(inner, rank, states):
+        return f"{inner} columns have {states} states and times of rank {rank}"
+    if inner != 2 * width:
+        return f"states are {inner} wide, not twice {width}"
+    if (taps := header.count("ssm.conv_kernel")) < 2:
+        return f"its convolutions see {taps} tokens"
+    normed = header.metadata.get(f"{header.architecture}.{NORMED}", False)
+    return None if type(normed) is bool else f"{NORMED} is {normed!r:.40}"
 
 
 def _wrong_delta(header: GgufHeader) -> str | None:
@@ -128,6 +149,26 @@ def _mamba(header: GgufHeader) -> Recurrence:
         change_floats=size + states + _FACTOR,
         outputs=inner + channels + heads,
         taken=inner,
+    )
+
+
+def _mamba1(header: GgufHeader) -> Recurrence:
+    """Mamba 1: each column has `states` numbers and times of its own. A head is what is worked on together."""
+    inner, rank = header.count("ssm.inner_size"), header.count("ssm.time_step_rank")
+    states, size = header.count("ssm.state_size"), SELECTIVE_SIZE
+    return Recurrence(
+        mixer="mamba1",
+        taps=header.count("ssm.conv_kernel"),
+        channels=inner,
+        heads=inner // size,
+        key_heads=1,
+        size=size,
+        states=states,
+        change_floats=2 * size + states,
+        outputs=3 * inner + rank + 2 * states,
+        taken=inner,
+        rank=rank,
+        is_normed=bool(header.metadata.get(f"{header.architecture}.{NORMED}", False)),
     )
 
 

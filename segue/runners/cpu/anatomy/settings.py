@@ -15,7 +15,7 @@ from segue.runners.cpu.anatomy.layers import (
     mixers,
     rotated_dimensions,
 )
-from segue.runners.cpu.anatomy.recurrence import wrong_recurrence
+from segue.runners.cpu.anatomy.recurrence import WITHOUT_KEYS, wrong_recurrence
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
 
 _MOST = 2**32  # GGUF's counts have 32 bits
@@ -177,7 +177,7 @@ def _wrong_heads(header: GgufHeader) -> str | None:
             return f"{heads} heads do not share {key_heads} keys evenly"
     family, told = FAMILIES[header.architecture], header.count("attention.value_length")
     values = told or header.count("embedding_length") // by_layer[0][0]
-    if family.mixer in ("conv", "mamba") and values != head_size(header):
+    if family.mixer in WITHOUT_KEYS and values != head_size(header):
         return f"values are {values} wide, keys {head_size(header)}"
     if family.rotated == "none":
         return None

@@ -1,6 +1,7 @@
 """Which GGUF files the kernels can compute. Unknown settings or tensors are refused: they could change results."""
 
 import re
+from collections.abc import Mapping
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
@@ -15,7 +16,7 @@ from segue.runners.cpu.anatomy.layers import (
 )
 from segue.runners.cpu.anatomy.measures import SIGMOID, SOFTMAX, anatomy_of
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
-from segue.runners.cpu.anatomy.recurrence import Recurrence, recurrence_of
+from segue.runners.cpu.anatomy.recurrence import WITHOUT_KEYS, Recurrence, recurrence_of
 from segue.runners.cpu.anatomy.scaling import real
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.tensor_scales import scale_shapes
@@ -95,7 +96,7 @@ def _wrong_measures(header: GgufHeader) -> str | None:
     each = dict(zip(BY_LAYER[:2], heads_of(header), strict=True))
     each[BY_LAYER[2]] = hidden = counts(header, BY_LAYER[2])
     family = FAMILIES[header.architecture]
-    may_lack = {BY_LAYER[1]} if family.mixer in ("conv", "mamba") else set()
+    may_lack = {BY_LAYER[1]} if family.mixer in WITHOUT_KEYS else set()
     may_lack |= {*BY_LAYER} if family.layers_are != "whole" else set()
     may_lack |= {BY_LAYER[2]} if family.experts == "all" and not any(hidden) else set()
     for key, found in each.items():
@@ -205,6 +206,8 @@ def _wrong_states(header: GgufHeader) -> str | None:
         return f"its convolutions see {found.taps} tokens, not 2 to {MOST_TAPS}"
     if found.mixer == "mamba":
         return _wrong_mamba(found)
+    if found.mixer == "mamba1":
+        return _wrong_mamba1(found, header.count("embedding_length"))
     if found.size % GROUP:
         return f"heads of states are {found.size} wide, not a multiple of {GROUP}"
     return None
@@ -225,6 +228,21 @@ def _wrong_mamba(found: Recurrence) -> str | None:
         "all heads of states together": (found.taken, GROUP),
         "groups of them": (found.taken // found.key_heads, LANES),
     }
+    return _uneven(multiples)
+
+
+def _wrong_mamba1(found: Recurrence, width: int) -> str | None:
+    if found.rank > width:  # they are rows of an input, as the residual is
+        return f"times are made of {found.rank} numbers, more than {width}"
+    multiples = {
+        "columns of states": (found.taken, found.size),
+        "states": (found.states, LANES),
+        "what times are made of": (found.rank, LANES),
+    }
+    return _uneven(multiples)
+
+
+def _uneven(multiples: Mapping[str, tuple[int, int]]) -> str | None:
     for what, (count, unit) in multiples.items():
         if count % unit:
             return f"{what} are {count} wide, not a multiple of {unit}"

@@ -18,6 +18,7 @@ DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
 Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
 
 CONVOLUTIONS = ("conv1d.weight", "shortconv.conv.weight")
+_LOG2_E = 1.4426950408889634
 VECTOR_TYPES = ("F32", "F16", "BF16")
 _OF_VECTORS = (
     ".bias",
@@ -134,8 +135,7 @@ def _parts(layer: Layer) -> str:
 def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
     own, found = _norm(anatomy, anatomy.family.norms[0]), layer.recurrence
     if found is not None:
-        made = {"delta": _delta, "mamba": _mamba, "conv": _short_convolution}[found.mixer]
-        own |= made(anatomy, found)
+        own |= _RECURRENT[found.mixer](anatomy, found)
     if layer.latent is not None:
         return own | latent_shapes(layer.latent, layer.heads, anatomy.width)
     return own | _attention(anatomy, layer) if layer.attends else own
@@ -176,6 +176,18 @@ def _short_convolution(anatomy: Anatomy, layer: Recurrence) -> Shapes:
         "shortconv.conv.weight": (layer.taps, width),
         "shortconv.out_proj.weight": (width, width),
     }
+
+
+def _mamba1(anatomy: Anatomy, layer: Recurrence) -> Shapes:
+    width, inner, states, rank = anatomy.width, layer.taken, layer.states, layer.rank
+    own: Shapes = {"ssm_in.weight": (width, 2 * inner), "ssm_out.weight": (inner, width)}
+    own |= {"ssm_conv1d.weight": (layer.taps, inner), "ssm_conv1d.bias": (inner,)}
+    own |= {"ssm_x.weight": (inner, rank + 2 * states), "ssm_dt.weight": (rank, inner)}
+    own |= {"ssm_dt.bias": (inner,), "ssm_a": (states, inner), "ssm_d": (inner,)}
+    return own
+
+
+_RECURRENT = {"delta": _delta, "mamba": _mamba, "mamba1": _mamba1, "conv": _short_convolution}
 
 
 def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
@@ -314,3 +326,9 @@ def vector(tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[np.float32]:
     if tensor.type == "F16":
         return raw.view(np.float16).astype(np.float32)
     return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def rates(columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How fast Mamba 1's states fade, for powers of two instead of e; and of each 16 columns side by side."""
+    whole = columns * np.float32(_LOG2_E)
+    return whole.reshape(-1, 16, columns.shape[1]).transpose(0, 2, 1).copy()

@@ -40,7 +40,7 @@ from segue.runners.cpu.step import board as on
 GROUP = 32  # columns that share a scale when rows are rounded to 8 bits
 _LEAST_MAXIMUM = 1e-30  # a group below this becomes zeros: 1 / scale would not be finite
 _EXP_LEAST = -87.0  # below it e^x is no normal number
-_ROUNDER = 1.5 * 2**23  # a small number added to it is rounded to a whole one, ties to even
+ROUNDER = 1.5 * 2**23  # a small number added to it is rounded to a whole one, ties to even
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.428606765330187e-06
 _TAYLOR = (0.0013888889, 0.008333334, 0.041666668, 0.16666667, 0.5, 1.0, 1.0)
 
@@ -66,8 +66,8 @@ def exp(b: Builder, x: Value) -> Value:
 def exps(b: Builder, xs: list[Value]) -> list[Value]:
     """exp of several vectors, step by step side by side: none of them waits for its own last result."""
     xs = [greater(b, x, floats(_EXP_LEAST)) for x in xs]
-    shifted = [b.fadd(b.fmul(x, floats(1.4426950408889634)), floats(_ROUNDER)) for x in xs]
-    ks = [b.fsub(x, floats(_ROUNDER)) for x in shifted]
+    shifted = [b.fadd(b.fmul(x, floats(1.4426950408889634)), floats(ROUNDER)) for x in xs]
+    ks = [b.fsub(x, floats(ROUNDER)) for x in shifted]
     for part in (-_LN2_HIGH, -_LN2_LOW):
         xs = [fma(b, k, floats(part), x) for k, x in zip(ks, xs, strict=True)]
     values = [floats(_TAYLOR[0]) for _ in xs]

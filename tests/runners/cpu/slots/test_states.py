@@ -23,7 +23,16 @@ TEXT = random.Random(4).choices(range(256), k=80)
 
 @pytest.fixture(
     scope="module",
-    params=["qwen35", "qwen3next", "lfm2", "granitehybrid", "falcon-h1", "nemotron_h", "mamba2"],
+    params=[
+        "qwen35",
+        "qwen3next",
+        "lfm2",
+        "granitehybrid",
+        "falcon-h1",
+        "nemotron_h",
+        "mamba",
+        "mamba2",
+    ],
 )
 def runner(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -112,7 +121,7 @@ def test_drafts_are_given_back_in_any_order_of_steps_and_forks(
     wander(runner, truth, 150)
 
 
-@pytest.mark.parametrize("model", ["qwen35", "falcon-h1", "lfm2"])
+@pytest.mark.parametrize("model", ["qwen35", "falcon-h1", "lfm2", "mamba"])
 def test_drafts_leave_the_same_bits_with_all_instructions(tmp_path: Path, model: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[model])
     sums = set()

@@ -15,16 +15,21 @@ def recurrent(
     weights: Weights, places: Places, number: int, layer: Recurrence, out: int
 ) -> Iterator[Row]:
     """`out`: the address of what it gives."""
-    made = {"delta": _delta_net, "mamba": _mamba, "conv": _short_convolution}[layer.mixer]
-    yield from made(weights, places, number, layer)
+    yield from _MADE[layer.mixer](weights, places, number, layer)
     name = "shortconv.out_proj" if layer.mixer == "conv" else "ssm_out"
     output, width = weights.matrix(f"blk.{number}.{name}.weight"), weights.anatomy.width
     yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, out, width, 1, output, 0]
 
 
-def _projection(weights: Weights, places: Places, layer: Recurrence, parts: dict[str, int]) -> Row:
+def _projection(
+    weights: Weights,
+    places: Places,
+    layer: Recurrence,
+    parts: dict[str, int],
+    source: int = on.INPUT_FLOATS,
+) -> Row:
     """`parts`: matrices, and where their outputs begin in a row."""
-    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.outputs, len(parts)]
+    row = [on.PRODUCT, source, on.ROWS, places.projected, layer.outputs, len(parts)]
     for name, start in parts.items():
         row += [weights.matrix(f"{name}.weight"), 4 * start]
     return row
@@ -45,12 +50,12 @@ def _short_convolution(
 
 
 def _convolution(
-    weights: Weights, places: Places, layer: Recurrence, number: int, start: int
+    weights: Weights, places: Places, layer: Recurrence, number: int, start: int, out: int
 ) -> Row:
-    """The words of convolution.py, in its order. `start`: of inputs in a row."""
+    """The words of convolution.py, in its order. `start`: of inputs in a row; `out`: 0 if a product takes them."""
     kernel, bias = (weights.vector(f"blk.{number}.ssm_conv1d.{end}") for end in ("weight", "bias"))
     inputs = places.projected + 4 * start
-    row = [inputs, 4 * layer.outputs, places.convolved, layer.channels, layer.taps, kernel, bias]
+    row = [inputs, 4 * layer.outputs, out, layer.channels, layer.taps, kernel, bias]
     return [on.CONVOLVE, *row, places.states[number], 1]
 
 
@@ -61,7 +66,7 @@ def _mamba(weights: Weights, places: Places, number: int, layer: Recurrence) -> 
     """The product gives gates, then inputs of the convolution, then a time for each head."""
     name, inner = f"blk.{number}.", layer.taken
     yield _projection(weights, places, layer, {f"{name}ssm_in": 0})
-    yield _convolution(weights, places, layer, number, inner)
+    yield _convolution(weights, places, layer, number, inner, places.convolved)
     row = [places.convolved, 4 * layer.channels]
     row += [places.projected + 4 * (inner + layer.channels), 4 * layer.outputs]
     row += [layer.heads, layer.size, layer.states, layer.key_heads]
@@ -73,12 +78,37 @@ def _mamba(weights: Weights, places: Places, number: int, layer: Recurrence) -> 
     yield [on.MAMBA_GATE, *row, norm, float_word(weights.anatomy.epsilon)]
 
 
+# --- Mamba 1 ---
+
+
+def _mamba1(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
+    """The products give inputs of the convolution and gates; then, from what it gives, what times are made of, B and C;
+    then times.
+    """
+    name, inner, states, row = f"blk.{number}.", layer.taken, layer.states, 4 * layer.outputs
+    made, times = 2 * inner, 2 * inner + layer.rank + 2 * states
+    yield _projection(weights, places, layer, {f"{name}ssm_in": 0})
+    yield _convolution(weights, places, layer, number, 0, 0)
+    yield _projection(weights, places, layer, {f"{name}ssm_x": made}, on.HEADS_FLOATS)
+    norms = [0, 0, 0]
+    if layer.is_normed:
+        norms = [weights.ones(count) for count in (layer.rank, states, states)]
+    words = [places.projected + 4 * made, row, layer.rank, states, *norms]
+    yield [on.TIMES, *words, float_word(weights.anatomy.epsilon)]
+    yield _projection(weights, places, layer, {f"{name}ssm_dt": times})
+    starts = (made + layer.rank, times, inner)
+    words = [inner, states, *(places.projected + 4 * start for start in starts), row]
+    words += [places.states[number] + 4 * layer.convolution_floats]
+    words += [4 * layer.head_floats, 4 * layer.change_floats]
+    yield [on.SELECT, *words, *(weights.vector(f"{name}ssm_{of}") for of in ("dt.bias", "a", "d"))]
+
+
 # --- delta nets ---
 
 
 def _delta_net(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
     yield _delta_projection(weights, places, layer, f"blk.{number}.")
-    yield _convolution(weights, places, layer, number, 0)
+    yield _convolution(weights, places, layer, number, 0, places.convolved)
     yield _delta(weights, places, layer, number)
 
 
@@ -121,3 +151,6 @@ def _delta(weights: Weights, places: Places, layer: Recurrence, number: int) -> 
         places.states[number] + 4 * layer.convolution_floats,
         4 * layer.head_floats,
     ]
+
+
+_MADE = {"delta": _delta_net, "mamba": _mamba, "mamba1": _mamba1, "conv": _short_convolution}

@@ -9,7 +9,6 @@ A slot keeps the state as it was before its last row, or before several, and bes
 slots/states.py.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from segue.runners.cpu.emit import (
@@ -18,13 +17,8 @@ from segue.runners.cpu.emit import (
     Value,
     ahead,
     at,
-    cell,
-    f32,
-    floats,
     fma,
     load,
-    loop,
-    number,
     splat,
     store,
 )
@@ -32,16 +26,18 @@ from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
-from segue.runners.cpu.step.attention.tiles import is_wide
 from segue.runners.cpu.step.halves import lane
 from segue.runners.cpu.step.lanes import copy, exp, norm, quantise, scale
 from segue.runners.cpu.step.pieces import finish
 from segue.runners.cpu.step.recurrent.decay import softplus
+from segue.runners.cpu.step.recurrent.passes import (
+    STATES_AT_ONCE,
+    after_row,
+    float_at,
+    pass_through,
+    together,
+)
 from segue.runners.cpu.step.recurrent.scratch import STEP_BYTES
-
-# States of 16 columns that stay in registers while rows go by: as many as there are registers for.
-_STATES_AT_ONCE = 8 if is_wide else 4
-_CHUNK = 32  # rows of a span that are computed together: what is read of them stays in the first-level cache
 
 # Words of SCAN.
 (
@@ -74,16 +70,6 @@ def _exp_of(b: Builder, x: Value) -> Value:
     return lane(b, exp(b, splat(b, x)), 0)
 
 
-def _float_at(b: Builder, address: Value, index: int = 0) -> Value:
-    """One float, in every lane."""
-    return splat(b, load(b, ahead(b, address, 4 * index), f32))
-
-
-def _taken(b: Builder, held: Value, decay: Value, by: Value, brought: Value) -> Value:
-    """The state after a row."""
-    return fma(b, by, brought, b.fmul(held, decay))
-
-
 class _Scan(NamedTuple):
     """Some states of 16 columns, and what passes through them: addresses, and bytes from one to the next."""
 
@@ -103,15 +89,15 @@ class _Scan(NamedTuple):
 
     @property
     def places(self) -> list[Value]:
-        return [ahead(self.b, self.state, 4 * LANES * i) for i in range(_STATES_AT_ONCE)]
+        return [ahead(self.b, self.state, 4 * LANES * i) for i in range(STATES_AT_ONCE)]
 
     def changed(self, states: list[Value], index: Value) -> list[Value]:
         """The states after what a row before has left."""
         b, offset = self.b, self.b.mul(index, self.change_bytes)
         brought = load(b, b.add(self.change, offset))
-        fading = _float_at(b, b.add(self.change_decay, offset))
-        by = [_float_at(b, b.add(self.change_b, offset), i) for i in range(len(states))]
-        return [_taken(b, held, fading, by[i], brought) for i, held in enumerate(states)]
+        fading = float_at(b, b.add(self.change_decay, offset))
+        by = [float_at(b, b.add(self.change_b, offset), i) for i in range(len(states))]
+        return [after_row(b, held, fading, by[i], brought) for i, held in enumerate(states)]
 
     def passed(self, states: list[Value], index: Value) -> list[Value]:
         """The states after a row, to whose output is added."""
@@ -120,61 +106,23 @@ class _Scan(NamedTuple):
             at(b, self.steps, index, STEP_BYTES),
             b.add(self.out, b.mul(index, self.out_row)),
         )
-        brought = b.fmul(load(b, b.add(self.x, offset)), _float_at(b, step))
+        brought = b.fmul(load(b, b.add(self.x, offset)), float_at(b, step))
         total, found = load(b, place), []
         for i, held in enumerate(states):
             starts = (self.first_b, self.first_c)
-            by, read = (_float_at(b, b.add(start, offset), i) for start in starts)
-            found.append(_taken(b, held, _float_at(b, step, 1), by, brought))
+            by, read = (float_at(b, b.add(start, offset), i) for start in starts)
+            found.append(after_row(b, held, float_at(b, step, 1), by, brought))
             total = fma(b, found[-1], read, total)
         store(b, total, place)
         return found
 
-    def write(self, states: list[Value]) -> None:
-        for held, place in zip(states, self.places, strict=True):
-            store(self.b, held, place)
-
-
-def _turns(
-    b: Builder,
-    states: list[Value],
-    after: Callable[[list[Value], Value], list[Value]],
-    start: Value,
-    count: Value,
-) -> None:
-    """Let the states, in cells, take `count` changes or rows from `start` on."""
-    with loop(b, count) as each:
-        found = after([b.load(held) for held in states], b.add(start, each.index))
-        for held, value in zip(states, found, strict=True):
-            b.store(value, held)
-
 
 @define(VOID, *[INT] * 15)
-def _scan_some(b: Builder, rows: Value, taken: Value, pending: Value, *addresses: Value) -> None:
-    """Pass some states of 16 columns through rows of a span, and add what they give to the output.
-
-    `pending`: so many changes are left of rows before, or on.FRESH. `taken`: how many of these changes, and then of the
-    rows', the states in memory take; the rest is computed without being written. `addresses`: those of _Scan.
-    """
-    scan = _Scan(b, *addresses)
-    counts = [b.icmp_signed("==", each, number(1)) for each in (pending, rows, taken)]
-    with b.if_else(b.and_(counts[0], b.and_(counts[1], counts[2]))) as (usual, otherwise):
-        with usual:  # without loops, whose turns would cost more than the row
-            states = scan.changed([load(b, place) for place in scan.places], number(0))
-            scan.write(states)
-            scan.passed(states, number(0))
-        with otherwise:
-            is_fresh = b.icmp_signed("==", pending, number(on.FRESH))
-            before = b.select(is_fresh, number(0), pending)
-            first = b.select(b.icmp_signed("<", taken, before), taken, before)
-            num_taken = b.sub(taken, first)  # rows
-            held = [b.select(is_fresh, floats(0.0), load(b, place)) for place in scan.places]
-            cells = [cell(b, each) for each in held]
-            _turns(b, cells, scan.changed, number(0), first)
-            _turns(b, cells, scan.passed, number(0), num_taken)
-            scan.write([b.load(each) for each in cells])
-            _turns(b, cells, scan.changed, first, b.sub(before, first))
-            _turns(b, cells, scan.passed, num_taken, b.sub(rows, num_taken))
+def _scan_some(
+    b: Builder, rows: Value, num_taken: Value, pending: Value, *addresses: Value
+) -> None:
+    """Pass some states of 16 columns through rows of a span. `addresses`: those of _Scan."""
+    pass_through(_Scan(b, *addresses), rows, num_taken, pending)
 
 
 @compiled
@@ -186,15 +134,6 @@ def _take_steps(row: Any, first: Any, rows: Any, head: Any, steps: Any) -> None:
         time = _softplus_of(real(place) + bias)
         put_real(steps + STEP_BYTES * m, time)
         put_real(steps + STEP_BYTES * m + 4, _exp_of(time * rate))
-
-
-@compiled
-def _together(start: Any, rows: Any, left: Any) -> Any:
-    """How many rows from `start` on to compute together. Those that stay pending are, unless it is one: what comes of
-    them is in registers only.
-    """
-    end = rows if left == 1 or start >= rows - left else rows - left
-    return end - start if end - start < _CHUNK else _CHUNK
 
 
 @compiled
@@ -239,9 +178,9 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
     for column in range(0, size, LANES):
         start = 0
         while start < rows:
-            many = _together(start, rows, left)
+            many = together(start, rows, left)
             taken = many if start + many < rows else many - left
-            for i in range(0, states, _STATES_AT_ONCE):
+            for i in range(0, states, STATES_AT_ONCE):
                 _scan_some(
                     many,
                     taken if start else taken + before,

@@ -1,4 +1,4 @@
-"""What delta nets and Mamba 2 keep in a thread's scratch memory. Free of kernels: the workspace needs the sizes too."""
+"""What delta nets and Mamba keep in a thread's scratch memory. Free of kernels: the workspace needs the sizes too."""
 
 from segue.runners.cpu.step.board import MOST_PENDING
 
@@ -8,6 +8,11 @@ NUMBERS = 16  # floats after a row's query, key and change; the first ones are n
 MOST_PREPARED = max(CHUNK, MOST_PENDING)
 DECAY, BETA, OVERLAP = range(3)
 STEP_BYTES = 8  # of a row of Mamba 2: dt and decay
+SCANNED = 32  # rows of a span that Mamba 1 and 2 compute together
+SELECTIVE_SIZE = 64  # columns of Mamba 1 that are worked on together
+SELECTIVE_BYTES = (
+    8 * SELECTIVE_SIZE
+)  # of a row of Mamba 1: dt of these columns, and the columns times dt
 
 
 def delta_scratch(size: int) -> int:
@@ -17,4 +22,4 @@ def delta_scratch(size: int) -> int:
 
 def scan_scratch(rows: int) -> int:
     """Bytes, for a span of so many rows."""
-    return STEP_BYTES * rows
+    return max(STEP_BYTES * rows, SELECTIVE_BYTES * SCANNED)
