@@ -158,6 +158,7 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "nemotron_h_moe",
         "falcon-h1",
         "mamba, normed, of an odd rank",
+        "jamba with experts",
     ],
 )
 def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -> None:
@@ -183,6 +184,7 @@ def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -
         "granitehybrid",
         "nemotron_h_moe",
         "mamba",
+        "jamba with experts",
     ],
 )
 def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:

@@ -26,6 +26,7 @@ def changed(found: GgufHeader, settings: dict[str, float]) -> GgufHeader:
         ("granitehybrid", [0, 1, 0, 0], [1, 0, 1, 1], [1, 1, 1, 1]),
         ("nemotron_h", [0, 0, 1, 0, 0], [1, 0, 0, 1, 0], [0, 1, 0, 0, 1]),
         ("falcon-h1", [1, 1, 1], [1, 1, 1], [1, 1, 1]),
+        ("jamba with experts", [0, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]),
         ("mamba", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
         ("mamba2", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
     ],
@@ -56,6 +57,8 @@ def test_layers_are_told_apart(
         ("mamba2", {"ssm.group_count": 16}, "128 columns, 8 heads and 16 groups do not go evenly"),
         ("granitehybrid", {"ssm.inner_size": 256}, "states are 256 wide, not twice 64"),
         ("mamba", {"ssm.inner_size": 256}, "states are 256 wide, not twice 64"),
+        ("jamba", {"ssm.inner_size": 64}, "states are 64 wide, not twice 64"),
+        ("jamba", {"attention.value_length": 32}, "values are 32 wide, keys 16"),
         ("mamba", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
         ("mamba", {"ssm.time_step_rank": -1}, "time_step_rank is -1, not a count"),
         ("mamba", {"ssm.dt_b_c_rms": 1}, "ssm.dt_b_c_rms is 1"),
@@ -88,6 +91,9 @@ def test_what_would_end_llama_cpp_is_computed_by_no_runner(
         ("mamba", {"ssm.time_step_rank": 128}, "times are made of 128 numbers, more than 64"),
         ("mamba", {"ssm.state_size": 8}, "states are 8 wide, not a multiple of 16"),
         ("mamba", {"ssm.state_size": 2**31}, "tensor blk.0.ssm_x.weight has the shape"),
+        ("jamba", {"ssm.dt_b_c_rms": True}, "does not know: ssm.dt_b_c_rms"),
+        ("jamba", {"expert_weights_scale": 2.0}, "does not know: expert_weights_scale"),
+        ("jamba with experts", {"expert_count": 16}, "blk.1.ffn_gate_inp.weight has the shape"),
         ("mamba", {"ssm.group_count": 2}, "does not know: ssm.group_count"),
         ("mamba", {"ssm.conv_kernel": 17}, "its convolutions see 17 tokens, not 2 to 16"),
         ("nemotron_h_moe", {"moe_latent_size": 32}, "does not know: moe_latent_size"),
@@ -111,6 +117,7 @@ def test_what_the_table_does_not_know_is_left_to_llama_cpp(
         ("lfm2", "feed_forward_length", (96, 96, 0, 96), "is not a count for each of 4 layers"),
         ("nemotron_h", "feed_forward_length", (96, 96, 0, 0, 96), "(blk.0.ffn_down.weight)"),
         ("nemotron_h", "feed_forward_length", (96,) * 5, "0 have attention and 0 a state"),
+        ("jamba", "attention.head_count_kv", (0,) * 4, "0 have attention and 4 a state"),
         ("granitehybrid", "attention.head_count_kv", (2,) * 4, "4 have attention and 0 a state"),
         ("lfm2", "attention.head_count_kv", (0,) * 4, "0 have attention and 4 a state"),
         ("nemotron_h", "attention.head_count", (4, 4, 0, 4, 4), "with 0 heads and 2 keys"),
@@ -140,6 +147,10 @@ def test_lists_of_layers_are_held_to_tensors(
         ("nemotron_h", "blk.0.ssm_dt.bias"),
         ("falcon-h1", "blk.1.ssm_out.weight"),
         ("falcon-h1", "blk.1.ffn_norm"),
+        ("jamba", "blk.0.ssm_dt_norm.weight"),
+        ("jamba", "blk.3.ssm_c_norm.weight"),
+        ("jamba with experts", "blk.1.ffn_up_exps.weight"),
+        ("jamba with experts", "blk.1.ffn_gate_inp.weight"),
         ("mamba", "blk.2.ssm_dt.weight"),
         ("mamba", "blk.0.ssm_conv1d.bias"),
         ("mamba2", "blk.0.ssm_d"),
@@ -149,6 +160,16 @@ def test_tensors_of_states_are_all_needed(tmp_path: Path, name: str, lost: str) 
     found = header(write(tmp_path / "x.gguf", MODELS[name]))
     left = tuple(tensor for tensor in found.tensors if tensor.name != lost)
     assert "the file lacks tensors" in (supports(replace(found, tensors=left)) or "")
+
+
+def test_layers_with_experts_are_those_with_a_router(tmp_path: Path) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS["jamba with experts"]))
+    anatomy = anatomy_of(found)
+    assert [anatomy.has_experts(i) for i in range(4)] == [False, True, False, True]
+    router = next(tensor for tensor in found.tensors if "gate_inp" in tensor.name)
+    more = replace(router, name="blk.0.ffn_gate_inp.weight")
+    told = supports(replace(found, tensors=(*found.tensors, more)))
+    assert "the file lacks tensors (blk.0.ffn_down_exps.weight)" in (told or "")
 
 
 def test_factors_that_llama_cpp_passes_over_are_left_to_it(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ _SSM1: dict[str, Value] = {
 _MAMBA = Tiny(
     "mamba", norms=("attn_norm",), key_heads=0, feed_forward=(), mixer="mamba1"
 ).with_settings(**_SSM1, attention__head_count=0, feed_forward_length=0)
+_JAMBA = Tiny("jamba", layers=4, mixer="mamba1", has_time_norms=True).with_settings(
+    **_SSM1, attention__head_count_kv=[0, 0, KEY_HEADS, 0]
+)
 _GRANITE_H = Tiny("granitehybrid", layers=4, mixer="mamba").with_settings(
     **_SSM,
     attention__head_count_kv=[0, KEY_HEADS, 0, 0],
@@ -76,6 +79,8 @@ HYBRIDS: Mapping[str, Tiny] = {
     "falcon-h1, no norm": Tiny(
         "falcon-h1", mixer="mamba beside", ends={"ffn_norm": ""}, has_mixer_norm=False
     ).with_settings(**_SSM),
+    "jamba": _JAMBA,
+    "jamba with experts": replace(_JAMBA, experts=8, expert_step=2).with_settings(**_MIXTURE),
     "mamba": _MAMBA,
     "mamba, normed, of an odd rank": _MAMBA.with_settings(
         ssm__time_step_rank=48, ssm__state_size=32, ssm__dt_b_c_rms=True

@@ -37,7 +37,9 @@ def mamba(
     yield "ssm_out.weight", weights.matrix(width, inner, 1.5)
 
 
-def mamba1(count: Count, width: int, weights: Weights) -> Iterator[tuple[str, Array]]:
+def mamba1(
+    count: Count, width: int, weights: Weights, has_norms: bool = False
+) -> Iterator[tuple[str, Array]]:
     """States fade within a few tokens, or some ten."""
     inner, states = count("ssm.inner_size", 0), count("ssm.state_size", 0)
     rank = count("ssm.time_step_rank", 0)
@@ -45,6 +47,8 @@ def mamba1(count: Count, width: int, weights: Weights) -> Iterator[tuple[str, Ar
     yield "ssm_conv1d.weight", weights.matrix(inner, count("ssm.conv_kernel", 0))
     yield "ssm_conv1d.bias", weights.vector(0.1, inner)
     yield "ssm_x.weight", weights.matrix(rank + 2 * states, inner, 4.0)
+    for name, size in {"dt": rank, "b": states, "c": states}.items() if has_norms else ():
+        yield f"ssm_{name}_norm.weight", weights.vector(1.2, size)
     yield "ssm_dt.weight", weights.matrix(inner, rank)
     yield "ssm_dt.bias", weights.vector(-1.0, inner)
     yield "ssm_a", -np.abs(weights.matrix(inner, states, 2.0))

@@ -42,6 +42,7 @@ class Tiny:
     up_rows: int = HIDDEN
     biases: tuple[str, ...] = ()
     experts: int = 0
+    expert_step: int = 1  # each that many-th layer has experts, though no setting says so
     shared_hidden: int = 0
     is_shared_gated: bool = False
     expert_bias: bool = False
@@ -64,6 +65,7 @@ class Tiny:
     # "conv", "mamba", "mamba1": of layers without keys; "mamba beside": of all layers, beside attention.
     mixer: str = ""
     has_mixer_norm: bool = True
+    has_time_norms: bool = False
     is_alone: bool = False  # layers are a mixer or a feed-forward, not both
     ends: Mapping[str, str] = field(default_factory=dict)  # of norms' names, if not ".weight"
     latent: TinyLatent | None = None
@@ -220,7 +222,7 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
     elif tiny.mixer == "mamba beside" or (tiny.mixer == "mamba" and not has_keys):
         yield from mamba(tiny.count, WIDTH, weights, tiny.has_mixer_norm)
     elif tiny.mixer == "mamba1" and not has_keys:
-        yield from mamba1(tiny.count, WIDTH, weights)
+        yield from mamba1(tiny.count, WIDTH, weights, tiny.has_time_norms)
 
 
 def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
@@ -262,7 +264,7 @@ def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[st
     hidden = tiny.of_layer("feed_forward_length", layer, HIDDEN)
     if not hidden:
         return
-    is_every = (layer + 1) % tiny.count("interleave_moe_layer_step", 1) == 0
+    is_every = (layer + 1) % tiny.count("interleave_moe_layer_step", tiny.expert_step) == 0
     if tiny.experts and layer >= tiny.count("leading_dense_block_count", 0) and is_every:
         yield from _experts(tiny, weights)
         if not tiny.has_dense_beside:

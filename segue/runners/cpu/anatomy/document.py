@@ -26,10 +26,10 @@ _TAIL = """
 - Gated delta nets, Mamba 1 and 2 and convolutions carry a state from token to token instead of keys and values: of each
   sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the chunks of a
   prompt; llama.cpp's do. Heads of a delta net are a multiple of 32 wide, those of Mamba 2, all states and the rank of
-  Mamba 1's times one of 16; convolutions see up to 16 tokens. What Mamba 1's times, B and C are made of is normed where
-  the file says so (Falcon Mamba). Texts that repeat themselves, constraints and draft models (`--draft`) make drafts
-  for them as for others, of up to seven tokens (a constraint forces up to 32 at once on others); such a model is no
-  draft model itself. Layers that draft further tokens (`nextn`) are not computed.
+  Mamba 1's times one of 16; convolutions see up to 16 tokens. What Mamba 1's times are made of, B and C are normed in
+  Jamba, and where the file says so (Falcon Mamba). Texts that repeat themselves, constraints and draft models
+  (`--draft`) make drafts for them as for others, of up to seven tokens (a constraint forces up to 32 at once on
+  others); such a model is no draft model itself. Layers that draft further tokens (`nextn`) are not computed.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -207,6 +207,7 @@ def _feed_forward(family: Family) -> str:
     dense = f"{gated}{family.activation}"
     experts = f"experts, {_ROUTINGS[family.routing]}{_expert_parts(family)}"
     choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}
+    choices["by layer"] = f"{dense}; or {experts} in layers that have them"
     return choices[family.experts] + ("; in layers of its own" * (family.layers_are == "a part"))
 
 

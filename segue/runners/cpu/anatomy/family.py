@@ -10,7 +10,7 @@ Norm = Literal["rms", "layer"]
 HeadNorms = Literal["none", "each", "each or none", "own", "whole", "unweighted"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
 Activation = Literal["silu", "gelu", "squared relu", "clamped silu", "xielu"]
-Experts = Literal["none", "some", "all"]
+Experts = Literal["none", "some", "all", "by layer"]
 Routing = Literal[
     "renormalised",
     "softmax",
@@ -71,6 +71,7 @@ class Family:
     is_gated: bool = True
     is_gate_fused: bool = False  # gate and up are one matrix
     halves_hidden: bool = False  # the file counts the columns of gate and up together
+    # "some": all layers, in some models; "by layer": in some models the layers that have a router.
     experts: Experts = "none"
     # How scores of experts become shares. "as told": the file says if by softmax or by sigmoid. After these two it may
     # ask for renormalising. "sigmoid before": what experts take is multiplied by it, not what they give.
@@ -91,6 +92,7 @@ class Family:
     is_mixer_beside: bool = False  # every layer has both, side by side
     # "a part": attention, or a mixer, or a feed-forward; "a mixer": there is nothing else.
     layers_are: Layers = "whole"
+    has_time_norms: bool = False  # Mamba 1: what times, B and C are made of is normed, with weights
     # Delta nets: values of heads that share a key are side by side, and beta and alpha of these heads are one matrix.
     is_delta_grouped: bool = False
     temperature: float = 0.0  # by which queries of layers without RoPE grow with every chunk

@@ -134,6 +134,15 @@ HYBRIDS: Mapping[str, Family] = {
         settings=_STATES,
         needed=_STATES,
     ),
+    "jamba": Family(
+        rotated="none",
+        experts="by layer",
+        routing="softmax",
+        mixer="mamba1",
+        has_time_norms=True,
+        settings=(*_COUNTS, *_MAMBA1),
+        needed=_MAMBA1,
+    ),
     "mamba": Family(
         rotated="none",
         norms=("attn_norm", ""),

@@ -10,6 +10,7 @@ from segue.runners.cpu.anatomy.family import Family, Routing
 from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale, real
 
+ROUTER = "ffn_gate_inp.weight"
 SOFTMAX, SIGMOID = 1, 2  # as an expert_gating_func
 _EXPERTS_WITHOUT_NORMS = 128  # Llama 4 Maverick's
 
@@ -44,6 +45,7 @@ class Anatomy:
     shared_hidden: int  # columns of the expert that every row takes; 0: none
     dense_layers: int  # the first layers, which have no experts
     expert_period: int  # of the others each that many-th has experts
+    routed: frozenset[int]  # layers that have a router
     groups: int  # of experts: each row chooses among those of its best groups; 0: among all
     groups_used: int
     renormalises: bool  # the shares of a row's experts are made 1 together
@@ -69,6 +71,8 @@ class Anatomy:
 
     def has_experts(self, layer: int) -> bool:
         is_among = layer >= self.dense_layers and (layer + 1) % self.expert_period == 0
+        if self.family.experts == "by layer":
+            is_among = layer in self.routed
         is_fed = self.family.layers_are == "whole" or self.by_layer[layer].hidden > 0
         return self.experts > 0 and is_among and is_fed
 
@@ -117,6 +121,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         shared_hidden=_shared_hidden(header, family, expert_hidden) if experts else 0,
         dense_layers=header.count("leading_dense_block_count") if experts else 0,
         expert_period=header.count("interleave_moe_layer_step") or 1,
+        routed=frozenset(i for i in range(len(by_layer)) if f"blk.{i}.{ROUTER}" in names),
         groups=header.count("expert_group_count") if header.count("expert_group_count") > 1 else 0,
         groups_used=header.count("expert_group_used_count"),
         renormalises=bool(header.metadata.get(f"{header.architecture}.expert_weights_norm", False)),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from segue.models.gguf import Tensor
 from segue.runners.cpu.anatomy.latent import JOINED, latent_shapes
 from segue.runners.cpu.anatomy.layers import Layer
-from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.anatomy.measures import ROUTER, Anatomy
 from segue.runners.cpu.anatomy.recurrence import Recurrence
 
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
@@ -184,6 +184,9 @@ def _mamba1(anatomy: Anatomy, layer: Recurrence) -> Shapes:
     own |= {"ssm_conv1d.weight": (layer.taps, inner), "ssm_conv1d.bias": (inner,)}
     own |= {"ssm_x.weight": (inner, rank + 2 * states), "ssm_dt.weight": (rank, inner)}
     own |= {"ssm_dt.bias": (inner,), "ssm_a": (states, inner), "ssm_d": (inner,)}
+    if anatomy.family.has_time_norms:
+        sizes = {"dt": rank, "b": states, "c": states}
+        own |= {f"ssm_{name}_norm.weight": (size,) for name, size in sizes.items()}
     return own
 
 
@@ -240,7 +243,7 @@ def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
 
 def _experts(anatomy: Anatomy) -> Shapes:
     width, hidden, count = anatomy.width, anatomy.expert_hidden, anatomy.experts
-    layer: Shapes = {"ffn_gate_inp.weight": (width, count)}
+    layer: Shapes = {ROUTER: (width, count)}
     before = ("gate", "up") if anatomy.family.is_gated else ("up",)
     if anatomy.has_fused_experts:
         layer["ffn_gate_up_exps.weight"] = (width, 2 * hidden, count)

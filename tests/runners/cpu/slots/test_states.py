@@ -30,6 +30,7 @@ TEXT = random.Random(4).choices(range(256), k=80)
         "granitehybrid",
         "falcon-h1",
         "nemotron_h",
+        "jamba",
         "mamba",
         "mamba2",
     ],

@@ -90,7 +90,7 @@ def _mamba1(weights: Weights, places: Places, number: int, layer: Recurrence) ->
     yield _projection(weights, places, layer, {f"{name}ssm_in": 0})
     yield _convolution(weights, places, layer, number, 0, 0)
     yield _projection(weights, places, layer, {f"{name}ssm_x": made}, on.HEADS_FLOATS)
-    norms = [0, 0, 0]
+    norms = [weights.vector(f"{name}ssm_{part}_norm.weight") for part in ("dt", "b", "c")]
     if layer.is_normed:
         norms = [weights.ones(count) for count in (layer.rank, states, states)]
     words = [places.projected + 4 * made, row, layer.rank, states, *norms]
