@@ -47,6 +47,15 @@ def content(tokens: str, first: Any = CERTAIN) -> dict[str, Any]:
     return {"content": entries}
 
 
+# OpenAI's layout, of the prompt "x " and the token "b" after it.
+LEGACY = {
+    "tokens": ["x", " ", "b"],
+    "token_logprobs": [None, CERTAIN, CERTAIN],
+    "top_logprobs": [None, ANY, ANY],
+    "text_offset": [0, 1, 2],
+}
+
+
 def refused(body: dict[str, Any], detail: str, source: str) -> Case:
     return Case(
         "error",
@@ -96,6 +105,7 @@ PAGES = [
     _page("version", {"version": ANY}),
     _page("providers", {"data": [_PROVIDER]}),
     _page("providers/segue", _PROVIDER),
+    _page("inspect/routes?api_filter=v1beta", {"data": []}),
     _page("providers/other", {"status": 400, "title": "Bad Request", "detail": ANY}, 400),
 ]
 
@@ -186,9 +196,16 @@ CASES = [
     Case(
         "echo",
         PATH,
-        ask(prompt="x ", max_tokens=1, echo=True, logprobs=1),
+        ask(prompt="x ", max_tokens=1, echo=True, logprobs=True),
         answer=whole(choice("x b", logprobs=content("x b", None)), usage=usage(2, 1)),
         source="seed 003: echo",
+    ),
+    Case(
+        "logprobs",
+        PATH,
+        ask(prompt="x ", max_tokens=1, echo=True, logprobs=2),
+        answer=whole(choice("x b", logprobs=LEGACY), usage=usage(2, 1)),
+        source="OGX 1.5: logprobs up to 5, in the provider's layout",
     ),
     Case(
         "usage",
@@ -230,7 +247,9 @@ CASES = [
         headers={"x-segue-infill": "fim"},
         source="seed 003: suffix",
     ),
-    refused({"logprobs": 5}, "logprobs must be true or false, not 5", "A logprobs 5 → 400"),
+    refused(
+        {"logprobs": 6}, "logprobs must be true, false or .* 0 to 5, not 6", "OGX 1.5: logprobs ≤ 5"
+    ),
     refused({"max_tokens": 0}, "max_tokens .*", "A max_tokens ≥ 1"),
     refused({"prompt": "x" * 5000}, ".*5000 in the prompt.*", "seed 003: 400"),
     refused({"model": None}, "model is required", "seed 003: required"),
@@ -241,6 +260,14 @@ CASES = [
         status=404,
         answer={"status": 404, "title": "Not Found", "detail": Like(r".*meta/unregistered.*")},
         source="C.1 404: registered models only",
+    ),
+    Case(
+        "error",
+        PATH,
+        {"model": "", "prompt": "x"},
+        status=404,
+        answer={"status": 404, "title": "Not Found", "detail": ANY},
+        source="Llama Stack 0.7: no model has no name",
     ),
     Case(
         "error",

@@ -4,8 +4,17 @@ from typing import Any
 import pytest
 
 from segue.dialects.base import Answer, Call, Stamp
-from segue.dialects.llamastack import LLAMASTACK, list_providers, list_routes, stream_error
-from segue.errors import BY_CODE, EngineFault, InvalidField, Overloaded, SegueError, Unavailable
+from segue.dialects.llamastack import LLAMASTACK, stream_error
+from segue.dialects.llamastack.pages import list_providers, list_routes
+from segue.errors import (
+    BY_CODE,
+    EngineFault,
+    InvalidField,
+    Overloaded,
+    SegueError,
+    Unavailable,
+    UnknownModel,
+)
 from segue.types import Stats
 from tests.support.one_card import OneCard
 
@@ -49,14 +58,56 @@ def test_its_own_fields_keep_their_ranges() -> None:
     assert parsed(max_tokens="5", temperature="0.5").request.max_tokens == 5
     assert parsed(logprobs=True).request.logprobs == 1
     assert parsed(logprobs=True, top_logprobs=3).request.logprobs == 3
-    for wrong in ({"max_tokens": 0}, {"logprobs": 5}, {"temperature": 3}, {"model": None}):
+    for wrong in ({"max_tokens": 0}, {"logprobs": 6}, {"temperature": 3}, {"model": None}):
         with pytest.raises(InvalidField):
             parsed(**wrong)
 
 
-def ask(page: Answer, service: OneCard) -> Any:
+def test_its_own_fields_are_read_leniently() -> None:
+    """As its server does: a number may be a text, and a truth a number or a word."""
+    call = parsed(n="2", best_of=2.0, echo="yes", stream=0, seed="7", logit_bias={"5": "1"})
+    assert (call.request.n, call.request.echo, call.stream) == (2, True, False)
+    assert call.request.sampling.seed == 7
+    assert call.request.sampling.logit_bias == {5: 1.0}
+    assert parsed(logit_bias={"5": False}).request.sampling.logit_bias == {5: 0.0}
+    for wrong in ({"echo": "x"}, {"n": "x"}, {"logit_bias": [[5, 1]]}, {"logit_bias": {"5": "x"}}):
+        with pytest.raises(InvalidField):
+            parsed(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [(True, 1), ("true", 1), (1.0, 1), (False, None), (0, 0), (1, 1), (5, 5)],
+)
+def test_logprobs_of_llama_stack_and_of_ogx(sent: Any, read: int | None) -> None:
+    assert parsed(logprobs=sent).request.logprobs == read
+
+
+def test_names_of_the_provider_count_where_its_own_are_not_sent() -> None:
+    """n_predict and n_probs had no effect: the rows of its own fields took the others' names away."""
+    assert parsed(n_predict=2).request.max_tokens == 2
+    assert parsed(n_predict=-1).request.max_tokens is None
+    assert parsed(options={"num_predict": 2}).request.max_tokens == 2
+    assert parsed(max_completion_tokens=0).request.max_tokens == 0
+    assert parsed(n_probs=20).request.logprobs == 20
+    both = parsed(max_tokens=3, n_predict=2, logprobs=False, n_probs=2)
+    assert (both.request.max_tokens, both.ignored) == (3, ("n_predict",))
+
+
+def test_defaults_of_the_server_give_way_to_names_of_the_provider() -> None:
+    body = {"model": "m", "prompt": "x", "n_predict": 2}
+    call = LLAMASTACK.operations[0].parse(body, STAMP, {"max_tokens": 9})
+    assert call.request.max_tokens == 2
+
+
+def test_no_name_is_that_of_no_model() -> None:
+    with pytest.raises(UnknownModel):
+        parsed(model="")
+
+
+def ask(page: Answer, service: OneCard, **values: Any) -> Any:
     async def reply() -> Any:
-        return (await page(service, {})).body["data"]
+        return (await page(service, values)).body["data"]
 
     return asyncio.run(reply())
 
@@ -72,6 +123,13 @@ def test_a_provider_whose_model_restarts_is_not_well() -> None:
     assert provider["health"] == {"status": "Error", "message": "restarting"}
 
 
+def routes(level: str) -> set[tuple[str, str]]:
+    return {(each["method"], each["route"]) for each in ask(list_routes, OneCard(), level=level)}
+
+
 def test_routes_are_those_that_are_served() -> None:
-    routes = {(each["method"], each["route"]) for each in ask(list_routes, OneCard())}
-    assert {("POST", "/v1/completions"), ("GET", "/v1/providers")} < routes
+    assert {("POST", "/v1/completions"), ("GET", "/v1/providers")} < routes("v1")
+    former = {("POST", "/v1/openai/v1/completions"), ("GET", "/v1/openai/v1/models")}
+    assert routes("deprecated") == former
+    assert former < routes("v1")
+    assert routes("v1alpha") == set()
