@@ -27,6 +27,12 @@ def prompt_tokens(
     return tokens
 
 
+def has_added_bos(prompt: Prompt, tokens: list[int], vocab: Vocab) -> bool:
+    """Whether the first of the prompt's tokens is a BOS that the tokenizer has put in front of its text."""
+    is_text = prompt.add_special and isinstance(prompt.parts[0], str)
+    return is_text and vocab.adds_bos and tokens[:1] == [vocab.bos]
+
+
 _longest: WeakKeyDictionary[Vocab, int] = WeakKeyDictionary()
 
 

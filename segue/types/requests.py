@@ -76,6 +76,7 @@ class Truncation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     max_tokens: int | None = None  # None: what the context holds beside the answer
     num_kept: int = 0  # tokens at the start of the prompt that are never dropped
+    keeps_bos: bool = False  # the same for a BOS that the tokenizer has put in front of a text
     side: Literal["start", "end"] = "start"  # where it is cut
 
 

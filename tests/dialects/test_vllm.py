@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from segue.dialects.base import Call, Reply, Stamp
+from segue.dialects.rendering.tally import Tally
 from segue.dialects.vllm import VLLM
 from segue.errors import (
     BY_CODE,
@@ -18,6 +19,7 @@ from segue.errors import (
     UnsupportedMedia,
     WrongMethod,
 )
+from segue.types import Truncation
 from tests.support.one_card import OneCard
 
 STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
@@ -136,6 +138,70 @@ def test_but_not_everything_is_a_flag(sent: Any) -> None:
 def test_every_token_has_its_log_probability() -> None:
     assert parse(stop="x", logprobs=0).request.score_stops
     assert parse(suffix="x").request.score_stops
+
+
+def test_members_of_a_choice_are_in_vllms_order() -> None:
+    call = parse(echo=True, logprobs=1, return_token_ids=True)
+    answer = VLLM.operations[0].renderer(call).fold(Tally(call.request))
+    (choice,) = answer["choices"]
+    assert list(choice) == [
+        *("index", "text", "logprobs", "finish_reason", "stop_reason"),
+        *("token_ids", "prompt_logprobs", "prompt_token_ids", "routed_experts"),
+    ]
+    assert list(choice["logprobs"]) == ["text_offset", "token_logprobs", "tokens", "top_logprobs"]
+
+
+@pytest.mark.parametrize(
+    ("side", "how"),
+    [
+        ({}, Truncation(max_tokens=3, keeps_bos=True)),
+        ({"truncation_side": "left"}, Truncation(max_tokens=3)),
+        ({"truncation_side": "right"}, Truncation(max_tokens=3, side="end")),
+    ],
+)
+def test_only_a_side_that_is_named_cuts_a_bos_off(side: dict[str, str], how: Truncation) -> None:
+    assert parse(truncate_prompt_tokens="3", **side).request.truncation == how
+
+
+@pytest.mark.parametrize(
+    ("sent", "parts"),
+    [
+        ([1.0, True, 2], [((1, 1, 2),)]),
+        ([[1.0], [2]], [((1,),), ((2,),)]),
+        (["1", "2"], [("1",), ("2",)]),
+        (["", "a"], [("",), ("a",)]),
+        (["a", 1.0], [("a", (1,))]),
+    ],
+)
+def test_prompts_are_read_leniently_and_texts_stay_texts(sent: Any, parts: list[Any]) -> None:
+    assert [prompt.parts for prompt in parse(prompt=sent).request.prompts] == parts
+
+
+@pytest.mark.parametrize("sent", [[1.5], [[1.5]], [[[1]]], [None], [], [[]], [1e300], {}, 5])
+def test_but_not_everything_is_a_prompt(sent: Any) -> None:
+    with pytest.raises(InvalidField) as error:
+        parse(prompt=sent)
+    assert error.value.param == "prompt"
+
+
+@pytest.mark.parametrize("key", ["9" * 5000, "-1", "", "1.0", "a", "2" * 20])
+def test_keys_of_biases_are_token_ids(key: str) -> None:
+    with pytest.raises(InvalidField) as error:
+        parse(logit_bias={key: 1})
+    assert error.value.param == "logit_bias"
+
+
+@pytest.mark.parametrize(
+    ("sent", "bias"), [("5", 5.0), (True, 1.0), ("inf", 100.0), (-1e9, -100.0)]
+)
+def test_biases_are_read_leniently_too(sent: Any, bias: float) -> None:
+    assert parse(logit_bias={" 07": sent}).request.sampling.logit_bias == {7: bias}
+
+
+@pytest.mark.parametrize("sent", ["nan", "x", None, [], {}])
+def test_but_not_everything_is_a_bias(sent: Any) -> None:
+    with pytest.raises(InvalidField):
+        parse(logit_bias={"7": sent})
 
 
 def test_an_error_of_no_field_names_none() -> None:

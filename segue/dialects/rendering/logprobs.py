@@ -65,10 +65,10 @@ class LegacyLogprobs:
             logprobs.append(finite(score.logprob))
             tops.append(self._top(score.top[: self._num_top], called, score.logprob))
         return {
-            "tokens": tokens,
-            "token_logprobs": logprobs,
-            "top_logprobs": tops,
             "text_offset": offsets,
+            "token_logprobs": logprobs,
+            "tokens": tokens,
+            "top_logprobs": tops,
         }
 
     def _top(

@@ -1,5 +1,9 @@
 """A fold over the events of one request: what an answer that is not streamed is made from."""
 
+from collections import Counter
+
+from msgspec.structs import astuple
+
 from segue.types import (
     CompletionRequest,
     Delta,
@@ -60,16 +64,27 @@ class Tally:
 class Meter:
     """Usage so far, for streams that report it with every chunk. Ends equal to Done's."""
 
-    def __init__(self) -> None:
-        self._prompt = self._completion = self._cached = 0
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self.usage = _NONE  # of the request
+        self._prompts: dict[int, Usage] = {}
+        self._generated: Counter[int] = Counter()  # tokens, by choice
 
     def push(self, event: Event) -> None:
+        read, generated, cached = astuple(self.usage)
         if isinstance(event, Delta):
-            self._completion += len(event.tokens)
+            self._generated[event.choice] += len(event.tokens)
+            self.usage = Usage(read, generated + len(event.tokens), cached)
         elif isinstance(event, Prompted):
-            self._prompt += len(event.tokens)
-            self._cached += event.num_cached
+            prompt = self._prompts[event.prompt] = Usage(len(event.tokens), 0, event.num_cached)
+            self.usage = Usage(
+                read + prompt.prompt_tokens, generated, cached + prompt.cached_tokens
+            )
 
-    @property
-    def usage(self) -> Usage:
-        return Usage(self._prompt, self._completion, self._cached)
+    def usage_of(self, choice: int) -> Usage:
+        """Of one choice and its prompt."""
+        prompt = self._prompts.get(choice // self._n, _NONE)
+        return Usage(prompt.prompt_tokens, self._generated[choice], prompt.cached_tokens)
+
+
+_NONE = Usage(0, 0, 0)

@@ -56,7 +56,7 @@ class TextCompletion:
         self._wants_ids: bool = shape.get("token_ids", False)
         self._include_usage: bool = shape.get("include_usage", False)
         is_metered = self._include_usage and shape.get("continuous_usage", False)
-        self._meter = Meter() if is_metered else None
+        self._meter = Meter(call.request.n) if is_metered else None
         self._timed = Tally(call.request) if shape.get("timings") else None
         self._logprobs_writers: dict[int, LogprobsWriter] = {}
         self._templates: dict[int, Template] = {}  # of a choice's chunks with text
@@ -88,6 +88,10 @@ class TextCompletion:
 
     def _usage(self, usage: Usage) -> dict[str, Any]:
         return render_usage(usage)
+
+    def _usage_so_far(self, meter: Meter, choice: int) -> Usage:
+        """For a chunk of this choice."""
+        return meter.usage
 
     # --- streamed --------------------------------------------------------------------------------
 
@@ -123,8 +127,12 @@ class TextCompletion:
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         chunk = {**self._head, "choices": [choice]}
         if self._include_usage:
-            chunk["usage"] = self._usage(self._meter.usage) if self._meter else None
+            chunk["usage"] = self._metered(choice["index"])
         return chunk
+
+    def _metered(self, choice: int) -> dict[str, Any] | None:
+        meter = self._meter
+        return None if meter is None else self._usage(self._usage_so_far(meter, choice))
 
     def _timings(self, event: Delta | Finished) -> dict[str, Any]:
         if self._timed is None:
@@ -146,7 +154,7 @@ class TextCompletion:
         if self._wants_ids:
             values["token_ids"] = delta.tokens
         if self._meter:
-            values["usage"] = self._usage(self._meter.usage)
+            values["usage"] = self._metered(delta.choice)
         if self._timed:
             values |= self._timings(delta)
         return template.fill(values)

@@ -27,12 +27,38 @@ DIFFERENCES = (
         "vLLM returns all of it, before log-probabilities of the part that was read.",
     ),
     Difference(
+        "truncate_prompt_tokens leaves room for max_tokens, up to half of the context.",
+        "vLLM leaves one token, and answers with that.",
+    ),
+    Difference(
+        "An empty text is a prompt where the model begins texts with a token. One prompt may mix texts and ids.",
+        'vLLM answers [""] then, and refuses "".',
+    ),
+    Difference(
+        "text_offset says where a token begins in the text of the choice.",
+        "vLLM adds up the lengths of tokens' names, so that a BOS, half a character and token_id:7 shift what follows.",
+    ),
+    Difference(
+        'Half a character is called by its bytes ("bytes:\\xf0") as token and decoded_token. One at the end of a '
+        "prompt is no part of the answer.",
+        'vLLM calls all of them "" or U+FFFD, of which top_logprobs can hold one, and repeats the end of the prompt.',
+    ),
+    Difference(
+        "Of two stop strings that end with the same character the longer one counts.",
+        "vLLM takes the one that comes first in the list.",
+    ),
+    Difference(
         "guided_json, guided_regex, guided_choice and guided_grammar constrain the answer.",
         "vLLM dropped them in 0.12 and answers unconstrained text with 200; a constraint must not fail open.",
     ),
     Difference(
-        "A prompt and a max_tokens that do not fit the context together are answered, up to the context.",
-        "vLLM refuses them, so that clients have to count tokens.",
+        "A constrained answer ends once nothing may follow: without a token for the end, and with finish_reason "
+        "stop at max_tokens too.",
+        "vLLM draws that token and counts it.",
+    ),
+    Difference(
+        "A max_tokens above the context is answered, up to the context.",
+        "vLLM refuses it; one that does not fit together with the prompt is answered by both.",
     ),
     Difference(
         "Every chunk has the key usage, null unless continuous usage was asked for.",
@@ -51,7 +77,12 @@ DIFFERENCES = (
         'vLLM answers "Bad Request" and "body.n" where its request model refused, which says the same twice.',
     ),
     Difference(
-        "prompt embeddings are refused, and priority other than 0 unless vLLM computes; n is at most 128.",
+        "What is wrong with a streamed request is answered with its status, as long as nothing was sent.",
+        "vLLM answers 200 and an error inside the stream where its engine refused, such as for token ids out of range.",
+    ),
+    Difference(
+        "prompt embeddings are refused, and priority other than 0 unless vLLM computes; n is at most 128, bad_words "
+        "are 128 of 256 characters, penalties have bounds.",
         "Our own engine serves first come, first served, and prompts are text or token ids.",
     ),
     Difference(
@@ -60,12 +91,13 @@ DIFFERENCES = (
         "vLLM then refuses every request that does not set the field itself.",
     ),
     Difference(
-        "use_beam_search refuses stop, bans, biases, min_tokens and constraints.",
+        "use_beam_search refuses stop, bans, biases, min_tokens, prompt_logprobs and constraints.",
         "vLLM ignores them then, and answers as if they had not been given.",
     ),
     Difference(
-        "/tokenize takes a prompt and no messages; /detokenize answers with content beside prompt.",
-        "Chat is not served here; the second name is llama.cpp's.",
+        "/tokenize takes a prompt and no messages, and token_strs are texts; /detokenize answers with content beside "
+        "prompt, and refuses ids out of range.",
+        "Chat is not served here; vLLM's token_strs are spellings of its vocabulary (Ġ for a space).",
     ),
     Difference(
         "/metrics has the gauges and counters of the engine; histograms are in the root's own /metrics, as segue_*. "

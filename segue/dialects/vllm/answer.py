@@ -5,7 +5,7 @@ from typing import Any
 from segue.dialects.base import Reply
 from segue.dialects.rendering.context_overflow import as_openai
 from segue.dialects.rendering.logprobs import LegacyLogprobs
-from segue.dialects.rendering.tally import Tally
+from segue.dialects.rendering.tally import Meter, Tally
 from segue.dialects.rendering.text_completion import LogprobsWriter, TextCompletion
 from segue.errors import (
     InvalidField,
@@ -20,6 +20,12 @@ from segue.errors import (
     WrongMethod,
 )
 from segue.types import Done, Event, Finished, Prompted, Usage
+
+# Of a choice in an answer that is not streamed, in vLLM's order.
+_MEMBERS = (
+    *("index", "text", "logprobs", "finish_reason", "stop_reason"),
+    *("token_ids", "prompt_logprobs", "prompt_token_ids", "routed_experts"),
+)
 
 
 class Completion(TextCompletion):
@@ -51,6 +57,14 @@ class Completion(TextCompletion):
         start = len(prompt.text or "") if self._request.echo else 0
         return LegacyLogprobs(num_top, start, self._name_token)
 
+    def _open_choices(self, prompt: Prompted) -> list[dict[str, Any]]:
+        """In a stream, ids come with the echo, asked for or not."""
+        ids = {"prompt_token_ids": prompt.tokens} if self._request.echo else {}
+        return [{**choice, **ids} for choice in super()._open_choices(prompt)]
+
+    def _usage_so_far(self, meter: Meter, choice: int) -> Usage:
+        return meter.usage_of(choice)
+
     def _usage(self, usage: Usage) -> dict[str, Any]:
         return {
             "prompt_tokens": usage.prompt_tokens,
@@ -71,10 +85,13 @@ class Completion(TextCompletion):
         return chunk
 
     def fold(self, tally: Tally) -> Any:
+        if self._prompt_top is None and self._request.echo:
+            # Scores that the echo has are told by token id, too.
+            self._prompt_top = self._request.logprobs
         whole = super().fold(tally)
-        for choice in whole["choices"]:
-            choice.setdefault("prompt_logprobs", None)
-            choice["routed_experts"] = None
+        whole["choices"] = [
+            {key: choice.get(key) for key in _MEMBERS} for choice in whole["choices"]
+        ]
         usage = {**whole.pop("usage"), "completion_tokens_details": None}
         return {
             **whole,

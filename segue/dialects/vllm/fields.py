@@ -1,33 +1,32 @@
 """vLLM's fields of `/v1/completions`, with its ranges and what it refuses."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
-from segue.bounds import MAX_BIAS, MAX_INT32, MAX_INT64, MAX_N, MIN_DIVISOR
+from segue.bounds import MAX_INT32, MAX_INT64, MAX_N, MIN_DIVISOR
 from segue.dialects.base import Call
-from segue.dialects.fields.infill_fields import check_prompts
 from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
+    Kind,
     Lax,
     LaxFlag,
-    LogitBias,
-    Mismatch,
     Number,
     NumTop,
     OnlyEmpty,
     Stops,
     Text,
     Texts,
-    TokenIds,
 )
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import Not, mark_special, truncate
 from segue.dialects.openai import fields as openai
+from segue.dialects.vllm.kinds import ClampedBias, LaxPrompts, LaxTokenIds, Salt
 from segue.errors import InvalidField
 from segue.types import ModelInfo
 
@@ -35,38 +34,6 @@ MAX_TOP = 20  # --max-logprobs
 VLLM_STOPS = 4  # VLLM_MAX_STOP_STRINGS
 MAX_BAD_WORDS = 128
 MAX_BAD_WORD_CHARS = 256
-
-
-@dataclass(frozen=True)
-class ClampedBias:
-    """As LogitBias, but what exceeds the range is moved into it."""
-
-    def read(self, value: Any) -> dict[int, float]:
-        if type(value) is dict:
-            value = {token: _clamped(bias) for token, bias in value.items()}
-        return LogitBias().read(value)
-
-    def schema(self) -> dict[str, Any]:
-        return LogitBias().schema()
-
-
-def _clamped(bias: Any) -> Any:
-    is_number = type(bias) in (int, float)
-    return min(max(bias, -MAX_BIAS), MAX_BIAS) if is_number else bias
-
-
-@dataclass(frozen=True)
-class Salt:
-    """vLLM keeps some characters for itself."""
-
-    def read(self, value: Any) -> str:
-        salt = Text(128).read(value)
-        if not salt or set(salt) & set("@/\\\0"):
-            raise Mismatch("a string that is not empty and has none of @ / \\ NUL", value)
-        return salt
-
-    def schema(self) -> dict[str, Any]:
-        return {**Text(128).schema(), "minLength": 1}
 
 
 def _number(low: float, high: float, above_low: bool = False) -> Lax:
@@ -93,7 +60,7 @@ LENGTH = (
     ),
     Field("n", _integer(1, MAX_N), "Choices for each prompt.", "n", nullable=False),
     Field("stop", Stops(VLLM_STOPS), "Text that ends a choice.", "stop"),
-    Field("stop_token_ids", TokenIds(), "Tokens that end a choice.", "sampling.stop_token_ids"),
+    Field("stop_token_ids", LaxTokenIds(), "Tokens that end a choice.", "sampling.stop_token_ids"),
     Field(
         "ignore_eos",
         Boolean(),
@@ -152,7 +119,7 @@ SAMPLING = (
     ),
     Field(
         "allowed_token_ids",
-        TokenIds(),
+        LaxTokenIds(),
         "Nothing else is drawn.",
         "sampling.allowed_token_ids",
     ),
@@ -173,7 +140,13 @@ ANSWER = (
         default=None,
     ),
     Field("cache_salt", Salt(), "Share cached prefixes only with the same salt.", "cache_salt"),
-    Field("request_id", Text(1024), "Becomes part of the answer's id.", "shape.request_id"),
+    Field(
+        "request_id",
+        Text(1024),
+        "Becomes part of the answer's id.",
+        "shape.request_id",
+        nullable=False,
+    ),
 )
 
 SEARCH = (
@@ -208,12 +181,26 @@ _ROWS = openai.FIELDS.pick(
 ).extend(*LENGTH, *SAMPLING, *ANSWER, *SEARCH, *REFUSED)
 
 
-def _lenient(row: Field) -> Field:
+# Of rows that other systems have too, what vLLM reads otherwise.
+_KINDS: dict[str, Callable[[Kind], Kind]] = {
+    "prompt": lambda _: LaxPrompts(),
+    "truncate_prompt_tokens": Lax,
+}
+_NOT_NULL = {"add_special_tokens", "skip_special_tokens", "include_stop_str_in_output"}
+
+
+def lenient(row: Field) -> Field:
     is_flag = isinstance(row.kind, (Boolean, Not))
     return replace(row, kind=LaxFlag(row.kind)) if is_flag else row
 
 
-FIELDS = Table(tuple(_lenient(row) for row in _ROWS.rows))
+def _as_vllm(row: Field) -> Field:
+    if row.name in _KINDS:
+        row = replace(row, kind=_KINDS[row.name](row.kind))
+    return lenient(replace(row, nullable=False) if row.name in _NOT_NULL else row)
+
+
+FIELDS = Table(tuple(_as_vllm(row) for row in _ROWS.rows))
 
 # A generation_config.json, as vLLM reads it.
 OF_MODEL = OfModel(
@@ -257,16 +244,20 @@ def check_stream_options(draft: Draft) -> None:
         raise draft.refuse("stream_options", "can only be given together with stream")
 
 
+def keep_opening(draft: Draft) -> None:
+    """Unless a side is named, vLLM's tokenizer cuts, and puts its BOS in front of what is left."""
+    how = draft.values.get("truncation")
+    if how is not None and "shape.truncation_side" not in draft.values:
+        draft.values["truncation"] = structs.replace(how, keeps_bos=True)
+
+
 def check_truncation(call: Call, info: ModelInfo) -> None:
-    """More than the context holds beside the answer is no cut."""
-    how, answer = call.request.truncation, call.request.max_tokens or 0
-    room = info.context_length - answer
-    if how is not None and how.max_tokens is not None and how.max_tokens > room:
+    """More than the context holds is no cut."""
+    how = call.request.truncation
+    if how is not None and how.max_tokens is not None and how.max_tokens > info.context_length:
         name = call.given.get("shape.truncate_to", "truncate_prompt_tokens")
         raise InvalidField(
-            f"{name} must be at most {max(room, 0)}, which is the context of {info.context_length} without the "
-            f"{answer} of max_tokens, or -1",
-            param=name,
+            f"{name} must be at most {info.context_length}, which is the context, or -1", param=name
         )
 
 
@@ -276,12 +267,12 @@ def score_stops(draft: Draft) -> None:
 
 
 RULES = (
-    check_prompts,
     openai.check_candidates,
     openai.score_prompt,
     score_stops,
     mark_special,
     truncate,
+    keep_opening,
     check_lengths,
     check_greedy,
     check_beams,

@@ -2,11 +2,16 @@
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from segue.bounds import MAX_DETOKENIZE_TOKENS
 from segue.dialects.base import Card, Companion, Reply, Service
+from segue.dialects.fields.table import Table
 from segue.dialects.openai import tokens
 from segue.dialects.rendering.prometheus import CONTENT_TYPE, exposition
+from segue.dialects.vllm.fields import lenient
+from segue.dialects.vllm.kinds import LaxTokenIds
 from segue.dialects.vllm.metrics import METRICS, labels
 from segue.errors import Unavailable
 from segue.types import Stats
@@ -27,9 +32,22 @@ async def detokenize(service: Service, values: Mapping[str, Any]) -> Reply:
     return await tokens.detokenize(service, values)
 
 
+TOKENIZE_FIELDS = Table(
+    tuple(
+        lenient(replace(row, nullable=row.name != "add_special_tokens"))
+        for row in tokens.TOKENIZE_FIELDS.rows
+    )
+)
+DETOKENIZE_FIELDS = tokens.DETOKENIZE_FIELDS.extend(
+    *(
+        replace(row, kind=LaxTokenIds(MAX_DETOKENIZE_TOKENS))
+        for row in tokens.DETOKENIZE_FIELDS.pick("tokens").rows
+    )
+)
+
 TOKENIZER = (
-    Companion("POST", "/tokenize", "Text as tokens.", tokenize, tokens.TOKENIZE_FIELDS),
-    Companion("POST", "/detokenize", "Tokens as text.", detokenize, tokens.DETOKENIZE_FIELDS),
+    Companion("POST", "/tokenize", "Text as tokens.", tokenize, TOKENIZE_FIELDS),
+    Companion("POST", "/detokenize", "Tokens as text.", detokenize, DETOKENIZE_FIELDS),
     Companion("GET", "/tokenizer_info", "The tokenizer's settings.", tokens.tokenizer_info),
 )
 

@@ -12,6 +12,7 @@ from segue.engine.request.sequence import KvKey, PromptScoring, Sequence, Sequen
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Mix, Model
+from segue.engine.tokens import has_added_bos
 from segue.types import (
     Cause,
     CompletionRequest,
@@ -306,9 +307,10 @@ class Job:
         """The prompt as the caller wrote it, without the BOS or the space that the tokenizer adds."""
         if self._prepared.infill is not None:
             return self._prepared.infill.texts[prompt_index]
-        vocab, parts = self._vocab, self.request.prompts[prompt_index].parts
-        has_bos = vocab.adds_bos and tokens[0] == vocab.bos
-        text = decode([vocab.piece(token) for token in tokens[has_bos:]])
+        vocab, prompt = self._vocab, self.request.prompts[prompt_index]
+        start = int(has_added_bos(prompt, tokens, vocab))
+        text = decode([vocab.piece(token) for token in tokens[start:]])
+        parts = prompt.parts
         written = "".join(part for part in parts if isinstance(part, str))
         is_spaced = isinstance(parts[0], str) and text == " " + written
         return written if is_spaced else text

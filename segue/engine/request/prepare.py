@@ -14,7 +14,7 @@ from segue.engine.request.job import InfillPrompts, Job, PreparedRequest
 from segue.engine.request.ranked_job import RankedJob
 from segue.engine.sampling.token_rules import token_rules
 from segue.engine.seam import Mix, Model
-from segue.engine.tokens import check_ids, fewest_tokens, prompt_tokens
+from segue.engine.tokens import check_ids, fewest_tokens, has_added_bos, prompt_tokens
 from segue.errors import InvalidField, PromptTooLong, Unsupported
 from segue.types import CompletionRequest, Infill, InfillMethod
 
@@ -138,7 +138,10 @@ def _read(request: CompletionRequest, model: Model) -> _Prompts:
         if request.truncation is None or fewest > MAX_TRUNCATED * context:
             _check_length(request, index, fewest, context, is_counted=False)
     whole = [prompt_tokens(prompt, model.vocab) for prompt in request.prompts]
-    prompts = [_truncated(request, tokens, context) for tokens in whole]
+    prompts = [
+        _truncated(request, tokens, context, has_added_bos(prompt, tokens, model.vocab))
+        for prompt, tokens in zip(request.prompts, whole, strict=True)
+    ]
     for index, tokens in enumerate(prompts):
         _check_length(request, index, len(tokens), context)
     return _Prompts(prompts, [len(old) - len(new) for old, new in zip(whole, prompts, strict=True)])
@@ -199,7 +202,9 @@ def _room(request: CompletionRequest, model: Model) -> int:
     return context - max(1, min(wanted, context // 2))
 
 
-def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> list[int]:
+def _truncated(
+    request: CompletionRequest, tokens: list[int], context: int, has_bos: bool
+) -> list[int]:
     how = request.truncation
     if how is None:
         return tokens
@@ -213,7 +218,7 @@ def _truncated(request: CompletionRequest, tokens: list[int], context: int) -> l
         return tokens
     if how.side == "end":
         return tokens[:limit]
-    kept = min(how.num_kept, limit)
+    kept = min(max(how.num_kept, int(has_bos and how.keeps_bos)), limit)
     return tokens[:kept] + tokens[len(tokens) - (limit - kept) :]
 
 

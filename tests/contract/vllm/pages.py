@@ -25,6 +25,28 @@ PAGES = [
     ),
     Case(
         "token prompt",
+        "/vllm/tokenize",
+        {"prompt": "a", "add_special_tokens": "no", "return_token_strs": None},
+        answer={"count": 1, "max_model_len": 4096, "tokens": [97], "token_strs": None},
+        source="compared: flags are read leniently",
+    ),
+    Case(
+        "error",
+        "/vllm/tokenize",
+        {"prompt": "a", "add_special_tokens": None},
+        status=400,
+        answer=error(ANY, "add_special_tokens", 400),
+        source="compared: add_special_tokens has no null",
+    ),
+    Case(
+        "token prompt",
+        "/vllm/detokenize",
+        {"tokens": ["97", 98.0]},
+        answer={"prompt": "ab", "content": "ab"},
+        source="compared: ids are read leniently",
+    ),
+    Case(
+        "token prompt",
         "/vllm/tokenizer_info",
         None,
         method="GET",

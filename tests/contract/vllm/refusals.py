@@ -33,14 +33,25 @@ REFUSALS = [
         for options in ({"include_usage": True}, {"include_usage": None}, {"unknown": 1})
     ),
     refused(
-        {"truncate_prompt_tokens": 4096 - 15},
+        {"truncate_prompt_tokens": 4097},
         "truncate_prompt_tokens",
-        "A truncate_prompt_tokens > context - max_tokens → 400",
+        "compared: truncate_prompt_tokens above the context → 400",
     ),
-    refused(
-        {"truncate_prompt_tokens": 1, "max_tokens": 4096},
-        "truncate_prompt_tokens",
-        "A truncate_prompt_tokens > context - max_tokens → 400",
+    *(
+        refused({name: None}, name, "compared: null is refused where a boolean has no null")
+        for name in ("add_special_tokens", "skip_special_tokens", "include_stop_str_in_output")
+    ),
+    refused({"request_id": None}, "request_id", "compared: null is refused"),
+    refused({"allowed_token_ids": ["x"]}, "allowed_token_ids", "compared: ids are numbers"),
+    refused({"logit_bias": {"7": "x"}}, "logit_bias", "compared: biases are numbers"),
+    refused({"logit_bias": {"x": 1}}, "logit_bias", "compared: biases are by token id"),
+    Case(
+        "error",
+        PATH,
+        {"prompt": ["x", ""]},
+        status=400,
+        answer=error(Like("prompt 1 is empty: .*"), "prompt", 400),
+        source="compared: an empty text needs a BOS in front",
     ),
     Case(
         "error",

@@ -29,7 +29,7 @@ def test_events_are_sorted_by_prompt_and_choice() -> None:
         Delta(3, "z", (10,)),
         Finished(3, "stop", "stop_text", 2, "END"),
     ]
-    meter = Meter()
+    meter = Meter(REQUEST.n)
     for event in events:
         tally.push(event)
         meter.push(event)
@@ -42,6 +42,11 @@ def test_events_are_sorted_by_prompt_and_choice() -> None:
     tally.push(Done(Usage(3, 4, 1), 1))
     assert tally.is_done
     assert tally.usage == meter.usage == Usage(3, 4, 1)
+    assert [meter.usage_of(choice) for choice in (0, 1, 3)] == [
+        Usage(1, 2, 0),
+        Usage(1, 0, 0),
+        Usage(2, 2, 1),
+    ]
 
 
 def test_a_failure_is_not_an_answer() -> None:

@@ -1,9 +1,10 @@
 import pytest
+from msgspec.structs import replace
 
 from segue.engine.request.prepare import prepare
 from segue.engine.seam import Model
 from segue.errors import InvalidField, PromptTooLong
-from segue.runners.fake import FakeVocab, default_capabilities
+from segue.runners.fake import BOS, FakeVocab, default_capabilities
 from segue.types import CompletionRequest, Prompt, Sampling, Truncation
 from tests.engine.harness import ask
 
@@ -74,6 +75,34 @@ def test_truncation(how: Truncation, max_tokens: int | None, kept: str) -> None:
     assert bytes(cut).decode() == kept
     if how.max_tokens != 3:
         assert bytes(whole) == b"short"
+
+
+class BosVocab(FakeVocab):
+    adds_bos = True
+
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        return [BOS] * add_special + super().tokenize(text, False, parse_special)
+
+
+@pytest.mark.parametrize(
+    ("how", "cut"),
+    [
+        (Truncation(max_tokens=3, keeps_bos=True), [[BOS, *b"yz"], [*b"xyz"], [*b"xyz"]]),
+        (Truncation(max_tokens=1, keeps_bos=True), [[BOS], [*b"z"], [*b"z"]]),
+        (Truncation(max_tokens=3), [[*b"xyz"]] * 3),
+    ],
+)
+def test_a_bos_that_was_put_in_front_can_be_kept(how: Truncation, cut: list[list[int]]) -> None:
+    alone = Prompt((LETTERS,), add_special=False)
+    ids = Prompt(((BOS, *LETTERS.encode()),))
+    request = replace(ask(LETTERS, truncation=how), prompts=(Prompt((LETTERS,)), alone, ids))
+    sequences = prepare(request, SMALL._replace(vocab=BosVocab())).sequences
+    assert [sequence.tokens for sequence in sequences] == cut
+
+
+def test_an_empty_text_is_a_prompt_where_a_bos_stands_in_front() -> None:
+    (sequence,) = prepare(ask(""), SMALL._replace(vocab=BosVocab())).sequences
+    assert sequence.tokens == [BOS]
 
 
 def test_a_prompt_that_fits_is_not_cut_for_an_answer_without_a_bound() -> None:

@@ -115,7 +115,7 @@ def test_echo_is_what_the_caller_wrote() -> None:
     bench = Bench(vocab=BosVocab())
     [story] = bench.run(ask("hé <|begin|> x", [BOS, 104], [104, BOS], max_tokens=0, echo=True))
     texts = [story.prompted[index].text for index in range(3)]
-    assert texts == ["hé <|begin|> x", "h", "h<|begin|>"]
+    assert texts == ["hé <|begin|> x", "<|begin|>h", "h<|begin|>"]
 
 
 class BrokenRunner(FakeRunner):

@@ -1,0 +1,101 @@
+"""Kinds of values as vLLM reads them: a number may come as text, as true or with a point."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from segue.bounds import MAX_BIAS, MAX_JSON_VALUES
+from segue.dialects.fields.kinds import LogitBias, Mismatch, Text, TokenIds
+from segue.dialects.fields.prompt_kinds import Prompts
+
+MAX_SALT_CHARS = 128
+MAX_KEY_CHARS = 20
+
+
+def _number(value: Any) -> Any:
+    """A number that came as true or text; anything else as it is."""
+    if type(value) is bool:
+        return int(value)
+    if type(value) is not str:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def _whole(value: Any) -> Any:
+    """The same for an integer."""
+    value = _number(value)
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+@dataclass(frozen=True)
+class LaxTokenIds:
+    max_tokens: int = MAX_JSON_VALUES
+
+    def read(self, value: Any) -> tuple[int, ...]:
+        if type(value) is list and not set(map(type, value)) <= {int}:
+            value = [_whole(token) for token in value]
+        return TokenIds(self.max_tokens).read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return TokenIds(self.max_tokens).schema()
+
+
+@dataclass(frozen=True)
+class LaxPrompts:
+    """An empty text is a prompt: where the model begins texts with a token, it has that one. Texts stay texts."""
+
+    def read(self, value: Any) -> Any:
+        if type(value) is list:
+            value = [_ids(each) if type(each) is list else each for each in _ids(value)]
+        return _PROMPTS.read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return _PROMPTS.schema()
+
+
+_PROMPTS = Prompts(keeps_empty=True)
+
+
+def _ids(values: list[Any]) -> list[Any]:
+    if not set(map(type, values)) & {bool, float}:
+        return values
+    return [value if type(value) is str else _whole(value) for value in values]
+
+
+@dataclass(frozen=True)
+class ClampedBias:
+    """As LogitBias, but what exceeds the range is moved into it."""
+
+    def read(self, value: Any) -> dict[int, float]:
+        if type(value) is dict:
+            value = {_key(token): _clamped(bias) for token, bias in value.items()}
+        return LogitBias().read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return LogitBias().schema()
+
+
+def _key(key: str) -> str:
+    """A token id as it is usually spelt: "007" and " 7" are 7."""
+    return str(int(key)) if len(key) <= MAX_KEY_CHARS and key.strip().isdecimal() else key
+
+
+def _clamped(bias: Any) -> Any:
+    bias = _number(bias)
+    return min(max(bias, -MAX_BIAS), MAX_BIAS) if type(bias) in (int, float) else bias
+
+
+@dataclass(frozen=True)
+class Salt:
+    """vLLM keeps some characters for itself."""
+
+    def read(self, value: Any) -> str:
+        salt = Text(MAX_SALT_CHARS).read(value)
+        if not salt or set(salt) & set("@/\\\0"):
+            raise Mismatch("a string that is not empty and has none of @ / \\ NUL", value)
+        return salt
+
+    def schema(self) -> dict[str, Any]:
+        return {**Text(MAX_SALT_CHARS).schema(), "minLength": 1}
