@@ -83,7 +83,6 @@ def some_rules(size: int, is_held: bool, rng: np.random.Generator) -> TokenRules
     return TokenRules(bad_words=words, allowed=allowed if is_list else None)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @given(
     size=st.sampled_from([2, 64, 300, 5003]),
     sampling=any_samplings(),
@@ -93,7 +92,7 @@ def some_rules(size: int, is_held: bool, rng: np.random.Generator) -> TokenRules
 )
 @settings(max_examples=150, deadline=None)
 def test_tokens_and_feedback_are_the_samplers(
-    flavour: str, size: int, sampling: Sampling, styles: list[str], seed: int, is_held: bool
+    size: int, sampling: Sampling, styles: list[str], seed: int, is_held: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     rows = [some_row(style, size, seed + number) for number, style in enumerate(styles)]
@@ -102,21 +101,25 @@ def test_tokens_and_feedback_are_the_samplers(
     prompt = rng.integers(0, size, 30).tolist()
     for sampler in (alone, told):
         sampler.start(prompt)
-    two = [Alone(flavour, size), Alone(flavour, size)]
+    flavours = [[Alone(flavour, size), Alone(flavour, size)] for flavour in FLAVOURS]
     number, last = 0, 0  # of the draw in its step, and its token
     mu: float | None = None  # after it
     for position in range(12):
         row = rows[position % 3]
         wanted = drawn(alone, row.copy(), position)
-        turn, before = two[position % 2], two[1 - position % 2] if position else None
         draw = told_ahead(told, position % 2, position, number if position else None, last)
         if mu is not None:
             told.follow(mu)
-        turn.logits[position % 2] = row
         number = position % 3 % 2
         draws = [Draw(1 - position % 2, 0.5, ()), draw] if number else [draw]
-        found = turn.draw(draws, before)[number]
-        assert turn.logits[position % 2].tobytes() == row.tobytes(), "the row stays as it is"
+        every = []
+        for two in flavours:
+            turn, before = two[position % 2], two[1 - position % 2] if position else None
+            turn.logits[position % 2] = row
+            every.append(turn.draw(draws, before)[number])
+            assert turn.logits[position % 2].tobytes() == row.tobytes(), "the row stays as it is"
+        found = every[0]
+        assert every == [found] * len(every), FLAVOURS
         if found is None:  # left to the sampler: what follows would be void
             is_odd = styles[position % 3] in ODD
             assert is_odd or not isinstance(wanted, int), (styles, sampling)
@@ -125,8 +128,9 @@ def test_tokens_and_feedback_are_the_samplers(
         assert isinstance(wanted, int)
         alone.push(wanted)
         if draw.feedback is not None:
-            assert struct.pack("d", turn.feedback[number]) == mu_of(alone)
-            mu = turn.feedback[number]
+            fed_back = [two[position % 2].feedback[number] for two in flavours]
+            assert {struct.pack("d", each) for each in fed_back} == {mu_of(alone)}
+            mu = fed_back[0]
         last = found
 
 

@@ -35,7 +35,7 @@ TEXT = random.Random(4).choices(range(256), k=80)
         "mamba2",
     ],
 )
-def runner(
+def loaded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CpuRunner]:
     path = write(tmp_path_factory.mktemp("tiny") / "x.gguf", MODELS[request.param])
@@ -45,18 +45,18 @@ def runner(
 
 
 @pytest.fixture(scope="module")
-def truth(runner: CpuRunner) -> Logits:
+def truth(loaded: CpuRunner) -> Logits:
     """Logits of each row of the text."""
-    logits = runner.decode([Span(0, TEXT, 0, len(TEXT))]).copy()
-    runner.free(0)
+    logits = loaded.decode([Span(0, TEXT, 0, len(TEXT))]).copy()
+    loaded.free(0)
     return logits
 
 
-@pytest.fixture(autouse=True)
-def freed(runner: CpuRunner) -> Iterator[None]:
-    yield
+@pytest.fixture
+def runner(loaded: CpuRunner) -> Iterator[CpuRunner]:
+    yield loaded
     for slot in range(6):
-        runner.free(slot)
+        loaded.free(slot)
 
 
 def test_a_row_does_not_depend_on_spans_and_company(runner: CpuRunner, truth: Logits) -> None:
