@@ -249,10 +249,13 @@ def _covers(scores: Scores | None, others: Scores | None) -> bool:
     return len(scores) >= len(others) and scores.num_top >= others.num_top
 
 
-def _walk(node: _Node) -> Iterator[_Node]:
-    yield node
-    for child in node.children.values():
-        yield from _walk(child)
+def _walk(root: _Node) -> Iterator[_Node]:
+    """All nodes. Without recursion: a long prompt that was read in many pieces may be as many nodes deep."""
+    left = [root]
+    while left:
+        node = left.pop()
+        yield node
+        left.extend(node.children.values())
 
 
 def _split(node: _Node, at: int) -> _Node:

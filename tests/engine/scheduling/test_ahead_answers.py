@@ -108,14 +108,27 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     return ask(draw(text) * draw(picked([1, 3])), **fields)
 
 
-@pytest.mark.parametrize("can_give_back", [0, 1, 9])
 @settings(max_examples=30, deadline=None)
 @given(asked=st.lists(requests(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
 def test_answers_and_events_are_those_of_single_steps(
-    can_give_back: int, asked: list[CompletionRequest], seed: int
+    asked: list[CompletionRequest], seed: int
 ) -> None:
     """With little memory, arrivals and cancels between steps, and draws that the runner leaves to the sampler."""
-    chance = random.Random(seed)
+    end_bias = random.Random(seed).choice([0.0, 2.0])
+    alone = {}
+    for request in asked:
+        single = Bench(runner(end_bias=end_bias, context_length=100, rows_ahead=0))
+        alone[request.request_id] = single.run(request)[0]
+    for can_give_back in (0, 1, 9):
+        chance = random.Random(seed + can_give_back)
+        crowd = some_crowd(chance, end_bias, can_give_back)
+        cancelled = arrive(crowd, asked, chance, most_steps=4)
+        crowd.run()
+        crowd.scheduler.check()
+        check_answers(crowd, alone, cancelled)
+
+
+def some_crowd(chance: random.Random, end_bias: float, can_give_back: int) -> Bench:
     limits: dict[str, Any] = {
         "num_slots": chance.randint(3, 12),
         "num_cells": chance.randint(110, 400),
@@ -123,18 +136,10 @@ def test_answers_and_events_are_those_of_single_steps(
         "free_rows": chance.choice([1, 4, 8]),
         "rows_ahead": chance.choice([1, 4, 16]),
     }
-    end_bias = chance.choice([0.0, 2.0])
-    alone = {}
-    for request in asked:
-        single = Bench(runner(end_bias=end_bias, context_length=100, rows_ahead=0))
-        alone[request.request_id] = single.run(request)[0]
     skips = chance.choice([0, 2, 7])
     crowd = Bench(runner(skips=skips, end_bias=end_bias, can_give_back=can_give_back, **limits))
     crowd.may_go_on = lambda: chance.random() < 0.9
-    cancelled = arrive(crowd, asked, chance, most_steps=4)
-    crowd.run()
-    crowd.scheduler.check()
-    check_answers(crowd, alone, cancelled)
+    return crowd
 
 
 @pytest.mark.parametrize("bias", [22.0, 24.0, 26.0])

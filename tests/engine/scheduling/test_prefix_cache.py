@@ -122,3 +122,15 @@ def test_what_has_served_outlives_what_has_not_unless_it_is_more_than_half() -> 
         if slot < 2:
             assert cache.match([slot, 7, 8]) == (slot, 2, None)
     assert [cache.evict() for _ in range(6)] == [2, 3, 0, 4, 1, None]
+
+
+def test_a_prompt_that_was_read_in_very_many_pieces_can_be_checked() -> None:
+    """Beside one with the same tokens, each piece is a node below another: once it was checked by recursion."""
+    cache, tokens = PrefixCache(), list(range(1500))
+    cache.insert(0, tokens)
+    for length in range(len(tokens) - 1, 0, -1):
+        cache.insert(1, tokens[:length])
+    cache.check()
+    cache._entries[0].end.tokens = (1499, 0)
+    with pytest.raises(RuntimeError, match="slot 0 has 1501 of 1500"):
+        cache.check()

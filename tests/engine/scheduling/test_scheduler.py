@@ -1,5 +1,6 @@
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from segue.engine.seam import Logits, Span
 from segue.runners.fake import BOS, FakeRunner, FakeVocab, default_capabilities
 from segue.types import CompletionRequest, Delta, Infill, Progress, Prompt, Sampling, Truncation
 from tests.engine.harness import Bench, ask
+from tests.engine.scheduling.ahead_runner import arrive
 
 
 def test_one_request_ends_with_all_its_events() -> None:
@@ -170,41 +172,34 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     )
 
 
-@pytest.mark.parametrize(
-    ("can_trim", "can_give_back"), [(True, 0), (False, 0), (False, 1), (False, 9)]
-)
 @settings(max_examples=30, deadline=None)
-@given(asked=st.lists(requests(), min_size=1, max_size=5), data=st.data())
-def test_same_request_same_answer_under_any_load(
-    asked: list[CompletionRequest], data: st.DataObject, can_trim: bool, can_give_back: int
-) -> None:
+@given(asked=st.lists(requests(), min_size=1, max_size=5), seed=st.integers(0, 2**32))
+def test_same_request_same_answer_under_any_load(asked: list[CompletionRequest], seed: int) -> None:
     """Tiny memory forces eviction and preemption; arrivals and cancels are random; all must finish alike."""
     alone = {r.request_id: Bench(context_length=100).run(r)[0].essence for r in asked}
+    for can_trim, can_give_back in ((True, 0), (False, 0), (False, 1), (False, 9)):
+        chance = random.Random(seed + can_trim + 2 * can_give_back)
+        crowd = some_crowd(chance, can_trim=can_trim, can_give_back=can_give_back)
+        cancelled = arrive(crowd, asked, chance, most_steps=6)
+        crowd.run()
+        crowd.scheduler.check()
+        for request_id, answer in alone.items():
+            if request_id not in cancelled:
+                assert crowd.stories[request_id].essence == answer
+
+
+def some_crowd(chance: random.Random, **limits: Any) -> Bench:
+    """One whose steps take any time."""
     crowd = Bench(
-        chunk_rows=data.draw(st.sampled_from([1, 7, 64])),
-        num_slots=data.draw(st.integers(2, 9)),
-        num_cells=data.draw(st.integers(110, 300)),
+        chunk_rows=chance.choice([1, 7, 64]),
+        num_slots=chance.randint(2, 9),
+        num_cells=chance.randint(110, 300),
         context_length=100,
-        free_rows=data.draw(st.sampled_from([1, 8])),
-        can_trim=can_trim,
-        can_give_back=can_give_back,
+        free_rows=chance.choice([1, 8]),
+        **limits,
     )
-    crowd.step_clock = random.Random(data.draw(st.integers(0, 3))).random  # steps take any time
-    cancelled = set()
-    for request in asked:
-        crowd.submit(request)
-        for _ in range(data.draw(st.integers(0, 6))):
-            crowd.step()
-        if data.draw(st.integers(0, 4)) == 0:
-            victim = data.draw(st.sampled_from(asked)).request_id
-            crowd.scheduler.cancel(victim)
-            cancelled.add(victim)
-            crowd.scheduler.check()
-    crowd.run()
-    crowd.scheduler.check()
-    for request in asked:
-        if request.request_id not in cancelled:
-            assert crowd.stories[request.request_id].essence == alone[request.request_id]
+    crowd.step_clock = chance.random
+    return crowd
 
 
 def test_drafts_save_steps_and_change_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.runners.cpu.products import kernels, processor
+from segue.runners.cpu.products import kernels, machine_code, processor
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 from segue.runners.cpu.products.matrix import pack
 from tests.runners.cpu.products import emulated
@@ -134,6 +134,7 @@ def test_flavours_of_other_processors_give_the_same_bits(
 ) -> None:
     """Their code, with the instructions that are not to be had here spelled out."""
     monkeypatch.setattr(kernels, "module", emulated.module)
+    monkeypatch.setattr(machine_code, "compile_text", emulated.compiled)
     rng = np.random.default_rng(4)
     own, data = tensor(rng, kind, columns_of(kind, 2), 41)
     inputs = inputs_of(rng, 2 * flavour.rows[0] - 1, own.shape[0])
