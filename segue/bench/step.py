@@ -53,7 +53,7 @@ NAMES = {
     on.DELTA: "delta net",
     on.SCAN: "scan",
     on.MAMBA_GATE: "gate of scans",
-    on.TIMES: "times of scans",
+    on.NARROW: "narrow rows",
     on.SELECT: "scan",
     on.ADAPT: "adapt",
 }

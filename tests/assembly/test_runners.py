@@ -102,7 +102,9 @@ def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_
         choose_runner(load(), path, "x")
 
 
-@pytest.mark.parametrize("model", ["qwen35", "lfm2", "granitehybrid", "mamba", "mamba2"])
+@pytest.mark.parametrize(
+    "model", ["qwen35", "lfm2", "granitehybrid", "kimi-linear", "mamba", "mamba2"]
+)
 def test_models_with_states_do_not_draft_but_take_drafts(tmp_path: Path, model: str) -> None:
     plain = write(tmp_path / "plain.gguf", MODELS["llama"])
     latent = write(tmp_path / "latent.gguf", MODELS["deepseek2"])

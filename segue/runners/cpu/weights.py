@@ -23,7 +23,7 @@ from segue.runners.cpu.anatomy.tensors import (
     expert_name,
     is_vector,
     matrices,
-    rates,
+    prepare_vectors,
     vector,
 )
 from segue.runners.cpu.anatomy.xielu import shapes
@@ -91,9 +91,8 @@ class Weights:
             taps = next(tensor.shape[0] for tensor in tensors if tensor.name == name)
             self._vectors[name] = self._vectors[name].reshape(-1, taps).T.copy()  # a row per tap
         for i, layer in enumerate(self.anatomy.by_layer):
-            if layer.recurrence is not None and layer.recurrence.mixer == "mamba1":
-                name, states = f"blk.{i}.ssm_a", layer.recurrence.states
-                self._vectors[name] = rates(self._vectors[name].reshape(-1, states))
+            if layer.recurrence is not None:
+                prepare_vectors(self._vectors, f"blk.{i}.", layer.recurrence)
         # Gemma 4 divides what its router takes by the root of the width.
         for name in [name for name in self._vectors if name.endswith("gate_inp.scale")]:
             self._vectors[name] *= np.float32(1 / math.sqrt(self.anatomy.width))

@@ -30,11 +30,12 @@ class Workspace:
         recurrences = [layer.recurrence for layer in layers if layer.recurrence is not None]
         self._arrays: list[NDArray[np.generic]] = []
         width = anatomy.width
-        queries = max(layer.queries for layer in layers)
+        attending = [layer for layer in layers if layer.attends]
+        queries = max((layer.queries for layer in attending), default=0)
         self._set(on.WIDTH, width)
         self._set(on.RESIDUAL, self._floats(max_rows * width))
         self._inputs(on.INPUT_FLOATS, max_rows, width)
-        taken = [layer.taken for layer in layers] + [each.taken for each in recurrences]
+        taken = [layer.taken for layer in attending] + [each.taken for each in recurrences]
         self._inputs(on.HEADS_FLOATS, max_rows, max(taken))
         used = anatomy.experts_used
         hidden = max(layer.hidden for layer in layers)
@@ -55,7 +56,7 @@ class Workspace:
         scratch = -(-most // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
         self._set(on.SCRATCH, self._floats(threads * scratch // 4))
-        outputs = [layer.outputs for layer in layers if layer.attends]
+        outputs = [layer.outputs for layer in attending]
         outputs += [each.outputs for each in recurrences]
         self.projected = self._floats(max_rows * max(outputs))
         channels = max((each.channels for each in recurrences), default=0)

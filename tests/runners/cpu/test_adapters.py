@@ -144,7 +144,8 @@ def matrices(path: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", MODELS)
+# Of Kimi Linear's matrices llama.cpp passes over most; test_latent.py adapts them.
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "kimi-linear"])
 def test_every_architecture_computes_what_llama_cpp_does(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "b.gguf", MODELS[name])
     named = matrices(path)

@@ -159,6 +159,7 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "falcon-h1",
         "mamba, normed, of an odd rank",
         "jamba with experts",
+        "kimi-linear",
     ],
 )
 def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -> None:
@@ -185,6 +186,7 @@ def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -
         "nemotron_h_moe",
         "mamba",
         "jamba with experts",
+        "kimi-linear",
     ],
 )
 def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:

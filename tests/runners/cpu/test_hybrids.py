@@ -27,6 +27,7 @@ def changed(found: GgufHeader, settings: dict[str, float]) -> GgufHeader:
         ("nemotron_h", [0, 0, 1, 0, 0], [1, 0, 0, 1, 0], [0, 1, 0, 0, 1]),
         ("falcon-h1", [1, 1, 1], [1, 1, 1], [1, 1, 1]),
         ("jamba with experts", [0, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]),
+        ("kimi-linear", [0, 0, 1, 0, 1], [1, 1, 0, 1, 0], [1, 1, 1, 1, 1]),
         ("mamba", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
         ("mamba2", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
     ],
@@ -59,6 +60,10 @@ def test_layers_are_told_apart(
         ("mamba", {"ssm.inner_size": 256}, "states are 256 wide, not twice 64"),
         ("jamba", {"ssm.inner_size": 64}, "states are 64 wide, not twice 64"),
         ("jamba", {"attention.value_length": 32}, "values are 32 wide, keys 16"),
+        ("kimi-linear", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
+        ("kimi-linear", {"kda.head_dim": -1}, "kda.head_dim is -1, not a count"),
+        ("kimi-linear", {"attention.head_count": 0}, "0 heads of states are 32 wide"),
+        ("kimi-linear", {"attention.key_length": 64}, "keys and values of (64, 32) numbers"),
         ("mamba", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
         ("mamba", {"ssm.time_step_rank": -1}, "time_step_rank is -1, not a count"),
         ("mamba", {"ssm.dt_b_c_rms": 1}, "ssm.dt_b_c_rms is 1"),
@@ -94,6 +99,14 @@ def test_what_would_end_llama_cpp_is_computed_by_no_runner(
         ("jamba", {"ssm.dt_b_c_rms": True}, "does not know: ssm.dt_b_c_rms"),
         ("jamba", {"expert_weights_scale": 2.0}, "does not know: expert_weights_scale"),
         ("jamba with experts", {"expert_count": 16}, "blk.1.ffn_gate_inp.weight has the shape"),
+        ("kimi-linear", {"kda.head_dim": 0}, "does not say kimi-linear.kda.head_dim"),
+        ("kimi-linear", {"kda.head_dim": 16}, "states are 16 wide, not a multiple of 32"),
+        ("kimi-linear", {"kda.head_dim": 64}, "tensor blk.0.attn_q.weight has the shape"),
+        ("kimi-linear", {"kda.head_dim": 2**20}, "1048576 wide, more than the residual"),
+        ("kimi-linear", {"attention.q_lora_rank": 32}, "does not know: attention.q_lora_rank"),
+        ("kimi-linear", {"expert_gating_func": 1}, "shares of experts are not by sigmoid"),
+        ("kimi-linear", {"ssm.conv_kernel": 3}, "blk.0.ssm_conv1d_q.weight has the shape (4, 1,"),
+        ("kimi-linear", {"attention.head_count": 8}, "blk.0.attn_q.weight has the shape"),
         ("mamba", {"ssm.group_count": 2}, "does not know: ssm.group_count"),
         ("mamba", {"ssm.conv_kernel": 17}, "its convolutions see 17 tokens, not 2 to 16"),
         ("nemotron_h_moe", {"moe_latent_size": 32}, "does not know: moe_latent_size"),
@@ -118,6 +131,9 @@ def test_what_the_table_does_not_know_is_left_to_llama_cpp(
         ("nemotron_h", "feed_forward_length", (96, 96, 0, 0, 96), "(blk.0.ffn_down.weight)"),
         ("nemotron_h", "feed_forward_length", (96,) * 5, "0 have attention and 0 a state"),
         ("jamba", "attention.head_count_kv", (0,) * 4, "0 have attention and 4 a state"),
+        ("kimi-linear", "attention.head_count_kv", (0,) * 5, "0 have attention and 5 a state"),
+        ("kimi-linear", "attention.head_count_kv", (0, 0, 2, 0, 1), "4 heads share 2 keys"),
+        ("kimi-linear", "attention.head_count_kv", (1, 0, 1, 0, 1), "(blk.0.attn_k_b.weight)"),
         ("granitehybrid", "attention.head_count_kv", (2,) * 4, "4 have attention and 0 a state"),
         ("lfm2", "attention.head_count_kv", (0,) * 4, "0 have attention and 4 a state"),
         ("nemotron_h", "attention.head_count", (4, 4, 0, 4, 4), "with 0 heads and 2 keys"),
@@ -151,6 +167,9 @@ def test_lists_of_layers_are_held_to_tensors(
         ("jamba", "blk.3.ssm_c_norm.weight"),
         ("jamba with experts", "blk.1.ffn_up_exps.weight"),
         ("jamba with experts", "blk.1.ffn_gate_inp.weight"),
+        ("kimi-linear", "blk.0.ssm_conv1d_v.weight"),
+        ("kimi-linear", "blk.1.ssm_g_b.weight"),
+        ("kimi-linear", "blk.3.ssm_a"),
         ("mamba", "blk.2.ssm_dt.weight"),
         ("mamba", "blk.0.ssm_conv1d.bias"),
         ("mamba2", "blk.0.ssm_d"),
@@ -170,6 +189,38 @@ def test_layers_with_experts_are_those_with_a_router(tmp_path: Path) -> None:
     more = replace(router, name="blk.0.ffn_gate_inp.weight")
     told = supports(replace(found, tensors=(*found.tensors, more)))
     assert "the file lacks tensors (blk.0.ffn_down_exps.weight)" in (told or "")
+
+
+@pytest.mark.parametrize(
+    ("tensor", "count", "reason"),
+    [
+        ("blk.2.ffn_up_shexp.weight", 0, "beside blk.2.ffn_gate_inp.weight there is no shared"),
+        ("blk.2.attn_q_a_norm.weight", 1, "queries have a rank of their own"),
+    ],
+)
+def test_tensors_of_kimi_without_which_llama_cpp_ends(
+    tmp_path: Path, tensor: str, count: int, reason: str
+) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS["kimi-linear"]))
+    others = tuple(each for each in found.tensors if each.name != tensor)
+    named = tuple(replace(each, name=tensor) for each in found.tensors[:count])
+    assert reason in (senseless(replace(found, tensors=others + named)) or "")
+
+
+def test_shapes_of_kimi_may_have_ones_behind_them(tmp_path: Path) -> None:
+    """As the converter writes them; llama.cpp leaves the ones out when it quantises a file."""
+    found = header(write(tmp_path / "x.gguf", MODELS["kimi-linear"]))
+    ended = [tensor for tensor in found.tensors if tensor.shape[3:] == (1,)]
+    assert len(ended) == 3 * 4
+    short = {each.name: each.shape[: 2 if each.name.endswith("ssm_a") else 3] for each in ended}
+    tensors = (replace(each, shape=short.get(each.name, each.shape)) for each in found.tensors)
+    assert supports(replace(found, tensors=tuple(tensors))) is None
+    wrong = (
+        replace(each, shape=(1, 1, 1, 4)) if each.name == "blk.0.ssm_a" else each
+        for each in found.tensors
+    )
+    told = supports(replace(found, tensors=tuple(wrong)))
+    assert told == "tensor blk.0.ssm_a has the shape (1, 1, 1, 4), not (1, 4)"
 
 
 def test_factors_that_llama_cpp_passes_over_are_left_to_it(tmp_path: Path) -> None:

@@ -148,17 +148,21 @@ def test_each_part_counts(tmp_path: Path, part: str) -> None:
 
 # --- adapters ---
 
+_NARROW = ("f_a", "f_b", "g_a", "g_b")  # matrices of Kimi's delta nets
 
-@pytest.mark.parametrize("name", ["deepseek2", "deepseek2, Lite"])
+
+@pytest.mark.parametrize("name", ["deepseek2", "deepseek2, Lite", "kimi-linear"])
 def test_adapters_compute_what_merged_weights_do(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[name])
-    kinds = ("attn_q", "attn_q_a", "attn_q_b", "attn_kv_a_mqa", "attn_output", "output")
+    kinds = ["attn_q", "attn_q_a", "attn_q_b", "attn_kv_a_mqa", "attn_output", "output"]
+    if name == "kimi-linear":  # six of its matrices are computed together
+        kinds += ["attn_k", "attn_v", "ssm_beta", *(f"ssm_{of}" for of in _NARROW)]
     names = [
         tensor.name
         for tensor in header(path).tensors
         if tensor.name.split(".")[-2] in kinds and len(tensor.shape) == 2
     ]
-    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=names, architecture="deepseek2")
+    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=names, architecture=name.split(",")[0])
     assert obstacle(path, [str(lora)]) is None
     ours = load(path, adapters={"l": str(lora)})
     alone = load(merged(tmp_path / "m", path, (lora, 1)))

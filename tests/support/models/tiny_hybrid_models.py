@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tests.support.models.tiny_latent import TinyLatent
 from tests.support.models.tiny_writer import HIDDEN, KEY_HEADS, Tiny, Value
 
 _MIXTURE: dict[str, Value] = {"expert_count": 8, "expert_used_count": 3}
@@ -81,6 +82,15 @@ HYBRIDS: Mapping[str, Tiny] = {
     ).with_settings(**_SSM),
     "jamba": _JAMBA,
     "jamba with experts": replace(_JAMBA, experts=8, expert_step=2).with_settings(**_MIXTURE),
+    "kimi-linear": Tiny(
+        "kimi-linear", layers=5, mixer="kda", latent=TinyLatent(query_rank=0), experts=8,
+        shared_hidden=32, choice_bias=True,
+    ).with_settings(
+        **_MIXTURE, attention__head_count_kv=[0, 0, 1, 0, 1], ssm__conv_kernel=4, kda__head_dim=32,
+        attention__value_length=16, leading_dense_block_count=1, expert_feed_forward_length=32,
+        expert_shared_count=1, expert_gating_func=2, expert_weights_scale=2.446,
+        expert_group_count=1, expert_group_used_count=1,
+    ),
     "mamba": _MAMBA,
     "mamba, normed, of an odd rank": _MAMBA.with_settings(
         ssm__time_step_rank=48, ssm__state_size=32, ssm__dt_b_c_rms=True

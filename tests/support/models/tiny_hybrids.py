@@ -54,3 +54,21 @@ def mamba1(
     yield "ssm_a", -np.abs(weights.matrix(inner, states, 2.0))
     yield "ssm_d", weights.vector(1.0, inner)
     yield "ssm_out.weight", weights.matrix(width, inner, 1.5)
+
+
+def kda(count: Count, heads: int, width: int, weights: Weights) -> Iterator[tuple[str, Array]]:
+    """Keys fade within a few tokens, or some ten."""
+    size, taps = count("kda.head_dim", 0), count("ssm.conv_kernel", 0)
+    whole = heads * size
+    for part in "qkv":
+        yield f"attn_{part}.weight", weights.matrix(whole, width, 1.5)
+        kernel = weights.matrix(whole, taps, 2.0)
+        yield f"ssm_conv1d_{part}.weight", kernel.reshape(1, whole, 1, taps)
+    for name in "fg":
+        yield f"ssm_{name}_a.weight", weights.matrix(size, width)
+        yield f"ssm_{name}_b.weight", weights.matrix(whole, size, 2.0)
+    yield "ssm_beta.weight", weights.matrix(heads, width, 2.0)
+    yield "ssm_a", -np.abs(weights.vector(0.5, heads)).reshape(1, 1, heads, 1)
+    yield "ssm_dt.bias", weights.vector(-1.0, whole)
+    yield "ssm_norm.weight", weights.vector(1.0, size)
+    yield "attn_output.weight", weights.matrix(width, whole, 1.5)

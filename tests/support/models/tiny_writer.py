@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tests.support.models.tiny_delta import delta_net
 from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layers, of_embeddings
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
-from tests.support.models.tiny_hybrids import mamba, mamba1, short_convolution
+from tests.support.models.tiny_hybrids import kda, mamba, mamba1, short_convolution
 from tests.support.models.tiny_latent import TinyLatent
 
 Array = NDArray[np.float32]
@@ -62,7 +62,7 @@ class Tiny:
     has_layer_scales: bool = False
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
     output_norm: str = "output_norm"
-    # "conv", "mamba", "mamba1": of layers without keys; "mamba beside": of all layers, beside attention.
+    # "conv", "mamba", "mamba1", "kda": of layers without keys; "mamba beside": of all layers, beside attention.
     mixer: str = ""
     has_mixer_norm: bool = True
     has_time_norms: bool = False
@@ -221,6 +221,8 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
         yield from short_convolution(tiny.count, WIDTH, weights)
     elif tiny.mixer == "mamba beside" or (tiny.mixer == "mamba" and not has_keys):
         yield from mamba(tiny.count, WIDTH, weights, tiny.has_mixer_norm)
+    elif tiny.mixer == "kda" and not has_keys:
+        yield from kda(tiny.count, HEADS, WIDTH, weights)
     elif tiny.mixer == "mamba1" and not has_keys:
         yield from mamba1(tiny.count, WIDTH, weights, tiny.has_time_norms)
 

@@ -33,8 +33,9 @@ _TAIL = """
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
-  (Lite). Models with an indexer, which attend to some tokens only (DeepSeek 3.2, GLM 5), run on llama.cpp. Adapters of
-  those two are refused; of the other matrices they are computed, while llama.cpp passes over those of queries and keys.
+  (Lite); in Kimi Linear nothing of them turns. Models with an indexer, which attend to some tokens only (DeepSeek 3.2,
+  GLM 5), run on llama.cpp. Adapters of those two are refused; of the other matrices they are computed, while llama.cpp
+  passes over those of queries and keys, and over most of Kimi Linear's.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without
   attention, heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different
   widths, attention that is not causal, other betas of YaRN, Llama 4 without chunks, Nemotron's experts on latent rows.
@@ -91,6 +92,7 @@ _MIXERS = {
     "delta": "a gated delta net instead in all but every 4th layer, or as the file says",
     "conv": "a gated convolution over the last tokens instead, in layers without heads of keys",
     "mamba": "Mamba 2 instead, in layers without heads of keys",
+    "kda": "Kimi's delta net, whose keys fade each by itself, instead in layers without heads of keys",
     "mamba1": "Mamba 1 instead, in layers without heads of keys",
 }
 _MAMBAS = {"mamba": "Mamba 2", "mamba1": "Mamba 1"}

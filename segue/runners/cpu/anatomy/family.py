@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Mixer = Literal["attention", "delta", "conv", "mamba", "mamba1"]
+Mixer = Literal["attention", "delta", "conv", "mamba", "mamba1", "kda"]
 Turns = Literal["neighbours", "halves", "none"]
 Rotated = Literal["all", "three of four", "windowed", "by setting", "none"]
 Norm = Literal["rms", "layer"]
@@ -86,8 +86,8 @@ class Family:
     # where each head's gate follows its query.
     attention_gate: Gate = "none"
     # What layers without attention have: "delta", a gated delta net, in all but every fourth layer; "conv", a short
-    # convolution with gates, "mamba", a state of Mamba 2, and "mamba1", one of Mamba 1, in layers for which the file
-    # counts no heads of keys.
+    # convolution with gates, "mamba", a state of Mamba 2, "mamba1", one of Mamba 1, and "kda", a delta net whose keys
+    # fade each by itself, in layers for which the file counts no heads of keys.
     mixer: Mixer = "attention"
     is_mixer_beside: bool = False  # every layer has both, side by side
     # "a part": attention, or a mixer, or a feed-forward; "a mixer": there is nothing else.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.family import Family
-from segue.runners.cpu.anatomy.recurrence import NORMED
+from segue.runners.cpu.anatomy.recurrence import KDA_SIZE, NORMED
 
 _SHARED = "expert_shared_feed_forward_length"
 _COUNTS = ("expert_count", "expert_used_count")
@@ -17,6 +17,14 @@ _STATES = (
     "ssm.time_step_rank",
 )
 _MAMBA1 = ("ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank")
+_KIMI = (
+    "attention.key_length_mla",
+    "attention.kv_lora_rank",
+    "attention.value_length_mla",
+    KDA_SIZE,
+    "rope.dimension_count",
+    "ssm.conv_kernel",
+)
 _HYBRID = (*_STATES, "full_attention_interval", "nextn_predict_layers")
 _TAPS = "shortconv.l_cache"
 _LFM2_NORM = ("token_embd_norm.weight", "output_norm.weight")
@@ -142,6 +150,28 @@ HYBRIDS: Mapping[str, Family] = {
         has_time_norms=True,
         settings=(*_COUNTS, *_MAMBA1),
         needed=_MAMBA1,
+    ),
+    # llama.cpp makes shares 1 together whatever the file says.
+    "kimi-linear": Family(
+        rotated="none",
+        is_latent=True,
+        experts="all",
+        routing="sigmoid renormalised",
+        shared_expert="plain",
+        has_choice_bias=True,
+        mixer="kda",
+        settings=(
+            *_EXPERTS[:3],
+            "expert_gating_func",
+            "expert_group_count",
+            "expert_group_used_count",
+            "expert_shared_count",
+            "expert_weights_norm",
+            "expert_weights_scale",
+            "leading_dense_block_count",
+            *_KIMI,
+        ),
+        needed=("expert_feed_forward_length", "expert_gating_func", "expert_shared_count", *_KIMI),
     ),
     "mamba": Family(
         rotated="none",

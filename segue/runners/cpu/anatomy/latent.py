@@ -86,8 +86,10 @@ def together(heads: int) -> int:
     return max(count for count in range(1, min(heads, _MOST_TOGETHER) + 1) if heads % count == 0)
 
 
-def wrong_latent(header: GgufHeader, latent: Latent) -> str | None:
-    """Which sizes of latent attention make no sense together, or None."""
+def wrong_latent(header: GgufHeader, latent: Latent, tells_values: bool) -> str | None:
+    """Which sizes of latent attention make no sense together, or None. `tells_values`: whether the file's width of
+    values is that of these; Kimi Linear's is not used.
+    """
     if bool(header.count(f"{KEY}_mla")) != bool(header.count(f"{VALUE}_mla")):
         return "of keys and values, the file says one's size in heads only"
     if min(latent.plain, latent.turned, latent.values, latent.rank) < 1:
@@ -95,7 +97,7 @@ def wrong_latent(header: GgufHeader, latent: Latent) -> str | None:
             f"queries of {latent.query} dimensions, of which {latent.turned} turn, meet keys of "
             f"rank {latent.rank}, and values have {latent.values}"
         )
-    told = header.count(KEY), header.count(VALUE)
+    told = header.count(KEY), header.count(VALUE) if tells_values else latent.rank
     if not latent.is_joined and told != (latent.size, latent.rank):
         return f"keys and values of {told} numbers are not those of rank {latent.rank}"
     return None

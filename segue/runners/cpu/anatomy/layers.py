@@ -81,7 +81,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     keys_of = _keys_of(header, windows)
     names = {tensor.name for tensor in header.tensors}
     attends, recurs = mixers(header, family, key_heads, hidden)
-    latent = latent_of(header, family)
+    latents = [latent_of(header, family) if has else None for has in attends]
     return tuple(
         Layer(
             heads=heads[i],
@@ -100,7 +100,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             recurrence=recurrence_of(header, family) if recurs[i] else None,
             latent=latent,
         )
-        for i in range(count)
+        for i, latent in enumerate(latents[:count])
     )
 
 

@@ -99,7 +99,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         train_context=header.train_context,
         epsilon=_epsilon(header, family),
         layer_columns=header.count("embedding_length_per_layer_input"),
-        query_scale=_query_scale(header, family, by_layer[0], scale),
+        query_scale=_query_scale(header, family, by_layer[attending], scale),
         temperature=family.temperature or real(header, "attention.temperature_scale"),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
         embedding_scale=float(np.sqrt(np.float64(width)))

@@ -8,8 +8,14 @@ from segue.runners.cpu.step.board import MOST_PENDING
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE
 
 INTERVAL = "full_attention_interval"
+KDA_SIZE = "kda.head_dim"
 NORMED = "ssm.dt_b_c_rms"
-WITHOUT_KEYS = ("conv", "mamba", "mamba1")  # mixers of layers that a file gives no heads of keys
+WITHOUT_KEYS = (
+    "conv",
+    "mamba",
+    "mamba1",
+    "kda",
+)  # mixers of layers that a file gives no heads of keys
 _USUAL_INTERVAL = 4  # every fourth layer attends, if the file does not say
 _FACTOR = 16  # floats that a head's change has for the factor by which the state fades
 
@@ -51,8 +57,7 @@ class Recurrence:
 
 def recurrence_of(header: GgufHeader, family: Family) -> Recurrence:
     """What layers of such a family have. The measures are sound (settings.py)."""
-    made = {"delta": _delta, "mamba": _mamba, "mamba1": _mamba1, "conv": _convolution}
-    return made[family.mixer](header)
+    return _MADE[family.mixer](header)
 
 
 def wrong_recurrence(header: GgufHeader, family: Family) -> str | None:
@@ -64,6 +69,8 @@ def wrong_recurrence(header: GgufHeader, family: Family) -> str | None:
         return _wrong_mamba(header)
     if family.mixer == "mamba1":
         return _wrong_mamba1(header)
+    if family.mixer == "kda":
+        return _wrong_kda(header)
     return _wrong_delta(header) if family.mixer == "delta" else None
 
 
@@ -95,6 +102,22 @@ def _wrong_mamba1(header: GgufHeader) -> str | None:
         return f"its convolutions see {taps} tokens"
     normed = header.metadata.get(f"{header.architecture}.{NORMED}", False)
     return None if type(normed) is bool else f"{NORMED} is {normed!r:.40}"
+
+
+def _wrong_kda(header: GgufHeader) -> str | None:
+    heads, size = header.count("attention.head_count"), header.count(KDA_SIZE)
+    if not heads or not size:
+        return f"{heads} heads of states are {size} wide"
+    if (taps := header.count("ssm.conv_kernel")) < 2:
+        return f"its convolutions see {taps} tokens"
+    names = {tensor.name for tensor in header.tensors}
+    for name in sorted(names):
+        if name.endswith(".attn_q_a_norm.weight"):
+            return "queries have a rank of their own"
+        shared = [name.replace("gate_inp", f"{part}_shexp") for part in ("gate", "up", "down")]
+        if name.endswith(".ffn_gate_inp.weight") and not {*shared} <= names:
+            return f"beside {name} there is no shared expert"
+    return None
 
 
 def _wrong_delta(header: GgufHeader) -> str | None:
@@ -130,6 +153,24 @@ def _delta(header: GgufHeader) -> Recurrence:
         change_floats=2 * size + _FACTOR,
         outputs=channels + heads * size + 2 * heads,
         taken=heads * size,
+    )
+
+
+def _kda(header: GgufHeader) -> Recurrence:
+    """Kimi's delta net: a key fades at a speed of its own, so a change has that of all keys."""
+    size, heads = header.count(KDA_SIZE), header.count("attention.head_count")
+    whole = heads * size
+    return Recurrence(
+        mixer="kda",
+        taps=header.count("ssm.conv_kernel"),
+        channels=3 * whole,
+        heads=heads,
+        key_heads=heads,
+        size=size,
+        states=size,
+        change_floats=3 * size + _FACTOR,
+        outputs=5 * whole + 2 * size + heads,
+        taken=whole,
     )
 
 
@@ -187,3 +228,12 @@ def _convolution(header: GgufHeader) -> Recurrence:
         outputs=3 * width,
         taken=width,
     )
+
+
+_MADE = {
+    "delta": _delta,
+    "kda": _kda,
+    "mamba": _mamba,
+    "mamba1": _mamba1,
+    "conv": _convolution,
+}

@@ -51,6 +51,7 @@ COUNTS = (
     "feed_forward_length",
     "full_attention_interval",
     "interleave_moe_layer_step",
+    "kda.head_dim",
     "leading_dense_block_count",
     "n_deepstack_layers",
     "nextn_predict_layers",
@@ -177,7 +178,7 @@ def _wrong_heads(header: GgufHeader) -> str | None:
             return f"{heads} heads do not share {key_heads} keys evenly"
     family, told = FAMILIES[header.architecture], header.count("attention.value_length")
     values = told or header.count("embedding_length") // by_layer[0][0]
-    if family.mixer in WITHOUT_KEYS and values != head_size(header):
+    if family.mixer in WITHOUT_KEYS and not family.is_latent and values != head_size(header):
         return f"values are {values} wide, keys {head_size(header)}"
     if family.rotated == "none":
         return None
@@ -219,9 +220,11 @@ def _wrong_latent(header: GgufHeader) -> str | None:
     if latent is None:
         return None
     for heads, key_heads in zip(*heads_of(header), strict=False):
+        if not key_heads and family.mixer in WITHOUT_KEYS:
+            continue  # a layer without attention
         if key_heads != (heads if latent.is_joined else 1):
             return f"{heads} heads share {key_heads} keys, which are made from one row a token"
-    if wrong := wrong_latent(header, latent):
+    if wrong := wrong_latent(header, latent, tells_values=family.mixer == "attention"):
         return wrong
     scale = latent_scale(header, latent.query, SCALED in family.settings)
     return f"scores are multiplied by {scale}" if scale > _MOST_REAL else None

@@ -17,7 +17,13 @@ DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
 
 Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
 
-CONVOLUTIONS = ("conv1d.weight", "shortconv.conv.weight")
+KDA_PARTS = ("q", "k", "v")
+CONVOLUTIONS = (
+    "conv1d.weight",
+    *(f"conv1d_{part}.weight" for part in KDA_PARTS),
+    "shortconv.conv.weight",
+)
+_FOUR_DIMENSIONS = {"ssm_a": 2, **{f"conv1d_{part}.weight": 3 for part in KDA_PARTS}}
 _LOG2_E = 1.4426950408889634
 VECTOR_TYPES = ("F32", "F16", "BF16")
 _OF_VECTORS = (
@@ -152,6 +158,16 @@ def _delta(anatomy: Anatomy, layer: Recurrence) -> Shapes:
     return own | {f"ssm_{name}.weight": (width, heads) for name in ("beta", "alpha")}
 
 
+def _kda(anatomy: Anatomy, layer: Recurrence) -> Shapes:
+    width, whole, heads, size = anatomy.width, layer.taken, layer.heads, layer.size
+    own: Shapes = {f"attn_{part}.weight": (width, whole) for part in KDA_PARTS}
+    own |= {f"ssm_conv1d_{part}.weight": (layer.taps, 1, whole) for part in KDA_PARTS}
+    own |= {f"ssm_{name}_a.weight": (width, size) for name in "fg"}
+    own |= {f"ssm_{name}_b.weight": (size, whole) for name in "fg"}
+    own |= {"ssm_a": (1, heads), "ssm_dt.bias": (whole,), "ssm_beta.weight": (width, heads)}
+    return own | {"ssm_norm.weight": (size,), "attn_output.weight": (whole, width)}
+
+
 def _mamba(anatomy: Anatomy, layer: Recurrence) -> Shapes:
     """GGUF has the numbers of heads as matrices of one column."""
     width, heads, groups = anatomy.width, (1, layer.heads), layer.key_heads
@@ -190,7 +206,13 @@ def _mamba1(anatomy: Anatomy, layer: Recurrence) -> Shapes:
     return own
 
 
-_RECURRENT = {"delta": _delta, "mamba": _mamba, "mamba1": _mamba1, "conv": _short_convolution}
+_RECURRENT = {
+    "delta": _delta,
+    "kda": _kda,
+    "mamba": _mamba,
+    "mamba1": _mamba1,
+    "conv": _short_convolution,
+}
 
 
 def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
@@ -282,10 +304,17 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
     return tuple(
         replace(tensor, name=tensor.name.removesuffix(theirs) + usual)
         if theirs and tensor.name.endswith(theirs)
-        else tensor
+        else _in_few_dimensions(tensor)
         for tensor in tensors
         if not tensor.name.startswith(tuple(passed)) and not tensor.name.endswith(".input_scale")
     )
+
+
+def _in_few_dimensions(tensor: Tensor) -> Tensor:
+    """Kimi Linear's converter writes some with ones behind their shape, which are lost when a file is quantised."""
+    kept = next((count for end, count in _FOUR_DIMENSIONS.items() if tensor.name.endswith(end)), 4)
+    is_more = len(tensor.shape) == 4 and {*tensor.shape[kept:]} == {1}
+    return replace(tensor, shape=tensor.shape[:kept]) if is_more else tensor
 
 
 def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:
@@ -335,3 +364,12 @@ def rates(columns: NDArray[np.float32]) -> NDArray[np.float32]:
     """How fast Mamba 1's states fade, for powers of two instead of e; and of each 16 columns side by side."""
     whole = columns * np.float32(_LOG2_E)
     return whole.reshape(-1, 16, columns.shape[1]).transpose(0, 2, 1).copy()
+
+
+def prepare_vectors(vectors: dict[str, NDArray[np.float32]], name: str, layer: Recurrence) -> None:
+    """Put those of a layer with a state in the order that kernels read. `name`: how the layer's names begin."""
+    if layer.mixer == "mamba1":
+        vectors[f"{name}ssm_a"] = rates(vectors[f"{name}ssm_a"].reshape(-1, layer.states))
+    elif layer.mixer == "kda":  # three convolutions side by side are one
+        parts = [vectors.pop(f"{name}ssm_conv1d_{part}.weight") for part in KDA_PARTS]
+        vectors[f"{name}ssm_conv1d.weight"] = np.concatenate(parts, axis=1)

@@ -15,7 +15,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.weights import Weights
 
-_MOST_TOGETHER = 4  # matrices per phase
+_MOST_TOGETHER = 6  # matrices per phase
 
 
 class Adapters:
@@ -45,6 +45,8 @@ class Adapters:
 
     def phase(self, source: int, rows: int, matrices: Sequence[int]) -> list[int] | None:
         """The instruction to run before a product with these matrices; None if no adapter changes any of them."""
+        if len(matrices) > _MOST_TOGETHER:
+            raise ValueError(f"{len(matrices)} matrices of a phase, more than there is room for")
         numbers = [self._numbers.get(matrix, 0) for matrix in matrices]
         return [on.ADAPT, source, rows, len(numbers), *numbers] if any(numbers) else None
 

@@ -122,7 +122,7 @@ COUNTER_WORDS = 8
     SCAN,
     MAMBA_GATE,
 ) = range(20)
-TIMES, SELECT = range(28, 30)  # of Mamba 1
+NARROW, SELECT = range(28, 30)
 LATENT_KEYS, LATENT_QUERIES, LATENT_PRODUCTS, LATENT_ATTEND = range(24, 28)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out

@@ -33,7 +33,7 @@ from segue.runners.cpu.step.pieces import finish, piece
     HEADS,
     SHARED,  # heads worked on together
     NEIGHBOURS,
-    COSINES,  # address of [position][pairs]
+    COSINES,  # address of [position][pairs]; 0: nothing turns
     SINES,
     SCALE,  # of queries
     TEMPERATURES,  # address of a factor of queries per position; 0: none
@@ -48,6 +48,8 @@ MATRICES, NUM_HEADS, OUT, TOGETHER, SIZE = range(1, 6)  # OUT: index of a word o
 
 @compiled
 def _rotate(row: Any, x: Any, position: Any) -> None:
+    if word(row + 8 * COSINES) == 0:
+        return
     pairs = word(row + 8 * TURNED) // 2
     offset = position * pairs * 4
     cosines, sines = word(row + 8 * COSINES) + offset, word(row + 8 * SINES) + offset

@@ -34,7 +34,7 @@ from segue.runners.cpu.step.products import gated_phase, product_phase
 from segue.runners.cpu.step.recurrent.convolution import convolve_phase
 from segue.runners.cpu.step.recurrent.delta import delta_phase
 from segue.runners.cpu.step.recurrent.mamba import mamba_gate_phase, scan_phase
-from segue.runners.cpu.step.recurrent.selective import select_phase, times_phase
+from segue.runners.cpu.step.recurrent.selective import narrow_phase, select_phase
 from segue.runners.cpu.step.rows import (
     logits_phase,
     norm_phase,
@@ -104,8 +104,8 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         scan_phase(board, row, counter, tid)
     elif kind == on.MAMBA_GATE:
         mamba_gate_phase(board, row, counter)
-    elif kind == on.TIMES:
-        times_phase(board, row, counter)
+    elif kind == on.NARROW:
+        narrow_phase(board, row, counter)
     elif kind == on.SELECT:
         select_phase(board, row, counter, tid)
     elif kind >= on.LATENT_KEYS and kind <= on.LATENT_ATTEND:

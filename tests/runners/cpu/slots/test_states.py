@@ -30,7 +30,7 @@ TEXT = random.Random(4).choices(range(256), k=80)
         "granitehybrid",
         "falcon-h1",
         "nemotron_h",
-        "jamba",
+        "kimi-linear",
         "mamba",
         "mamba2",
     ],
@@ -122,7 +122,7 @@ def test_drafts_are_given_back_in_any_order_of_steps_and_forks(
     wander(runner, truth, 150)
 
 
-@pytest.mark.parametrize("model", ["qwen35", "falcon-h1", "lfm2", "mamba"])
+@pytest.mark.parametrize("model", ["qwen35", "falcon-h1", "lfm2", "kimi-linear", "mamba"])
 def test_drafts_leave_the_same_bits_with_all_instructions(tmp_path: Path, model: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[model])
     sums = set()

@@ -53,7 +53,7 @@ def _words(weights: Weights, places: Places, number: int, latent: Latent) -> Row
         layer.heads,
         layer.shared,
         int(anatomy.family.turns == "neighbours"),
-        *places.turns[:2],
+        *(places.turns[:2] if layer.pairs else (0, 0)),
         float_word(anatomy.query_scale),
         places.turns[4] if anatomy.temperature else 0,
         weights.vector(f"{name}attn_q_a_norm.weight"),

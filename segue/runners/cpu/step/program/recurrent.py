@@ -16,7 +16,7 @@ def recurrent(
 ) -> Iterator[Row]:
     """`out`: the address of what it gives."""
     yield from _MADE[layer.mixer](weights, places, number, layer)
-    name = "shortconv.out_proj" if layer.mixer == "conv" else "ssm_out"
+    name = {"conv": "shortconv.out_proj", "kda": "attn_output"}.get(layer.mixer, "ssm_out")
     output, width = weights.matrix(f"blk.{number}.{name}.weight"), weights.anatomy.width
     yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, out, width, 1, output, 0]
 
@@ -93,8 +93,8 @@ def _mamba1(weights: Weights, places: Places, number: int, layer: Recurrence) ->
     norms = [weights.vector(f"{name}ssm_{part}_norm.weight") for part in ("dt", "b", "c")]
     if layer.is_normed:
         norms = [weights.ones(count) for count in (layer.rank, states, states)]
-    words = [places.projected + 4 * made, row, layer.rank, states, *norms]
-    yield [on.TIMES, *words, float_word(weights.anatomy.epsilon)]
+    words = [places.projected + 4 * made, row, layer.rank, on.INPUT_FLOATS, states, *norms]
+    yield [on.NARROW, *words, float_word(weights.anatomy.epsilon)]
     yield _projection(weights, places, layer, {f"{name}ssm_dt": times})
     starts = (made + layer.rank, times, inner)
     words = [inner, states, *(places.projected + 4 * start for start in starts), row]
@@ -109,7 +109,34 @@ def _mamba1(weights: Weights, places: Places, number: int, layer: Recurrence) ->
 def _delta_net(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
     yield _delta_projection(weights, places, layer, f"blk.{number}.")
     yield _convolution(weights, places, layer, number, 0, places.convolved)
-    yield _delta(weights, places, layer, number)
+    gates = layer.channels
+    betas = gates + layer.taken
+    shared = layer.heads // layer.key_heads
+    is_grouped = weights.anatomy.family.is_delta_grouped
+    alphas = betas + (shared if is_grouped else layer.heads)
+    yield _delta(weights, places, layer, number, (gates, betas, alphas))
+
+
+def _kda(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
+    """The products give queries, keys and values; then what fading and gates are made of, which become inputs; then
+    these and betas.
+    """
+    name, row = f"blk.{number}.", 4 * layer.outputs
+    made, whole = layer.channels, layer.taken
+    fading = made + 2 * layer.size
+    parts = {f"attn_{part}": i * whole for i, part in enumerate("qkv")}
+    parts |= {"ssm_f_a": made, "ssm_g_a": made + layer.size, "ssm_beta": fading + 2 * whole}
+    parts = {f"{name}{part}": start for part, start in parts.items()}
+    yield _projection(weights, places, layer, parts)
+    yield _convolution(weights, places, layer, number, 0, places.convolved)
+    targets = {"f": on.INPUT_FLOATS, "g": on.HEADS_FLOATS}
+    for i, target in enumerate(targets.values()):
+        yield [on.NARROW, places.projected + 4 * (made + i * layer.size), row, layer.size, target]
+    for i, (part, source) in enumerate(targets.items()):
+        matrix = {f"{name}ssm_{part}_b": fading + i * whole}
+        yield _projection(weights, places, layer, matrix, source)
+    starts = (fading + whole, fading + 2 * whole, fading)
+    yield _delta(weights, places, layer, number, starts)
 
 
 def _delta_projection(weights: Weights, places: Places, layer: Recurrence, name: str) -> Row:
@@ -123,11 +150,16 @@ def _delta_projection(weights: Weights, places: Places, layer: Recurrence, name:
     return _projection(weights, places, layer, {f"{name}{part}": at for part, at in parts.items()})
 
 
-def _delta(weights: Weights, places: Places, layer: Recurrence, number: int) -> Row:
-    """The words of delta.py, in its order."""
+def _delta(
+    weights: Weights,
+    places: Places,
+    layer: Recurrence,
+    number: int,
+    starts: tuple[int, int, int],
+) -> Row:
+    """The words of delta.py, in its order. `starts`: where gates, betas and alphas begin in a row."""
     name, shared = f"blk.{number}.", layer.heads // layer.key_heads
-    gates = places.projected + 4 * layer.channels
-    betas = gates + 4 * layer.taken
+    gates, betas, alphas = (places.projected + 4 * start for start in starts)
     is_grouped = weights.anatomy.family.is_delta_grouped
     return [
         on.DELTA,
@@ -140,7 +172,7 @@ def _delta(weights: Weights, places: Places, layer: Recurrence, number: int) -> 
         gates,
         4 * layer.outputs,
         betas,
-        betas + 4 * (shared if is_grouped else layer.heads),
+        alphas,
         shared if is_grouped else layer.heads,
         8 * shared,
         weights.vector(f"{name}ssm_dt.bias"),
@@ -150,7 +182,14 @@ def _delta(weights: Weights, places: Places, layer: Recurrence, number: int) -> 
         float_word(1.0 / float(np.sqrt(np.float64(layer.size)))),
         places.states[number] + 4 * layer.convolution_floats,
         4 * layer.head_floats,
+        int(layer.mixer == "kda"),
     ]
 
 
-_MADE = {"delta": _delta_net, "mamba": _mamba, "mamba1": _mamba1, "conv": _short_convolution}
+_MADE = {
+    "delta": _delta_net,
+    "kda": _kda,
+    "mamba": _mamba,
+    "mamba1": _mamba1,
+    "conv": _short_convolution,
+}

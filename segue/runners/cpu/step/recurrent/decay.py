@@ -1,9 +1,23 @@
 """How fast a state fades: e^(a * softplus(x)), a at most 0. And a sigmoid of one number."""
 
-from segue.runners.cpu.emit import FLOATS, INTS, Builder, Value, floats, fma, greater, ints, splat
-from segue.runners.cpu.kernel import FLOAT, define
+from segue.runners.cpu.emit import (
+    FLOATS,
+    INTS,
+    Builder,
+    Value,
+    at,
+    floats,
+    fma,
+    greater,
+    ints,
+    load,
+    loop,
+    splat,
+    store,
+)
+from segue.runners.cpu.kernel import FLOAT, INT, VOID, define
 from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import ROUNDER, absolute, exp, sigmoid
+from segue.runners.cpu.step.lanes import ROUNDER, absolute, exp, sigmoid, vectors
 
 # log(1 + y) = 2 s (1 + s^2 / 3 + s^4 / 5 + …), s = y / (2 + y), which is at most 1/3 for y up to 1.
 _SERIES = (1 / 17, 1 / 15, 1 / 13, 1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
@@ -38,6 +52,16 @@ def softplus(b: Builder, x: Value) -> Value:
 @define(FLOAT, FLOAT, FLOAT)
 def decay(b: Builder, a: Value, x: Value) -> Value:
     return lane(b, exp(b, b.fmul(splat(b, a), softplus(b, splat(b, x)))), 0)
+
+
+@define(VOID, FLOAT, *[INT] * 4)
+def decays(b: Builder, a: Value, x: Value, bias: Value, out: Value, count: Value) -> None:
+    """out = e^(a * softplus(x + bias)), of each number."""
+    rate = splat(b, a)
+    with loop(b, vectors(b, count)) as each:
+        given, added = (load(b, at(b, row, each.index, 64)) for row in (x, bias))
+        power = b.fmul(rate, softplus(b, b.fadd(given, added)))
+        store(b, exp(b, power), at(b, out, each.index, 64))
 
 
 @define(FLOAT, FLOAT)

@@ -6,40 +6,44 @@ S k and S q are read in one pass, in which S takes the change (k, d, g) of the r
 last row, and then that row's change. Columns of values do not depend on each other: 32 of them stay in the
 first-level cache while the rows of a span go by. Each sum runs over the keys in order.
 
+Kimi's keys fade each at a speed of its own: g is a diagonal matrix then. So k and q are multiplied by it before they
+meet S, and a change has g for each key.
+
 After rows that may be given back, drafts, S is that before the first of them: it stays as it is while they are computed
 aside, and their changes follow it.
 
-A head's state in memory: S as [value / 32][key][value % 32], and changes: k, d, g.
+A head's state in memory: S as [value / 32][key][value % 32], and changes: k, d, g. A row is prepared as q and its
+change, with room for d. If keys fade by themselves, q and k times g come before its change.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from segue.runners.cpu.emit import (
-    LANES,
-    Builder,
-    Value,
-    ahead,
-    at,
-    cell,
-    f32,
-    floats,
-    fma,
-    load,
-    loop,
-    number,
-    splat,
-    store,
-)
-from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.activations import activate
+from segue.runners.cpu.step.activations import activate, multiply_into
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
-from segue.runners.cpu.step.lanes import clear, copy, dot, norm, quantise, scale
+from segue.runners.cpu.step.lanes import (
+    clear,
+    copy,
+    dot,
+    multiply_by_sigmoid,
+    norm,
+    quantise,
+    scale,
+)
 from segue.runners.cpu.step.pieces import finish
-from segue.runners.cpu.step.recurrent.decay import decay, sigmoid_of
+from segue.runners.cpu.step.recurrent.decay import decay, decays, sigmoid_of
+from segue.runners.cpu.step.recurrent.delta_columns import (
+    change,
+    change_and_read,
+    change_and_read_keys,
+    change_keys,
+    read,
+    read_keys,
+)
 from segue.runners.cpu.step.recurrent.scratch import (
     BETA,
     CHUNK,
@@ -49,10 +53,6 @@ from segue.runners.cpu.step.recurrent.scratch import (
     NUMBERS,
     OVERLAP,
 )
-
-_VECTORS = COLUMNS // LANES
-_SHIFT = 3
-_KEYS = 1 << _SHIFT  # that a turn of the loop reads
 
 # Words of an instruction.
 (
@@ -75,87 +75,8 @@ _KEYS = 1 << _SHIFT  # that a turn of the loop reads
     SCALE,  # of queries
     STATE,  # where the heads' states begin in a slot's state
     HEAD_BYTES,  # of a head's state
-) = range(1, 20)
-
-
-class _Columns(NamedTuple):
-    """32 columns of S."""
-
-    b: Builder
-    source: Value  # where they are
-    to: Value  # where they are written, if they take a change
-    size: Value
-    offset: Value  # of their values in a row
-
-    def behind(self, address: Value, parts: int) -> Value:
-        """The address behind so many rows of keys or values."""
-        return at(self.b, address, self.size, 4 * parts)
-
-    def sums(self, change: Value | None, rows: list[Value]) -> list[list[Value]]:
-        """Of the columns times each of `rows`, keys or queries, after a change that they take."""
-        b, sums = self.b, [[cell(self.b, floats(0.0)) for _ in range(_VECTORS)] for _ in rows]
-        if change is not None:
-            fade = splat(b, load(b, self.behind(change, 2), f32))
-            values = b.add(self.behind(change, 1), self.offset)
-            changes = [load(b, ahead(b, values, 64 * v)) for v in range(_VECTORS)]
-        with loop(b, b.lshr(self.size, number(_SHIFT))) as each:
-            place, to = (
-                at(b, start, each.index, 4 * COLUMNS * _KEYS) for start in (self.source, self.to)
-            )
-            places = [at(b, row, each.index, 4 * _KEYS) for row in rows]
-            if change is not None:
-                key = at(b, change, each.index, 4 * _KEYS)
-            added = [[b.load(total) for total in own] for own in sums]
-            for i in range(_KEYS):
-                factors = [splat(b, load(b, ahead(b, row, 4 * i), f32)) for row in places]
-                if change is not None:
-                    before = splat(b, load(b, ahead(b, key, 4 * i), f32))
-                for v in range(_VECTORS):
-                    own_bytes = 4 * (COLUMNS * i + LANES * v)
-                    value = load(b, ahead(b, place, own_bytes))
-                    if change is not None:
-                        value = fma(b, before, changes[v], b.fmul(value, fade))
-                        store(b, value, ahead(b, to, own_bytes))
-                    for own, factor in zip(added, factors, strict=True):
-                        own[v] = fma(b, value, factor, own[v])
-            for totals, found in zip(sums, added, strict=True):
-                for total, value in zip(totals, found, strict=True):
-                    b.store(value, total)
-        return [[b.load(total) for total in own] for own in sums]
-
-    def answer(self, change: Value | None, record: Value, value: Value, out: Value) -> None:
-        """d, which goes to `record`, and the output of a row, from S k and S q."""
-        b = self.b
-        of_key, of_query = self.sums(change, [self.behind(record, 1), record])
-        own, numbers = b.add(self.behind(record, 2), self.offset), self.behind(record, 3)
-        fade, beta, overlap = (
-            splat(b, load(b, ahead(b, numbers, 4 * which), f32)) for which in (DECAY, BETA, OVERLAP)
-        )
-        for v in range(_VECTORS):
-            wanted = load(b, ahead(b, value, 64 * v))
-            d = b.fmul(b.fsub(wanted, b.fmul(of_key[v], fade)), beta)
-            store(b, d, ahead(b, own, 64 * v))
-            store(b, fma(b, d, overlap, b.fmul(of_query[v], fade)), ahead(b, out, 64 * v))
-
-
-@define(VOID, *[INT] * 5)
-def _change(b: Builder, change: Value, *columns: Value) -> None:
-    """Let columns take a change. `columns`: the values of _Columns."""
-    _Columns(b, *columns).sums(change, [])
-
-
-@define(VOID, *[INT] * 7)
-def _read(b: Builder, record: Value, value: Value, out: Value, *columns: Value) -> None:
-    """A row of columns whose S has no change pending."""
-    _Columns(b, *columns).answer(None, record, value, out)
-
-
-@define(VOID, *[INT] * 8)
-def _change_and_read(
-    b: Builder, change: Value, record: Value, value: Value, out: Value, *columns: Value
-) -> None:
-    """The same of columns that take the change of the row before."""
-    _Columns(b, *columns).answer(change, record, value, out)
+    BY_KEY,  # 1: alphas, and TIME_BIAS, have a number for each key; gates are sigmoids
+) = range(1, 21)
 
 
 @compiled
@@ -168,22 +89,55 @@ def _unit(x: Any, out: Any, count: Any, epsilon: Any, factor: Any) -> None:
 
 
 @compiled
+def _record_bytes(row: Any) -> Any:
+    """Of what a row is prepared as."""
+    return 4 * ((3 + 2 * word(row + 8 * BY_KEY)) * word(row + 8 * SIZE) + NUMBERS)
+
+
+@compiled
+def _change_floats(row: Any) -> Any:
+    return (2 + word(row + 8 * BY_KEY)) * word(row + 8 * SIZE) + NUMBERS
+
+
+@compiled
+def _change_of(row: Any, record: Any) -> Any:
+    """Where a row's change begins: with its key."""
+    return record + 4 * (1 + word(row + 8 * BY_KEY)) * word(row + 8 * SIZE)
+
+
+@compiled
+def _fade_keys(row: Any, m: Any, head: Any, record: Any) -> None:
+    """Write how fast each key fades to the change of `record`, and query and key times that before it."""
+    size = word(row + 8 * SIZE)
+    place, key, fades = 4 * head * size, record + 8 * size, record + 16 * size
+    alphas = word(row + 8 * ALPHAS) + m * word(row + 8 * GATES_ROW) + place
+    rate, bias = real(word(row + 8 * FADING) + 4 * head), word(row + 8 * TIME_BIAS) + place
+    decays(rate, alphas, bias, fades, size)
+    copy(key, record + 4 * size, size)
+    multiply_into(record + 4 * size, fades, size)
+    multiply_into(record, fades, size)
+
+
+@compiled
 def _prepare(row: Any, m: Any, head: Any, record: Any) -> None:
     """Write what row `m` has for a head to `record`: query, key, room for its change, and the numbers of scratch.py."""
     size, key_heads = word(row + 8 * SIZE), word(row + 8 * KEY_HEADS)
     x = word(row + 8 * INPUT) + m * word(row + 8 * INPUT_ROW)
     x += head // word(row + 8 * SIDE_BY_SIDE) % key_heads * size * 4
-    key, numbers = record + size * 4, record + size * 12
+    key, numbers = _change_of(row, record), record + _record_bytes(row) - 4 * NUMBERS
     epsilon = real(row + 8 * EPSILON)
     _unit(x, record, size, epsilon, real(row + 8 * SCALE))
     _unit(x + key_heads * size * 4, key, size, epsilon, np.float32(1))
     group = word(row + 8 * GROUP)
     place = m * word(row + 8 * GATES_ROW)
     place += head // group * word(row + 8 * GROUP_BYTES) + head % group * 4
-    alpha = real(word(row + 8 * ALPHAS) + place) + real(word(row + 8 * TIME_BIAS) + 4 * head)
-    put_real(numbers + 4 * DECAY, decay(real(word(row + 8 * FADING) + 4 * head), alpha))
     put_real(numbers + 4 * BETA, sigmoid_of(real(word(row + 8 * BETAS) + place)))
     put_real(numbers + 4 * OVERLAP, dot(record, key, size))
+    if word(row + 8 * BY_KEY):
+        _fade_keys(row, m, head, record)
+        return
+    alpha = real(word(row + 8 * ALPHAS) + place) + real(word(row + 8 * TIME_BIAS) + 4 * head)
+    put_real(numbers + 4 * DECAY, decay(real(word(row + 8 * FADING) + 4 * head), alpha))
 
 
 @compiled
@@ -194,13 +148,49 @@ def _finish(board: Any, row: Any, m: Any, head: Any) -> None:
     x = word(board + 8 * on.HEADS_FLOATS) + (m * columns + head * size) * 4
     gate = word(row + 8 * GATES) + m * word(row + 8 * GATES_ROW) + head * size * 4
     norm(on.RMS_NORM, x, word(row + 8 * NORM), 0, real(row + 8 * EPSILON), x, size)
-    activate(on.SILU, 1, gate, x, x, size)
+    if word(row + 8 * BY_KEY):
+        multiply_by_sigmoid(x, gate, size)
+    else:
+        activate(on.SILU, 1, gate, x, x, size)
     quantise(
         x,
         word(board + 8 * on.HEADS_BYTES) + m * columns + head * size,
         word(board + 8 * on.HEADS_SCALES) + (m * columns + head * size) // 32 * 16,
         size // 32,
     )
+
+
+@compiled
+def _take(row: Any, before: Any, source: Any, to: Any, size: Any, offset: Any) -> None:
+    """Let columns take a change."""
+    if word(row + 8 * BY_KEY):
+        change_keys(before, source, to, size, offset)
+    else:
+        change(before, source, to, size, offset)
+
+
+@compiled
+def _answer(
+    row: Any,
+    before: Any,
+    record: Any,
+    value: Any,
+    out: Any,
+    source: Any,
+    to: Any,
+    size: Any,
+    offset: Any,
+) -> None:
+    """Columns for a row, after the change of the row before; 0: there is none."""
+    if word(row + 8 * BY_KEY):
+        if before:
+            change_and_read_keys(before, record, value, out, source, to, size, offset)
+        else:
+            read_keys(record, value, out, source, to, size, offset)
+    elif before:
+        change_and_read(before, record, value, out, source, to, size, offset)
+    else:
+        read(record, value, out, source, to, size, offset)
 
 
 @compiled
@@ -219,9 +209,9 @@ def _advance(
 
     The state takes the first `taken` of all these changes. What follows is computed aside; its changes stay pending.
     """
-    size = word(row + 8 * SIZE)
-    bytes_each, columns = 4 * (3 * size + NUMBERS), size * word(row + 8 * HEADS)
-    changes, bytes_kept = state + 4 * size * size, 4 * (2 * size + NUMBERS)
+    size, kept = word(row + 8 * SIZE), _change_floats(row)
+    bytes_each, columns = _record_bytes(row), size * word(row + 8 * HEADS)
+    changes, bytes_kept = state + 4 * size * size, 4 * kept
     values = word(row + 8 * INPUT) + (2 * word(row + 8 * KEY_HEADS) + head) * size * 4
     outs = word(board + 8 * on.HEADS_FLOATS) + head * size * 4
     aside = records + MOST_PREPARED * bytes_each
@@ -230,24 +220,26 @@ def _advance(
         source = block
         for i in range(pending - 1):
             to = block if i < taken else aside
-            _change(changes + i * bytes_kept, source, to, size, offset)
+            _take(row, changes + i * bytes_kept, source, to, size, offset)
             source = to
         for i in range(many):
             record = records + i * bytes_each
             value = values + (m + i) * word(row + 8 * INPUT_ROW) + offset
             out = outs + (m + i) * columns * 4 + offset
             if pending + i == 0:
-                _read(record, value, out, source, source, size, offset)
+                _answer(row, 0, record, value, out, source, source, size, offset)
                 continue
-            before = record - bytes_each + 4 * size if i else changes + (pending - 1) * bytes_kept
+            before = changes + (pending - 1) * bytes_kept
+            if i:
+                before = _change_of(row, record - bytes_each)
             to = block if pending + i - 1 < taken else aside
-            _change_and_read(before, record, value, out, source, to, size, offset)
+            _answer(row, before, record, value, out, source, to, size, offset)
             source = to
     for i in range(taken, pending):
-        copy(changes + i * bytes_kept, changes + (i - taken) * bytes_kept, 2 * size + NUMBERS)
+        copy(changes + i * bytes_kept, changes + (i - taken) * bytes_kept, kept)
     for i in range(max(taken - pending, 0), many):
-        newest = records + i * bytes_each + 4 * size
-        copy(newest, changes + (pending + i - taken) * bytes_kept, 2 * size + NUMBERS)
+        newest = _change_of(row, records + i * bytes_each)
+        copy(newest, changes + (pending + i - taken) * bytes_kept, kept)
 
 
 @compiled
@@ -263,10 +255,9 @@ def _compute_some(
     taken: Any,
 ) -> None:
     """A head's outputs for so many rows as are prepared together."""
-    size = word(row + 8 * SIZE)
     records = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)
     for i in range(many):
-        _prepare(row, m + i, head, records + i * 4 * (3 * size + NUMBERS))
+        _prepare(row, m + i, head, records + i * _record_bytes(row))
     _advance(board, row, head, m, many, state, records, pending, taken)
     for i in range(many):
         _finish(board, row, m + i, head)

@@ -16,8 +16,8 @@ SELECTIVE_BYTES = (
 
 
 def delta_scratch(size: int) -> int:
-    """Bytes, for heads of that size."""
-    return (MOST_PREPARED * (3 * size + NUMBERS) + COLUMNS * size) * 4
+    """Bytes, for heads of that size whose keys fade by themselves; others take less."""
+    return (MOST_PREPARED * (5 * size + NUMBERS) + COLUMNS * size) * 4
 
 
 def scan_scratch(rows: int) -> int:

@@ -2,8 +2,8 @@
 
 A column has `states` numbers. For each token each is multiplied by e^(dt A), where the column has its own dt and the
 number its own A, and gets B of the token times the column times dt; the output is the sum of these numbers times C, and
-D times the column. Then it is gated. What dt, B and C are made from, the rows of TIMES, is a product of the columns
-themselves.
+D times the column. Then it is gated. B, C and what dt is made of, fewer numbers, are a product of
+the columns themselves.
 
 Columns are worked on 64 at a time, called a head: its state is [64 / 16][states][16] floats. Each output is summed in
 the order of the states, by one lane. So a row's bits are the same however its span is cut. A slot keeps the state as it
@@ -31,17 +31,18 @@ from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_BYTES, SELECTIVE_
 
 _BROUGHT = 4 * SELECTIVE_SIZE  # bytes from dt to the columns times dt, of a row and of a change
 
-# Words of TIMES.
+# Words of NARROW.
 (
-    MADE,  # address of the first row's dt before it is made longer, then B and C; and bytes per row
+    MADE,  # address of the first row's few numbers of which many are to be made, and bytes per row
     MADE_ROW,
-    RANK,  # numbers of the first
-    NUM_STATES,  # of B, and of C
-    TIME_NORM,  # addresses of weights of RMS norms of the three, or 0
+    RANK,  # how many these are
+    TARGET,  # the board's index of the input that they become
+    NUM_STATES,  # of B, and of C, which follow them in Mamba 1
+    RANK_NORM,  # addresses of weights of RMS norms of the three, or 0
     B_NORM,
     C_NORM,
     EPSILON,
-) = range(1, 9)
+) = range(1, 10)
 # Words of SELECT.
 (
     COLUMNS,
@@ -63,24 +64,26 @@ _BROUGHT = 4 * SELECTIVE_SIZE  # bytes from dt to the columns times dt, of a row
 
 
 @compiled
-def times_phase(board: Any, row: Any, counter: Any) -> None:
-    """Norm B and C, if they are normed, and what dt is made of, which becomes the input of the next product."""
+def narrow_phase(board: Any, row: Any, counter: Any) -> None:
+    """Norm B and C, if they are normed, and what dt is made of, which becomes the input of the next product. Kimi's
+    delta nets have other such rows.
+    """
     count, rank, states = (
         word(board + 8 * on.ROWS),
         word(row + 8 * RANK),
         word(row + 8 * NUM_STATES),
     )
-    kind = on.RMS_NORM if word(row + 8 * TIME_NORM) else on.NO_NORM
-    epsilon = real(row + 8 * EPSILON)
+    kind = on.RMS_NORM if word(row + 8 * RANK_NORM) else on.NO_NORM
+    epsilon, target = real(row + 8 * EPSILON), board + 8 * word(row + 8 * TARGET)
     done, m = 0, fetch_add(counter, 1)
     while m < count:
         done += 1
         x = word(row + 8 * MADE) + m * word(row + 8 * MADE_ROW)
-        out = word(board + 8 * on.INPUT_FLOATS) + m * rank * 4
-        norm(kind, x, word(row + 8 * TIME_NORM), 0, epsilon, out, rank)
+        out = word(target) + m * rank * 4
+        norm(kind, x, word(row + 8 * RANK_NORM), 0, epsilon, out, rank)
         # Of a rank that is no multiple of 32 the product takes floats: no other type has such rows.
-        scales = word(board + 8 * on.INPUT_SCALES) + m * rank // 2
-        quantise(out, word(board + 8 * on.INPUT_BYTES) + m * rank, scales, rank // 32)
+        scales = word(target + 16) + m * rank // 2
+        quantise(out, word(target + 8) + m * rank, scales, rank // 32)
         if kind == on.RMS_NORM:
             x += 4 * rank
             norm(kind, x, word(row + 8 * B_NORM), 0, epsilon, x, states)

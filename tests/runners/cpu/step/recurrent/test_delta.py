@@ -106,13 +106,53 @@ class Net:
         board[on.HEADS_FLOATS : on.HEADS_FLOATS + 3] = [*map(address, (out, codes, scales))]
         board[on.SPANS], board[on.NUM_SPANS] = address(span), 1
         row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
-        row[1:20] = self.words()
+        row[1 : 1 + len(self.words())] = self.words()
         for start, end in zip([0, *ends], ends, strict=False):
             pending = min(left, start) if start else on.FRESH
             span[:] = [start, end - start, address(state) - 64, pending, min(left, end)]
             counter = zeros(on.COUNTER_WORDS, np.int64)
             phase(address(board), address(row), address(counter), 0)
         return out
+
+
+class KeyNet(Net):
+    """Each head has a key of its own, of which every number fades at a speed of its own; gates are sigmoids."""
+
+    def __init__(self, heads: int, size: int):
+        super().__init__(heads, heads, size, False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.gates = self._floats(ROWS, 2 * self.columns + self.heads)  # gates, betas, alphas
+        self.bias = self._floats(self.columns)
+
+    def computed(self) -> NDArray[np.float64]:
+        size, heads, out = self.size, self.heads, np.empty((ROWS, self.heads, self.size))
+        states = np.zeros((heads, size, size))
+        for m in range(ROWS):
+            row, told = self.rows[m].astype(np.float64), self.gates[m].astype(np.float64)
+            q, k, v = row.reshape(3, heads, size)
+            gates, betas, alphas = np.split(told, [self.columns, self.columns + heads])
+            times = np.log1p(np.exp(alphas + self.bias)).reshape(heads, size)
+            for head in range(heads):
+                query, key = q[head] / np.linalg.norm(q[head]), k[head] / np.linalg.norm(k[head])
+                states[head] *= np.exp(self.fading[head] * times[head])[:, None]
+                change = (v[head] - key @ states[head]) / (1 + np.exp(-betas[head]))
+                states[head] += np.outer(key, change)
+                given = query / size**0.5 @ states[head]
+                given = given / np.sqrt(np.square(given).mean() + EPSILON) * self.weights
+                out[m, head] = given / (1 + np.exp(-gates.reshape(heads, size)[head]))
+        return out.reshape(ROWS, -1)
+
+    def words(self) -> list[int]:
+        words = super().words()
+        words[7] = 4 * self.gates.shape[1]
+        words[9] = address(self.gates) + 4 * (self.columns + self.heads)
+        return [*words, 1]
+
+    @property
+    def head_floats(self) -> int:
+        return self.size * self.size + on.MOST_PENDING * (3 * self.size + 16)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +170,24 @@ def test_states_are_read_and_corrected(
     np.testing.assert_allclose(whole, net.computed(), rtol=2e-4, atol=2e-5)
     for left in (1, 2, 5, on.MOST_PENDING):
         np.testing.assert_array_equal(net.advance(phase, [1, 2, 7, 10, ROWS], left), whole)
+
+
+@pytest.mark.parametrize(("heads", "size"), [(1, 32), (3, 64), (2, 128)])
+def test_keys_may_fade_each_by_itself(phase: Callable[..., int], heads: int, size: int) -> None:
+    net = KeyNet(heads, size)
+    whole = net.advance(phase, [ROWS])
+    np.testing.assert_allclose(whole, net.computed(), rtol=2e-4, atol=2e-5)
+    for left in (1, 2, 5, on.MOST_PENDING):
+        np.testing.assert_array_equal(net.advance(phase, [1, 2, 7, 10, ROWS], left), whole)
+
+
+@pytest.mark.parametrize("extreme", [1e30, -1e30])
+def test_keys_that_fade_at_once_or_never_give_numbers(
+    phase: Callable[..., int], extreme: float
+) -> None:
+    net = KeyNet(2, 32)
+    net.rows[2:4], net.gates[4, net.columns :] = 0, extreme
+    assert np.isfinite(net.advance(phase, [ROWS])).all()
 
 
 def test_rows_of_zeros_and_of_huge_numbers_give_numbers(phase: Callable[..., int]) -> None:

@@ -16,7 +16,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.step.recurrent.decay import power_of_two
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE, scan_scratch
-from segue.runners.cpu.step.recurrent.selective import select_phase, times_phase
+from segue.runners.cpu.step.recurrent.selective import narrow_phase, select_phase
 from tests.runners.cpu.translation.test_functions import built
 
 Floats = NDArray[np.float32]
@@ -146,7 +146,7 @@ def test_at_the_limits_of_numbers(select: Callable[..., int], extreme: float) ->
 
 @pytest.mark.parametrize("is_normed", [False, True])
 def test_what_times_are_made_of_is_normed_and_rounded(is_normed: bool) -> None:
-    layer, phase = Layer(), built(times_phase, 3)
+    layer, phase = Layer(), built(narrow_phase, 3)
     made = layer._floats(ROWS, RANK + 2 * STATES)
     given, sizes = made.copy(), (RANK, STATES, STATES)
     weights = [layer._floats(size) for size in sizes]
@@ -161,7 +161,8 @@ def test_what_times_are_made_of_is_normed_and_rounded(is_normed: bool) -> None:
     board[on.INPUT_FLOATS : on.INPUT_FLOATS + 3] = [*map(address, (out, codes, scales))]
     row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
     norms = [*map(address, weights)] if is_normed else [0, 0, 0]
-    row[1:9] = [address(given), 4 * given.shape[1], RANK, STATES, *norms, float_word(EPSILON)]
+    few = [address(given), 4 * given.shape[1], RANK, on.INPUT_FLOATS, STATES]
+    row[1:10] = [*few, *norms, float_word(EPSILON)]
     counter = zeros(on.COUNTER_WORDS, np.int64)
     phase(address(board), address(row), address(counter))
     np.testing.assert_allclose(out, parts[0], rtol=1e-5, atol=1e-6)
