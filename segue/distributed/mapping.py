@@ -89,6 +89,7 @@ REQUEST_ROWS = (
     Row("truncation", "segue", _SAME),
     Row("min_indent", "segue", _SAME),
     Row("time_limit_s", "segue", _SAME),
+    Row("repetition", "segue", _SAME),
     Row("report_progress", "segue", "sent once, when the prompt has been computed"),
     Row("constraint", "vllm", "structured_outputs.grammar, compiled here first"),
     Row("adapters", "vllm", "one of them, at the scale it is served with: a lora_request"),

@@ -96,6 +96,7 @@ Cause = Literal[
     "context",
     "indent",
     "time",
+    "repetition",
     "constraint",  # the constraint is met, and nothing may follow
     "dead_end",  # the constraint, or bans together with it, allow no token; it is not met
 ]

@@ -80,6 +80,14 @@ class Truncation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     side: Literal["start", "end"] = "start"  # where it is cut
 
 
+class Repetition(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When a choice ends because it repeats itself: its last tokens are one pattern, so many times in a row."""
+
+    max_size: int  # tokens of a pattern
+    min_size: int = 1
+    min_count: int = 2
+
+
 ConstraintKind = Literal[
     "json_schema",  # a JSON schema
     "json_object",  # any JSON object
@@ -161,6 +169,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     truncation: Truncation | None = None  # None: a prompt that is too long is refused
     min_indent: int = 0  # a choice ends before a later line that is indented less
     time_limit_s: float | None = None  # a choice ends at the first line break after this time
+    repetition: Repetition | None = None
     report_progress: bool = False  # send Progress events while a prompt is read
     constraint: Constraint | None = None
     adapters: tuple[Adapter, ...] | None = None  # settled by the server; None: those it applies

@@ -1,14 +1,15 @@
-"""Fields about tokens: special tokens of prompts, control tokens in texts, token ids in answers."""
+"""Fields about tokens: special tokens of prompts, control tokens in texts, token ids in answers, repeated tokens."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from segue.bounds import MAX_INT64
-from segue.dialects.fields.kinds import Boolean, Integer, Mismatch
+from segue.bounds import MAX_INT32, MAX_INT64
+from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch
 from segue.dialects.fields.table import Draft, Field
-from segue.types import Truncation
+from segue.types import Repetition, Truncation
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,45 @@ class Side:
     def schema(self) -> dict[str, Any]:
         return {"enum": ["left", "right"]}
 
+
+@dataclass(frozen=True)
+class Patterns:
+    """vLLM's object for a text that repeats itself. A largest size of 0, which is the default, is none."""
+
+    def read(self, value: Any) -> Any:
+        if type(value) is not dict:
+            raise Mismatch(f"an object with {', '.join(_PATTERNS)}", value)
+        largest, smallest, count = (self._number(name, value.get(name, 0)) for name in _PATTERNS)
+        if smallest > largest:
+            raise Mismatch(
+                f"at most max_pattern_size, which is {largest}", smallest, f".{_PATTERNS[1]}"
+            )
+        if not largest:
+            return UNSET
+        if count < 2:
+            raise Mismatch("at least 2", count, f".{_PATTERNS[2]}")
+        return Repetition(max_size=largest, min_size=max(smallest, 1), min_count=count)
+
+    def _number(self, name: str, value: Any) -> int:
+        try:
+            number: int = Lax(Integer(0, MAX_INT32)).read(value)
+        except Mismatch as wrong:
+            raise wrong.inside(f".{name}") from None
+        return number
+
+    def schema(self) -> dict[str, Any]:
+        number = Integer(0, MAX_INT32).schema()
+        return {"type": "object", "properties": dict.fromkeys(_PATTERNS, number)}
+
+
+_PATTERNS = ("max_pattern_size", "min_pattern_size", "min_count")
+
+REPETITION = Field(
+    "repetition_detection",
+    Patterns(),
+    "End a choice whose last tokens are a pattern of max_pattern_size tokens or fewer, min_count times in a row.",
+    "repetition",
+)
 
 TOKEN_ROWS = (
     Field(

@@ -19,6 +19,7 @@ STOP_TYPES: dict[Cause, str] = {
     "context": "limit",
     "indent": "limit",
     "time": "limit",
+    "repetition": "limit",
     "constraint": "eos",
     "dead_end": "none",  # it neither ended nor met a limit
 }

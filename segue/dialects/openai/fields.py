@@ -29,7 +29,7 @@ from segue.dialects.fields.prompt_kinds import Prompts, Suffix
 from segue.dialects.fields.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
-from segue.dialects.fields.token_fields import TOKEN_ROWS, mark_special, truncate
+from segue.dialects.fields.token_fields import REPETITION, TOKEN_ROWS, mark_special, truncate
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.types import Truncation
 
@@ -204,6 +204,7 @@ ROOT = FIELDS.extend(
     BEAMS,
     LENGTH_PENALTY,
     PRIORITY,
+    REPETITION,
     TIMINGS,
     LAZY,
     Field(

@@ -62,6 +62,11 @@ class Completion(TextCompletion):
         ids = {"prompt_token_ids": prompt.tokens} if self._request.echo else {}
         return [{**choice, **ids} for choice in super()._open_choices(prompt)]
 
+    def _ending(self, finished: Finished) -> dict[str, Any]:
+        if finished.cause == "repetition":
+            return {"finish_reason": "repetition", "stop_reason": "repetition_detected"}
+        return super()._ending(finished)
+
     def _usage_so_far(self, meter: Meter, choice: int) -> Usage:
         return meter.usage_of(choice)
 

@@ -24,7 +24,7 @@ from segue.dialects.fields.kinds import (
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
-from segue.dialects.fields.token_fields import Not, mark_special, truncate
+from segue.dialects.fields.token_fields import REPETITION, Not, mark_special, truncate
 from segue.dialects.openai import fields as openai
 from segue.dialects.vllm.kinds import ClampedBias, LaxPrompts, LaxTokenIds, Salt
 from segue.errors import InvalidField
@@ -178,7 +178,7 @@ _ROWS = openai.FIELDS.pick(
     "truncation_side",
     "return_token_ids",
     "return_tokens_as_token_ids",
-).extend(*LENGTH, *SAMPLING, *ANSWER, *SEARCH, *REFUSED)
+).extend(*LENGTH, REPETITION, *SAMPLING, *ANSWER, *SEARCH, *REFUSED)
 
 
 # Of rows that other systems have too, what vLLM reads otherwise.

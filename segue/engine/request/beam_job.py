@@ -8,7 +8,7 @@ same texts.
 from segue.engine.request.beams import Beam, BeamSearch
 from segue.engine.request.job import REASONS, Job, PreparedRequest
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
+from segue.engine.request.sequence import Limits, PromptScoring, Sequence, SequenceKey
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.scores import Scores
 from segue.engine.seam import Model
@@ -37,6 +37,7 @@ def check_beams(request: CompletionRequest) -> None:
         ("stop", request.stop),
         ("n_indent", request.min_indent),
         ("t_max_predict_ms", request.time_limit_s),
+        ("repetition_detection", request.repetition),
         ("min_tokens", s.min_tokens),
         ("logit_bias", s.logit_bias or s.text_bias),
         ("allowed_token_ids", s.allowed_token_ids is not None),
@@ -81,7 +82,7 @@ class BeamJob(Job):
             tokens,
             sampler,
             Output(()),
-            max_tokens=0,
+            limits=Limits(0),
             scoring=PromptScoring(),
             kv=self._kv(index),
             leader=root,

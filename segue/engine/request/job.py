@@ -8,7 +8,8 @@ from segue.detokenizer import decode
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import KvKey, PromptScoring, Sequence, SequenceKey
+from segue.engine.request.repetition import RepetitionWatch
+from segue.engine.request.sequence import KvKey, Limits, PromptScoring, Sequence, SequenceKey
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Mix, Model
@@ -37,6 +38,7 @@ REASONS: dict[Cause, Reason] = {
     "context": "length",
     "indent": "length",
     "time": "length",
+    "repetition": "length",
     "constraint": "stop",
     "dead_end": "error",
 }
@@ -152,8 +154,7 @@ class Job:
                         request.include_stop,
                         self.scores_stops,
                     ),
-                    max_tokens=wanted,
-                    time_limit_s=request.time_limit_s,
+                    limits=Limits(wanted, request.time_limit_s, self._watch(wanted)),
                     guide=Guide(grammar) if grammar else None,
                     scoring=PromptScoring(None if candidate else request.prompt_logprobs),
                     kv=kv,
@@ -161,6 +162,10 @@ class Job:
                 )
             )
         return made
+
+    def _watch(self, wanted: int) -> RepetitionWatch | None:
+        how, least = self.request.repetition, self.request.sampling.min_tokens
+        return None if how is None else RepetitionWatch(how, least, wanted)
 
     def _num_wanted(self, index: int, num_prompt: int) -> int:
         room = self._limits.context_length - num_prompt

@@ -13,7 +13,7 @@ from segue.engine.infill.middles import SCORED_SUFFIX, Cut, Drawn, Search, Suffi
 from segue.engine.request.healing import Healed
 from segue.engine.request.job import REASONS, Job, PreparedRequest
 from segue.engine.request.output import Output, Shown
-from segue.engine.request.sequence import PromptScoring, Sequence, SequenceKey
+from segue.engine.request.sequence import Limits, PromptScoring, Sequence, SequenceKey
 from segue.engine.seam import Model
 from segue.types import (
     LOWEST_LOGPROB,
@@ -190,7 +190,7 @@ class RankedJob(Job):
             [*base, *cut.tail[:end]],
             leader.sampler,
             Output(()),
-            max_tokens=0,
+            limits=Limits(0),
             scoring=PromptScoring(0, start=len(base) + len(cut.scored)),
             watched=(cut.tail[end],),
             kv=self._kv(index),

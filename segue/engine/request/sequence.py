@@ -12,6 +12,7 @@ from typing import NamedTuple
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.draft import Drafter
 from segue.engine.request.output import Output
+from segue.engine.request.repetition import RepetitionWatch
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.scores import Scores, empty, score
 from segue.engine.seam import Logits, Mix
@@ -33,6 +34,14 @@ class KvKey(NamedTuple):
     adapters: Mix = ()
 
 
+class Limits(NamedTuple):
+    """What ends it besides its own tokens and text."""
+
+    max_tokens: int
+    time_limit_s: float | None = None
+    repetition: RepetitionWatch | None = None
+
+
 class PromptScoring(NamedTuple):
     """Which log-probabilities of prompt tokens are wanted."""
 
@@ -48,8 +57,7 @@ class Sequence:
         sampler: Sampler,
         output: Output,
         *,
-        max_tokens: int,
-        time_limit_s: float | None = None,
+        limits: Limits,
         guide: Guide | None = None,
         scoring: PromptScoring,
         watched: tuple[int, ...] = (),
@@ -60,12 +68,11 @@ class Sequence:
         self.request_id, self.prompt_index, self.candidate = key
         self.tokens = list(prompt)
         self.num_prompt = len(prompt)
-        self.max_tokens = max_tokens
+        self.max_tokens, self.time_limit_s, self.repetition = limits
         self.sampler = sampler
         self.output = output
         self.salt, self.adapters = kv
         self.leader = leader  # the candidate that computes the prompt for all candidates
-        self.time_limit_s = time_limit_s
         self.ends_anywhere = (
             False  # True: the time limit ends it at once; False: at the next line break
         )
@@ -177,6 +184,7 @@ class Sequence:
         if drawn is not None and drawn.logprob is not None:
             self.sum_logprob += drawn.logprob
         self.output.push(token, piece, drawn)
+        repeats = self.repetition is not None and self.repetition.push(token)
         if cause is not None:
             self.cause, self.stop = cause, token if cause == "stop_token" else None
         elif self.output.stopped_by is not None:
@@ -190,6 +198,8 @@ class Sequence:
             self.cause = "constraint" if is_over else "max_tokens"
         elif self.time_limit_s is not None and self._is_past(self.time_limit_s, piece):
             self.cause = "time"
+        elif repeats:
+            self.cause = "repetition"
 
     def _is_past(self, limit_s: float, piece: bytes) -> bool:
         """Whether the time limit ends it. In a search it counts from the leader's first token, else from its own."""

@@ -114,6 +114,19 @@ COMPLETIONS = [
         source="A min_tokens; skip_special_tokens",
     ),
     Case(
+        "stop",
+        PATH,
+        {
+            "prompt": "x",
+            "logit_bias": {"97": 100},
+            "repetition_detection": {"max_pattern_size": 2, "min_count": 3},
+        },
+        answer=whole(
+            choice("aaa", reason="repetition", stop_reason="repetition_detected"), usage=usage(1, 3)
+        ),
+        source="A repetition_detection; B.2 finish_reason",
+    ),
+    Case(
         "n",
         PATH,
         {"prompt": ["x", "xx"], "n": 2, "max_tokens": 2},

@@ -41,6 +41,23 @@ REFUSALS = [
         refused({name: None}, name, "compared: null is refused where a boolean has no null")
         for name in ("add_special_tokens", "skip_special_tokens", "include_stop_str_in_output")
     ),
+    *(
+        refused(
+            {"repetition_detection": how}, "repetition_detection", "compared: repetition_detection"
+        )
+        for how in (
+            "x",
+            {"max_pattern_size": -1},
+            {"max_pattern_size": 1, "min_pattern_size": 2, "min_count": 2},
+            {"max_pattern_size": 2, "min_count": 1},
+            {"max_pattern_size": None},
+        )
+    ),
+    refused(
+        {"repetition_detection": {"max_pattern_size": 2, "min_count": 2}, "use_beam_search": True},
+        "repetition_detection",
+        "difference: vLLM ignores it",
+    ),
     refused({"request_id": None}, "request_id", "compared: null is refused"),
     refused({"allowed_token_ids": ["x"]}, "allowed_token_ids", "compared: ids are numbers"),
     refused({"logit_bias": {"7": "x"}}, "logit_bias", "compared: biases are numbers"),

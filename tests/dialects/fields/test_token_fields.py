@@ -5,7 +5,7 @@ import pytest
 from segue.dialects.base import Call, Stamp
 from segue.dialects.openai import OPENAI
 from segue.errors import InvalidField
-from segue.types import Prompt, Truncation
+from segue.types import Prompt, Repetition, Truncation
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
 
@@ -40,6 +40,23 @@ def test_special_tokens() -> None:
 )
 def test_truncation(body: dict[str, Any], truncation: Truncation | None) -> None:
     assert parse(**body).request.truncation == truncation
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        ({"max_pattern_size": 5, "min_count": 3}, Repetition(max_size=5, min_count=3)),
+        (
+            {"max_pattern_size": "5", "min_pattern_size": 2, "min_count": 2.0},
+            Repetition(max_size=5, min_size=2),
+        ),
+        ({}, None),
+        (None, None),
+        ({"min_count": 3}, None),
+    ],
+)
+def test_repetition(sent: Any, meant: Repetition | None) -> None:
+    assert parse(repetition_detection=sent).request.repetition == meant
 
 
 def test_a_side_alone_is_named_as_ignored() -> None:
