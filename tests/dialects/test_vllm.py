@@ -119,6 +119,7 @@ def test_metrics_have_the_names_that_gateways_look_for() -> None:
     assert 'vllm:num_requests_waiting{engine="0",model_name="tiny"} 1' in lines
     assert 'vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0' in lines
     assert "# TYPE vllm:prefix_cache_hits_total counter" in lines
+    assert "# TYPE vllm:prompt_tokens_cached_total counter" in lines
     assert sum(line.startswith("vllm:num_requests_running") for line in lines) == 1
 
 

@@ -41,7 +41,8 @@ DIFFERENCES = (
     Difference(
         'Half a character is called by its bytes ("bytes:\\xf0") as token and decoded_token. One at the end of a '
         "prompt is no part of the answer.",
-        'vLLM calls all of them "" or U+FFFD, of which top_logprobs can hold one, and repeats the end of the prompt.',
+        'vLLM calls them "", of which top_logprobs can hold one, and the last by the whole character; it repeats the '
+        "end of the prompt.",
     ),
     Difference(
         "Of two stop strings that end with the same character the longer one counts.",
@@ -54,7 +55,15 @@ DIFFERENCES = (
     Difference(
         "A constrained answer ends once nothing may follow: without a token for the end, and with finish_reason "
         "stop at max_tokens too.",
-        "vLLM draws that token and counts it.",
+        "vLLM draws that token and counts it, or goes on with any text if ends are passed by or come too early.",
+    ),
+    Difference(
+        "Log-probabilities of a constrained answer are the model's own, as all others are.",
+        "vLLM's are among the tokens that the constraint allows, and so those of most are near 0.",
+    ),
+    Difference(
+        "A structural_tag is of structures and triggers; one with a format is refused.",
+        "The second is a language of one library; a constraint that cannot be enforced must not be passed by.",
     ),
     Difference(
         "A max_tokens above the context is answered, up to the context.",

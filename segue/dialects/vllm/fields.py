@@ -225,7 +225,8 @@ def check_lengths(draft: Draft) -> None:
     if max_tokens == 0 and not draft.values.get("echo"):
         raise draft.refuse("max_tokens", "must be at least 1 unless echo is true")
     is_bounded = max_tokens is not None  # --default may leave answers without a bound
-    if is_bounded and draft.values.get("sampling.min_tokens", 0) > max_tokens:
+    # vLLM draws one where none is wanted, so that 1 is not too many.
+    if is_bounded and draft.values.get("sampling.min_tokens", 0) > max(max_tokens, 1):
         raise draft.refuse(
             "sampling.min_tokens", f"must be at most max_tokens, which is {max_tokens}"
         )

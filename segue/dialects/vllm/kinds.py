@@ -47,8 +47,10 @@ class LaxPrompts:
     """An empty text is a prompt: where the model begins texts with a token, it has that one. Texts stay texts."""
 
     def read(self, value: Any) -> Any:
-        if type(value) is list:
-            value = [_ids(each) if type(each) is list else each for each in _ids(value)]
+        if type(value) is list and list in set(map(type, value)):
+            value = [_ids(each) if type(each) is list else each for each in value]
+        elif type(value) is list:
+            value = _ids(value)
         return _PROMPTS.read(value)
 
     def schema(self) -> dict[str, Any]:
@@ -59,6 +61,7 @@ _PROMPTS = Prompts(keeps_empty=True)
 
 
 def _ids(values: list[Any]) -> list[Any]:
+    """The long case, thousands of ids, is told apart without a loop."""
     if not set(map(type, values)) & {bool, float}:
         return values
     return [value if type(value) is str else _whole(value) for value in values]

@@ -18,6 +18,12 @@ METRICS = (
     ),
     Metric("vllm:prompt_tokens_total", "counter", "Prompt tokens read.", lambda s: s.prompt_tokens),
     Metric(
+        "vllm:prompt_tokens_cached_total",
+        "counter",
+        "Of these, tokens that the prefix cache had.",
+        lambda s: s.cached_tokens,
+    ),
+    Metric(
         "vllm:generation_tokens_total",
         "counter",
         "Tokens generated.",

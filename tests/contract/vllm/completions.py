@@ -205,6 +205,13 @@ COMPLETIONS = [
     Case(
         "echo",
         PATH,
+        {"prompt": "x", "max_tokens": 0, "echo": True, "min_tokens": 1},
+        answer=whole(choice("x"), usage=usage(1, 0)),
+        source="compared: min_tokens 1 where nothing is drawn",
+    ),
+    Case(
+        "echo",
+        PATH,
         {"prompt": "x", "max_tokens": 1, "echo": True, "stream": True},
         chunks=[
             chunk(choice("x", reason=None, prompt_token_ids=[120])),
