@@ -1,0 +1,151 @@
+"""The same requests to vLLM's own server and to the dialect that stands for it, with the same model in float32.
+
+Here is what both answer alike; what they do not is listed in the dialect (`DIFFERENCES`).
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+
+from tests.support.models.tiny_hf import write_tiny_hf
+from tests.support.serving import serving
+from tests.support.vllm.server import IS_EXACT, NEEDS_VLLM
+
+pytestmark = [*NEEDS_VLLM, pytest.mark.timeout(1200)]
+
+PRECISION = 2e-2  # Segue's kernels round activations to 8 bits
+PLAIN: dict[str, Any] = {"model": "tiny", "prompt": "the end", "temperature": 0, "max_tokens": 6}
+PATTERN = {"max_pattern_size": 2, "min_count": 3}
+ANSWERED: list[dict[str, Any]] = [
+    {},
+    {"max_tokens": "3", "ignore_eos": 1},
+    {"prompt": [116.0, 104], "return_token_ids": True},
+    {"prompt": ["a", "the end"], "max_tokens": 2},
+    {"prompt": [[97], [98, 99]], "max_tokens": 2, "logprobs": 1},
+    {"logprobs": 0},
+    {"logprobs": 3, "return_tokens_as_token_ids": True},
+    {"echo": True, "logprobs": 2},
+    {"echo": True, "prompt": [256, 100, 271]},
+    {"prompt_logprobs": 2},
+    {"stop": "on"},
+    {"stop_token_ids": ["100"], "include_stop_str_in_output": True},
+    {"logit_bias": {"271": 1000}},
+    {"logit_bias": {" 0271": "100"}, "min_tokens": 3, "skip_special_tokens": False},
+    {"allowed_token_ids": [97, 98.0], "logprobs": 1},
+    {"bad_words": ["on"], "frequency_penalty": 0.5, "repetition_penalty": 1.3},
+    {"logit_bias": {"97": 100}, "repetition_detection": PATTERN, "max_tokens": 9},
+    {"truncate_prompt_tokens": 3, "return_token_ids": True},
+    {"truncate_prompt_tokens": 3, "truncation_side": "right", "return_token_ids": True},
+    {"use_beam_search": True, "n": 2, "max_tokens": 4},
+    {"request_id": "mine"},
+]
+REFUSED: list[dict[str, Any]] = [
+    {"prompt": ""},
+    {"prompt": [""]},
+    {"prompt": [278]},
+    {"prompt": "x" * 600},
+    {"n": 2},
+    {"n": None},
+    {"temperature": 2.5},
+    {"top_p": 0},
+    {"max_tokens": 0},
+    {"min_tokens": 7},
+    {"logprobs": 21},
+    {"stop": list("abcde")},
+    {"stop": ""},
+    {"stream_options": {"include_usage": True}},
+    {"truncate_prompt_tokens": 257},
+    {"skip_special_tokens": None},
+    {"request_id": None},
+    {"cache_salt": "a/b"},
+    {"repetition_detection": {"max_pattern_size": 2}},
+    {"allowed_token_ids": []},
+    {"structured_outputs": {"regex": "a", "choice": ["a"]}},
+]
+
+
+class Both(NamedTuple):
+    vllm: httpx2.Client
+    segue: httpx2.Client
+
+    def ask(self, body: dict[str, Any]) -> tuple[httpx2.Response, httpx2.Response]:
+        theirs, ours = (each.post("v1/completions", json={**PLAIN, **body}) for each in self)
+        assert theirs.status_code == ours.status_code, (theirs.text, ours.text)
+        return theirs, ours
+
+
+@pytest.fixture(scope="module")
+def both(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = write_tiny_hf(tmp_path_factory.mktemp("hf") / "tiny", tiny_gguf)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", "tiny"]
+    command += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256"]
+    command += [] if IS_EXACT else ["--gpu-memory-utilization", "0.15"]
+    environment = os.environ | {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    with (
+        serving(f"tiny={tiny_gguf}", "--context-length", "256") as served,
+        httpx2.Client(base_url=f"{served.url}/vllm/", timeout=300) as segue,
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}/", timeout=300) as vllm,
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        try:
+            stderr = process.stderr
+            assert stderr is not None
+            assert any("startup complete" in line for line in stderr), "vLLM's server has ended"
+            # Keep reading, or a full pipe would stop the server.
+            threading.Thread(target=stderr.read, daemon=True).start()
+            yield Both(vllm, segue)
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("body", ANSWERED, ids=str)
+def test_answers_are_alike(both: Both, body: dict[str, Any]) -> None:
+    theirs, ours = (answer.json() for answer in both.ask(body))
+    assert list(theirs) == list(ours)
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        assert theirs["usage"][name] == ours["usage"][name]
+    assert len(theirs["choices"]) == len(ours["choices"])
+    for one, other in zip(theirs["choices"], ours["choices"], strict=True):
+        assert list(one) == list(other)
+        for name in ("index", "text", "finish_reason", "stop_reason"):
+            assert one[name] == other[name], name
+        for name in ("token_ids", "prompt_token_ids"):
+            assert one[name] == other[name], name
+        compare(one["prompt_logprobs"], other["prompt_logprobs"])
+        scores = [each["logprobs"] or {} for each in (one, other)]
+        assert list(scores[0]) == list(scores[1])
+        for name in ("tokens", "token_logprobs", "top_logprobs"):
+            compare(*(each.get(name) for each in scores))
+
+
+def compare(theirs: Any, ours: Any) -> None:
+    if isinstance(theirs, float):
+        assert ours == pytest.approx(theirs, abs=PRECISION)
+    elif isinstance(theirs, dict):
+        assert sorted(theirs) == sorted(ours)
+        for name in theirs:
+            compare(theirs[name], ours[name])
+    elif isinstance(theirs, list):
+        for pair in zip(theirs, ours, strict=True):
+            compare(*pair)
+    else:
+        assert theirs == ours
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=str)
+def test_refusals_are_alike(both: Both, body: dict[str, Any]) -> None:
+    theirs, ours = (answer.json()["error"] for answer in both.ask(body))
+    assert list(theirs) == list(ours)
+    assert theirs["code"] == ours["code"] == 400
