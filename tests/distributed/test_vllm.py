@@ -19,6 +19,7 @@ from segue.types import (
     Delta,
     Infill,
     Prompt,
+    Repetition,
     Sampling,
     Truncation,
 )
@@ -73,6 +74,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "stop": {"stop": ("e", "t"), "logprobs": 1},
     "stop shown": {"stop": ("e", "t"), "include_stop": True},
     "indent": {"min_indent": 4},
+    "repetitions": {"max_tokens": 40, "repetition": Repetition(max_size=16)},
     "progress": {"report_progress": True},
     "infill": {"infill": Infill(suffix=Prompt(("after",)))},
     "beams": {"beam_search": True, "n": 3, "logprobs": 2},

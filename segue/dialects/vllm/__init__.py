@@ -95,6 +95,11 @@ DIFFERENCES = (
         "Our own engine serves first come, first served, and prompts are text or token ids.",
     ),
     Difference(
+        "logprob_token_ids, stream_interval, thinking_token_budget and watermarking have no effect, nor has what "
+        "speaks to other parts of vLLM, such as kv_transfer_params and vllm_xargs.",
+        "They are named in x-segue-ignored.",
+    ),
+    Difference(
         "A model's own sampling defaults are also read from general.sampling.* of a GGUF file. A value out of range is "
         "left out with a warning, or refused at the start if --generation-config names its file.",
         "vLLM then refuses every request that does not set the field itself.",

@@ -13,6 +13,7 @@ from segue.types import (
     Constraint,
     Infill,
     Prompt,
+    Repetition,
     Sampling,
 )
 from tests.engine.harness import Bench, ask
@@ -173,6 +174,10 @@ CAN: dict[str, dict[str, Any]] = {
         ),
     },
     "stops": {"stop": ("th", "xyz")},
+    "repetitions": {
+        "repetition": Repetition(max_size=2),
+        "sampling": Sampling(seed=1, logit_bias={97: 9.0, 98: 9.0}),
+    },
     "several": {"n": 3},
     "logprobs": {"logprobs": 2},
     "logprobs under a bias": {
