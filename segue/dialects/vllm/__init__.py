@@ -39,10 +39,10 @@ DIFFERENCES = (
         "vLLM adds up the lengths of tokens' names, so that a BOS, half a character and token_id:7 shift what follows.",
     ),
     Difference(
-        'Half a character is called by its bytes ("bytes:\\xf0") as token and decoded_token. One at the end of a '
-        "prompt is no part of the answer.",
-        'vLLM calls them "", of which top_logprobs can hold one, and the last by the whole character; it repeats the '
-        "end of the prompt.",
+        "token and decoded_token are all of a token: SentencePiece's with their space, half a character by its bytes "
+        '("bytes:\\xf0"). Half a character at the end of a prompt is no part of the answer.',
+        'vLLM leaves the space out, calls halves "" and the last of them by the whole character, so that several '
+        "tokens are one in top_logprobs; it repeats the end of such a prompt.",
     ),
     Difference(
         "Of two stop strings that end with the same character the longer one counts.",

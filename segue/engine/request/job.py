@@ -309,16 +309,15 @@ class Job:
         )
 
     def _prompt_text(self, prompt_index: int, tokens: list[int]) -> str:
-        """The prompt as the caller wrote it, without the BOS or the space that the tokenizer adds."""
+        """The prompt as the caller wrote it: without the BOS and the spaces that the tokenizer adds."""
         if self._prepared.infill is not None:
             return self._prepared.infill.texts[prompt_index]
         vocab, prompt = self._vocab, self.request.prompts[prompt_index]
+        written = [part for part in prompt.parts if isinstance(part, str)]
+        if len(written) == len(prompt.parts) and not self._prepared.num_dropped[prompt_index]:
+            return "".join(written)
         start = int(has_added_bos(prompt, tokens, vocab))
-        text = decode([vocab.piece(token) for token in tokens[start:]])
-        parts = prompt.parts
-        written = "".join(part for part in parts if isinstance(part, str))
-        is_spaced = isinstance(parts[0], str) and text == " " + written
-        return written if is_spaced else text
+        return decode([vocab.piece(token) for token in tokens[start:]])
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text. End and control tokens add nothing, unless the request asks for them."""

@@ -120,6 +120,23 @@ def test_echo_is_what_the_caller_wrote() -> None:
     assert texts == ["hé <|begin|> x", "<|begin|>h", "h<|begin|>"]
 
 
+class SpacingVocab(BosVocab):
+    """Puts a space behind control tokens too."""
+
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        spaced = text.replace("<|begin|>", "<|begin|> ")
+        return super().tokenize(spaced, add_special, parse_special)
+
+
+def test_echo_of_a_text_has_no_spaces_of_the_tokenizers() -> None:
+    [story] = Bench(vocab=SpacingVocab()).run(ask("a<|begin|>b", max_tokens=0, echo=True))
+    assert len(story.prompted[0].tokens) == 6
+    assert story.prompted[0].text == "a<|begin|>b"
+    cut = ask("a<|begin|>b", max_tokens=0, echo=True, truncation=Truncation(max_tokens=2))
+    [story] = Bench(vocab=SpacingVocab()).run(cut)
+    assert story.prompted[0].text == " b"
+
+
 class BrokenRunner(FakeRunner):
     """Gives NaN to whoever's prompt begins with byte 33."""
 
