@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 from numpy.typing import NDArray
+
+from tests.support.models.quick_writer import Writer
 
 Array = NDArray[np.float32]
 
@@ -85,7 +88,7 @@ def write_tiny_gguf(
 
     `sampling`: values of `general.sampling.*`.
     """
-    writer = gguf.GGUFWriter(path, architecture)
+    writer = Writer(path, architecture)
     writer.add_name(name)
     writer.add_file_type(FILE_TYPES[tensor_type])
     _add_shape(writer, context_length)
@@ -160,7 +163,7 @@ class Weights:
     """
 
     def __init__(self, seed: int):
-        self._state = np.uint64(seed) << np.uint64(32)
+        self._seed, self._taken = seed, 0
 
     def matrix(self, rows: int, columns: int, gain: float = 1.0) -> Array:
         values = self._numbers(rows * columns) * (gain / math.sqrt(columns))
@@ -170,16 +173,33 @@ class Weights:
         return (mean + 0.1 * self._numbers(size)).astype(np.float32)
 
     def _numbers(self, count: int) -> NDArray[np.float64]:
-        """About normal, of variance 1: sums of four 16-bit numbers out of Steele et al.'s SplitMix64."""
-        z = self._state + np.arange(1, count + 1, dtype=np.uint64)
-        self._state += np.uint64(count)
-        z *= np.uint64(0x9E3779B97F4A7C15)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-        z ^= z >> np.uint64(31)
-        parts = z.view(np.uint16).reshape(count, 4).astype(np.float64)
-        sums = parts[:, 0] + parts[:, 1] + parts[:, 2] + parts[:, 3]
-        return (sums - 2 * 65535) / (65536 / math.sqrt(3))
+        start, self._taken = self._taken, self._taken + count
+        blocks = [
+            _block(self._seed, number)
+            for number in range(start // _BLOCK, -(-self._taken // _BLOCK))
+        ]
+        first = start % _BLOCK
+        return np.concatenate(blocks)[first : first + count]
+
+
+_BLOCK = 1 << 14
+
+
+@lru_cache(256)
+def _block(seed: int, number: int) -> NDArray[np.float64]:
+    """Some of the seed's numbers, which hundreds of models are made of.
+
+    About normal, of variance 1: sums of four 16-bit numbers out of Steele et al.'s SplitMix64.
+    """
+    first = (np.uint64(seed) << np.uint64(32)) + np.uint64(number * _BLOCK + 1)
+    z = first + np.arange(_BLOCK, dtype=np.uint64)
+    z *= np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    parts = z.view(np.uint16).reshape(_BLOCK, 4).astype(np.float64)
+    sums = parts[:, 0] + parts[:, 1] + parts[:, 2] + parts[:, 3]
+    return (sums - 2 * 65535) / (65536 / math.sqrt(3))
 
 
 def _tensors(architecture: str, num_controls: int, tied: bool, seed: int) -> dict[str, Array]:

@@ -8,6 +8,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.models.quick_writer import Writer
 from tests.support.models.tiny_delta import delta_net
 from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layers, of_embeddings
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
@@ -114,7 +115,7 @@ def write(
     kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32,
     vocabulary: Vocabulary = usual_vocabulary,
 ) -> Path:
-    writer = gguf.GGUFWriter(path, tiny.architecture)
+    writer = Writer(path, tiny.architecture)
     kinds = {
         bool: gguf.GGUFValueType.BOOL,
         int: gguf.GGUFValueType.UINT32,

@@ -10,6 +10,7 @@ import gguf
 
 from segue.models.vocabulary.gguf_vocab import GgufVocab
 from segue.runners.llama.vocab import LlamaVocab
+from tests.support.models.quick_writer import Writer
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = map(int, list(gguf.TokenType))
 
@@ -26,7 +27,7 @@ class VocabularyFile:
     values: Mapping[str, int | bool] = field(default_factory=dict)  # of tokenizer.ggml.*
 
     def write(self, path: Path) -> Path:
-        writer = gguf.GGUFWriter(path, "llama")
+        writer = Writer(path, "llama")
         writer.add_name(self.name)
         writer.add_context_length(32)
         writer.add_embedding_length(32)

@@ -3,6 +3,7 @@
 The code is a function of the sources, the target and LLVM's version, so it can be cached under a hash of these.
 """
 
+import gc
 import hashlib
 from collections.abc import Callable
 from functools import cache
@@ -40,8 +41,19 @@ def load(
     """
     machine = (sources_digest(), target.triple, target.cpu, target.features)
     whole = f"{key}-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:32]}"
-    code = kept(whole, lambda: compile_text(str(make()), target))
+    code = kept(whole, lambda: compile_text(_written(make), target))
     return link(code, names, target)
+
+
+def _written(make: Callable[[], ir.Module]) -> str:
+    """The module's text. All that is made stays until it is written: looking for garbage took half of the time."""
+    looks = gc.isenabled()
+    gc.disable()
+    try:
+        return str(make())
+    finally:
+        if looks:
+            gc.enable()
 
 
 def load_module(
