@@ -24,6 +24,7 @@ def usage(prompt: int, completion: Any) -> dict[str, Any]:
         "completion_tokens": completion,
         "prompt_tokens": prompt,
         "total_tokens": prompt + completion if completion is not NUMBER else NUMBER,
+        "prompt_tokens_details": {"cached_tokens": NUMBER},
         "avg_tok_per_sec": NUMBER,
         "avg_prompt_tok_per_sec": NUMBER,
         "avg_compl_tok_per_sec": NUMBER,

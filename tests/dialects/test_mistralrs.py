@@ -38,3 +38,23 @@ def test_what_follows_an_end_token_is_part_of_the_answer() -> None:
     read = sampling(ignore_eos=True)
     assert read.pass_eos
     assert not read.ignore_eos
+
+
+def test_a_large_bias_is_the_largest() -> None:
+    """-1e30 is how clients of a system without a bound ban a token; it was refused."""
+    assert sampling(logit_bias={"5": -1e30, "6": 1e9}).logit_bias == {5: -1e6, 6: 1e6}
+
+
+def test_repetitions_begin_with_one_token() -> None:
+    """Its DRY costs multiplier * base^n, n being 1 at least, where no repetition is allowed."""
+    read = sampling(dry_multiplier=2, dry_base=3, dry_allowed_length=0)
+    assert (read.dry_multiplier, read.dry_allowed_length) == (6, 1)
+    read = sampling(dry_multiplier=2, dry_base=3, dry_allowed_length=1)
+    assert (read.dry_multiplier, read.dry_allowed_length) == (2, 1)
+
+
+def test_no_default_comes_in_the_place_of_a_length() -> None:
+    defaults = {"sampling.dry_multiplier": 2.0, "sampling.dry_allowed_length": 4}
+    body = {"prompt": "a", "dry_allowed_length": 0, "dry_base": 3}
+    read = MISTRALRS.operations[0].parse(body, STAMP, defaults).request.sampling
+    assert (read.dry_multiplier, read.dry_allowed_length) == (6, 1)

@@ -351,6 +351,7 @@ def token_of(key: str) -> int | None:
 @dataclass(frozen=True)
 class LogitBias:
     max_bias: float = MAX_BIAS
+    clamp: bool = False  # move a bias that is larger into the range
 
     def read(self, value: Any) -> dict[int, float]:
         if type(value) is not dict or len(value) > MAX_BIASES:
@@ -359,7 +360,7 @@ class LogitBias:
 
     def _bias(self, key: str, bias: Any) -> float:
         try:
-            return Number(-self.max_bias, self.max_bias).read(bias)
+            return Number(-self.max_bias, self.max_bias, clamp=self.clamp).read(bias)
         except Mismatch as wrong:
             raise wrong.inside(f"[{key}]") from None
 

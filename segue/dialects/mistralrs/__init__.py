@@ -8,11 +8,15 @@ from segue.dialects.mistralrs.pages import PAGES
 DIFFERENCES = (
     Difference(
         "The text of a choice keeps the white space it begins with.",
-        "The system trims it, so that prompt and completion cannot be joined.",
+        "The system trimmed it in 0.9.2, so that prompt and completion could not be joined; 0.9.5 does as here.",
     ),
     Difference(
         "Choices are in the order of their index, and `usage` covers all of them.",
         "The system orders by the time they ended and reports the last one's usage.",
+    ),
+    Difference(
+        "`usage` always has `prompt_tokens_details`, with 0 where nothing came from the cache.",
+        "The system tells it, since 0.9.5, where something did; this way answers have the same keys.",
     ),
     Difference(
         "`best_of` above `n` draws more candidates than it returns, as OpenAI's does; below `n` it is "
@@ -22,6 +26,25 @@ DIFFERENCES = (
     Difference(
         "`logprobs` are the model's own.",
         "The system's are those after penalties and temperature, so that they depend on how a token was drawn.",
+    ),
+    Difference(
+        "`stop` ends a choice wherever its text appears; an empty one is refused.",
+        "The system looks for a text that is one token as that token only, so that `Paris` does not stop at ` Paris`, "
+        "and ends at once with an empty one.",
+    ),
+    Difference(
+        "`logit_bias` is added before the penalties; token ids that the model does not have are refused.",
+        "The system adds it after them and passes such ids by. Before them is where the others add it.",
+    ),
+    Difference(
+        "DRY counts no repetition across a breaker, nor one that begins with it; a breaker of several tokens counts as "
+        "a whole. `dry_multiplier` below 0, `dry_base` below 1 and `repetition_penalty` of 0 and below are refused.",
+        "The system knows a breaker's last token, lets repetitions begin with it, and takes any number, which turns "
+        "penalties into rewards or ends in an error.",
+    ),
+    Difference(
+        "A choice whose regex or Lark grammar is complete ends there, with `stop`.",
+        "The system, as seen in 0.9.5, goes on to `max_tokens` with tokens that have no text.",
     ),
     Difference(
         "`suffix` is filled in for: the completion is made to lead up to it. It is returned behind the "
@@ -43,8 +66,8 @@ DIFFERENCES = (
     ),
     Difference(
         "An unknown model is answered with 404 where several are served (one that is alone answers to any name, unless "
-        "`--strict-model`), `max_tokens: 0` with 422.",
-        "The system answers 500, which tells clients to try again.",
+        "`--strict-model`), `max_tokens: 0` and `best_of: 0` with 422.",
+        "The system answers 500, which tells clients to try again, and to the last with no choice at all.",
     ),
     Difference(
         "Figures for Prometheus are at `/metrics` of the root, under Segue's names, the documents at `/docs`; "

@@ -104,6 +104,7 @@ def render_usage(tally: Tally) -> dict[str, Any]:
         "completion_tokens": num_decoded,
         "prompt_tokens": num_prompt,
         "total_tokens": total,
+        "prompt_tokens_details": {"cached_tokens": tally.usage.cached_tokens},  # since 0.9.5
         "avg_tok_per_sec": _rate(total, total_s),
         "avg_prompt_tok_per_sec": _rate(num_prompt, prompt_s),
         "avg_compl_tok_per_sec": _rate(num_decoded, decode_s),

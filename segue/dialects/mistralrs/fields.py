@@ -14,7 +14,7 @@ from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.dialects.openai import fields as openai
-from segue.types import Step, Truncation
+from segue.types import Sampling, Step, Truncation
 
 # As its sampler goes about it.
 ORDER: tuple[Step, ...] = ("dry", "penalties", "temperature", "top_k", "top_p", "min_p")
@@ -91,7 +91,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     ),
     Field(
         "logit_bias",
-        LogitBias(MAX_NUMBER),
+        LogitBias(MAX_NUMBER, clamp=True),
         "Added to the logits, by token id.",
         "sampling.logit_bias",
     ),
@@ -137,6 +137,20 @@ def set_order(draft: Draft) -> None:
     draft.values["sampling.order"] = ORDER
 
 
+def allow_no_repetition(draft: Draft) -> None:
+    """Its DRY counts repetitions from one token on: with a length of 0, one of n tokens costs multiplier * base^n.
+
+    Ours with 0 counts all tokens that occurred, as llama.cpp's does. With 1 it does not, and the multiplier makes up
+    for the step.
+    """
+    multiplier, length = "sampling.dry_multiplier", "sampling.dry_allowed_length"
+    if draft.values.get(length) == 0:
+        base = draft.values.get("sampling.dry_base", Sampling().dry_base)
+        draft.values[multiplier] = draft.values.get(multiplier, 0.0) * base
+        draft.values[length] = 1
+        draft.waived |= {multiplier, length}  # no default is put in their place
+
+
 def score_echoed_prompt(draft: Draft) -> None:
     if draft.values.get("echo"):
         draft.values["prompt_logprobs"] = draft.values.get("logprobs")
@@ -147,6 +161,7 @@ RULES = (
     keep_the_best,
     openai.check_candidates,
     set_order,
+    allow_no_repetition,
     score_echoed_prompt,
     call_tool,
 )
