@@ -33,7 +33,7 @@ from tests.support.models.tiny_gguf import (
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "models.md"
 
 
 @pytest.fixture(scope="module")
