@@ -205,5 +205,11 @@ def test_but_not_everything_is_a_bias(sent: Any) -> None:
         parse(logit_bias={"7": sent})
 
 
+@pytest.mark.parametrize(("sent", "meant"), [(False, None), (True, 1), (0, 0), (20, 20)])
+def test_false_asks_for_no_log_probabilities(sent: Any, meant: int | None) -> None:
+    request = parse(logprobs=sent, prompt_logprobs=sent).request
+    assert (request.logprobs, request.prompt_logprobs) == (meant, meant)
+
+
 def test_an_error_of_no_field_names_none() -> None:
     assert VLLM.error(InvalidField("nothing is left")).body["error"]["message"] == "nothing is left"

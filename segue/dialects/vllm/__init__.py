@@ -11,6 +11,10 @@ DIFFERENCES = (
         "vLLM refuses it with 400, and people have asked for it.",
     ),
     Difference(
+        "logprobs and prompt_logprobs that are false ask for none.",
+        "vLLM takes false for 0, which asks for the chosen token's.",
+    ),
+    Difference(
         "suffix fills in the middle for every model.",
         "vLLM does so for one family of models and refuses the others.",
     ),
