@@ -329,7 +329,7 @@ def default_capabilities(
     num_cells: int = 65536,
     context_length: int = 4096,
     max_rows: int = 512,
-    free_rows: int = 8,
+    draft_rows: int = 8,
     rows_ahead: int = 0,
 ) -> Capabilities:
     return Capabilities(
@@ -338,7 +338,7 @@ def default_capabilities(
         context_length=context_length,
         max_rows=max_rows,
         vocab_size=VOCAB_SIZE,
-        free_rows=free_rows,
+        draft_rows=draft_rows,
         rows_ahead=rows_ahead,
         deterministic=True,
     )

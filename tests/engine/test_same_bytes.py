@@ -50,7 +50,7 @@ def load(folder: Path, kv_blocks: int, context_length: int | None = None) -> Loa
     )
     with pytest.MonkeyPatch.context() as patch:
         # What is measured at start differs from machine to machine: drafts are to be tried on each.
-        patch.setattr("segue.runners.cpu.runner.tuned", lambda *_: Tuning(((128, 2),), free_rows=8))
+        patch.setattr("segue.runners.cpu.runner.tuned", lambda *_: Tuning(((128, 2),)))
         return loader()
 
 
@@ -174,7 +174,7 @@ def test_without_guesses(
         assert crowd.scheduler.stats.draft_accepted > 0, "else they were never tried"
     assert [story.essence for story in guessed] == alone
     empty(loaded)
-    monkeypatch.setattr(Drafter, "draft", lambda *_: [])
+    monkeypatch.setattr(Drafter, "chances", lambda *_: [])
     stories = bench(loaded).run(*requests(1))
     empty(loaded)
     assert [story.essence for story in stories] == alone
@@ -199,7 +199,7 @@ def test_guesses_that_are_taken_and_left(
     answers = []
     for drafts in (True, False):
         if not drafts:
-            monkeypatch.setattr(Drafter, "_after", lambda *_: [])
+            monkeypatch.setattr(Drafter, "chances", lambda *_: [])
             for room in ("planning", "forced"):
                 monkeypatch.setattr(f"segue.engine.scheduling.{room}.MAX_FORCED", 0)
         stories = []

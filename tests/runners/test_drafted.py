@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from segue import config
-from segue.engine.scheduling.draft_model import DraftModel
+from segue.engine.scheduling.drafts.model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Span
 from segue.runners.cpu.loader import CpuLoader
@@ -9,7 +9,7 @@ from segue.runners.drafted import DraftedLoader
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import Sampling
 from tests.engine.harness import Bench, ask
-from tests.engine.scheduling.test_draft_model import Always
+from tests.engine.scheduling.drafts.test_model import Always
 from tests.runners.cpu.conftest import NewThreads
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_models import MODELS

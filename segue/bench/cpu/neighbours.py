@@ -118,8 +118,13 @@ def take_round(loaded: Loaded, rule: dict[str, Any], num_ruled: int) -> Round:
         )
         scheduler.add(prepare(request, loaded.model))
     begun = time.perf_counter()
-    while (batch := scheduler.next_batch()) is not None:
-        for _ in steps.run(scheduler, watched, batch, lambda: True, time.perf_counter):
+    clock = time.perf_counter
+    while True:
+        began_s = clock()
+        batch = scheduler.next_batch()
+        if batch is None:
+            break
+        for _ in steps.run(scheduler, watched, batch, lambda: True, clock, began_s):
             pass
     num_tokens = NUM_SEQUENCES * MAX_TOKENS
     left = watched.num_left / max(1, watched.num_draws)

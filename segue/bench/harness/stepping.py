@@ -26,13 +26,13 @@ class Stepper:
 
     def step(self) -> list[Event] | None:
         """The events of one step; None if there is nothing to do."""
+        began_s = time.perf_counter()
         batch = self.scheduler.next_batch()
         if batch is None:
             return None
         self.num_steps += 1
         self.num_rows += batch.num_rows
         self.num_prompt_rows += batch.num_prompt_rows
-        began_s = time.perf_counter()
         new_events = self.scheduler.commit(batch, self.runner.decode(batch.spans))
         self.scheduler.learn(batch, time.perf_counter() - began_s)
         return [event for told in new_events.values() for event in told]

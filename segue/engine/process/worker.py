@@ -29,7 +29,7 @@ from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling import steps
 from segue.engine.scheduling.commit import StepEvents
-from segue.engine.scheduling.draft_model import DraftModel
+from segue.engine.scheduling.drafts.model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader
 from segue.engine.tokens import check_ids
@@ -274,15 +274,17 @@ class Worker:
 
     def serve_steps(self) -> None:
         scheduler, runner, pulse = self._scheduler, self._loaded.runner, self._pulses.step
+        clock = time.perf_counter
         while True:
             pulse.beat()
             self._take_messages()
+            began_s = clock()
             batch = scheduler.next_batch()
             self._report({})  # statistics of what runs now, before a step that may take long
             if batch is None:
                 self._rest()
                 continue
-            for events in steps.run(scheduler, runner, batch, self._inbox.empty, time.perf_counter):
+            for events in steps.run(scheduler, runner, batch, self._inbox.empty, clock, began_s):
                 self._report(events)
                 pulse.beat()
 

@@ -1,13 +1,15 @@
 """Drafts for speculative decoding by prompt lookup: the tokens that followed the last three tokens earlier in the text.
 
-Draft tokens use spare rows of a step. A sequence whose drafts are rejected drafts less often.
+Whether such a draft would be right is learned without drafting: each token of the output shows whether what followed
+its last three tokens earlier was right. How many tokens are drafted is decided by that and by what they cost
+(scheduling/drafts/costs.py).
+
 Drafts never change the output: a draft token is accepted only if the sampler draws the same token.
 """
 
 _GRAM = 3
-_LONGEST = 8
-_LONGEST_PAUSE = 64  # steps
 _MOST_INDEXED = 256  # prompt tokens per step: indexing a long prompt must not delay the step
+_RECENT = 1 / 16  # the weight of the last token in a share
 
 
 class GramIndex:
@@ -15,17 +17,28 @@ class GramIndex:
 
     def __init__(self, start: int) -> None:
         self._follows: dict[tuple[int, ...], int] = {}
-        self._next = max(start, _GRAM)
+        self.next = max(start, _GRAM)  # the first position that is not indexed
 
-    def extend(self, tokens: list[int], end: int, most: int) -> None:
-        """Index up to position `end`, but at most `most` positions per call."""
-        end = min(end, self._next + most)
-        for place in range(self._next, end):
+    def extend(self, tokens: list[int], end: int) -> None:
+        """Index up to position `end`."""
+        for place in range(self.next, end):
             self._follows[tuple(tokens[place - _GRAM : place])] = place
-        self._next = max(self._next, end)
+        self.next = max(self.next, end)
 
     def find(self, gram: tuple[int, ...]) -> int | None:
         return self._follows.get(gram)
+
+
+class _Share:
+    """The share of tokens that were foreseen, of which the last ones count most."""
+
+    def __init__(self, guess: float) -> None:
+        self.value = guess
+        self._count = 3  # so many tokens the guess counts for
+
+    def learn(self, was_right: bool) -> None:
+        self._count += 1
+        self.value += (was_right - self.value) * max(_RECENT, 1 / self._count)
 
 
 class Drafter:
@@ -35,55 +48,45 @@ class Drafter:
         self._num_prompt = num_prompt
         self._prompt: GramIndex = GramIndex(0) if mate is None else mate._prompt
         self._output = GramIndex(num_prompt)
-        self._length = 4
-        self._num_misses = 0
-        self._pause = 0
-        self._is_own = True  # the last draft was found here, not by a draft model
+        # After a token that was foreseen the next one mostly is: both are a copy of the same passage.
+        self._first, self._further = _Share(0.3), _Share(0.7)
+        self._is_copying = False  # the last token was foreseen
 
-    def draft(self, tokens: list[int], limit: int) -> list[int]:
-        """Up to `limit` tokens that may come after `tokens`."""
-        self._index(tokens)
-        found: list[int] = []
-        if self._pause:
-            self._pause -= 1
-        else:
-            found = self._after(tokens, min(limit, self._length))
-        self._is_own = bool(found)
-        return found
+    def draft(self, tokens: list[int], count: int) -> list[int]:
+        """`count` tokens that may come after `tokens`, or none."""
+        start = self._source(tokens)
+        if start is None or count <= 0:
+            return []
+        draft = tokens[start : start + count]
+        while len(draft) < count:  # a text that repeats its last tokens may go on with that
+            draft.append(draft[start - len(tokens)])
+        return draft
 
-    def knows(self, tokens: list[int]) -> bool:
-        """Whether `draft` would find something now."""
-        self._index(tokens)
-        return not self._pause and bool(self._after(tokens, 1))
+    def chances(self, tokens: list[int], count: int, num_open: int = 0) -> list[float]:
+        """How likely each of `count` draft tokens is to be accepted, if there is a draft; else nothing.
 
-    def expects(self, tokens: list[int]) -> bool:
-        """The same, for a step that is planned without drafts: it counts for the pause after rejected ones."""
-        if self.knows(tokens):
-            return True
-        self._pause = max(0, self._pause - 1)
-        return False
+        `num_open`: so many tokens after `tokens` are not known yet. The draft begins after them, if it foresees them.
+        """
+        if self._source(tokens) is None:
+            return []
+        further = self._further.value
+        chance = (self._further if self._is_copying else self._first).value * further**num_open
+        return [chance * further**number for number in range(count)]
 
-    def learn(self, num_drafted: int, num_accepted: int) -> None:
-        """Adapt to how much of the last draft was accepted."""
-        if not self._is_own:
-            return
-        if num_accepted == num_drafted:
-            self._length = min(self._length * 2, _LONGEST)
-        elif num_accepted < num_drafted / 2:
-            self._length = max(self._length // 2, 1)
-        if num_accepted:
-            self._num_misses = 0
-        else:
-            self._num_misses += 1
-            self._pause = min(2**self._num_misses, _LONGEST_PAUSE)
+    def _source(self, tokens: list[int]) -> int | None:
+        """Where in the text a draft is found."""
+        end = min(self._num_prompt, len(tokens), self._prompt.next + _MOST_INDEXED)
+        self._prompt.extend(tokens, end)
+        for place in range(self._output.next, len(tokens)):
+            start = self._find(tokens, place)
+            if start is not None:
+                was_right = tokens[start] == tokens[place]
+                (self._further if self._is_copying else self._first).learn(was_right)
+            self._is_copying = start is not None and tokens[start] == tokens[place]
+            self._output.extend(tokens, place + 1)
+        return self._find(tokens, len(tokens))
 
-    def _index(self, tokens: list[int]) -> None:
-        self._prompt.extend(tokens, min(self._num_prompt, len(tokens)), _MOST_INDEXED)
-        self._output.extend(tokens, len(tokens), len(tokens))
-
-    def _after(self, tokens: list[int], limit: int) -> list[int]:
-        gram = tuple(tokens[-_GRAM:])
+    def _find(self, tokens: list[int], place: int) -> int | None:
+        gram = tuple(tokens[place - _GRAM : place]) if place >= _GRAM else ()
         start = self._output.find(gram)
-        if start is None:
-            start = self._prompt.find(gram)
-        return [] if start is None else tokens[start : start + max(limit, 0)]
+        return self._prompt.find(gram) if start is None else start

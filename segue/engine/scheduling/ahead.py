@@ -38,6 +38,7 @@ class Ahead:
         self._running = state.running
         self._memory = state.memory
         self._forced = Forced(state)
+        self._drafts = state.text_drafts
 
     def plan_draws(self, batch: Batch) -> None:
         """Give the batch its draws, if the runner can make all of them. Then its step may be begun."""
@@ -66,26 +67,22 @@ class Ahead:
         """
         if self._waiting and (batch.num_prompt_rows or self._memory.has_deferred):
             return None  # one of them may be able to start
-        made = Batch()
+        going_on = [sequence for sequence in batch.sequences if sequence not in batch.void]
+        if self._drafts.are_coming(going_on):
+            return None
+        made = Batch(is_ahead=True)
         drawn = {sequence: number for number, sequence in enumerate(batch.draws)}
-        num_left = num_going_on = len(batch.sequences) - len(batch.void)
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
             if sequence in batch.void:
                 if sequence.slot is not None:
                     return None  # its slot must be trimmed first
                 continue
-            # As in planning: a draft would take spare rows, and what follows it is not known.
-            has_spare = self._limits.free_rows - (num_going_on - num_left) >= 2 * num_left
-            may_draft = has_spare and self._limits.most_returnable > 1
-            if may_draft and sequence.drafter.expects(sequence.tokens):
-                return None
-            num_left -= 1
             if sequence not in drawn:
                 return None  # its prompt goes on
             if not self._go_on(made, sequence, span, drawn[sequence]):
                 return None
         # Others may wait for a mask or for room in a step. Nothing is evicted while a step is open.
-        is_all = num_going_on == len(self._running)
+        is_all = len(going_on) == len(self._running)
         has_room = (
             made.num_cells <= self._runner.cells_free and made.num_rows <= self._limits.max_rows
         )

@@ -72,7 +72,8 @@ class Committer:
         self._counts.longest = max(self._counts.longest, longest)
         if self._state.draft is not None:
             num_tokens = self._counts.completion_tokens - before
-            self._state.draft.end_step(num_tokens, is_pure=not batch.num_prompt_rows)
+            is_pure = not (batch.num_prompt_rows or batch.num_drafted)
+            self._state.draft.end_step(num_tokens, is_pure=is_pure)
         return events
 
     def _leave_late(self, batch: Batch, drawn: DrawnTokens) -> None:
@@ -177,7 +178,6 @@ class Committer:
             num_accepted = num_drawn - 1
             if num_accepted < len(draft):
                 self._memory.trim(sequence)
-            sequence.drafter.learn(len(draft), num_accepted)
             self._counts.drafts += 1
             self._counts.draft_tokens += len(draft)
             self._counts.draft_accepted += num_accepted

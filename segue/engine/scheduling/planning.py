@@ -39,7 +39,10 @@ class Planner:
         self._counts = state.counts
         self._mask_wait = state.mask_wait
         self._draft_model = state.draft
-        self._proposed: dict[Sequence, list[int]] = {}  # by the draft model, for this step
+        self._text_drafts = state.text_drafts
+        # For this step: from texts, and by the draft model for sequences without.
+        self._drafted: dict[Sequence, list[int]] = {}
+        self._proposed: dict[Sequence, list[int]] = {}
         self._rows_for_prompts = 0  # of this step, that drafts do not take
         self._most_prompt_rows = 0  # of this step
         self._long = LongPrompts(self._chunk_rows)
@@ -60,6 +63,7 @@ class Planner:
         for sequence in decoding:
             if sequence.guide is not None:
                 self._mask_wait.wait(sequence.guide)
+        self._drafted = self._text_drafts.plan(decoding)
         self._proposed = self._propose(decoding) if self._draft_model else {}
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
@@ -96,7 +100,7 @@ class Planner:
             for sequence in decoding
             if not sequence.awaits_mask
             and not (sequence.guide and sequence.guide.forced)
-            and not sequence.drafter.knows(sequence.tokens)
+            and sequence not in self._drafted
         )
 
     def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
@@ -106,24 +110,20 @@ class Planner:
         """
         limits = self._limits
         forced = () if sequence.guide is None else sequence.guide.forced
-        proposed = self._proposed.get(sequence, [])
-        free = (limits.free_rows - batch.num_rows) // num_left - 1
-        most = MAX_FORCED if forced else max(free, len(proposed))
-        if most <= 0:
+        drafted = self._drafted.get(sequence, [])
+        draft = forced or drafted or self._proposed.get(sequence, [])
+        if not draft:
             return []
         limit = min(
-            most,
+            MAX_FORCED,
             limits.most_returnable - 1,
             limits.max_rows - batch.num_rows - num_left - self._rows_for_prompts,
             sequence.max_tokens - sequence.num_output - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
         )
-        if limit <= 0:
-            return []
-        if forced:  # forced tokens are certain, so each one saves a step
-            return list(forced[:limit])
-        found = sequence.drafter.draft(sequence.tokens, min(limit, free))
-        return found or proposed[:limit]
+        draft = list(draft[: max(limit, 0)])
+        batch.num_drafted += len(draft) if drafted else 0
+        return draft
 
     def _read_prompts(self, batch: Batch, reading: list[Sequence]) -> None:
         """Chunks of prompts that are being read, and of those that can start, the oldest first.

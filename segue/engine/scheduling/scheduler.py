@@ -10,7 +10,8 @@ from segue.engine.request.job import Job
 from segue.engine.scheduling.ahead import Ahead
 from segue.engine.scheduling.batch import Batch, DrawnFeedback, DrawnTokens
 from segue.engine.scheduling.commit import Committer, StepEvents
-from segue.engine.scheduling.draft_model import DraftModel
+from segue.engine.scheduling.drafts.costs import Kind
+from segue.engine.scheduling.drafts.model import DraftModel
 from segue.engine.scheduling.planning import Planner
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Logits, Runner, Vocab
@@ -70,8 +71,14 @@ class Scheduler:
         return self._committer.commit(batch, logits, drawn, feedback)
 
     def learn(self, batch: Batch, seconds: float) -> None:
-        """Report how long the step of this batch took: chunks of prompts become as large as running streams bear."""
-        self._state.pace.learn(batch.num_rows, batch.num_prompt_rows, seconds)
+        """Report how long the step of this batch took, with its plan and what was done with its events.
+
+        Chunks of prompts become as large as running streams bear, drafts as long as they pay.
+        """
+        state, num_sequences = self._state, len(batch.sequences)
+        state.pace.learn(batch.num_rows, batch.num_prompt_rows, seconds)
+        if not batch.num_prompt_rows and batch.num_rows == num_sequences + batch.num_drafted:
+            state.draft_costs.learn(num_sequences, batch.num_rows, _kind(batch), seconds)
 
     @property
     def awaits_mask(self) -> bool:
@@ -112,3 +119,9 @@ class Scheduler:
         slots = [s.slot for s in state.running]
         if None in slots or len(set(slots)) != len(slots):
             raise RuntimeError("scheduler: a slot has two owners or a running sequence none")
+
+
+def _kind(batch: Batch) -> Kind:
+    if batch.num_drafted:
+        return "drafted"
+    return "begun" if batch.draws and not batch.is_ahead else "plain"

@@ -6,7 +6,9 @@ from segue.engine.constraints.guide import MaskWait
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch, Counts
-from segue.engine.scheduling.draft_model import DraftModel
+from segue.engine.scheduling.drafts.costs import DraftCosts
+from segue.engine.scheduling.drafts.model import DraftModel
+from segue.engine.scheduling.drafts.texts import TextDrafts
 from segue.engine.scheduling.memory import Memory
 from segue.engine.scheduling.pace import Pace
 from segue.engine.scheduling.waiting import WaitingQueue
@@ -31,6 +33,8 @@ class State:
         self.limits = runner.capabilities
         self.chunk_rows = min(chunk_rows, self.limits.max_rows)  # prompt tokens per step
         self.pace = Pace(self.chunk_rows)
+        self.draft_costs = DraftCosts()
+        self.text_drafts = TextDrafts(self.limits, self.draft_costs)
         self.clock = clock
         self.memory = Memory(runner)
         self.draft = draft

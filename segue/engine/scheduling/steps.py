@@ -14,17 +14,16 @@ def run(
     batch: Batch,
     may_go_on: Callable[[], bool],
     clock: Callable[[], float],
+    began_s: float,
 ) -> Iterator[StepEvents]:
     """Run the step of this batch, and steps after it for as long as each can be planned ahead and `may_go_on`.
 
-    Yields the events of each step as soon as it has ended, and tells the scheduler how long it took by this clock. No
-    step is open at the end.
+    Yields the events of each step as soon as it has ended. When the next is asked for, the scheduler is told how long
+    the step took by this clock, since `began_s`: before it was planned. No step is open at the end.
     """
-    began_s = clock()
     if not batch.draws:
-        events = scheduler.commit(batch, runner.decode(batch.spans))
+        yield scheduler.commit(batch, runner.decode(batch.spans))
         scheduler.learn(batch, clock() - began_s)
-        yield events
         return
     runner.begin(batch.spans, [*batch.draws.values()])
     following: Batch | None = batch
@@ -33,8 +32,7 @@ def run(
         following = scheduler.ahead(batch) if may_go_on() else None
         if following is not None:
             runner.begin(following.spans, [*following.draws.values()])
-        events = scheduler.commit(batch, *runner.end())
+        yield scheduler.commit(batch, *runner.end())
         ended_s = clock()
         scheduler.learn(batch, ended_s - began_s)
         began_s = ended_s
-        yield events

@@ -46,7 +46,7 @@ class Capabilities:
     state_bytes: int = 0  # that a slot takes beside its cells, if layers carry states
     can_trim: bool = True  # recurrent models cannot go back to any token
     can_give_back: int = 0  # last tokens that a slot can lose otherwise: see Span.returnable
-    free_rows: int = 1  # so many rows cost little more than one: room for drafts
+    draft_rows: int = 1  # the most rows of a step with drafts from texts; how many pay is learned
     draws: bool = False  # whether `draw` is worth calling
     rows_ahead: int = 0  # rows of logits, and draws, that a begun step may have; 0: none is begun
     adapters: tuple[str, ...] = ()  # names of the LoRA adapters that spans may have

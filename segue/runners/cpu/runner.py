@@ -11,7 +11,6 @@ compute if a step has one thread.
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -46,6 +45,7 @@ DEFAULT_CONTEXT = 8192
 _MEASURED_STEPS, _MEASURED_S = 4, 0.05  # limits per measurement at the start
 _MOST_SEQUENCES = 32
 _MOST_AHEAD = 256  # rows of logits of a step that is begun
+_DRAFT_ROWS = 16  # more are never worth their arithmetic
 _ROWS_A_THREAD = 4  # of draws: for fewer, waking another thread costs more than it saves
 _SHORT = ("post_step", "tell_word")  # kernels
 _slot = itemgetter(0)  # of a span
@@ -101,6 +101,7 @@ class CpuRunner:
             state_bytes=0 if self._slots.states is None else self._slots.states.slot_bytes,
             can_trim=self._slots.states is None,
             can_give_back=0 if self._slots.states is None else on.MOST_PENDING,
+            draft_rows=_DRAFT_ROWS,
             draws=True,
             rows_ahead=len(self._frames[-1].logits),
             adapters=tuple(adapters or ()),
@@ -111,7 +112,6 @@ class CpuRunner:
         self._slots.let_go()
         self._threads = Threads(tuning, threads)
         self._steps_ahead = StepsAhead(self._team, self._frames, Threads(tuning, threads))
-        self._capabilities = replace(self._capabilities, free_rows=tuning.free_rows)
         self._join(beside)
 
     @property
@@ -228,14 +228,9 @@ class CpuRunner:
         self._team.step(frame.board, threads)
 
     def _seconds(self, rows: int, threads: int) -> float:
-        """The best time of a few steps with one token of each of `rows` sequences, or with one prompt if too many.
-
-        Of a model with states as many rows as it gives back are a draft, since those are what drafts are decided by.
-        """
+        """The best time of a few steps with one token of each of `rows` sequences, or with one prompt if too many."""
         spans = [Span(slot, [0], 0, 1) for slot in range(rows)]
-        if rows <= self._capabilities.can_give_back:
-            spans = [Span(0, [0] * rows, 0, rows, returnable=rows)]
-        elif rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._slots.kv.num_blocks):
+        if rows > min(_MOST_SEQUENCES, self._capabilities.num_slots, self._slots.kv.num_blocks):
             spans = [Span(0, [0] * rows, 0, 1)]
         best = total = 0.0
         frame = self._frames[0]

@@ -115,7 +115,7 @@ def essences(bench: Bench, **fields: object) -> list[object]:
 def test_the_answer_does_not_depend_on_load_or_drafts_or_preemption() -> None:
     fields: dict[str, object] = {"max_tokens": 60, "logprobs": 2}
     alone = [
-        Bench(free_rows=1)
+        Bench(draft_rows=1)
         .run(
             ask(
                 "one",
@@ -128,7 +128,7 @@ def test_the_answer_does_not_depend_on_load_or_drafts_or_preemption() -> None:
         for seed in range(6)
     ]
     assert essences(Bench(), **fields) == alone
-    crowded = Bench(num_slots=8, num_cells=120, context_length=100, free_rows=32)
+    crowded = Bench(num_slots=8, num_cells=120, context_length=100, draft_rows=32)
     assert essences(crowded, **fields) == alone
     assert crowded.scheduler.stats.preemptions > 0
 
@@ -202,7 +202,7 @@ def test_a_slot_keeps_nothing_of_a_constraint() -> None:
 
 def test_forced_tokens_are_taken_in_one_step() -> None:
     constant = Constraint(kind="choice", value=("the quick brown fox jumps",))
-    bench = Bench(free_rows=1)
+    bench = Bench(draft_rows=1)
     story = bench.run(ask("x", constraint=constant, max_tokens=100))[0]
     stats = bench.scheduler.stats
     assert story.texts[0] == "the quick brown fox jumps"
@@ -340,7 +340,7 @@ def test_a_slow_mask_holds_only_its_own_sequence(monkeypatch: pytest.MonkeyPatch
             gate.wait(600)
         return original(self, matcher)  # type: ignore[arg-type]
 
-    bench = Bench(free_rows=1)
+    bench = Bench(draft_rows=1)
     monkeypatch.setattr(Grammar, "mask", slow)
     held, free = ask("x", constraint=regex("[ab]{9}"), max_tokens=9), ask("y", max_tokens=30)
     bench.submit(held)

@@ -22,7 +22,7 @@ class PlainVocab(FakeVocab):
 
 class Session:
     def __init__(self, vocab: FakeVocab, **infill: object) -> None:
-        self.bench = Bench(FakeRunner(default_capabilities(free_rows=1)), vocab, chunk_rows=256)
+        self.bench = Bench(FakeRunner(default_capabilities(draft_rows=1)), vocab, chunk_rows=256)
         self._infill = infill
 
     def prefilled(self, num_steps: int = 3, num_typed: int = len(TYPED)) -> list[int]:

@@ -314,7 +314,7 @@ def test_a_time_limit_bounds_the_whole_search() -> None:
     infill = Infill(suffix=Prompt((" and the rest of it",)), mode="ranked")
     steps = {}
     for limit_s in (None, 4.0):
-        bench = Bench(free_rows=1)
+        bench = Bench(draft_rows=1)
         [story] = bench.run(ask("some text", infill=infill, max_tokens=60, time_limit_s=limit_s))
         assert story.done is not None
         assert set(story.finished) == {0}

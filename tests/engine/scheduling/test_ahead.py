@@ -16,7 +16,7 @@ from segue.types import (
     Repetition,
     Sampling,
 )
-from tests.engine.harness import Bench, ask
+from tests.engine.harness import Bench, ask, ticking
 from tests.engine.scheduling.ahead_runner import AheadRunner, plain, runner, same
 
 WORD = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
@@ -24,7 +24,7 @@ SUFFIX = Infill(suffix=Prompt(("ba, and é",)), mode="ranked")
 
 
 def test_a_decoding_batch_goes_ahead_to_its_end() -> None:
-    ran = runner(free_rows=1)
+    ran = runner(draft_rows=1)
     bench = Bench(ran)
     stories = bench.run(*(plain(number) for number in range(5)))
     assert all(len(story.tokens[0]) == 20 for story in stories)
@@ -34,7 +34,7 @@ def test_a_decoding_batch_goes_ahead_to_its_end() -> None:
 
 
 def test_sequences_that_end_together_leave_the_others_going() -> None:
-    ran = runner(free_rows=1)
+    ran = runner(draft_rows=1)
     lengths = [5, 9, 9, 30]
     stories = Bench(ran).run(*(plain(n, max_tokens=many) for n, many in enumerate(lengths)))
     assert [len(story.tokens[0]) for story in stories] == lengths
@@ -206,7 +206,7 @@ CAN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", CAN)
 def test_what_can_be_told_ahead_is(kind: str) -> None:
     request = plain(5, **{"max_tokens": 12, **CAN[kind]})
-    ran = runner(free_rows=1, end_bias=2.0)
+    ran = runner(draft_rows=1, end_bias=2.0)
     [story] = Bench(ran).run(request)
     assert ran.num_ahead > 0
     [single] = Bench(runner(rows_ahead=0, end_bias=2.0)).run(request)
@@ -221,7 +221,7 @@ def test_more_rows_than_the_runner_takes_ahead_are_single_steps() -> None:
 
 def test_draws_that_the_runner_never_makes_are_seldom_asked_for() -> None:
     """Each costs a row that is computed in vain."""
-    never, seldom = runner(skips=1, free_rows=1), runner(skips=20, free_rows=1)
+    never, seldom = runner(skips=1, draft_rows=1), runner(skips=20, draft_rows=1)
     for ran in (never, seldom):
         Bench(ran).run(plain(1, max_tokens=200))
     assert never.num_begun.total() <= 200 // 8 + 2
@@ -232,15 +232,15 @@ def test_what_repeats_itself_is_drafted() -> None:
     """Drafts give several tokens a step, so a step for one token is not begun ahead of them."""
     request = plain(0, sampling=Sampling(seed=1, temperature=0.0), max_tokens=200)
     ran, single = (runner(script=b"0123456789", rows_ahead=rows) for rows in (16, 0))
-    benches = [Bench(ran), Bench(single)]
+    benches = [ticking(Bench(ran)), ticking(Bench(single))]
     ahead, alone = (same(bench.run(request)[0]) for bench in benches)
     assert ahead == alone
     assert ran.num_ahead > 0
-    assert benches[0].num_steps <= benches[1].num_steps + 4
+    assert benches[0].num_steps <= benches[1].num_steps + 10 < 200 / 3
 
 
 def test_a_full_server_goes_ahead_with_a_queue() -> None:
-    ran = runner(num_slots=2, free_rows=1)
+    ran = runner(num_slots=2, draft_rows=1)
     stories = Bench(ran).run(*(plain(number, use_cache=False) for number in range(6)))
     assert all(story.done for story in stories)
     # A prompt is not followed ahead while others wait: one of them might start.
@@ -248,7 +248,7 @@ def test_a_full_server_goes_ahead_with_a_queue() -> None:
 
 
 def test_prompts_are_begun_and_the_next_step_follows_once_they_are_read() -> None:
-    ran = runner(free_rows=1)
+    ran = runner(draft_rows=1)
     bench = Bench(ran, chunk_rows=16)
     running, late = plain(1, max_tokens=200), plain(2, max_tokens=20)
     bench.submit(running)
@@ -271,7 +271,7 @@ def test_prompts_are_begun_and_the_next_step_follows_once_they_are_read() -> Non
 
 def test_an_unexpected_end_leaves_the_others_going() -> None:
     """The row of the one that ended is void; nobody waits for its slot, so no step has to be waited for."""
-    ran = runner(script=b"0123456789ab stop here and more", free_rows=1)
+    ran = runner(script=b"0123456789ab stop here and more", draft_rows=1)
     stop = plain(1, stop=("stop",), sampling=Sampling(seed=1, temperature=0.0))
     others = [plain(n, sampling=Sampling(seed=1, temperature=0.0)) for n in (2, 3)]
     bench = Bench(ran)
@@ -284,7 +284,7 @@ def test_an_unexpected_end_leaves_the_others_going() -> None:
 
 def test_cells_are_not_evicted_for_a_step_ahead() -> None:
     """With no cell free the open step is ended first; then cached prefixes go."""
-    ran = runner(num_cells=48, context_length=40, free_rows=1)
+    ran = runner(num_cells=48, context_length=40, draft_rows=1)
     bench = Bench(ran)
     bench.run(*(plain(number, max_tokens=2) for number in range(3)))  # fills the cache
     [story] = bench.run(plain(7, max_tokens=25))
@@ -354,7 +354,7 @@ def test_events_of_a_step_come_before_the_next_one_is_ended() -> None:
 def test_figures_count_every_step_and_no_void_row() -> None:
     sums = []
     for rows_ahead in (0, 16):
-        bench = Bench(runner(rows_ahead=rows_ahead, free_rows=1, end_bias=2.5))
+        bench = Bench(runner(rows_ahead=rows_ahead, draft_rows=1, end_bias=2.5))
         sampling = Sampling(seed=8, temperature=1.0)
         bench.run(*(ask(f"{i}", sampling=sampling, max_tokens=30) for i in range(6)))
         stats = bench.scheduler.stats

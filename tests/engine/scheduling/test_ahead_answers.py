@@ -133,7 +133,7 @@ def some_crowd(chance: random.Random, end_bias: float, can_give_back: int) -> Be
         "num_slots": chance.randint(3, 12),
         "num_cells": chance.randint(110, 400),
         "context_length": 100,
-        "free_rows": chance.choice([1, 4, 8]),
+        "draft_rows": chance.choice([1, 4, 8]),
         "rows_ahead": chance.choice([1, 4, 16]),
     }
     skips = chance.choice([0, 2, 7])

@@ -99,7 +99,7 @@ def test_what_is_told_late(
     alone = [Bench(runner(rows_ahead=0)).run(request)[0] for request in asked]
     for nth in (1, 2, 5, 9, 10):
         for is_lasting in (False, True):
-            bench = Bench(runner(free_rows=1))
+            bench = Bench(runner(draft_rows=1))
             bench.may_go_on = lambda: goes_on
             hurt = failing(usual, nth, is_lasting)
             monkeypatch.setattr(owner, method, lambda self, call=hurt: call(self))
@@ -121,7 +121,7 @@ def test_a_mask_that_no_thread_takes_on(
     asked = [unlucky, plain(1), plain(2)]
     alone = [Bench(runner(rows_ahead=0)).run(request)[0] for request in asked]
     for nth in itertools.count(1):
-        bench = Bench(runner(free_rows=1))
+        bench = Bench(runner(draft_rows=1))
         bench.may_go_on = lambda: goes_on
         threads = ThreadPoolExecutor(1)
         monkeypatch.setattr(threads, "submit", failing(threads.submit, nth, is_lasting))
@@ -145,7 +145,7 @@ def test_a_mask_that_cannot_be_asked_for(nth: int, monkeypatch: pytest.MonkeyPat
     alone = [Bench(runner(rows_ahead=0)).run(request)[0] for request in asked]
     hurt = failing(guide.Guide._after, nth, is_lasting=True)
     monkeypatch.setattr(guide.Guide, "_after", lambda self, num_forced: hurt(self, num_forced))
-    stories = Bench(runner(free_rows=1)).run(*asked)
+    stories = Bench(runner(draft_rows=1)).run(*asked)
     assert [same(story) for story in stories] == [same(single) for single in alone]
 
 

@@ -99,7 +99,7 @@ class Impatient(AheadRunner):
 def impatient(masks: LazyMasks, seed: int = 0, can_give_back: int = 0, **limits: Any) -> Impatient:
     """With `can_give_back`, its slots cannot be trimmed."""
     capabilities = replace(
-        default_capabilities(**{"rows_ahead": 16, "free_rows": 1, **limits}),
+        default_capabilities(**{"rows_ahead": 16, "draft_rows": 1, **limits}),
         draws=True,
         can_trim=not can_give_back,
         can_give_back=can_give_back,
@@ -136,7 +136,7 @@ def check_crowd(
             "num_slots": chance.randint(3, 12),
             "num_cells": chance.randint(110, 400),
             "context_length": 100,
-            "free_rows": chance.choice([1, 1, 4, 8]),
+            "draft_rows": chance.choice([1, 1, 4, 8]),
             "max_rows": chance.choice([64, 512]),
         }
         crowd = Bench(impatient(masks, seed, can_give_back, **limits))
@@ -157,7 +157,7 @@ def check_crowd(
 
 
 def test_one_with_a_constraint_leaves_the_others_going() -> None:
-    ran = runner(free_rows=1)
+    ran = runner(draft_rows=1)
     bench = Bench(ran)
     word = regex("[a-z ]{50}")
     stories = bench.run(plain(0, constraint=word), *(plain(number) for number in range(1, 5)))
@@ -169,7 +169,7 @@ def test_slots_that_give_back_what_two_steps_compute_go_ahead_with_a_constraint(
     """A mask that comes late takes back the row that needs it, and the one that was begun after it."""
     word = regex("[a-z ]{50}")
     for can_give_back, is_ahead in ((1, False), (2, True)):
-        ran = runner(free_rows=1, can_give_back=can_give_back)
+        ran = runner(draft_rows=1, can_give_back=can_give_back)
         [story] = Bench(ran).run(plain(0, constraint=word))
         assert len(story.tokens[0]) == 20
         assert (ran.num_begun[True] == 18) == is_ahead, (
@@ -178,7 +178,7 @@ def test_slots_that_give_back_what_two_steps_compute_go_ahead_with_a_constraint(
 
 
 def test_forced_tokens_are_taken_together_without_waiting_for_the_open_step() -> None:
-    ran = runner(free_rows=1)
+    ran = runner(draft_rows=1)
     bench = Bench(ran)
     [story] = bench.run(
         plain(0, constraint=regex("[ab] and so on, [cd] and so forth"), max_tokens=99)
@@ -212,7 +212,7 @@ def test_forced_tokens_leave_the_draws_after_them_as_they_are(kind: str, goes_on
         sampling = msgspec.structs.replace(fields["sampling"], seed=seed)
         asked = {**fields, "sampling": sampling, "constraint": SO_ON, "max_tokens": 10 + 5 * seed}
         request, other = plain(seed, **asked), plain(99)
-        bench = Bench(runner(free_rows=1))
+        bench = Bench(runner(draft_rows=1))
         bench.may_go_on = lambda: goes_on
         stories = bench.run(request, other)
         singles = [Bench(runner(rows_ahead=0)).run(each)[0] for each in (request, other)]
@@ -276,7 +276,7 @@ def test_full_lexers_show_in_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         for i, each in enumerate(sampling)
     ]
     alone = [Bench(runner(rows_ahead=0)).run(request)[0] for request in asked]
-    together = Bench(runner(free_rows=1)).run(*asked)
+    together = Bench(runner(draft_rows=1)).run(*asked)
     assert [same(story) for story in together] == [same(story) for story in alone]
 
 

@@ -44,7 +44,7 @@ class Machine(FakeRunner):
 
     def __init__(self, cost: Cost, rows_ahead: int = 0) -> None:
         limits = default_capabilities(
-            num_slots=64, max_rows=CHUNK + 64, free_rows=2, rows_ahead=rows_ahead
+            num_slots=64, max_rows=CHUNK + 64, draft_rows=2, rows_ahead=rows_ahead
         )
         super().__init__(replace(limits, draws=rows_ahead > 0))
         self.cost = cost

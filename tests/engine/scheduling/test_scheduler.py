@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import BOS, FakeRunner, FakeVocab, default_capabilities
 from segue.types import CompletionRequest, Delta, Infill, Progress, Prompt, Sampling, Truncation
-from tests.engine.harness import Bench, ask
+from tests.engine.harness import Bench, ask, ticking
 from tests.engine.scheduling.ahead_runner import arrive
 
 
@@ -212,7 +212,7 @@ def some_crowd(chance: random.Random, **limits: Any) -> Bench:
         num_slots=chance.randint(2, 9),
         num_cells=chance.randint(110, 300),
         context_length=100,
-        free_rows=chance.choice([1, 8]),
+        draft_rows=chance.choice([1, 8]),
         **limits,
     )
     crowd.step_clock = chance.random
@@ -223,9 +223,9 @@ def test_drafts_save_steps_and_change_nothing() -> None:
     """A text that repeats itself is guessed, with the same tokens and scores as without guessing."""
     request = ask("abcabcabc", max_tokens=40, logprobs=1, sampling=Sampling(temperature=0))
     stories, steps, accepted = [], [], []
-    for free_rows in (1, 8):
-        runner = FakeRunner(default_capabilities(free_rows=free_rows), script=b"abc")
-        bench = Bench(runner)
+    for draft_rows in (1, 8):
+        runner = FakeRunner(default_capabilities(draft_rows=draft_rows), script=b"abc")
+        bench = ticking(Bench(runner))
         stories += bench.run(request)
         steps.append(bench.scheduler.stats.steps)
         accepted.append(bench.scheduler.stats.draft_accepted)
@@ -304,7 +304,7 @@ def test_a_line_indented_less_ends_the_choice() -> None:
 
 def test_a_choice_that_is_late_ends_with_its_line() -> None:
     """The clock of the bench ticks once per step."""
-    bench = scripted("a\nb\nc\nd\n", free_rows=1)
+    bench = scripted("a\nb\nc\nd\n", draft_rows=1)
     (story,) = bench.run(ask("p", time_limit_s=2.5, max_tokens=50))
     assert story.texts[0] == "a\nb\n"
     assert (story.finished[0].reason, story.finished[0].cause) == ("length", "time")
@@ -332,7 +332,7 @@ def test_truncated_tokens_are_reported() -> None:
 
 
 def test_times_are_told_as_they_pass() -> None:
-    bench = Bench(free_rows=1)
+    bench = Bench(draft_rows=1)
     (story,) = bench.run(ask("x", max_tokens=4))
     times = [event.decode_s for event in story.events if isinstance(event, Delta)]
     assert times == sorted(times)

@@ -1,21 +1,18 @@
-"""How many threads a step takes, and how many rows cost little more than one: measured when a model is loaded.
+"""How many threads a step takes: measured when a model is loaded.
 
-The number of threads is tuned further while steps run, since other processes may use the processors at some times.
-
-Answers do not depend on it: bits do not depend on threads, and a draft token is accepted only if the sampler draws it.
+It is tuned further while steps run, since other processes may use the processors at some times. Answers do not depend
+on it: bits do not depend on threads.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 ROWS = (1, 2, 4, 8, 32, 128)  # numbers of rows to measure; the last is used for all larger numbers
-_DRAFTED = 8  # up to this many rows may be filled with draft tokens
 # While steps run, fewer threads must be 3 % faster, and more threads 1 %: less is noise.
 _FEWER, _MORE = 0.97, 0.99
 _NEAR = 1.1  # up to 10 % slower: go on and try still fewer threads
 # Steps that would take longer are not measured, since that would delay the start: large models use all threads.
-_LONGEST_S, _LONGEST_UNDRAFTED_S = 0.3, 0.08
-_FREE = 1.35  # a step with draft tokens may take this many times a step of one row
+_LONGEST_S = 0.08
 
 Measure = Callable[[int, int], float]  # (rows, threads) → seconds per step
 
@@ -23,7 +20,6 @@ Measure = Callable[[int, int], float]  # (rows, threads) → seconds per step
 @dataclass(frozen=True)
 class Tuning:
     threads: tuple[tuple[int, int], ...]  # (up to so many rows, threads)
-    free_rows: int
 
     def threads_for(self, rows: int, most: int) -> int:
         """The number of threads for a step; `most` for more rows than were measured."""
@@ -37,15 +33,14 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
     """Measure a team of `team` threads. Small models get slower with too many threads.
 
     If fewer threads are as fast, fewer are used: other processes may need the processors.
-    Of one thread only the rows that drafts may fill are measured, since there is nothing else to choose.
+    One thread leaves nothing to choose, so nothing is measured.
     """
-    most_rows = min(most_rows, _DRAFTED) if team == 1 else most_rows
+    most_rows = 0 if team == 1 else most_rows
     threads: list[tuple[int, int]] = []
     seconds: dict[int, float] = {}
     for rows in ROWS:
         last = max(seconds, default=0)
-        longest = _LONGEST_S if rows <= _DRAFTED else _LONGEST_UNDRAFTED_S
-        if rows > most_rows or (last and seconds[last] * rows / last > longest):
+        if rows > most_rows or (last and seconds[last] * rows / last > _LONGEST_S):
             break
         best, seconds[rows] = team, measure(rows, team)
         for candidate in _fewer(team):
@@ -55,12 +50,7 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
             elif took > _NEAR * seconds[rows]:
                 break
         threads.append((rows, best))
-    free = [
-        rows
-        for rows, took in seconds.items()
-        if rows <= _DRAFTED and took <= _FREE * seconds[min(seconds)]
-    ]
-    return Tuning(tuple(threads), max(free, default=1))
+    return Tuning(tuple(threads))
 
 
 def _fewer(team: int) -> list[int]:

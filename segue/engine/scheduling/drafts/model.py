@@ -14,7 +14,7 @@ import numpy as np
 
 from segue.engine.constraints.guide import Scout
 from segue.engine.request.sequence import Sequence
-from segue.engine.scheduling.payoff import Payoff
+from segue.engine.scheduling.drafts.payoff import Payoff
 from segue.engine.scheduling.prefix_cache import common_length
 from segue.engine.seam import Logits, Runner, Span
 from segue.errors import SegueError
@@ -48,7 +48,7 @@ class DraftModel:
         return max(0, _ROWS // num_decoding - 1)
 
     def end_step(self, num_tokens: int, is_pure: bool) -> None:
-        """Report that the step gave `num_tokens` tokens. `is_pure`: it had no rows of prompts."""
+        """Report that the step gave `num_tokens` tokens. `is_pure`: it had no rows of prompts and of other drafts."""
         if is_pure and num_tokens:
             took_s = (self._clock() - self._begun_s) / num_tokens
             self._payoff.learn(self._num_decoding, self._has_drafted, took_s)

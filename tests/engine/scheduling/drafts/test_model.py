@@ -15,8 +15,8 @@ from segue.engine.constraints import guide
 from segue.engine.request.draft import Drafter
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.scheduling import state
-from segue.engine.scheduling.draft_model import DraftModel
-from segue.engine.scheduling.payoff import Payoff
+from segue.engine.scheduling.drafts.model import DraftModel
+from segue.engine.scheduling.drafts.payoff import Payoff
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
@@ -145,7 +145,7 @@ def test_drafts_keep_to_the_constraint(
     temperature: float, constraint: Constraint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The draft model gets the same masks, so the model itself is always right here too."""
-    monkeypatch.setattr(Drafter, "_after", lambda *_: [])  # no drafts of the text itself
+    monkeypatch.setattr(Drafter, "chances", lambda *_: [])  # no drafts of the text itself
     monkeypatch.setattr(guide, "_SCOUT_S", 60.0)
     monkeypatch.setattr(state, "_MASK_WAIT_S", 60.0)
     own, plain = bench(0), bench(None)
@@ -167,7 +167,7 @@ def test_a_constraint_with_slow_masks_gets_no_drafts(monkeypatch: pytest.MonkeyP
             return Future() if args else super().submit(call, **kwargs)
 
     monkeypatch.setattr(guide, "_MASKERS", Late(1))
-    monkeypatch.setattr(Drafter, "_after", lambda *_: [])
+    monkeypatch.setattr(Drafter, "chances", lambda *_: [])
     own = bench(0)
     constraint = Constraint(kind="regex", value="[a-f]{30}")
     own.run(ask("abcdef", max_tokens=30, constraint=constraint, sampling=Sampling(seed=1)))

@@ -1,0 +1,1 @@
+"""Speculative decoding: drafts from texts and of a draft model, and whether they pay."""
