@@ -55,6 +55,9 @@ NAMES = {
     on.MAMBA_GATE: "gate of scans",
     on.NARROW: "narrow rows",
     on.SELECT: "scan",
+    on.SHIFT: "shift",
+    on.BEND: "bend",
+    on.WKV: "wkv",
     on.ADAPT: "adapt",
 }
 COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before

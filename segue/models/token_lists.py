@@ -1,4 +1,6 @@
-"""The tokens of a GGUF file, checked before llama.cpp reads them: it ends the process where two are the same."""
+"""The tokens of a GGUF file, checked before llama.cpp reads them: it ends the process where two are the same, and never
+ends where no token of a vocabulary that goes by the longest match fits.
+"""
 
 import mmap
 import struct
@@ -6,18 +8,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from segue.models.gguf import GgufHeader, header
+from segue.models.vocabulary.longest_match import incomplete, unescaped
 
 _TOKENS = "tokenizer.ggml.tokens"
 _U64 = struct.Struct("<Q")
+_NAMELESS = b"[EMPTY]"  # llama.cpp numbers them
 
 
 def damage(path: str | Path) -> str | None:
-    """What is wrong with the tokens, if it would end the process. Raises ModelUnavailable."""
+    """What is wrong with the tokens, if it would end the process, or it would never end. Raises ModelUnavailable."""
     read = header(path)
     if read.array_types.get(_TOKENS) != "":  # not texts: llama.cpp says so itself
         return None
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        return _twice(strings(view, read, _TOKENS))
+        tokens = strings(view, read, _TOKENS)
+    wrong = _twice(tokens)
+    if wrong is None and read.metadata.get("tokenizer.ggml.model") == "rwkv":
+        wrong = incomplete(unescaped(token.partition(b"\0")[0] or _NAMELESS) for token in tokens)
+    return wrong
 
 
 def strings(view: mmap.mmap, read: GgufHeader, key: str) -> list[bytes]:

@@ -36,10 +36,10 @@ def test_elsewhere_we_do(tiny_gguf: Path) -> None:
 def test_what_only_llama_cpp_tokenizes_is_an_obstacle_only_there(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    path = VocabularyFile("rwkv", ["a"]).write(tmp_path / "x.gguf")
+    path = VocabularyFile("t5", ["a"]).write(tmp_path / "x.gguf")
     assert vocab_obstacle(gguf.header(path)) is None
     request.getfixturevalue("without_llama")
     assert vocab_obstacle(gguf.header(path)) == (
-        "only llama.cpp knows its kind of vocabulary (rwkv), which cannot be used here: "
+        "only llama.cpp knows its kind of vocabulary (t5), which cannot be used here: "
         "xllamacpp exports nothing"
     )

@@ -9,6 +9,7 @@ from segue.models.gguf import GgufHeader
 from segue.models.vocabulary.byte_pair import BytePair
 from segue.models.vocabulary.fim import find_fim, with_separators
 from segue.models.vocabulary.fragments import Special, fragments, ordered
+from segue.models.vocabulary.longest_match import LongestMatch, incomplete, unescaped
 from segue.models.vocabulary.pieces import pieces
 from segue.models.vocabulary.sentence_piece import SentencePiece
 from segue.models.vocabulary.special_tokens import find_roles, is_found_in_texts, strips
@@ -28,11 +29,13 @@ _MODEL, _PRE = "tokenizer.ggml.model", "tokenizer.ggml.pre"
 _NONE = ("none", "no_vocab")
 _NOT_TEXT = (CONTROL, UNKNOWN)
 _WITHOUT_MERGES = "kimi-k2"
+_LONGEST_MATCH = "rwkv"
 # tokenizer.ggml.model → BOS and EOS where the file does not name them
 _USUAL: dict[str, tuple[int | None, int | None]] = {
     "llama": (1, 2),
     "gpt2": (11, 11),
     "gemma4": (None, None),
+    "rwkv": (None, None),
 }
 
 
@@ -68,7 +71,12 @@ class GgufVocab:
         usual = (bos if pre is None or pre.has_usual_bos else None, eos)
         roles = find_roles(header.metadata, ids, tokens.kinds, usual)
         self.size, self.bos, self.eos = len(ids), roles.bos, roles.eos
-        self._pieces = pieces(tokens.texts, roles.kinds, pre is not None and pre.is_byte_level)
+        is_escaped = header.metadata[_MODEL] == _LONGEST_MATCH
+        self._pieces = (
+            [unescaped(text.encode(errors="surrogateescape")) for text in tokens.texts]
+            if is_escaped
+            else pieces(tokens.texts, roles.kinds, pre is not None and pre.is_byte_level)
+        )
         self._controls = frozenset(
             token for token, kind in enumerate(roles.kinds[: self.size]) if kind in _NOT_TEXT
         )
@@ -76,9 +84,14 @@ class GgufVocab:
         self.fim = find_fim(roles.fim, controls, self.metadata("general.name") or "")
         self.end_tokens = with_separators(roles.ends, self.fim)
         self._find_special(tokens, ids, roles.kinds)
+        self._spelling: Spelling | None = None
+        self._tokens: Callable[[str], list[int]]
+        if is_escaped:
+            self._set_longest_match(path)
+            return
         self._set_frame(path, pre)
         self._spelling = Spelling(self._pieces) if pre is None else None
-        self._tokens: Callable[[str], list[int]] = (
+        self._tokens = (
             SentencePiece(ids, tokens.scores) if pre is None else BytePair(ids, tokens.merges, pre)
         )
 
@@ -147,6 +160,16 @@ class GgufVocab:
         self._opening = _added(path, "BOS", self.bos, self.adds_bos)
         self._closing = _added(path, "EOS", self.eos, self._says("add_eos_token", False))
 
+    def _set_longest_match(self, path: str | Path) -> None:
+        """Nothing is added to texts, whatever the file says."""
+        if wrong := incomplete(self._pieces):
+            raise ModelUnavailable(f"{path} has a vocabulary that cannot be used: {wrong}")
+        self.adds_bos, self._has_space_prefix = self._says("add_bos_token", False), False
+        self._opening, self._closing = list[int](), list[int]()
+        told = self._header.metadata.get("tokenizer.ggml.unknown_token_id")
+        unknown = told if isinstance(told, int) and told in range(self.size) else None
+        self._tokens = LongestMatch(self._pieces, unknown)
+
     def _says(self, key: str, default: bool) -> bool:
         value = self._header.metadata.get(f"tokenizer.ggml.{key}")
         return value if isinstance(value, bool) else default
@@ -167,5 +190,6 @@ def _pre(header: GgufHeader) -> str:
 
 
 def _pre_tokenizer(header: GgufHeader) -> PreTokenizer | None:
-    """None: it goes by scores and does not split."""
-    return None if header.metadata[_MODEL] == "llama" else PRE_TOKENIZERS[_pre(header)]
+    """None: it does not split, but goes by scores or by the longest match."""
+    is_whole = header.metadata[_MODEL] in ("llama", _LONGEST_MATCH)
+    return None if is_whole else PRE_TOKENIZERS[_pre(header)]

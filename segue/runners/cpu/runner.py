@@ -345,6 +345,7 @@ class CpuRunner:
             layer_inputs=space.layer_inputs,
             layer_gate=space.layer_gate,
             convolved=space.convolved,
+            first_values=space.first_values,
             states=() if states is None else states.places,
         )
         before = nothing_before if self._adapters is None else self._adapters.phase

@@ -1,14 +1,17 @@
 """The memory that steps work in, one after the other, and the words of a board that have its addresses."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.anatomy.recurrence import Recurrence
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
 from segue.runners.cpu.step.program.places import Mixture
-from segue.runners.cpu.step.recurrent.scratch import delta_scratch, scan_scratch
+from segue.runners.cpu.step.recurrent.scratch import delta_scratch, scan_scratch, wkv_scratch
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 
@@ -51,7 +54,8 @@ class Workspace:
         units = max_rows * 2 * UNIT_FLOATS * 4
         attention = max(scratch_bytes(layer.head_size) for layer in layers)
         inputs = 4 * columns * anatomy.layers
-        heads = max((delta_scratch(each.size) for each in recurrences), default=0)
+        sizes = [each.size for each in recurrences]
+        heads = max((max(delta_scratch(size), wkv_scratch(size)) for size in sizes), default=0)
         most = max(attention, units, inputs, heads, scan_scratch(max_rows))
         scratch = -(-most // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
@@ -61,6 +65,7 @@ class Workspace:
         self.projected = self._floats(max_rows * max(outputs))
         channels = max((each.channels for each in recurrences), default=0)
         self.convolved = self._floats(max_rows * channels)
+        self._shifts(max_rows, recurrences)
         self.attended = self._floats(max_rows * width)
         self.added = self._floats(max_rows * width)
         self.layer_inputs = self._floats(max_rows * columns * anatomy.layers)
@@ -76,6 +81,16 @@ class Workspace:
             filled=self._words(anatomy.experts),
             out=self._floats(max_rows * used * width),
         )
+
+    def _shifts(self, rows: int, recurrences: Sequence[Recurrence]) -> None:
+        """What RWKV's products take, and the values of its first layer."""
+        rank = max((max(each.ranks) for each in recurrences), default=0)
+        width = int(self.board[on.WIDTH]) if rank else 0
+        for i in range(on.MOST_SHIFTED):
+            self._inputs(on.SHIFTED + 3 * i, rows, width)
+        for i in range(on.MOST_PAIRED):
+            self._inputs(on.PAIRED + 3 * i, rows, rank)
+        self.first_values = self._floats(rows * width)
 
     def _set(self, slot: int, value: int) -> None:
         self.board[slot] = value

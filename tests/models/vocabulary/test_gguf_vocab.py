@@ -154,7 +154,7 @@ def test_a_character_without_tokens_is_refused(tmp_path: Path) -> None:
 
 def test_what_only_llama_cpp_can_read_is_refused_by_name(tmp_path: Path) -> None:
     for file, words in (
-        (VocabularyFile("rwkv", ["a"]), "rwkv"),
+        (VocabularyFile("t5", ["a"]), "t5"),
         (VocabularyFile("gpt2", ["a"], merges=["a a"], pre="whitespace"), "whitespace"),
         (VocabularyFile("none", ["a"]), "no vocabulary"),
     ):

@@ -134,6 +134,12 @@ def matrices(path: Path) -> list[str]:
         "ssm_dt",
         "shortconv.in_proj",
         "shortconv.out_proj",
+        "time_mix_receptance",
+        "time_mix_key",
+        "time_mix_value",
+        "time_mix_output",
+        "channel_mix_key",
+        "channel_mix_value",
     ]
     kinds = kinds[5:] if family.is_latent else ["output", *kinds]
     wanted = {f"{kind}.weight" for kind in kinds if not (is_fused and kind == "ffn_up")}

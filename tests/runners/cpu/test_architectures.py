@@ -160,6 +160,7 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "mamba, normed, of an odd rank",
         "jamba with experts",
         "kimi-linear",
+        "rwkv7",
     ],
 )
 def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -> None:
@@ -187,6 +188,7 @@ def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -
         "mamba",
         "jamba with experts",
         "kimi-linear",
+        "rwkv7",
     ],
 )
 def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:

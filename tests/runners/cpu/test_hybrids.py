@@ -30,6 +30,8 @@ def changed(found: GgufHeader, settings: dict[str, float]) -> GgufHeader:
         ("kimi-linear", [0, 0, 1, 0, 1], [1, 1, 0, 1, 0], [1, 1, 1, 1, 1]),
         ("mamba", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
         ("mamba2", [0, 0, 0], [1, 1, 1], [0, 0, 0]),
+        ("rwkv7", [0, 0, 0], [1, 1, 1], [1, 1, 1]),
+        ("arwkv7", [0, 0, 0], [1, 1, 1], [1, 1, 1]),
     ],
 )
 def test_layers_are_told_apart(
@@ -67,6 +69,11 @@ def test_layers_are_told_apart(
         ("mamba", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
         ("mamba", {"ssm.time_step_rank": -1}, "time_step_rank is -1, not a count"),
         ("mamba", {"ssm.dt_b_c_rms": 1}, "ssm.dt_b_c_rms is 1"),
+        ("rwkv7", {"wkv.head_size": 48}, "heads of 48 do not go evenly into 128 columns"),
+        ("rwkv7", {"wkv.head_size": -64}, "wkv.head_size is -64, not a count"),
+        ("rwkv7", {"token_shift_count": 1}, "layers keep 1 rows of the past, and mix 2"),
+        ("arwkv7", {"token_shift_count": 0}, "layers keep 2 rows of the past, and mix 1"),
+        ("arwkv7", {"attention.gate_lora_rank": 2**40}, "lora_rank is 1099511627776, not a count"),
     ],
 )
 def test_what_would_end_llama_cpp_is_computed_by_no_runner(
@@ -111,6 +118,16 @@ def test_what_would_end_llama_cpp_is_computed_by_no_runner(
         ("mamba", {"ssm.conv_kernel": 17}, "its convolutions see 17 tokens, not 2 to 16"),
         ("nemotron_h_moe", {"moe_latent_size": 32}, "does not know: moe_latent_size"),
         ("falcon-h1", {"ssm.group_count": 0}, "does not say falcon-h1.ssm.group_count"),
+        ("rwkv7", {"wkv.head_size": 0}, "does not say rwkv7.wkv.head_size"),
+        ("rwkv7", {"wkv.head_size": 16}, "heads of states are 16 wide, not a multiple of 32"),
+        ("rwkv7", {"attention.decay_lora_rank": 0}, "does not say rwkv7.attention.decay_lora_rank"),
+        ("rwkv7", {"attention.gate_lora_rank": 0}, "does not say rwkv7.attention.gate_lora_rank"),
+        ("rwkv7", {"attention.value_residual_mix_lora_rank": 48}, "ranks of 48, not a multiple of"),
+        ("rwkv7", {"attention.iclr_lora_rank": 32}, "blk.0.time_mix_a1.weight has the shape"),
+        ("rwkv7", {"feed_forward_length": 256}, "blk.0.channel_mix_key.weight has the shape"),
+        ("rwkv7", {"attention.layer_norm_epsilon": 0.0}, "does not say rwkv7.attention.layer_norm"),
+        ("rwkv7", {"rescale_every_n_layers": 6}, "does not know: rescale_every_n_layers"),
+        ("arwkv7", {"attention.gate_lora_rank": 0}, "tensors it does not know: blk.N.time_mix_gN"),
     ],
 )
 def test_what_the_table_does_not_know_is_left_to_llama_cpp(
@@ -173,6 +190,11 @@ def test_lists_of_layers_are_held_to_tensors(
         ("mamba", "blk.2.ssm_dt.weight"),
         ("mamba", "blk.0.ssm_conv1d.bias"),
         ("mamba2", "blk.0.ssm_d"),
+        ("rwkv7", "token_embd_norm.bias"),
+        ("rwkv7", "blk.1.time_mix_v0.weight"),
+        ("rwkv7", "blk.1.time_mix_ln.bias"),
+        ("rwkv7", "blk.2.channel_mix_lerp_k.weight"),
+        ("arwkv7", "blk.0.time_mix_g2.weight"),
     ],
 )
 def test_tensors_of_states_are_all_needed(tmp_path: Path, name: str, lost: str) -> None:
@@ -265,3 +287,27 @@ def test_a_model_without_keys_has_room_for_long_texts(tmp_path: Path) -> None:
     runner = load(path, num_slots=4, kv_bytes=1, context_length=4096)
     assert runner.capabilities.num_cells == 4 * 4096
     runner.close()
+
+
+@pytest.mark.parametrize("part", ["v0", "v1", "v2"])
+def test_shares_of_values_in_the_first_layer_have_no_effect(tmp_path: Path, part: str) -> None:
+    """Files of RWKV 7 have them, copied from elsewhere, or lack them."""
+    found = header(write(tmp_path / "x.gguf", MODELS["rwkv7"]))
+    lost = f"blk.0.time_mix_{part}.weight"
+    assert lost in {tensor.name for tensor in found.tensors}
+    left = tuple(tensor for tensor in found.tensors if tensor.name != lost)
+    assert supports(replace(found, tensors=left)) is None
+
+
+def test_vectors_may_have_further_dimensions_of_one(tmp_path: Path) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS["rwkv7"]))
+
+    def reshaped(shape: tuple[int, ...]) -> str | None:
+        name = "blk.1.channel_mix_lerp_k.weight"
+        tensors = (
+            replace(each, shape=shape) if each.name == name else each for each in found.tensors
+        )
+        return supports(replace(found, tensors=tuple(tensors)))
+
+    assert reshaped((128, 1, 1)) is None
+    assert "has the shape (1, 128)" in (reshaped((1, 128)) or "")

@@ -151,7 +151,7 @@ def test_a_text_that_has_no_tokens_is_refused(tmp_path: Path) -> None:
 def _of_kind(path: Path, kind: str) -> Path:
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_tokenizer_model(kind)
-    writer.add_token_list(["a", "b", "\u2581"])
+    writer.add_token_list(["a", "b", "\u2581" if kind == "llama" else "c"])
     writer.add_token_scores([0.0] * 3)
     writer.add_token_types([gguf.TokenType.NORMAL] * 3)
     writer.add_context_length(8)

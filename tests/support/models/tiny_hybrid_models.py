@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.support.models.tiny_latent import TinyLatent
-from tests.support.models.tiny_writer import HIDDEN, KEY_HEADS, Tiny, Value
+from tests.support.models.tiny_writer import HIDDEN, KEY_HEADS, LAYER, Tiny, Value
 
 _MIXTURE: dict[str, Value] = {"expert_count": 8, "expert_used_count": 3}
 _LFM2 = Tiny(
@@ -53,6 +53,20 @@ _NEMOTRON_H = Tiny(
     attention__layer_norm_epsilon=1e-5,
 )
 
+_RWKV7: dict[str, Value] = {
+    "embedding_length": 128,
+    "feed_forward_length": 192,
+    "attention__head_count": 0,
+    "wkv__head_size": 64,
+    "attention__decay_lora_rank": 32,
+    "attention__iclr_lora_rank": 64,
+    "attention__value_residual_mix_lora_rank": 32,
+    "attention__gate_lora_rank": 96,
+}
+_ARWKV7 = Tiny("arwkv7", mixer="rwkv adapted", key_heads=0).with_settings(
+    **_RWKV7, token_shift_count=1
+)
+
 HYBRIDS: Mapping[str, Tiny] = {
     "lfm2": _LFM2,
     "lfm2moe": replace(
@@ -98,4 +112,11 @@ HYBRIDS: Mapping[str, Tiny] = {
     "mamba2": Tiny(
         "mamba2", norms=("attn_norm",), key_heads=0, feed_forward=(), mixer="mamba"
     ).with_settings(**_SSM, attention__head_count=0, feed_forward_length=0),
+    "rwkv7": Tiny(
+        "rwkv7", epsilon=LAYER, has_norm_bias=True, key_heads=0, mixer="rwkv"
+    ).with_settings(**_RWKV7),
+    "arwkv7": _ARWKV7,
+    "arwkv7, no gate, no norm": replace(_ARWKV7, has_mixer_norm=False).with_settings(
+        attention__gate_lora_rank=0
+    ),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layer
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 from tests.support.models.tiny_hybrids import kda, mamba, mamba1, short_convolution
 from tests.support.models.tiny_latent import TinyLatent
+from tests.support.models.tiny_rwkv import rwkv_layer
 
 Array = NDArray[np.float32]
 Value = int | float | bool | str | list[bool] | list[int] | list[float]
@@ -63,7 +64,8 @@ class Tiny:
     has_layer_scales: bool = False
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
     output_norm: str = "output_norm"
-    # "conv", "mamba", "mamba1", "kda": of layers without keys; "mamba beside": of all layers, beside attention.
+    # "conv", "mamba", "mamba1", "kda": of layers without keys; "mamba beside": of all layers, beside attention; "rwkv",
+    # "rwkv adapted": of all layers, with all else that they have.
     mixer: str = ""
     has_mixer_norm: bool = True
     has_time_norms: bool = False
@@ -143,7 +145,7 @@ def write(
 
 
 def _is_matrix(name: str) -> bool:
-    others = ("norm", "bias", "gate_inp", "scale", "conv1d", "shortconv.conv")
+    others = ("norm", "bias", "gate_inp", "scale", "conv1d", "shortconv.conv", "lerp")
     return not name.endswith(("ssm_a", "ssm_d")) and not any(part in name for part in others)
 
 
@@ -169,13 +171,17 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
 
 def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Array]]:
     gain = tiny.embedding_gain or (2.5 if tiny.is_tied else 8.0)
-    yield "token_embd.weight", weights.matrix(vocab, WIDTH, gain)
+    width = tiny.count("embedding_length", WIDTH)
+    yield "token_embd.weight", weights.matrix(vocab, width, gain)
     if tiny.has_norm_weights:
-        yield f"{tiny.output_norm}.weight", weights.vector(1.0, WIDTH)
+        yield f"{tiny.output_norm}.weight", weights.vector(1.0, width)
     if tiny.has_norm_bias:
-        yield "output_norm.bias", weights.vector(0.0, WIDTH)
+        yield "output_norm.bias", weights.vector(0.0, width)
     if not tiny.is_tied:
-        yield "output.weight", weights.matrix(vocab, WIDTH, 2.5)
+        yield "output.weight", weights.matrix(vocab, width, 2.5)
+    if tiny.mixer == "rwkv":
+        yield "token_embd_norm.weight", weights.vector(1.0, width)
+        yield "token_embd_norm.bias", weights.vector(0.0, width)
     if "output" in tiny.biases:
         yield "output.bias", weights.vector(0.0, vocab)
     if tiny.learned_positions:
@@ -190,15 +196,24 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
             for norm in ("enorm", "hnorm"):
                 yield f"blk.{layer}.nextn.{norm}.weight", weights.vector(1.0, WIDTH)
         of_layer = (
-            *_norms(tiny, weights),
-            *_mixer(tiny, weights, layer),
-            *_feed_forward(tiny, weights, layer),
-            *of_embeddings(tiny.count(PER_LAYER, 0), WIDTH, weights),
+            _rwkv(tiny, weights, layer)
+            if tiny.mixer.startswith("rwkv")
+            else (
+                *_norms(tiny, weights),
+                *_mixer(tiny, weights, layer),
+                *_feed_forward(tiny, weights, layer),
+                *of_embeddings(tiny.count(PER_LAYER, 0), WIDTH, weights),
+            )
         )
         for name, tensor in of_layer:
             yield f"blk.{layer}.{name}", tensor
         if tiny.has_layer_scales:
             yield f"blk.{layer}.layer_output_scale.weight", weights.vector(0.7, 1)
+
+
+def _rwkv(tiny: Tiny, weights: Weights, layer: int) -> tuple[tuple[str, Array], ...]:
+    hidden, is_adapted = tiny.count("feed_forward_length", HIDDEN), tiny.mixer == "rwkv adapted"
+    return (*rwkv_layer(tiny.count, layer, hidden, weights, is_adapted, tiny.has_mixer_norm),)
 
 
 def _norms(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:

@@ -23,13 +23,18 @@ _TAIL = """
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
   not applied: llama.cpp does the same.
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
-- Gated delta nets, Mamba 1 and 2 and convolutions carry a state from token to token instead of keys and values: of each
-  sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the chunks of a
-  prompt; llama.cpp's do. Heads of a delta net are a multiple of 32 wide, those of Mamba 2, all states and the rank of
-  Mamba 1's times one of 16; convolutions see up to 16 tokens. What Mamba 1's times are made of, B and C are normed in
-  Jamba, and where the file says so (Falcon Mamba). Texts that repeat themselves, constraints and draft models
-  (`--draft`) make drafts for them as for others, of up to seven tokens (a constraint forces up to 32 at once on
-  others); such a model is no draft model itself. Layers that draft further tokens (`nextn`) are not computed.
+- Gated delta nets, Mamba 1 and 2, RWKV and convolutions carry a state from token to token instead of keys and values:
+  of each sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the
+  chunks of a prompt; llama.cpp's do. Heads of a delta net and of RWKV are a multiple of 32 wide, those of Mamba 2, all
+  states and the rank of Mamba 1's times one of 16; convolutions see up to 16 tokens. What Mamba 1's times are made of,
+  B and C are normed in Jamba, and where the file says so (Falcon Mamba). Texts that repeat themselves, constraints and
+  draft models (`--draft`) make drafts for them as for others, of up to seven tokens (a constraint forces up to 32 at
+  once on others); such a model is no draft model itself. Layers that draft further tokens (`nextn`) are not computed.
+- RWKV 7 (`rwkv7`, and `arwkv7`, which was made from Qwen 2.5): the matrices between which decays, rates, shares of
+  values and gates are made have ranks that are a multiple of 32, as llama.cpp's converter computes them. What a file
+  has of shares of values in its first layer has no effect. That converter names two line feeds as an end of texts,
+  besides token 0: with `ignore_eos` they go on. Other RWKV models run on llama.cpp. No real file was at hand: what is
+  said here was seen on files with random weights.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -94,6 +99,7 @@ _MIXERS = {
     "mamba": "Mamba 2 instead, in layers without heads of keys",
     "kda": "Kimi's delta net, whose keys fade each by itself, instead in layers without heads of keys",
     "mamba1": "Mamba 1 instead, in layers without heads of keys",
+    "wkv7": "none; RWKV 7's time mix",
 }
 _MAMBAS = {"mamba": "Mamba 2", "mamba1": "Mamba 1"}
 _RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
@@ -166,6 +172,8 @@ def _positions(family: Family) -> str:
 def _attention(family: Family) -> str:
     if family.layers_are == "a mixer":
         return f"none; {_MAMBAS[family.mixer]}"
+    if family.mixer == "wkv7":
+        return _MIXERS[family.mixer]
     parts = ["latent"] if family.is_latent else []
     parts += [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
     parts += ["after they are rotated"] if family.norms_heads_last else []
@@ -207,6 +215,7 @@ def _feed_forward(family: Family) -> str:
         return "none"
     gated = "gated " if family.is_gated else ""
     dense = f"{gated}{family.activation}"
+    dense += "; takes the row before too" if family.is_feed_forward_shifted else ""
     experts = f"experts, {_ROUTINGS[family.routing]}{_expert_parts(family)}"
     choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}
     choices["by layer"] = f"{dense}; or {experts} in layers that have them"
@@ -244,6 +253,8 @@ def _head(family: Family) -> str:
     is_scaled = family.is_embedding_scaled or family.embedding_factor
     if is_scaled or "embedding_scale" in family.settings:
         parts.append("embeddings scaled")
+    if family.has_embedding_norm:
+        parts.append("embeddings normed")
     if "embedding_length_per_layer_input" in family.settings:
         parts.append("layers may have embeddings of their own")
     return ", ".join(parts)

@@ -27,6 +27,13 @@ _KIMI = (
 )
 _HYBRID = (*_STATES, "full_attention_interval", "nextn_predict_layers")
 _TAPS = "shortconv.l_cache"
+_WKV7 = (
+    "attention.decay_lora_rank",
+    "attention.iclr_lora_rank",
+    "attention.value_residual_mix_lora_rank",
+    "wkv.head_size",
+)
+_GATE_RANK = "attention.gate_lora_rank"
 _LFM2_NORM = ("token_embd_norm.weight", "output_norm.weight")
 
 HYBRIDS: Mapping[str, Family] = {
@@ -180,6 +187,25 @@ HYBRIDS: Mapping[str, Family] = {
         layers_are="a mixer",
         settings=(*_MAMBA1, NORMED),
         needed=_MAMBA1,
+    ),
+    "rwkv7": Family(
+        rotated="none",
+        norm="layer",
+        has_norm_bias=True,
+        norms=("attn_norm", "attn_norm_2"),
+        activation="squared relu",
+        is_gated=False,
+        mixer="wkv7",
+        is_feed_forward_shifted=True,
+        has_embedding_norm=True,
+        settings=(*_WKV7, _GATE_RANK, "token_shift_count"),
+        needed=(*_WKV7, _GATE_RANK, "attention.layer_norm_epsilon"),
+    ),
+    "arwkv7": Family(
+        rotated="none",
+        mixer="wkv7",
+        settings=(*_WKV7, _GATE_RANK, "token_shift_count"),
+        needed=(*_WKV7, "attention.layer_norm_rms_epsilon"),
     ),
     "mamba2": Family(
         rotated="none",

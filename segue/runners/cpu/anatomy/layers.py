@@ -97,7 +97,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             else 0,
             is_gate_joined=family.attention_gate == "joined",
             attends=attends[i],
-            recurrence=recurrence_of(header, family) if recurs[i] else None,
+            recurrence=recurrence_of(header, family, i) if recurs[i] else None,
             latent=latent,
         )
         for i, latent in enumerate(latents[:count])
@@ -111,7 +111,7 @@ def mixers(
     layers = range(len(key_heads))
     if family.mixer == "attention" or family.is_mixer_beside:
         return [True] * len(layers), [family.is_mixer_beside] * len(layers)
-    if family.layers_are == "a mixer":
+    if family.layers_are == "a mixer" or family.mixer == "wkv7":
         return [False] * len(layers), [True] * len(layers)
     if family.mixer == "delta":
         attends = [(layer + 1) % interval(header) == 0 for layer in layers]

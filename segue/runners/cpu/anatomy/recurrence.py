@@ -1,11 +1,16 @@
-"""Layers that carry a state from token to token, instead of keys and values: which they are, and their dimensions."""
+"""Layers that carry a state from token to token, instead of keys and values: which they are, and their dimensions; and
+the tensors of RWKV's.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family, Mixer
 from segue.runners.cpu.step.board import MOST_PENDING
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE
+
+Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
 
 INTERVAL = "full_attention_interval"
 KDA_SIZE = "kda.head_dim"
@@ -18,6 +23,22 @@ WITHOUT_KEYS = (
 )  # mixers of layers that a file gives no heads of keys
 _USUAL_INTERVAL = 4  # every fourth layer attends, if the file does not say
 _FACTOR = 16  # floats that a head's change has for the factor by which the state fades
+
+# Of RWKV: rows of the past that a layer keeps, of its time mix and of its channel mix.
+SHIFTS = "token_shift_count"
+_USUAL_SHIFTS = 2  # if the file does not say
+
+
+class Ranks(NamedTuple):
+    """Of RWKV 7: what pairs of matrices have between them; 0: there is no such pair."""
+
+    decay: int = 0
+    rate: int = 0  # of what a row corrects in the state
+    values: int = 0  # of the share that values have of those of the first layer
+    gate: int = 0
+
+
+_NO_RANKS = Ranks()
 
 
 @dataclass(frozen=True)
@@ -38,6 +59,7 @@ class Recurrence:
     taken: int  # floats per row that the product after it takes
     rank: int = 0  # Mamba 1: numbers that the times of all columns are made of
     is_normed: bool = False  # Mamba 1: these, and what states take and give, are normed
+    ranks: Ranks = _NO_RANKS
 
     @property
     def convolution_floats(self) -> int:
@@ -55,8 +77,10 @@ class Recurrence:
         return self.convolution_floats + self.heads * self.head_floats
 
 
-def recurrence_of(header: GgufHeader, family: Family) -> Recurrence:
-    """What layers of such a family have. The measures are sound (settings.py)."""
+def recurrence_of(header: GgufHeader, family: Family, layer: int = 0) -> Recurrence:
+    """What a layer of such a family has. The measures are sound (settings.py)."""
+    if family.mixer == "wkv7":
+        return _wkv7(header, layer)
     return _MADE[family.mixer](header)
 
 
@@ -71,6 +95,8 @@ def wrong_recurrence(header: GgufHeader, family: Family) -> str | None:
         return _wrong_mamba1(header)
     if family.mixer == "kda":
         return _wrong_kda(header)
+    if family.mixer == "wkv7":
+        return _wrong_wkv(header, family)
     return _wrong_delta(header) if family.mixer == "delta" else None
 
 
@@ -129,6 +155,17 @@ def _wrong_delta(header: GgufHeader) -> str | None:
         return f"{heads} heads of values do not share {key_heads} keys evenly"
     if size * heads != whole:
         return f"{heads} heads of {size} are not {whole} wide"
+    return None
+
+
+def _wrong_wkv(header: GgufHeader, family: Family) -> str | None:
+    """llama.cpp ends the process where the rows that are kept are not as many as the layers have mixes for."""
+    size, width = header.count("wkv.head_size"), header.count("embedding_length")
+    if not size or width % size:
+        return f"heads of {size} do not go evenly into {width} columns"
+    shifts, mixes = header.count(SHIFTS) or _USUAL_SHIFTS, 1 + family.is_feed_forward_shifted
+    if shifts != mixes:
+        return f"layers keep {shifts} rows of the past, and mix {mixes}"
     return None
 
 
@@ -230,6 +267,31 @@ def _convolution(header: GgufHeader) -> Recurrence:
     )
 
 
+def _wkv7(header: GgufHeader, layer: int) -> Recurrence:
+    """RWKV 7: a head's state is a matrix of `size` keys by `size` values. What a token changes in it: how each key
+    fades, two pairs of keys and values. The rows before it that it is mixed with are kept as inputs of a convolution.
+    """
+    size, width = header.count("wkv.head_size"), header.count("embedding_length")
+    names = ("decay", "iclr", "value_residual_mix", "gate")
+    ranks = Ranks(*(header.count(f"attention.{name}_lora_rank") for name in names))
+    if layer == 0:
+        ranks = ranks._replace(values=0)  # there is no layer before it
+    mixed = sum(rank > 0 for rank in ranks)
+    return Recurrence(
+        mixer="wkv7",
+        taps=2,
+        channels=width * (header.count(SHIFTS) or _USUAL_SHIFTS),
+        heads=width // size,
+        key_heads=width // size,
+        size=size,
+        states=size,
+        change_floats=5 * size,
+        outputs=(3 + mixed) * width + sum(ranks),
+        taken=width,
+        ranks=ranks,
+    )
+
+
 _MADE = {
     "delta": _delta,
     "kda": _kda,
@@ -237,3 +299,52 @@ _MADE = {
     "mamba1": _mamba1,
     "conv": _convolution,
 }
+
+# --- the tensors of RWKV's layers ---
+
+# What is read as floats, by the ends of names.
+RWKV_VECTORS = (
+    "_lerp_fused.weight",
+    "_lerp_k.weight",
+    "_mix_a0.weight",
+    "_mix_k_a.weight",
+    "_mix_k_k.weight",
+    "_mix_ln.weight",
+    "_mix_r_k.weight",
+    "_mix_v0.weight",
+    "_mix_w0.weight",
+)
+PAIRS = "wavg"  # of matrices, in the order of Ranks
+UNUSED = tuple(f"blk.0.time_mix_v{i}." for i in range(3))  # files have them, with any values
+
+
+def pairs(layer: Recurrence) -> dict[str, int]:
+    """The pairs of matrices that a layer has, and their ranks."""
+    return {name: rank for name, rank in zip(PAIRS, layer.ranks, strict=True) if rank}
+
+
+def wkv7_shapes(layer: Recurrence) -> Shapes:
+    """What a time mix must have."""
+    width, found = layer.taken, pairs(layer)
+    lerps = 6 if "g" in found else 5
+    own: Shapes = {"time_mix_lerp_fused.weight": (width, 1, 1, lerps)}
+    for name in ("receptance", "key", "value", "output"):
+        own[f"time_mix_{name}.weight"] = (width, width)
+    for name, rank in found.items():
+        own[f"time_mix_{name}1.weight"] = (width, rank)
+        own[f"time_mix_{name}2.weight"] = (rank, width)
+    vectors = [*(f"{name}0" for name in found if name != "g"), "k_k", "k_a", "r_k"]
+    return own | {f"time_mix_{name}.weight": (width,) for name in vectors}
+
+
+def norm_shapes(layer: Recurrence) -> Shapes:
+    """Of the norm of what a time mix gives, head by head."""
+    return {f"time_mix_ln.{end}": (layer.taken,) for end in ("weight", "bias")}
+
+
+def channel_mix_shapes(width: int, hidden: int) -> Shapes:
+    return {
+        "channel_mix_lerp_k.weight": (width,),
+        "channel_mix_key.weight": (width, hidden),
+        "channel_mix_value.weight": (hidden, width),
+    }

@@ -22,8 +22,11 @@ _MOST = 2**32  # GGUF's counts have 32 bits
 _LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
 
 COUNTS = (
+    "attention.decay_lora_rank",
+    "attention.gate_lora_rank",
     "attention.head_count",
     "attention.head_count_kv",
+    "attention.iclr_lora_rank",
     "attention.key_length",
     "attention.key_length_mla",
     "attention.key_length_swa",
@@ -36,6 +39,7 @@ COUNTS = (
     "attention.value_length",
     "attention.value_length_mla",
     "attention.value_length_swa",
+    "attention.value_residual_mix_lora_rank",
     "block_count",
     "context_length",
     "embedding_length",
@@ -64,7 +68,9 @@ COUNTS = (
     "ssm.inner_size",
     "ssm.state_size",
     "ssm.time_step_rank",
+    "token_shift_count",
     "vocab_size",
+    "wkv.head_size",
 )
 REALS = (
     "attention.scale",
@@ -125,7 +131,9 @@ def _wrong_layers(header: GgufHeader) -> str | None:
 def _wrong_mixers(header: GgufHeader) -> str | None:
     """Hybrids have layers of both kinds: llama.cpp keeps a cache for each, and ends the process if one is empty."""
     family = FAMILIES[header.architecture]
-    if family.mixer == "attention" or family.is_mixer_beside or family.layers_are == "a mixer":
+    if family.mixer in ("attention", "wkv7") or family.is_mixer_beside:
+        return None
+    if family.layers_are == "a mixer":
         return None
     layers = header.count("block_count") - header.count("nextn_predict_layers")
     keys, hidden = heads_of(header)[1][:layers], hidden_sizes(header, family)

@@ -97,6 +97,7 @@ def _wrong_measures(header: GgufHeader) -> str | None:
     each[BY_LAYER[2]] = hidden = counts(header, BY_LAYER[2])
     family = FAMILIES[header.architecture]
     may_lack = {BY_LAYER[1]} if family.mixer in WITHOUT_KEYS else set()
+    may_lack |= {*BY_LAYER[:2]} if family.mixer == "wkv7" else set()
     may_lack |= {*BY_LAYER} if family.layers_are != "whole" else set()
     may_lack |= {BY_LAYER[2]} if family.experts == "all" and not any(hidden) else set()
     for key, found in each.items():
@@ -212,6 +213,9 @@ def _wrong_states(header: GgufHeader) -> str | None:
         return f"heads of states are {found.size} wide, more than the residual"
     if found.size % GROUP:
         return f"heads of states are {found.size} wide, not a multiple of {GROUP}"
+    for rank in recurrence_of(header, family, layer=1).ranks:
+        if rank % GROUP:
+            return f"pairs of matrices have ranks of {rank}, not a multiple of {GROUP}"
     return None
 
 
@@ -272,6 +276,13 @@ def _wrong_names(header: GgufHeader) -> str | None:
     return None
 
 
+def _plain(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a vector without the ones at its end, which some files have and others have not."""
+    while is_vector(name) and len(shape) > 1 and shape[-1] == 1:
+        shape = shape[:-1]
+    return shape
+
+
 def _wrong_shapes(header: GgufHeader) -> str | None:
     """Why a tensor has a wrong shape, or None. Compiled code relies on these shapes and checks no bounds."""
     anatomy = anatomy_of(header)
@@ -281,7 +292,7 @@ def _wrong_shapes(header: GgufHeader) -> str | None:
     expected = shapes(anatomy) | extras(anatomy) | scale_shapes(tensors, anatomy)
     for tensor in tensors:
         shape = expected[tensor.name]
-        if tensor.shape != shape:
+        if _plain(tensor.name, tensor.shape) != _plain(tensor.name, shape):
             return f"tensor {tensor.name} has the shape {tensor.shape}, not {shape}"
         known = VECTOR_TYPES if is_vector(tensor.name) else MATRIX_TYPES
         if tensor.type not in known:

@@ -10,7 +10,14 @@ from segue.models.gguf import Tensor
 from segue.runners.cpu.anatomy.latent import JOINED, latent_shapes
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import ROUTER, Anatomy
-from segue.runners.cpu.anatomy.recurrence import Recurrence
+from segue.runners.cpu.anatomy.recurrence import (
+    RWKV_VECTORS,
+    UNUSED,
+    Recurrence,
+    channel_mix_shapes,
+    norm_shapes,
+    wkv7_shapes,
+)
 
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
 DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
@@ -38,6 +45,7 @@ _OF_VECTORS = (
     "ssm_a",
     "ssm_d",
     *CONVOLUTIONS,
+    *RWKV_VECTORS,
 )
 
 
@@ -51,6 +59,8 @@ def shapes(anatomy: Anatomy) -> Shapes:
     width, family = anatomy.width, anatomy.family
     whole: Shapes = {"token_embd.weight": (width, anatomy.vocab_size)}
     whole |= _norm(anatomy, "output_norm")
+    if family.has_embedding_norm:
+        whole |= _norm(anatomy, "token_embd_norm")
     if family.turns == "none":
         whole["position_embd.weight"] = (width, anatomy.train_context)
     if "output" in family.biases:
@@ -82,6 +92,8 @@ def extras(anatomy: Anatomy) -> Shapes:
             whole |= _in_layer(i, _biases(anatomy, layer))
         if layer.recurrence is not None and layer.recurrence.mixer == "mamba":
             whole |= _in_layer(i, _mamba_extras(layer.recurrence))
+        if layer.recurrence is not None and layer.recurrence.mixer == "wkv7":
+            whole |= _in_layer(i, norm_shapes(layer.recurrence))
         if family.has_layer_scales:
             whole |= _in_layer(i, {"layer_output_scale.weight": (1,)})
         if family.has_choice_bias and anatomy.has_experts(i):
@@ -140,6 +152,10 @@ def _parts(layer: Layer) -> str:
 
 def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
     own, found = _norm(anatomy, anatomy.family.norms[0]), layer.recurrence
+    if found is not None and found.mixer == "wkv7":
+        # Those that were made from models with RMS norms may lack it.
+        norm = norm_shapes(found) if anatomy.family.norm == "layer" else {}
+        return own | wkv7_shapes(found) | norm
     if found is not None:
         own |= _RECURRENT[found.mixer](anatomy, found)
     if layer.latent is not None:
@@ -252,6 +268,8 @@ def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
     if columns := anatomy.layer_columns:
         own |= {"inp_gate.weight": (width, columns), "proj.weight": (columns, width)}
         own["post_norm.weight"] = (width,)
+    if family.is_feed_forward_shifted:
+        return own | channel_mix_shapes(width, hidden)
     if has_experts:
         own |= _experts(anatomy)
         if family.shared_expert != "dense":
@@ -291,8 +309,8 @@ def _experts(anatomy: Anatomy) -> Shapes:
 
 
 def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...]:
-    """The tensors without those that have no effect: of layers for drafts, keys of layers that read another's, and
-    scales for rounding inputs (tensor_scales.py).
+    """The tensors without those that have no effect: of layers for drafts, keys of layers that read another's, shares
+    of values in RWKV's first layer, and scales for rounding inputs (tensor_scales.py).
 
     Their names are the usual ones.
     """
@@ -300,6 +318,7 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
     passed = [f"blk.{i}." for i in range(*ends)]
     shared = [i for i, layer in enumerate(anatomy.by_layer) if layer.keys_of >= 0]
     passed += [f"blk.{i}.attn_{part}" for i in shared for part in ("k.", "k_norm.", "v.")]
+    passed += UNUSED if anatomy.family.mixer == "wkv7" else []
     theirs, usual = anatomy.family.renamed
     return tuple(
         replace(tensor, name=tensor.name.removesuffix(theirs) + usual)

@@ -15,7 +15,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.weights import Weights
 
-_MOST_TOGETHER = 6  # matrices per phase
+_MOST_TOGETHER = 7  # matrices per phase: RWKV 7 has so many
 
 
 class Adapters:

@@ -77,7 +77,13 @@ MIX_WORDS = 3
 
 # How many of the threads that were sent the step have left it; on a cache line of its own. Then the board is free.
 LEFT = 64
-NUM_WORDS = 72
+
+# Of RWKV: what its products take, each in the three forms of an input, one after the other. SHIFTED: rows mixed with
+# those before them; PAIRED: what pairs of matrices have between them.
+MOST_SHIFTED, MOST_PAIRED = 6, 4
+SHIFTED = 72
+PAIRED = SHIFTED + 3 * MOST_SHIFTED
+NUM_WORDS = PAIRED + 3 * MOST_PAIRED + 2
 
 # --- the team's words ---
 
@@ -121,7 +127,10 @@ COUNTER_WORDS = 8
     DELTA,
     SCAN,
     MAMBA_GATE,
-) = range(20)
+    SHIFT,
+    BEND,
+    WKV,
+) = range(23)
 NARROW, SELECT = range(28, 30)
 LATENT_KEYS, LATENT_QUERIES, LATENT_PRODUCTS, LATENT_ATTEND = range(24, 28)
 ADAPT, DRAW = 32, 33
@@ -135,6 +144,9 @@ RMS_NORM, LAYER_NORM, NO_NORM = range(3)
 
 # Activations of the feed-forward.
 SILU, GELU, SQUARED_RELU, CLAMPED_SILU, XIELU = range(5)
+
+# What RWKV does to what pairs of matrices have between them.
+PLAIN, TANH, LOGISTIC = range(3)
 
 # Shares of experts: softmax over all experts, the same renormalised to 1, softmax over the chosen experts, or each
 # expert's sigmoid, as it is or renormalised to 1. SIGMOID_BY_SCORE: they are chosen by their scores.

@@ -139,6 +139,13 @@ def scale_by_row(b: Builder, factor: Value, x: Value, w: Value, out: Value, coun
         store(b, b.fmul(scaled, load(b, at(b, w, each.index, 64))), at(b, out, each.index, 64))
 
 
+@define(VOID, INT, INT, INT, INT)
+def multiply(b: Builder, x: Value, y: Value, out: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        product = b.fmul(load(b, at(b, x, each.index, 64)), load(b, at(b, y, each.index, 64)))
+        store(b, product, at(b, out, each.index, 64))
+
+
 @define(VOID, FLOAT, INT, INT, INT)
 def scale(b: Builder, factor: Value, x: Value, out: Value, count: Value) -> None:
     factors = splat(b, factor)

@@ -1,4 +1,4 @@
-"""Phases of products: matrices that share their input, and the gated feed-forward."""
+"""Phases of products: matrices that are taken side by side, and the gated feed-forward."""
 
 from typing import Any
 
@@ -15,18 +15,15 @@ from segue.runners.cpu.step.pieces import block_of_rows, finish, piece
 
 @compiled
 def product_phase(board: Any, row: Any, counter: Any) -> None:
-    """[op, input, rows, out, row_floats, matrices, then of each: descriptor, offset in a row of out]
+    """[op, rows, out, row_floats, matrices, then of each: descriptor, offset in a row of out, input]
 
-    `input`: the board's index of the input's floats, then come bytes and scales. `rows`: the index of its row count.
+    `rows`: the board's index of the row count. `input`: that of an input's floats, then come bytes and scales.
     """
-    source = board + 8 * word(row + 8)
-    count = word(board + 8 * word(row + 16))
-    out, row_floats, matrices = word(row + 24), word(row + 32), word(row + 40)
-    floats, a, scales = word(source), word(source + 8), word(source + 16)
+    count = word(board + 8 * word(row + 8))
+    out, row_floats, matrices = word(row + 16), word(row + 24), word(row + 32)
     tiles = 0
     for i in range(matrices):
-        tiles += word(word(row + 48 + 16 * i) + 8 * TILES)
-    columns = word(word(row + 48) + 8 * COLUMNS)
+        tiles += word(word(row + 40 + 24 * i) + 8 * TILES)
     threads = word(board + 8 * on.THREADS)
     block = max(1, count if word(board + 8 * on.ADAPTED) else block_of_rows(tiles, count, threads))
     taken = piece(tiles, count, threads) if block >= count else 1
@@ -37,22 +34,24 @@ def product_phase(board: Any, row: Any, counter: Any) -> None:
         start, first = following // tiles * block, following % tiles
         rows, last, before = min(block, count - start), min(tiles, first + taken), 0
         for i in range(matrices):
-            matrix, place = word(row + 48 + 16 * i), out + word(row + 56 + 16 * i)
+            matrix, place = word(row + 40 + 24 * i), out + word(row + 48 + 24 * i)
             own = word(matrix + 8 * TILES)
             low, high = max(first - before, 0), min(last - before, own)
             if low < high:
+                source = board + 8 * word(row + 56 + 24 * i)
+                skipped = start * word(matrix + 8 * COLUMNS)
                 product(
                     matrix,
                     rows,
-                    a + start * columns,
-                    scales + start * columns // 2,
-                    floats + start * columns * 4,
+                    word(source + 8) + skipped,
+                    word(source + 16) + skipped // 2,
+                    word(source) + skipped * 4,
                     place + start * row_floats * 4,
                     row_floats,
                     low,
                     high,
                 )
-                add_adapted(board, matrix, i, word(row + 16), count, place, row_floats, low, high)
+                add_adapted(board, matrix, i, word(row + 8), count, place, row_floats, low, high)
             before += own
         following = fetch_add(counter, taken)
     finish(board, counter, done, work)
@@ -68,15 +67,16 @@ def product_phase(board: Any, row: Any, counter: Any) -> None:
     GATE_BIAS,  # addresses, 0 where there is none
     UP_BIAS,
     SHAPE,  # of the activation; only xIELU, which experts do not have, reads it
-) = range(1, 9)
+    SOURCE,  # the board's index of the input's floats, then come bytes and scales; experts have theirs by other words
+) = range(1, 10)
 
 
 @compiled
 def gated_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     """Gate and up products, activation and rounding, a few columns at a time."""
     count = word(board + 8 * on.ROWS)
-    floats, a = word(board + 8 * on.INPUT_FLOATS), word(board + 8 * on.INPUT_BYTES)
-    scales = word(board + 8 * on.INPUT_SCALES)
+    source = board + 8 * word(row + 8 * SOURCE)
+    floats, a, scales = word(source), word(source + 8), word(source + 16)
     hidden, unit = word(row + 8 * HIDDEN), max(32, word(row + 8 * TILE))
     units = (hidden + unit - 1) // unit
     gate, up = word(row + 8 * GATE), word(row + 8 * UP)

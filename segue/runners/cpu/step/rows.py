@@ -36,7 +36,9 @@ _COLUMNS = 4096  # logits that a thread takes at a time
 _SUMMAND = 5
 _FIRST = SUMMANDS + 2 * _SUMMAND
 # SUM_SCALE: the address of a factor of the residual, once all is added; or 0.
+# EMBEDDING_WEIGHTS, EMBEDDING_BIAS: addresses of a norm of embeddings, or 0.
 NORM, WEIGHTS, BIAS, EPSILON, AFTER, SUM_SCALE = range(_FIRST, _FIRST + 6)
+EMBEDDING_WEIGHTS, EMBEDDING_BIAS = range(_FIRST + 6, _FIRST + 8)
 
 
 @compiled
@@ -75,6 +77,9 @@ def _embed(board: Any, row: Any, m: Any, x: Any, free: Any, width: Any) -> None:
     if word(row + 8 * POSITIONS):
         take_row(word(row + 8 * POSITIONS), word(word(board + 8 * on.POSITIONS) + 8 * m), free)
         add_into(x, free, width)
+    if word(row + 8 * EMBEDDING_WEIGHTS):
+        weights, bias = word(row + 8 * EMBEDDING_WEIGHTS), word(row + 8 * EMBEDDING_BIAS)
+        norm(word(row + 8 * NORM), x, weights, bias, real(row + 8 * EPSILON), x, width)
 
 
 @compiled

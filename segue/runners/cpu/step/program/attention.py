@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.places import Places
-from segue.runners.cpu.step.program.words import NORMS, Row, float_word
+from segue.runners.cpu.step.program.words import NORMS, Row, float_word, product
 from segue.runners.cpu.weights import Weights
 
 
@@ -29,12 +29,11 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     elif layer.shared * layer.head_size % 32:
         yield [on.QUANTISE, layer.queries]
     output = weights.matrix(f"{name}attn_output.weight")
-    yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, places.attended, anatomy.width, 1, output, 0]
+    yield product(places.attended, anatomy.width, on.HEADS_FLOATS, [(output, 0)])
 
 
 def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Row:
     """The product for queries, keys and values; their outputs are next to each other, and that of a gate after them."""
-    row = [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, layer.outputs]
     # Keys that are values too are computed twice: a norm of its own changes each in place.
     parts = ("q", "k", "v" if layer.has_values else "k") if layer.has_keys else ("q",)
     starts = (0, layer.asked, layer.asked + layer.keys)
@@ -42,10 +41,8 @@ def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Ro
         parts = ("qkv",)
     own = [*zip(parts, starts, strict=False)]
     own += [("gate", layer.projected)] if layer.gate and not layer.is_gate_joined else []
-    row.append(len(own))
-    for part, start in own:
-        row += [weights.matrix(f"{name}attn_{part}.weight"), 4 * start]
-    return row
+    matrices = [(weights.matrix(f"{name}attn_{part}.weight"), 4 * start) for part, start in own]
+    return product(places.projected, layer.outputs, on.INPUT_FLOATS, matrices)
 
 
 def _heads(weights: Weights, places: Places, number: int) -> Row:

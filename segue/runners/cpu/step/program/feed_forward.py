@@ -1,12 +1,12 @@
 """The feed-forward: the one that all rows take, and mixtures of experts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from segue.runners.cpu.anatomy.tensors import DENSE_NORMS
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.norms import norm
 from segue.runners.cpu.step.program.places import Places
-from segue.runners.cpu.step.program.words import ACTIVATIONS, Row, float_word
+from segue.runners.cpu.step.program.words import ACTIVATIONS, Row, float_word, product
 from segue.runners.cpu.weights import Weights
 
 ROUTINGS = {
@@ -36,9 +36,24 @@ def feed_forward(
     up = weights.matrix(f"{name}ffn_up{kind}.weight")
     biases = [weights.vector(f"{name}ffn_{part}{kind}.bias") for part in ("gate", "up")]
     activation = ACTIVATIONS[anatomy.family.activation]
-    yield [on.GATED, gate, up, hidden, tile_outputs, activation, *biases, shape]
+    yield gated(gate, up, hidden, tile_outputs, activation, biases=biases, shape=shape)
     down = weights.matrix(f"{name}ffn_down{kind}.weight")
-    yield [on.PRODUCT, on.HIDDEN_FLOATS, on.ROWS, out, anatomy.width, 1, down, 0]
+    yield product(out, anatomy.width, on.HIDDEN_FLOATS, [(down, 0)])
+
+
+def gated(
+    gate: int,
+    up: int,
+    hidden: int,
+    tile_outputs: int,
+    activation: int,
+    *,
+    biases: Sequence[int] = (0, 0),
+    shape: int = 0,
+    source: int = on.INPUT_FLOATS,
+) -> Row:
+    """The words of step/products.py, in its order."""
+    return [on.GATED, gate, up, hidden, tile_outputs, activation, *biases, shape, source]
 
 
 def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
@@ -60,7 +75,7 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
         return [*own, *[0] * (8 - len(own)), *common]
 
     router = weights.matrix(f"{name}ffn_gate_inp.weight")
-    yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, kept.scores, anatomy.experts, 1, router, 0]
+    yield product(kept.scores, anatomy.experts, on.INPUT_FLOATS, [(router, 0)])
     before, *after = DENSE_NORMS if is_dense else ("", "", "")
     if before:
         yield norm(weights, name, before, on.FROM_SUM, [])

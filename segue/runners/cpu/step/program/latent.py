@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from segue.runners.cpu.anatomy.latent import Latent
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.places import Places
-from segue.runners.cpu.step.program.words import Row, float_word
+from segue.runners.cpu.step.program.words import Row, float_word, product
 from segue.runners.cpu.weights import Weights
 
 
@@ -16,15 +16,15 @@ def latent_attention(
     # A row has what queries are made of, if that is not the residual, the key, and the queries.
     asked, row, heads = latent.query_rank, layer.outputs, layer.heads
     first, start = ("attn_q_a", 0) if asked else ("attn_q", latent.size)
-    matrices = [weights.matrix(f"{name}{first}.weight"), 4 * start]
-    matrices += [weights.matrix(f"{name}attn_kv_a_mqa.weight"), 4 * asked]
-    yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.projected, row, 2, *matrices]
+    matrices = [(weights.matrix(f"{name}{first}.weight"), 4 * start)]
+    matrices += [(weights.matrix(f"{name}attn_kv_a_mqa.weight"), 4 * asked)]
+    yield product(places.projected, row, on.INPUT_FLOATS, matrices)
     words = _words(weights, places, number, latent)
     yield [on.LATENT_KEYS, *words]
     if asked:
         queries = places.projected + 4 * (asked + latent.size)
         matrix = weights.matrix(f"{name}attn_q_b.weight")
-        yield [on.PRODUCT, on.HIDDEN_FLOATS, on.ROWS, queries, row, 1, matrix, 0]
+        yield product(queries, row, on.HIDDEN_FLOATS, [(matrix, 0)])
     yield [on.LATENT_QUERIES, *words]
     keys = weights.each(f"{name}attn_k_b.weight", heads)
     yield [on.LATENT_PRODUCTS, keys, heads, on.QUERIES, layer.shared, latent.size]
@@ -33,7 +33,7 @@ def latent_attention(
     yield [on.LATENT_PRODUCTS, values, heads, on.HEADS_FLOATS, heads, latent.values]
     yield [on.QUANTISE, layer.taken]
     output = weights.matrix(f"{name}attn_output.weight")
-    yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, places.attended, anatomy.width, 1, output, 0]
+    yield product(places.attended, anatomy.width, on.HEADS_FLOATS, [(output, 0)])
 
 
 def _words(weights: Weights, places: Places, number: int, latent: Latent) -> Row:

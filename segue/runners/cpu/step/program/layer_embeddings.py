@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.places import Places
-from segue.runners.cpu.step.program.words import ACTIVATIONS, Row, float_word
+from segue.runners.cpu.step.program.words import ACTIVATIONS, Row, float_word, product
 from segue.runners.cpu.weights import Weights
 
 
 def layer_inputs(weights: Weights, places: Places) -> Iterator[Row]:
     """The words of layer_embeddings.py, in its order."""
     anatomy, columns = weights.anatomy, weights.anatomy.layer_columns
-    whole, product = columns * anatomy.layers, weights.matrix("per_layer_model_proj.weight")
-    yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.layer_inputs, whole, 1, product, 0]
+    whole, matrix = columns * anatomy.layers, weights.matrix("per_layer_model_proj.weight")
+    yield product(places.layer_inputs, whole, on.INPUT_FLOATS, [(matrix, 0)])
     norm = weights.vector("per_layer_proj_norm.weight")
     row = [places.layer_inputs, weights.matrix("per_layer_token_embd.weight"), anatomy.layers]
     row += [columns, norm, float_word(anatomy.epsilon)]
@@ -25,8 +25,8 @@ def layer_gate(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
     """Its output goes to `attended`, which was added to the residual already."""
     anatomy, columns, name = weights.anatomy, weights.anatomy.layer_columns, f"blk.{layer}."
     gate, out = (weights.matrix(f"{name}{part}.weight") for part in ("inp_gate", "proj"))
-    yield [on.PRODUCT, on.INPUT_FLOATS, on.ROWS, places.layer_gate, columns, 1, gate, 0]
+    yield product(places.layer_gate, columns, on.INPUT_FLOATS, [(gate, 0)])
     row = [places.layer_gate, places.layer_inputs + 4 * layer * columns]
     row += [4 * columns * anatomy.layers, columns, ACTIVATIONS[anatomy.family.activation]]
     yield [on.LAYER_GATE, *row]
-    yield [on.PRODUCT, on.HIDDEN_FLOATS, on.ROWS, places.attended, anatomy.width, 1, out, 0]
+    yield product(places.attended, anatomy.width, on.HIDDEN_FLOATS, [(out, 0)])

@@ -52,4 +52,7 @@ def norm(
     if not family.has_norm_weights:
         vectors[0] = weights.ones(anatomy.width)
     own = kind if norm else on.NO_NORM
-    return [*row, own, *vectors, float_word(anatomy.epsilon), kind, sum_scale]
+    row += [own, *vectors, float_word(anatomy.epsilon), kind, sum_scale]
+    if source == on.FROM_EMBEDDING and family.has_embedding_norm:
+        row += [weights.vector(f"token_embd_norm.{end}") for end in ("weight", "bias")]
+    return row

@@ -14,11 +14,12 @@ from segue.runners.cpu.step.program.layer_embeddings import layer_gate, layer_in
 from segue.runners.cpu.step.program.norms import Summand, norm, summand
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.recurrent import recurrent
-from segue.runners.cpu.step.program.words import Row, float_word
+from segue.runners.cpu.step.program.rwkv import channel_mix
+from segue.runners.cpu.step.program.words import Row, float_word, product
 from segue.runners.cpu.weights import Weights
 
 Before = Callable[[int, int, Sequence[int]], Row | None]
-"""The phase before a product: of the board's indices of its input and its rows, and its matrices."""
+"""The phase before products: of the board's indices of their input and its rows, and their matrices, or 0."""
 
 
 def nothing_before(source: int, rows: int, matrices: Sequence[int]) -> Row | None:
@@ -31,15 +32,25 @@ def program(
     """All phases of a step."""
     rows: list[Row] = []
     for row in _phases(weights, places, tile_outputs):
-        if row[0] == on.PRODUCT:
-            first = before(row[1], row[2], row[6 : 6 + 2 * row[5] : 2])
-        else:
-            first = before(on.INPUT_FLOATS, on.ROWS, row[1:3]) if row[0] == on.GATED else None
-        rows += [first, row] if first else [row]
+        rows += [*_before(row, before), row]
     made: NDArray[np.int64] = zeros((len(rows), on.INSTRUCTION_WORDS), np.int64)
     for i, row in enumerate(rows):
         made[i, : len(row)] = row
     return made
+
+
+def _before(row: Row, before: Before) -> Iterator[Row]:
+    """The phases before one: of each input that its products take. The matrices of others are 0 there."""
+    if row[0] == on.PRODUCT:
+        rows, own, sources = row[1], row[5::3], row[7::3]
+    elif row[0] == on.GATED:
+        rows, own, sources = on.ROWS, row[1:3], [row[9]] * 2
+    else:
+        return
+    for source in dict.fromkeys(sources):
+        taken = [matrix if its == source else 0 for matrix, its in zip(own, sources, strict=True)]
+        if first := before(source, rows, taken):
+            yield first
 
 
 def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
@@ -75,7 +86,7 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
         source, scale = on.FROM_SUM, weights.vector(f"{name}layer_output_scale.weight")
     yield norm(weights, "", "output_norm", on.FROM_WANTED, summands, sum_scale=scale)
     logits = [places.logits, places.logits_row]
-    yield [on.PRODUCT, on.INPUT_FLOATS, on.WANTED, *logits, 1, weights.head, 0]
+    yield product(logits[0], logits[1], on.INPUT_FLOATS, [(weights.head, 0)], on.WANTED)
     bias = weights.vector("output.bias")
     if bias or anatomy.logit_scale or anatomy.logit_cap:
         scales = float_word(anatomy.logit_scale), float_word(anatomy.logit_cap)
@@ -110,5 +121,8 @@ def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Ite
         yield from experts(weights, places, layer, tile_outputs)
         return
     hidden = anatomy.by_layer[layer].hidden
+    if anatomy.family.is_feed_forward_shifted:
+        yield from channel_mix(weights, places, layer, tile_outputs)
+        return
     shape = weights.xielu(layer) if anatomy.family.activation == "xielu" else 0
     yield from feed_forward(weights, name, tile_outputs, "", hidden, places.added, shape=shape)

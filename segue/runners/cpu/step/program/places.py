@@ -36,6 +36,7 @@ class Places:
     layer_inputs: int  # embeddings of all layers, [rows][layers][columns]
     layer_gate: int  # what gates those of a layer
     convolved: int  # output of a convolution
+    first_values: int  # of RWKV's first layer
     states: tuple[int, ...]  # of each layer: where its part begins in a slot's state, in bytes
 
 

@@ -7,8 +7,15 @@ import numpy as np
 from segue.runners.cpu.anatomy.recurrence import Recurrence
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.places import Places
-from segue.runners.cpu.step.program.words import Row, float_word
+from segue.runners.cpu.step.program.rwkv import time_mix
+from segue.runners.cpu.step.program.words import Row, float_word, product
 from segue.runners.cpu.weights import Weights
+
+_OUTPUTS = {
+    "conv": "shortconv.out_proj",
+    "kda": "attn_output",
+    "wkv7": "time_mix_output",
+}  # the matrices after them
 
 
 def recurrent(
@@ -16,9 +23,9 @@ def recurrent(
 ) -> Iterator[Row]:
     """`out`: the address of what it gives."""
     yield from _MADE[layer.mixer](weights, places, number, layer)
-    name = {"conv": "shortconv.out_proj", "kda": "attn_output"}.get(layer.mixer, "ssm_out")
+    name = _OUTPUTS.get(layer.mixer, "ssm_out")
     output, width = weights.matrix(f"blk.{number}.{name}.weight"), weights.anatomy.width
-    yield [on.PRODUCT, on.HEADS_FLOATS, on.ROWS, out, width, 1, output, 0]
+    yield product(out, width, on.HEADS_FLOATS, [(output, 0)])
 
 
 def _projection(
@@ -29,10 +36,8 @@ def _projection(
     source: int = on.INPUT_FLOATS,
 ) -> Row:
     """`parts`: matrices, and where their outputs begin in a row."""
-    row = [on.PRODUCT, source, on.ROWS, places.projected, layer.outputs, len(parts)]
-    for name, start in parts.items():
-        row += [weights.matrix(f"{name}.weight"), 4 * start]
-    return row
+    own = [(weights.matrix(f"{name}.weight"), 4 * start) for name, start in parts.items()]
+    return product(places.projected, layer.outputs, source, own)
 
 
 # --- convolutions ---
@@ -192,4 +197,5 @@ _MADE = {
     "mamba": _mamba,
     "mamba1": _mamba1,
     "conv": _short_convolution,
+    "wkv7": time_mix,
 }

@@ -1,6 +1,7 @@
 """What rows of instructions are made of, and the numbers of what a family names."""
 
 import struct
+from collections.abc import Sequence
 
 from segue.runners.cpu.step import board as on
 
@@ -14,6 +15,29 @@ ACTIVATIONS = {
     "clamped silu": on.CLAMPED_SILU,
     "xielu": on.XIELU,
 }
+
+
+def product(
+    out: int, row_floats: int, source: int, matrices: Sequence[tuple[int, int]], rows: int = on.ROWS
+) -> Row:
+    """Products of one input. `matrices`: each with the bytes before its outputs in a row."""
+    return products(out, row_floats, [(*each, source) for each in matrices], rows)
+
+
+def products(
+    out: int, row_floats: int, parts: Sequence[tuple[int, int, int]], rows: int = on.ROWS
+) -> Row:
+    """Products in one phase: the words of step/products.py, in its order. `parts`: matrices, where their outputs begin,
+    and the board's index of what each takes.
+    """
+    return [
+        on.PRODUCT,
+        rows,
+        out,
+        row_floats,
+        len(parts),
+        *(word for part in parts for word in part),
+    ]
 
 
 def float_word(value: float) -> int:

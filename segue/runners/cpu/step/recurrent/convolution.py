@@ -11,7 +11,15 @@ from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import multiply_into
 from segue.runners.cpu.step.atomics import fetch_add, word
-from segue.runners.cpu.step.lanes import add_into, clear, copy, quantise, sigmoid, vectors
+from segue.runners.cpu.step.lanes import (
+    add_into,
+    clear,
+    copy,
+    multiply,
+    quantise,
+    sigmoid,
+    vectors,
+)
 from segue.runners.cpu.step.pieces import finish
 
 _CHANNELS = 256  # that a thread takes at a time
@@ -33,13 +41,6 @@ _CHANNELS = 256  # that a thread takes at a time
 
 
 @define(VOID, INT, INT, INT, INT)
-def _multiply(b: Builder, x: Value, w: Value, out: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        product = b.fmul(load(b, at(b, x, each.index, 64)), load(b, at(b, w, each.index, 64)))
-        store(b, product, at(b, out, each.index, 64))
-
-
-@define(VOID, INT, INT, INT, INT)
 def _add_product(b: Builder, x: Value, w: Value, out: Value, count: Value) -> None:
     with loop(b, vectors(b, count)) as each:
         left, right = (load(b, at(b, row, each.index, 64)) for row in (x, w))
@@ -56,9 +57,19 @@ def _silu(b: Builder, x: Value, count: Value) -> None:
 
 
 @compiled
-def _input(x: Any, row_bytes: Any, end: Any, tap_bytes: Any, i: Any) -> Any:
+def input_of(x: Any, row_bytes: Any, end: Any, tap_bytes: Any, i: Any) -> Any:
     """The address of the input of row `i` of a span that begins at `x`; rows before it end at `end`."""
     return x + i * row_bytes if i >= 0 else end + i * tap_bytes
+
+
+@compiled
+def keep_inputs(
+    x: Any, row_bytes: Any, end: Any, tap_bytes: Any, rows: Any, kept: Any, state: Any, many: Any
+) -> None:
+    """Write the last `kept` inputs to the state."""
+    for i in range(kept):  # in this order: what is read is not yet written
+        seen = input_of(x, row_bytes, end, tap_bytes, rows - kept + i)
+        copy(seen, state + i * tap_bytes, many)
 
 
 @compiled
@@ -92,9 +103,9 @@ def _convolve(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
     for i in range(rows):
         out = outs + (start + i) * tap_bytes + 4 * first
         oldest = i + 1 - taps
-        _multiply(_input(x, row_bytes, end, tap_bytes, oldest), weights, out, many)
+        multiply(input_of(x, row_bytes, end, tap_bytes, oldest), weights, out, many)
         for tap in range(1, taps):
-            seen = _input(x, row_bytes, end, tap_bytes, oldest + tap)
+            seen = input_of(x, row_bytes, end, tap_bytes, oldest + tap)
             _add_product(seen, weights + tap * tap_bytes, out, many)
         if word(row + 8 * BIAS):
             add_into(out, word(row + 8 * BIAS) + 4 * first, many)
@@ -106,8 +117,7 @@ def _convolve(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
         if rounds:
             _round(board, row, out, start + i, first, many)
     kept = taps - 1 + word(span + 8 * on.SPAN_LEFT)
-    for i in range(kept):  # in this order: what is read is not yet written
-        copy(_input(x, row_bytes, end, tap_bytes, rows - kept + i), state + i * tap_bytes, many)
+    keep_inputs(x, row_bytes, end, tap_bytes, rows, kept, state, many)
 
 
 @compiled

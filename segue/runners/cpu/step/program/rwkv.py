@@ -1,0 +1,84 @@
+"""RWKV: time mix, up to the product after it, and channel mix."""
+
+from collections.abc import Iterator
+
+from segue.runners.cpu.anatomy.recurrence import Recurrence, pairs
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.program.feed_forward import gated
+from segue.runners.cpu.step.program.places import Places
+from segue.runners.cpu.step.program.words import ACTIVATIONS, Row, float_word, product, products
+from segue.runners.cpu.weights import Weights
+
+_LERPS = "rwkvag"  # in a file's order: what each mixture of rows is for
+_READ = {"receptance": "r", "key": "k", "value": "v"}  # matrices, and what they take
+_BENT = {"w": on.TANH, "g": on.LOGISTIC}  # between the two matrices of a pair
+_EPSILON = 64e-5  # of the norm of heads, whatever the file says
+
+
+def _shifted(which: str) -> int:
+    """The board's index of a mixture."""
+    return on.SHIFTED + 3 * _LERPS.index(which)
+
+
+def time_mix(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
+    """A row has r, k and v, then what pairs of matrices have between them, then what they give."""
+    name, width, found = f"blk.{number}.time_mix_", layer.taken, pairs(layer)
+    lerps = weights.vector(f"{name}lerp_fused.weight")
+    count = len(_LERPS) if "g" in found else len(_LERPS) - 1
+    yield [on.SHIFT, count, lerps, places.states[number], 4 * layer.channels]
+    reads = [
+        (weights.matrix(f"{name}{matrix}.weight"), 4 * i * width, _shifted(which))
+        for i, (matrix, which) in enumerate(_READ.items())
+    ]
+    narrow, own = 3 * width, []
+    for which, rank in found.items():
+        own += [(weights.matrix(f"{name}{which}1.weight"), 4 * narrow, _shifted(which))]
+        narrow += rank
+    yield products(places.projected, layer.outputs, [*reads, *own])
+    row = [places.projected + 12 * width, 4 * layer.outputs, len(found)]
+    for which, rank in found.items():
+        row += [rank, _BENT.get(which, on.PLAIN)]
+    yield [on.BEND, *row]
+    wide = {which: 4 * (narrow + i * width) for i, which in enumerate(found)}
+    seconds = [
+        (weights.matrix(f"{name}{which}2.weight"), start, on.PAIRED + 3 * i)
+        for i, (which, start) in enumerate(wide.items())
+    ]
+    yield products(places.projected, layer.outputs, seconds)
+    given = {which: places.projected + start for which, start in wide.items()}
+    yield _wkv(weights, places, number, layer, given)
+
+
+def _wkv(
+    weights: Weights, places: Places, number: int, layer: Recurrence, given: dict[str, int]
+) -> Row:
+    """The words of wkv_rows.py, in its order. `given`: addresses of what pairs of matrices give."""
+    name, width = f"blk.{number}.time_mix_", layer.taken
+    vectors = [weights.vector(f"{name}{of}.weight") for of in ("w0", "a0", "v0")]
+    vectors += [weights.vector(f"{name}{of}.weight") for of in ("k_k", "k_a", "r_k")]
+    norm = [weights.vector(f"{name}ln.{end}") for end in ("weight", "bias")]
+    return [
+        on.WKV,
+        4 * layer.outputs,
+        *(places.projected + 4 * i * width for i in range(3)),
+        *(given.get(which, 0) for which in "wavg"),
+        *vectors,
+        *(norm if all(norm) else (0, 0)),
+        float_word(_EPSILON),
+        places.first_values,
+        layer.heads,
+        layer.size,
+        places.states[number] + 4 * layer.convolution_floats,
+        4 * layer.head_floats,
+    ]
+
+
+def channel_mix(weights: Weights, places: Places, number: int, tile_outputs: int) -> Iterator[Row]:
+    """The row before that it takes is kept beside that of the time mix."""
+    width, name = weights.anatomy.width, f"blk.{number}.channel_mix_"
+    lerp = weights.vector(f"{name}lerp_k.weight")
+    yield [on.SHIFT, 1, lerp, places.states[number] + 4 * width, 2 * 4 * width]
+    key, value = (weights.matrix(f"{name}{matrix}.weight") for matrix in ("key", "value"))
+    hidden, activation = weights.anatomy.by_layer[number].hidden, weights.anatomy.family.activation
+    yield gated(0, key, hidden, tile_outputs, ACTIVATIONS[activation], source=on.SHIFTED)
+    yield product(places.added, width, on.HIDDEN_FLOATS, [(value, 0)])

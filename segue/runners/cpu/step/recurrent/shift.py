@@ -1,0 +1,123 @@
+"""RWKV's token shift, rows mixed with those before them; and what is done between the two matrices of a pair.
+
+The row before the first one of a span is in the slot's state, as the inputs of a convolution of two taps are.
+"""
+
+from typing import Any
+
+from segue.runners.cpu.emit import Builder, Value, at, floats, fma, load, loop, store
+from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.atomics import fetch_add, word
+from segue.runners.cpu.step.lanes import capped, clear, copy, quantise, sigmoid, vectors
+from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.recurrent.convolution import input_of, keep_inputs
+
+_COLUMNS = 256  # that a thread takes at a time
+
+# Words of SHIFT.
+(
+    COUNT,  # of mixtures: the inputs SHIFTED and so on
+    LERPS,  # address of f32 [COUNT][columns]: what each takes of the row before
+    STATE,  # where the row before begins in a slot's state
+    STATE_ROW,  # bytes from one row that is kept to the next
+) = range(1, 5)
+# Words of BEND: address of the first row's numbers, and bytes per row; parts, and then of each: columns, and how it is
+# bent. They become the inputs PAIRED and so on.
+BENT, BENT_ROW, PARTS, PART = range(1, 5)
+
+
+@define(VOID, *[INT] * 5)
+def _mix(b: Builder, before: Value, x: Value, lerp: Value, out: Value, count: Value) -> None:
+    """out = x + lerp (before - x)"""
+    with loop(b, vectors(b, count)) as each:
+        own, share = (load(b, at(b, row, each.index, 64)) for row in (x, lerp))
+        apart = b.fsub(load(b, at(b, before, each.index, 64)), own)
+        store(b, fma(b, apart, share, own), at(b, out, each.index, 64))
+
+
+@compiled
+def _shift(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
+    """All rows of a span, `many` columns from `first` on."""
+    width, tap_bytes = word(board + 8 * on.WIDTH), word(row + 8 * STATE_ROW)
+    start, rows = word(span + 8 * on.SPAN_FIRST), word(span + 8 * on.SPAN_ROWS)
+    state = word(span + 8 * on.SPAN_STATE) + word(row + 8 * STATE) + 4 * first
+    pending, row_bytes = word(span + 8 * on.SPAN_PENDING), 4 * width
+    x = word(board + 8 * on.INPUT_FLOATS) + start * row_bytes + 4 * first
+    if pending == on.FRESH:
+        pending = 0
+        clear(state, many)
+    end = state + (1 + pending) * tap_bytes
+    for which in range(word(row + 8 * COUNT)):
+        lerp = word(row + 8 * LERPS) + which * row_bytes + 4 * first
+        source = board + 8 * (on.SHIFTED + 3 * which)
+        for i in range(rows):
+            place = (start + i) * width + first
+            out = word(source) + 4 * place
+            before = input_of(x, row_bytes, end, tap_bytes, i - 1)
+            _mix(before, x + i * row_bytes, lerp, out, many)
+            quantise(out, word(source + 8) + place, word(source + 16) + place // 2, many // 32)
+    kept = 1 + word(span + 8 * on.SPAN_LEFT)
+    keep_inputs(x, row_bytes, end, tap_bytes, rows, kept, state, many)
+
+
+@compiled
+def shift_phase(board: Any, row: Any, counter: Any) -> None:
+    width = word(board + 8 * on.WIDTH)
+    groups = (width + _COLUMNS - 1) // _COLUMNS
+    count = groups * word(board + 8 * on.NUM_SPANS)
+    done, i = 0, fetch_add(counter, 1)
+    while i < count:
+        done += 1
+        span = word(board + 8 * on.SPANS) + i // groups * on.SPAN_WORDS * 8
+        first = i % groups * _COLUMNS
+        _shift(board, row, span, first, min(_COLUMNS, width - first))
+        i = fetch_add(counter, 1)
+    finish(board, counter, done, count)
+
+
+# --- between the matrices of pairs ---
+
+
+@define(VOID, INT, INT, INT)
+def _tanh(b: Builder, x: Value, out: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        bent = capped(b, load(b, at(b, x, each.index, 64)), floats(1.0))
+        store(b, bent, at(b, out, each.index, 64))
+
+
+@define(VOID, INT, INT, INT)
+def _logistic(b: Builder, x: Value, out: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        bent = sigmoid(b, load(b, at(b, x, each.index, 64)))
+        store(b, bent, at(b, out, each.index, 64))
+
+
+@compiled
+def _bend(kind: Any, x: Any, out: Any, count: Any) -> None:
+    if kind == on.TANH:
+        _tanh(x, out, count)
+    elif kind == on.LOGISTIC:
+        _logistic(x, out, count)
+    else:
+        copy(x, out, count)
+
+
+@compiled
+def bend_phase(board: Any, row: Any, counter: Any) -> None:
+    """Every row: each part is bent and rounded."""
+    count = word(board + 8 * on.ROWS)
+    done, m = 0, fetch_add(counter, 1)
+    while m < count:
+        done += 1
+        x = word(row + 8 * BENT) + m * word(row + 8 * BENT_ROW)
+        for which in range(word(row + 8 * PARTS)):
+            part, source = row + 8 * (PART + 2 * which), board + 8 * (on.PAIRED + 3 * which)
+            columns = word(part)
+            place = m * columns
+            out = word(source) + 4 * place
+            _bend(word(part + 8), x, out, columns)
+            quantise(out, word(source + 8) + place, word(source + 16) + place // 2, columns // 32)
+            x += 4 * columns
+        m = fetch_add(counter, 1)
+    finish(board, counter, done, count)
