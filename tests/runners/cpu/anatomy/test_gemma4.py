@@ -19,8 +19,8 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step import heads, rows
 from segue.runners.cpu.step.mixture import experts, routing
 from segue.runners.llama.runner import LlamaRunner
+from tests.runners.cpu.anatomy.test_architectures import MOST_KL, compare, divergences
 from tests.runners.cpu.conftest import load
-from tests.runners.cpu.test_architectures import MOST_KL, compare, divergences
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 

@@ -24,8 +24,8 @@ from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step import latent as words
 from segue.runners.llama.runner import LlamaRunner
+from tests.runners.cpu.anatomy.test_architectures import MOST_KL, divergences
 from tests.runners.cpu.conftest import load
-from tests.runners.cpu.test_architectures import MOST_KL, divergences
 from tests.support.models import tiny_writer
 from tests.support.models.split_gguf import split_gguf
 from tests.support.models.tiny_gguf import Weights

@@ -20,8 +20,8 @@ from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
+from tests.runners.cpu.anatomy.known_bits import BITS, BITS_OF_Q8
 from tests.runners.cpu.conftest import load, soil
-from tests.runners.cpu.known_bits import BITS, BITS_OF_Q8
 from tests.support.models.tiny_models import DEEP, MODELS
 from tests.support.models.tiny_writer import write
 
