@@ -223,8 +223,9 @@ def _feed_forward(family: Family) -> str:
 
 
 def _expert_parts(family: Family) -> str:
+    is_told = "expert_weights_norm" in family.settings and "renormalised" not in family.routing
     parts = {
-        ", made 1 together if the file says": "expert_weights_norm" in family.settings,
+        ", made 1 together if the file says": is_told,
         ", scaled": "expert_weights_scale" in family.settings,
         ", chosen with a bias": family.has_choice_bias,
         ", and a shared expert": family.shared_expert in ("plain", "gated", "one"),

@@ -131,7 +131,8 @@ def _wrong_mamba1(header: GgufHeader) -> str | None:
 
 
 def _wrong_kda(header: GgufHeader) -> str | None:
-    heads, size = header.count("attention.head_count"), header.count(KDA_SIZE)
+    key, size = "attention.head_count", header.count(KDA_SIZE)
+    heads = next(iter(header.listed(key)), header.count(key))
     if not heads or not size:
         return f"{heads} heads of states are {size} wide"
     if (taps := header.count("ssm.conv_kernel")) < 2:
@@ -140,6 +141,8 @@ def _wrong_kda(header: GgufHeader) -> str | None:
     for name in sorted(names):
         if name.endswith(".attn_q_a_norm.weight"):
             return "queries have a rank of their own"
+        if name.endswith(".attn_kv_b.weight") and header.count("attention.key_length_mla"):
+            return "the matrices of keys and values are one tensor"
         shared = [name.replace("gate_inp", f"{part}_shexp") for part in ("gate", "up", "down")]
         if name.endswith(".ffn_gate_inp.weight") and not {*shared} <= names:
             return f"beside {name} there is no shared expert"
@@ -166,6 +169,12 @@ def _wrong_wkv(header: GgufHeader, family: Family) -> str | None:
     shifts, mixes = header.count(SHIFTS) or _USUAL_SHIFTS, 1 + family.is_feed_forward_shifted
     if shifts != mixes:
         return f"layers keep {shifts} rows of the past, and mix {mixes}"
+    names = {tensor.name for tensor in header.tensors}
+    for tensor in header.tensors:
+        start, lerps, _ = tensor.name.partition("lerp_fused")
+        needed = 6 if {f"{start}g1.weight", f"{start}g2.weight"} <= names else 5
+        if lerps and tensor.shape[3:] not in ((), (needed,)):
+            return f"{tensor.name} has {tensor.shape[3]} mixtures of rows, not {needed}"
     return None
 
 

@@ -209,6 +209,8 @@ def _wrong_states(header: GgufHeader) -> str | None:
         return _wrong_mamba(found)
     if found.mixer == "mamba1":
         return _wrong_mamba1(found, header.count("embedding_length"))
+    if found.mixer == "kda" and not found.heads:
+        return f"{header.architecture}.{BY_LAYER[0]} is not one number"
     if found.size > header.count("embedding_length"):  # see program/recurrent.py: rows of an input
         return f"heads of states are {found.size} wide, more than the residual"
     if found.size % GROUP:

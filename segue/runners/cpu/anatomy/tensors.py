@@ -30,7 +30,6 @@ CONVOLUTIONS = (
     *(f"conv1d_{part}.weight" for part in KDA_PARTS),
     "shortconv.conv.weight",
 )
-_FOUR_DIMENSIONS = {"ssm_a": 2, **{f"conv1d_{part}.weight": 3 for part in KDA_PARTS}}
 _LOG2_E = 1.4426950408889634
 VECTOR_TYPES = ("F32", "F16", "BF16")
 _OF_VECTORS = (
@@ -323,17 +322,10 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
     return tuple(
         replace(tensor, name=tensor.name.removesuffix(theirs) + usual)
         if theirs and tensor.name.endswith(theirs)
-        else _in_few_dimensions(tensor)
+        else tensor
         for tensor in tensors
         if not tensor.name.startswith(tuple(passed)) and not tensor.name.endswith(".input_scale")
     )
-
-
-def _in_few_dimensions(tensor: Tensor) -> Tensor:
-    """Kimi Linear's converter writes some with ones behind their shape, which are lost when a file is quantised."""
-    kept = next((count for end, count in _FOUR_DIMENSIONS.items() if tensor.name.endswith(end)), 4)
-    is_more = len(tensor.shape) == 4 and {*tensor.shape[kept:]} == {1}
-    return replace(tensor, shape=tensor.shape[:kept]) if is_more else tensor
 
 
 def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:

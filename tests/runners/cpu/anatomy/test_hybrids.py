@@ -194,7 +194,7 @@ def test_lists_of_layers_are_held_to_tensors(
         ("rwkv7", "blk.1.time_mix_v0.weight"),
         ("rwkv7", "blk.1.time_mix_ln.bias"),
         ("rwkv7", "blk.2.channel_mix_lerp_k.weight"),
-        ("arwkv7", "blk.0.time_mix_g2.weight"),
+        ("arwkv7", "blk.0.time_mix_w2.weight"),
     ],
 )
 def test_tensors_of_states_are_all_needed(tmp_path: Path, name: str, lost: str) -> None:
@@ -218,6 +218,7 @@ def test_layers_with_experts_are_those_with_a_router(tmp_path: Path) -> None:
     [
         ("blk.2.ffn_up_shexp.weight", 0, "beside blk.2.ffn_gate_inp.weight there is no shared"),
         ("blk.2.attn_q_a_norm.weight", 1, "queries have a rank of their own"),
+        ("blk.2.attn_kv_b.weight", 1, "the matrices of keys and values are one tensor"),
     ],
 )
 def test_tensors_of_kimi_without_which_llama_cpp_ends(
@@ -227,6 +228,48 @@ def test_tensors_of_kimi_without_which_llama_cpp_ends(
     others = tuple(each for each in found.tensors if each.name != tensor)
     named = tuple(replace(each, name=tensor) for each in found.tensors[:count])
     assert reason in (senseless(replace(found, tensors=others + named)) or "")
+
+
+@pytest.mark.parametrize(
+    ("each", "runner", "reason"),
+    [
+        ((4,) * 5, "llama", "kimi-linear.attention.head_count is not one number"),
+        ((0,) * 5, "none", "0 heads of states are 32 wide"),
+    ],
+)
+def test_heads_of_kimi_that_are_listed_are_left_to_llama_cpp(
+    tmp_path: Path, each: tuple[int, ...], runner: str, reason: str
+) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS["kimi-linear"]))
+    key = "kimi-linear.attention.head_count"
+    listed = replace(
+        found,
+        metadata={known: value for known, value in found.metadata.items() if known != key},
+        array_lengths={**found.array_lengths, key: len(each)},
+        short_arrays={**found.short_arrays, key: each},
+    )
+    assert reason in (supports(listed) or "")
+    assert (senseless(listed) is None) == (runner == "llama")
+
+
+@pytest.mark.parametrize(
+    ("name", "lost", "reason"),
+    [
+        ("arwkv7", "blk.1.time_mix_g1.weight", "has 6 mixtures of rows, not 5"),
+        ("arwkv7, no gate, no norm", "", "has 5 mixtures of rows, not 6"),
+    ],
+)
+def test_mixtures_of_rows_are_as_many_as_llama_cpp_multiplies(
+    tmp_path: Path, name: str, lost: str, reason: str
+) -> None:
+    """It goes by the tensors of gates, and ends the process if there are others."""
+    found = header(write(tmp_path / "x.gguf", MODELS[name]))
+    assert senseless(found) is None
+    tensors = [tensor for tensor in found.tensors if tensor.name != lost]
+    if not lost:
+        tensors += [replace(tensors[0], name=f"blk.1.time_mix_g{i}.weight") for i in (1, 2)]
+    told = f"blk.1.time_mix_lerp_fused.weight {reason}"
+    assert senseless(replace(found, tensors=tuple(tensors))) == told
 
 
 def test_shapes_of_kimi_may_have_ones_behind_them(tmp_path: Path) -> None:
