@@ -58,7 +58,13 @@ def test_its_own_fields_keep_their_ranges() -> None:
     assert parsed(max_tokens="5", temperature="0.5").request.max_tokens == 5
     assert parsed(logprobs=True).request.logprobs == 1
     assert parsed(logprobs=True, top_logprobs=3).request.logprobs == 3
-    for wrong in ({"max_tokens": 0}, {"logprobs": 6}, {"temperature": 3}, {"model": None}):
+    for wrong in (
+        {"max_tokens": 0},
+        {"logprobs": 6},
+        {"logprobs": "6"},
+        {"temperature": 3},
+        {"model": None},
+    ):
         with pytest.raises(InvalidField):
             parsed(**wrong)
 
@@ -77,7 +83,7 @@ def test_its_own_fields_are_read_leniently() -> None:
 
 @pytest.mark.parametrize(
     ("sent", "read"),
-    [(True, 1), ("true", 1), (1.0, 1), (False, None), (0, 0), (1, 1), (5, 5)],
+    [(True, 1), ("true", 1), (1.0, 1), (False, None), (0, 0), (1, 1), (5, 5), (2.0, 2), ("2", 2)],
 )
 def test_logprobs_of_llama_stack_and_of_ogx(sent: Any, read: int | None) -> None:
     assert parsed(logprobs=sent).request.logprobs == read

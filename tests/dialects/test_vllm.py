@@ -66,6 +66,8 @@ def test_numbers_are_read_leniently() -> None:
     sampling = call.request.sampling
     assert (sampling.temperature, sampling.top_k) == (0.5, 0)
     assert sampling.logit_bias == {7: 100.0}
+    call = parse(logprobs="5", prompt_logprobs="3")
+    assert (call.request.logprobs, call.request.prompt_logprobs) == (5, 3)
 
 
 @pytest.mark.parametrize(

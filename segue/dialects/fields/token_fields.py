@@ -38,11 +38,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Patterns:
-    """vLLM's object for a text that repeats itself. A largest size of 0, which is the default, is none."""
+    """vLLM's object for a text that repeats itself. A largest size of 0, which is the default, is none.
+
+    Names that nobody knows are refused: one may have been meant for another, and then nothing would end.
+    """
 
     def read(self, value: Any) -> Any:
-        if type(value) is not dict:
-            raise Mismatch(f"an object with {', '.join(_PATTERNS)}", value)
+        if type(value) is not dict or value.keys() - set(_PATTERNS):
+            raise Mismatch(f"an object with {', '.join(_PATTERNS)} alone", value)
         largest, smallest, count = (self._number(name, value.get(name, 0)) for name in _PATTERNS)
         if smallest > largest:
             raise Mismatch(

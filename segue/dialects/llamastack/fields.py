@@ -1,5 +1,6 @@
 """Llama Stack's fields of a completion: its own, as leniently as it reads them, and those of its provider."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,11 +32,11 @@ class Scored:
     def read(self, value: Any) -> Any:
         if type(value) is int and 0 <= value <= MAX_OWN_LOGPROBS:
             return value
-        try:
+        with suppress(Mismatch):
             return LaxFlag(Boolean()).read(value) or UNSET
-        except Mismatch:
-            expected = f"true, false or an integer from 0 to {MAX_OWN_LOGPROBS}"
-            raise Mismatch(expected, value) from None
+        with suppress(Mismatch):
+            return Lax(Integer(0, MAX_OWN_LOGPROBS)).read(value)
+        raise Mismatch(f"true, false or an integer from 0 to {MAX_OWN_LOGPROBS}", value)
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [Boolean().schema(), Integer(0, MAX_OWN_LOGPROBS).schema()]}

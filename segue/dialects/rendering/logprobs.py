@@ -82,15 +82,49 @@ class LegacyLogprobs:
         return top
 
 
-def echo_start(prompt: Prompted) -> int:
-    """Where a prompt's first token begins, 0 or below: what stands in front of its text (BOS, a space) has no width."""
-    pieces = b"".join(score.piece for score in prompt.scores or ())
-    return len(prompt.text or "") - len(pieces.decode(errors="replace"))
-
-
 def echoed(prompt: Prompted, num_top: int, name: Name = by_text) -> dict[str, list[Any]]:
-    """A prompt's own tokens."""
-    return LegacyLogprobs(num_top, echo_start(prompt), name).push(prompt.scores or ())
+    """A prompt's own tokens. What the tokenizer put in front of the text (a BOS, a space) has no width."""
+    scores, text = prompt.scores or (), prompt.text or ""
+    pieces = [score.piece for score in scores]
+    whole = b"".join(pieces).decode(errors="replace")
+    told = LegacyLogprobs(num_top, len(text) - len(whole), name).push(scores)
+    if not whole.endswith(text):
+        told["text_offset"] = _places(text, pieces)
+    return told
+
+
+_REACH = 64  # bytes of a text that its tokens may leave out in one place
+
+
+def _places(text: str, pieces: Iterable[bytes]) -> list[int]:
+    """Where in a text each of its tokens begins, in characters.
+
+    Tokenizers also put spaces behind control tokens, leave blanks out beside them, or spell a letter otherwise.
+    """
+    written = text.encode(errors="replace")
+    chars = [at for at, char in enumerate(text) for _ in char.encode(errors="replace")]
+    chars.append(len(text))
+    places: list[int] = []
+    end, num_missed = 0, 0
+    for piece in pieces:
+        start, width = _place(written, piece, end, _REACH + num_missed)
+        num_missed = 0 if width else num_missed + len(piece)
+        places.append(chars[start])
+        end = start + width
+    return places
+
+
+def _place(written: bytes, piece: bytes, start: int, reach: int) -> tuple[int, int]:
+    """Where a token stands, from `start` on, and how many of the bytes are its own: none if it is not found."""
+    parts = [part for part in (piece, piece.removeprefix(b" ")) if part]
+    for part in parts:
+        if written.startswith(part, start):
+            return start, len(part)
+    for part in parts if piece.strip() else ():
+        found = written.find(part, start, start + reach + len(part))
+        if found >= 0:
+            return found, len(part)
+    return start, 0
 
 
 def prompt_scores(prompt: Prompted, num_top: int) -> list[dict[str, Any] | None]:

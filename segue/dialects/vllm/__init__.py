@@ -109,7 +109,12 @@ DIFFERENCES = (
         "vLLM then refuses every request that does not set the field itself.",
     ),
     Difference(
-        "use_beam_search refuses stop, bans, biases, min_tokens, prompt_logprobs and constraints.",
+        "A name in repetition_detection that is not known is refused.",
+        "vLLM passes it by, so that a misspelt limit ends nothing.",
+    ),
+    Difference(
+        "use_beam_search refuses stop, bans, biases, min_tokens, prompt_logprobs, repetition_detection and "
+        "constraints.",
         "vLLM ignores them then, and answers as if they had not been given.",
     ),
     Difference(

@@ -15,7 +15,6 @@ from segue.dialects.fields.kinds import (
     Lax,
     LaxFlag,
     Number,
-    NumTop,
     OnlyEmpty,
     Stops,
     Text,
@@ -26,7 +25,7 @@ from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY,
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import REPETITION, Not, mark_special, truncate
 from segue.dialects.openai import fields as openai
-from segue.dialects.vllm.kinds import ClampedBias, LaxPrompts, LaxTokenIds, Salt
+from segue.dialects.vllm.kinds import ClampedBias, LaxPrompts, LaxTokenIds, LaxTop, Salt
 from segue.errors import InvalidField
 from segue.types import ModelInfo
 
@@ -128,13 +127,13 @@ SAMPLING = (
 ANSWER = (
     Field(
         "logprobs",
-        NumTop(MAX_TOP),
+        LaxTop(MAX_TOP),
         "Alternatives reported for each token; 0 reports the chosen one only.",
         "logprobs",
     ),
     Field(
         "prompt_logprobs",
-        NumTop(MAX_TOP),
+        LaxTop(MAX_TOP),
         "The same for the tokens of the prompt, by token id; streamed too.",
         "shape.prompt_logprobs",
         default=None,

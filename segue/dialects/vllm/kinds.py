@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.bounds import MAX_BIAS, MAX_JSON_VALUES
-from segue.dialects.fields.kinds import LogitBias, Mismatch, Text, TokenIds
+from segue.dialects.fields.kinds import LogitBias, Mismatch, NumTop, Text, TokenIds
 from segue.dialects.fields.prompt_kinds import Prompts
 
 MAX_SALT_CHARS = 128
@@ -40,6 +40,19 @@ class LaxTokenIds:
 
     def schema(self) -> dict[str, Any]:
         return TokenIds(self.max_tokens).schema()
+
+
+@dataclass(frozen=True)
+class LaxTop:
+    """As NumTop, also as text."""
+
+    high: int
+
+    def read(self, value: Any) -> Any:
+        return NumTop(self.high).read(_whole(value) if type(value) is str else value)
+
+    def schema(self) -> dict[str, Any]:
+        return NumTop(self.high).schema()
 
 
 @dataclass(frozen=True)

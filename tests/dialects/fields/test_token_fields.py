@@ -59,6 +59,11 @@ def test_repetition(sent: Any, meant: Repetition | None) -> None:
     assert parse(repetition_detection=sent).request.repetition == meant
 
 
+def test_a_misspelt_limit_of_repetition_is_refused() -> None:
+    with pytest.raises(InvalidField, match="repetition_detection"):
+        parse(repetition_detection={"max_pattern": 5, "min_count": 3})
+
+
 def test_a_side_alone_is_named_as_ignored() -> None:
     assert parse(truncation_side="left").ignored == ("truncation_side",)
 

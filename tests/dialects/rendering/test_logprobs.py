@@ -1,6 +1,7 @@
 import math
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,26 @@ def test_echoed_prompt() -> None:
     assert layout["token_logprobs"] == [None, -1.0, -2.0]
     assert layout["top_logprobs"] == [None, {" He": -1.0}, {"y": -2.0}]
     assert layout["text_offset"] == [0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "offsets"),
+    [
+        # A tokenizer puts spaces behind control tokens, too.
+        ("a</s>b c", ["<s>", " a", "</s>", " b", " c"], [0, 0, 1, 5, 6]),
+        ("é</s> b", ["<s>", " é", "</s>", "  ", "b"], [0, 0, 1, 5, 6]),
+        # It leaves blanks out beside them.
+        ("<|user|>\nhé", ["<|user|>", "h", "é"], [0, 9, 10]),
+        ("é </s>\n\n", ["é", "</s>"], [0, 2]),
+        # It reads another spelling of what is there.
+        ("a cafe\u0301 is", ["a", " café", " is"], [0, 1, 7]),
+    ],
+)
+def test_echoed_tokens_are_where_they_stand_in_the_text(
+    text: str, pieces: list[str], offsets: list[int]
+) -> None:
+    run = tuple(TokenScore(7, piece.encode(), -1.0, 1, ()) for piece in pieces)
+    assert echoed(Prompted(0, (7,), 0, text, run), 0)["text_offset"] == offsets
 
 
 def test_prompt_scores_by_token_id() -> None:
