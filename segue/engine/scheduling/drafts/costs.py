@@ -18,7 +18,7 @@ from itertools import accumulate
 from statistics import median
 from typing import Literal
 
-# Rows of a step with drafts. Kernels take rows in such groups: three rows take longer than four.
+# Rows of a step with drafts: few numbers, so that what each costs is learned soon.
 SIZES = (2, 4, 8, 16)
 _HOPED = (
     0.06  # of a step of one row: what a further row is hoped to cost; little, so that it is tried

@@ -64,7 +64,8 @@ _X86, _ARM = "x86_64", "aarch64"
 _AVX2 = "avx2 fma f16c"
 _AVX512 = f"{_AVX2} avx512f avx512bw avx512vl avx512dq"
 
-# Best first. Tiles of ARM have few outputs and many rows: expanding a code is then shared by more of them.
+# Best first. A tile for each number of rows: two smaller ones would expand the codes twice.
+# Tiles of ARM have few outputs and many rows: expanding a code is then shared by more of them.
 FLAVOURS: tuple[Flavour, ...] = (
     _flavour(
         "avx512vnni",
@@ -72,27 +73,39 @@ FLAVOURS: tuple[Flavour, ...] = (
         f"{_AVX512} avx512vnni",
         "vnni",
         tile=(16, 2),
-        rows=(8, 4, 2, 1),
+        rows=(8, 7, 6, 5, 4, 3, 2, 1),
         cpu="cascadelake",
     ),
     _flavour(
-        "avx512", _X86, _AVX512, "maddubs", tile=(16, 2), rows=(8, 4, 2, 1), cpu="skylake-avx512"
+        "avx512",
+        _X86,
+        _AVX512,
+        "maddubs",
+        tile=(16, 2),
+        rows=(8, 7, 6, 5, 4, 3, 2, 1),
+        cpu="skylake-avx512",
     ),
     _flavour(
-        "avxvnni", _X86, f"{_AVX2} avxvnni", "vnni", tile=(8, 2), rows=(4, 2, 1), cpu="alderlake"
+        "avxvnni", _X86, f"{_AVX2} avxvnni", "vnni", tile=(8, 2), rows=(4, 3, 2, 1), cpu="alderlake"
     ),
-    _flavour("avx2", _X86, _AVX2, "maddubs", tile=(8, 2), rows=(4, 2, 1), cpu="haswell"),
+    _flavour("avx2", _X86, _AVX2, "maddubs", tile=(8, 2), rows=(4, 3, 2, 1), cpu="haswell"),
     _flavour(
         "i8mm",
         _ARM,
         "neon dotprod i8mm",
         "smmla",
         tile=(4, 2),
-        rows=(8, 4, 2, 1),
+        rows=(8, 7, 6, 5, 4, 3, 2, 1),
         cpu="neoverse-v1",
     ),
     _flavour(
-        "dotprod", _ARM, "neon dotprod", "sdot", tile=(4, 2), rows=(8, 4, 2, 1), cpu="neoverse-n1"
+        "dotprod",
+        _ARM,
+        "neon dotprod",
+        "sdot",
+        tile=(4, 2),
+        rows=(8, 7, 6, 5, 4, 3, 2, 1),
+        cpu="neoverse-n1",
     ),
     _flavour("neon", _ARM, "neon", "smull", tile=(4, 2), rows=(2, 1), cpu="cortex-a72"),
     _flavour("generic", "", "", "generic", tile=(8, 2), rows=(1,), cpu=""),

@@ -36,6 +36,10 @@ def inputs_of(rng: np.random.Generator, rows: int, columns: int) -> Activations:
     return given
 
 
+def first_rows(given: Activations, rows: int) -> Activations:
+    return Activations(given.x[:rows], given.a[:rows], given.scales[:rows])
+
+
 def packed(own: Tensor, data: Bytes, target: Target, threads: int = 1) -> Matrix:
     """With the machine code that earlier runs kept, as servers do."""
     (matrix,) = pack([own], [data], target, threads, KEPT)

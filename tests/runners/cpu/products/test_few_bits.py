@@ -66,7 +66,7 @@ def test_scales_of_other_types_are_refused(
     assert reason in (supports(replace(found, tensors=tensors)) or "")
 
 
-@pytest.mark.parametrize("shape", [(2,), (0,), (1, 1)])
+@pytest.mark.parametrize("shape", [(2,), (0,), (1, 2)])
 def test_scales_of_other_shapes_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
     found = gguf.header(write_types(tmp_path / "x.gguf", ["NVFP4"], is_scaled=True))
     tensors = tuple(

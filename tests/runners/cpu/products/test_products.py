@@ -15,6 +15,7 @@ from tests.runners.cpu.products.reference import (
     KEPT,
     dequantised,
     expected,
+    first_rows,
     inputs_of,
     multiplied,
     packed,
@@ -51,9 +52,10 @@ def test_bits_are_those_of_the_definition(kind: str, extreme: bool) -> None:
     right = expected(own, data, inputs)
     for target in targets():
         matrix = packed(own, data, target, threads=2)
-        got, beside = multiplied(matrix, inputs)
-        np.testing.assert_array_equal(got, right, err_msg=target.flavour.name)
-        assert (beside == 7.5).all()
+        for rows in (15, *target.flavour.rows):
+            got, beside = multiplied(matrix, first_rows(inputs, rows))
+            np.testing.assert_array_equal(got, right[:rows], err_msg=target.flavour.name)
+            assert (beside == 7.5).all()
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -138,7 +140,9 @@ def test_flavours_of_other_processors_give_the_same_bits(
     rng = np.random.default_rng(4)
     own, data = tensor(rng, kind, columns_of(kind, 2), 41)
     inputs = inputs_of(rng, 2 * flavour.rows[0] - 1, own.shape[0])
+    right = expected(own, data, inputs)
     (matrix,) = pack([own], [data], emulated.target_of(flavour))
-    got, _ = multiplied(matrix, inputs)
-    np.testing.assert_array_equal(got, expected(own, data, inputs))
+    for rows in (len(right), *flavour.rows):
+        got, _ = multiplied(matrix, first_rows(inputs, rows))
+        np.testing.assert_array_equal(got, right[:rows])
     np.testing.assert_array_equal(row_of(matrix, 40), dequantised(own, data)[40])
