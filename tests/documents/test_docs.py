@@ -54,7 +54,8 @@ def test_every_file_and_folder_that_is_named_exists(document: str) -> None:
     assert [name for name in named_places(document) if name.rstrip("/") not in ends] == []
 
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = [*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def without_code(path: Path) -> str:
