@@ -94,6 +94,13 @@ POSITIVE = (
 )
 SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other either
 MOST_EXPERTS = 1024
+GATING = "expert_gating_func"
+_MOST_GATING = 4  # the last one that llama.cpp knows
+_SQUARE = (
+    "jamba",
+    "lfm2",
+    "lfm2moe",
+)  # llama.cpp takes queries as wide as the residual in any case
 BASES = ("rope.freq_base", "rope.freq_base_swa")  # above 1; all real numbers may be 0: not given
 
 
@@ -110,6 +117,8 @@ def senseless(header: GgufHeader) -> str | None:
     return (
         wrong_number(header)
         or _wrong_heads(header)
+        or _wrong_queries(header)
+        or _wrong_gating(header)
         or _wrong_next_layers(header)
         or _wrong_sharing(header)
         or _wrong_latent(header)
@@ -194,6 +203,28 @@ def _wrong_heads(header: GgufHeader) -> str | None:
         size, turning = head_size(header, is_windowed), rotated_dimensions(header, is_windowed)
         if turning > size or turning % 2:
             return f"positions turn {turning} of a head's {size} dimensions"
+    return None
+
+
+def _wrong_queries(header: GgufHeader) -> str | None:
+    """Heads that queries of the residual's width are not cut into evenly."""
+    width, size = header.count("embedding_length"), head_size(header)
+    if header.architecture not in _SQUARE:
+        return None
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    for layer, heads in enumerate(heads_of(header)[0]):
+        is_square = shapes.get(f"blk.{layer}.attn_q.weight") == (width, width)
+        if is_square and heads * size != width:
+            return f"{heads} heads of {size} are not {width} wide"
+    return None
+
+
+def _wrong_gating(header: GgufHeader) -> str | None:
+    """How scores of experts become shares: llama.cpp has no usual way for some architectures."""
+    family, told = FAMILIES[header.architecture], header.count(GATING)
+    is_none = GATING in family.needed and not told
+    if is_none or (GATING in family.settings and told > _MOST_GATING):
+        return f"{GATING} is {told}"
     return None
 
 

@@ -64,6 +64,10 @@ def test_layers_are_told_apart(
         ("jamba", {"attention.value_length": 32}, "values are 32 wide, keys 16"),
         ("kimi-linear", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
         ("kimi-linear", {"kda.head_dim": -1}, "kda.head_dim is -1, not a count"),
+        ("kimi-linear", {"expert_gating_func": 5}, "expert_gating_func is 5"),
+        ("lfm2moe", {"expert_gating_func": 5}, "expert_gating_func is 5"),
+        ("lfm2", {"attention.head_count": 2}, "2 heads of 16 are not 64 wide"),
+        ("jamba", {"attention.head_count": 8}, "8 heads of 16 are not 64 wide"),
         ("kimi-linear", {"attention.head_count": 0}, "0 heads of states are 32 wide"),
         ("kimi-linear", {"attention.key_length": 64}, "keys and values of (64, 32) numbers"),
         ("mamba", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
@@ -82,6 +86,12 @@ def test_what_would_end_llama_cpp_is_computed_by_no_runner(
     found = changed(header(write(tmp_path / "x.gguf", MODELS[name])), settings)
     assert reason in (senseless(found) or "")
     assert reason in (supports(found) or "")
+
+
+@pytest.mark.parametrize("name", ["kimi-linear", "lfm2moe", "minimax-m2"])
+def test_shares_by_nothing_would_end_llama_cpp_too(tmp_path: Path, name: str) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS[name]))
+    assert senseless(changed(found, {"expert_gating_func": 0})) == "expert_gating_func is 0"
 
 
 @pytest.mark.parametrize(
