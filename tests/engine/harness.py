@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from segue.engine.constraints.compiler import Compiler
+from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.scheduling import steps
 from segue.engine.scheduling.scheduler import Scheduler
@@ -87,6 +88,7 @@ class Bench:
         ticks = itertools.count()
         self.scheduler = Scheduler(self.runner, self.vocab, chunk_rows, lambda: float(next(ticks)))
         self.stories: dict[str, RequestEvents] = defaultdict(RequestEvents)
+        self.jobs: list[Job] = []
         self.num_steps = 0
         self.may_go_on: Callable[[], bool] = lambda: True
         self.step_clock: Callable[[], float] = lambda: 0.0
@@ -103,7 +105,9 @@ class Bench:
     def submit(self, request: CompletionRequest) -> None:
         constraint = request.constraint
         grammar = None if constraint is None else self.compiler.compile(constraint)
-        self.scheduler.add(prepare(request, Model(self.vocab, self.capabilities), grammar))
+        job = prepare(request, Model(self.vocab, self.capabilities), grammar)
+        self.jobs.append(job)
+        self.scheduler.add(job)
 
     def step(self) -> bool:
         """One step, with those that can be told ahead of it; False: there was nothing to compute."""

@@ -18,11 +18,13 @@ from segue.types import (
     Constraint,
     Infill,
     Prompt,
+    Repetition,
     Sampling,
     Step,
 )
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead_runner import AheadRunner, arrive, check_answers, runner, same
+from tests.engine.scheduling.guesses import guess, texts
 
 WORD = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
 ORDERS: list[tuple[Step, ...]] = [
@@ -89,6 +91,7 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
         "sampling": sampling,
     }
     if kind != "beams":
+        fields["repetition"] = draw(picked([None, None, Repetition(max_size=3)]))
         fields["stop"] = tuple(draw(st.lists(picked(["a", "th", " "]), max_size=2)))
     match kind:
         case "scored":
@@ -115,13 +118,14 @@ def test_answers_and_events_are_those_of_single_steps(
 ) -> None:
     """With little memory, arrivals and cancels between steps, and draws that the runner leaves to the sampler."""
     end_bias = random.Random(seed).choice([0.0, 2.0])
-    alone = {}
+    alone, singles = {}, []
     for request in asked:
-        single = Bench(runner(end_bias=end_bias, context_length=100, rows_ahead=0))
-        alone[request.request_id] = single.run(request)[0]
+        singles.append(Bench(runner(end_bias=end_bias, context_length=100, rows_ahead=0)))
+        alone[request.request_id] = singles[-1].run(request)[0]
     for can_give_back in (0, 1, 9):
         chance = random.Random(seed + can_give_back)
         crowd = some_crowd(chance, end_bias, can_give_back)
+        guess(crowd, texts(singles), chance)
         cancelled = arrive(crowd, asked, chance, most_steps=4)
         crowd.run()
         crowd.scheduler.check()
@@ -133,7 +137,6 @@ def some_crowd(chance: random.Random, end_bias: float, can_give_back: int) -> Be
         "num_slots": chance.randint(3, 12),
         "num_cells": chance.randint(110, 400),
         "context_length": 100,
-        "draft_rows": chance.choice([1, 4, 8]),
         "rows_ahead": chance.choice([1, 4, 16]),
     }
     skips = chance.choice([0, 2, 7])

@@ -26,6 +26,7 @@ from tests.engine.scheduling.ahead_runner import (
     runner,
     same,
 )
+from tests.engine.scheduling.guesses import Texts, guess, texts
 
 PERSON = Constraint(
     kind="json_schema",
@@ -115,17 +116,19 @@ def impatient(masks: LazyMasks, seed: int = 0, can_give_back: int = 0, **limits:
 @given(asked=st.lists(held(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
 def test_answers_are_those_of_single_steps(asked: list[CompletionRequest], seed: int) -> None:
     """With little memory, arrivals and cancels between steps, and masks that come at any time or too late."""
-    alone = {}
+    alone, singles = {}, []
     for request in asked:
-        single = Bench(runner(context_length=100, rows_ahead=0))
-        alone[request.request_id] = single.run(request)[0]
+        singles.append(Bench(runner(context_length=100, rows_ahead=0)))
+        alone[request.request_id] = singles[-1].run(request)[0]
+    known = texts(singles)
     for can_give_back in (0, 1, 2, 9):
-        check_crowd(asked, alone, seed, can_give_back)
+        check_crowd(asked, alone, known, seed, can_give_back)
 
 
 def check_crowd(
     asked: list[CompletionRequest],
     alone: dict[str, RequestEvents],
+    known: Texts,
     seed: int,
     can_give_back: int,
 ) -> None:
@@ -136,10 +139,11 @@ def check_crowd(
             "num_slots": chance.randint(3, 12),
             "num_cells": chance.randint(110, 400),
             "context_length": 100,
-            "draft_rows": chance.choice([1, 1, 4, 8]),
             "max_rows": chance.choice([64, 512]),
         }
         crowd = Bench(impatient(masks, seed, can_give_back, **limits))
+        if chance.random() < 0.5:
+            guess(crowd, known, chance)
 
         def may_go_on() -> bool:
             if chance.random() < 0.8:

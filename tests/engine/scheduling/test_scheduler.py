@@ -10,9 +10,19 @@ from msgspec.structs import replace
 
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import BOS, FakeRunner, FakeVocab, default_capabilities
-from segue.types import CompletionRequest, Delta, Infill, Progress, Prompt, Sampling, Truncation
+from segue.types import (
+    CompletionRequest,
+    Delta,
+    Infill,
+    Progress,
+    Prompt,
+    Repetition,
+    Sampling,
+    Truncation,
+)
 from tests.engine.harness import Bench, ask, ticking
 from tests.engine.scheduling.ahead_runner import arrive
+from tests.engine.scheduling.guesses import guess, texts
 
 
 def test_one_request_ends_with_all_its_events() -> None:
@@ -185,6 +195,7 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
         infill=draw(st.sampled_from([*[None] * 4, INFILL, replace(INFILL, mode="ranked")])),
         use_cache=draw(st.booleans()),
         tenant=draw(st.sampled_from(["", "a", "b"])),
+        repetition=draw(st.sampled_from([None, None, Repetition(max_size=3)])),
         sampling=Sampling(seed=draw(st.integers(0, 3)), temperature=draw(st.sampled_from([0, 1]))),
     )
 
@@ -192,11 +203,17 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
 @settings(max_examples=30, deadline=None)
 @given(asked=st.lists(requests(), min_size=1, max_size=5), seed=st.integers(0, 2**32))
 def test_same_request_same_answer_under_any_load(asked: list[CompletionRequest], seed: int) -> None:
-    """Tiny memory forces eviction and preemption; arrivals and cancels are random; all must finish alike."""
-    alone = {r.request_id: Bench(context_length=100).run(r)[0].essence for r in asked}
+    """Tiny memory forces eviction and preemption; arrivals, cancels and drafts are random; all must finish alike."""
+    singles = [Bench(context_length=100, draft_rows=1) for _ in asked]
+    alone = {
+        request.request_id: single.run(request)[0].essence
+        for single, request in zip(singles, asked, strict=True)
+    }
+    known = texts(singles)
     for can_trim, can_give_back in ((True, 0), (False, 0), (False, 1), (False, 9)):
         chance = random.Random(seed + can_trim + 2 * can_give_back)
         crowd = some_crowd(chance, can_trim=can_trim, can_give_back=can_give_back)
+        guess(crowd, known, chance)
         cancelled = arrive(crowd, asked, chance, most_steps=6)
         crowd.run()
         crowd.scheduler.check()
@@ -212,7 +229,6 @@ def some_crowd(chance: random.Random, **limits: Any) -> Bench:
         num_slots=chance.randint(2, 9),
         num_cells=chance.randint(110, 300),
         context_length=100,
-        draft_rows=chance.choice([1, 8]),
         **limits,
     )
     crowd.step_clock = chance.random
