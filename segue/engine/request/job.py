@@ -1,5 +1,6 @@
 """One request in the engine: its sequences, and its events in order."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -312,12 +313,14 @@ class Job:
         """The prompt as the caller wrote it: without the BOS and the spaces that the tokenizer adds."""
         if self._prepared.infill is not None:
             return self._prepared.infill.texts[prompt_index]
-        vocab, prompt = self._vocab, self.request.prompts[prompt_index]
-        written = [part for part in prompt.parts if isinstance(part, str)]
-        if len(written) == len(prompt.parts) and not self._prepared.num_dropped[prompt_index]:
-            return "".join(written)
-        start = int(has_added_bos(prompt, tokens, vocab))
-        return decode([vocab.piece(token) for token in tokens[start:]])
+        prompt = self.request.prompts[prompt_index]
+        if not self._prepared.num_dropped[prompt_index]:
+            parts = (part if isinstance(part, str) else self._decoded(part) for part in prompt.parts)
+            return "".join(parts)
+        return self._decoded(tokens[has_added_bos(prompt, tokens, self._vocab) :])
+
+    def _decoded(self, tokens: Iterable[int]) -> str:
+        return decode([self._vocab.piece(token) for token in tokens])
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text. End and control tokens add nothing, unless the request asks for them."""

@@ -142,6 +142,9 @@ def test_echo_of_a_text_has_no_spaces_of_the_tokenizers() -> None:
     [story] = Bench(vocab=SpacingVocab()).run(ask("a<|begin|>b", max_tokens=0, echo=True))
     assert len(story.prompted[0].tokens) == 6
     assert story.prompted[0].text == "a<|begin|>b"
+    mixed = replace(ask("x", max_tokens=0, echo=True), prompts=(Prompt(("a", (BOS, 104), "b")),))
+    [story] = Bench(vocab=SpacingVocab()).run(mixed)
+    assert story.prompted[0].text == "a<|begin|>hb"
     cut = ask("a<|begin|>b", max_tokens=0, echo=True, truncation=Truncation(max_tokens=2))
     [story] = Bench(vocab=SpacingVocab()).run(cut)
     assert story.prompted[0].text == " b"
