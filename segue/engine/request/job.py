@@ -315,7 +315,9 @@ class Job:
             return self._prepared.infill.texts[prompt_index]
         prompt = self.request.prompts[prompt_index]
         if not self._prepared.num_dropped[prompt_index]:
-            parts = (part if isinstance(part, str) else self._decoded(part) for part in prompt.parts)
+            parts = (
+                part if isinstance(part, str) else self._decoded(part) for part in prompt.parts
+            )
             return "".join(parts)
         return self._decoded(tokens[has_added_bos(prompt, tokens, self._vocab) :])
 
