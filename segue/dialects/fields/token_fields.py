@@ -66,7 +66,8 @@ class Patterns:
 
     def schema(self) -> dict[str, Any]:
         number = Integer(0, MAX_INT32).schema()
-        return {"type": "object", "properties": dict.fromkeys(_PATTERNS, number)}
+        properties = dict.fromkeys(_PATTERNS, number)
+        return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 _PATTERNS = ("max_pattern_size", "min_pattern_size", "min_count")
