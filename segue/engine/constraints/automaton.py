@@ -7,9 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from segue.engine.constraints.free_text import steps
 from segue.engine.constraints.grammar import (
+    ANY,
     Chars,
+    Edge,
     Either,
+    Free,
     Lexeme,
     Literal,
     Node,
@@ -120,6 +124,12 @@ class Automaton:
                 return self._build(self._rules[name], owner)
             case Lexeme(inner):
                 return self._build(inner, owner)
+            case Free():
+                return self._free(node, owner)
+            case Edge(nested, is_end):
+                if not is_end:
+                    return self._chars(nested.begins, owner)
+                return self._build(Seq((ANY, Repeat(Chars(nested.goes_on), 0, None))), owner)
         raise TypeError(f"not a node: {node}")
 
     def _chars(self, ranges: Ranges, owner: Lexeme) -> _Part:
@@ -129,6 +139,21 @@ class Automaton:
         self.owner.append(owner)
         self._next.append(set())
         return _Part(False, (position,), (position,))
+
+    def _free(self, free: Free, owner: Lexeme) -> _Part:
+        """A position for each step from one state of the text to another."""
+        states = steps(free)
+        out = [
+            tuple(self._chars(step.ranges, owner).first[0] for step in state) for state in states
+        ]
+        last: list[int] = []
+        for state, positions in zip(states, out, strict=True):
+            for step, position in zip(state, positions, strict=True):
+                ends_for_good = step.is_end and free.until is not None
+                self._join((position,), () if ends_for_good else out[step.target])
+                if step.is_end:
+                    last.append(position)
+        return _Part(free.until is None, out[0], tuple(last))
 
     def _chain(self, parts: list[_Part]) -> _Part:
         whole = _Part(True, (), ())

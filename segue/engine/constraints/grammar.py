@@ -2,7 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Range = tuple[int, int]  # of code points, both ends included
 
@@ -62,7 +62,38 @@ class Terminal:
     text: str
 
 
-Node = Chars | Literal | Seq | Either | Repeat | Ref | Lexeme | Terminal
+@dataclass(frozen=True)
+class Free:
+    """Any text without the stops in it; or any that ends with `until`, the first of the stops that it holds.
+
+    Where two stops end together, the longer one counts.
+    """
+
+    stops: tuple[str, ...] = ()  # none is empty
+    until: str | None = None
+    most: int | None = None  # characters
+    place: str = field(default="", compare=False)  # for errors
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A grammar of its own, as Lark text. It is the whole body of a rule."""
+
+    text: str
+    begins: tuple[Range, ...]  # its first character
+    goes_on: tuple[Range, ...]  # what its last lexeme may read on: the digits of a number
+    place: str = field(default="", compare=False)  # for errors
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The begin or the end of a nested grammar, as a lexeme: for those who look at what surrounds it."""
+
+    nested: Nested
+    is_end: bool
+
+
+Node = Chars | Literal | Seq | Either | Repeat | Ref | Lexeme | Terminal | Free | Nested | Edge
 Rules = dict[str, Node]
 
 
@@ -85,6 +116,20 @@ def refs(node: Node) -> Iterator[str]:
                 yield name
             case _:
                 stack.extend(children(current))
+
+
+def renamed(node: Node, prefix: str) -> Node:
+    """The same, with the prefix before every name that it refers to."""
+    match node:
+        case Ref(name):
+            return Ref(prefix + name)
+        case Seq(items):
+            return Seq(tuple(renamed(item, prefix) for item in items))
+        case Either(options):
+            return Either(tuple(renamed(option, prefix) for option in options))
+        case Repeat(item, least, most):
+            return Repeat(renamed(item, prefix), least, most)
+    return node
 
 
 def seq(*items: Node) -> Node:

@@ -12,6 +12,7 @@ from segue.engine.constraints.lark_text import quoted, to_lark
 from segue.engine.constraints.schemas.options import read_options, slashed
 from segue.engine.constraints.schemas.schema_text import schema_text
 from segue.engine.constraints.schemas.values import Json, read_json
+from segue.engine.constraints.structural import formats
 from segue.types import Constraint, ConstraintKind
 
 MAX_CHOICES = 10_000
@@ -71,11 +72,13 @@ def _json_object(asked: _Asked) -> str:
     return _grammars({"lark_grammar": _schema({"type": "object"}, asked)})
 
 
-def _schema(schema: Json, asked: _Asked) -> str:
+def _schema(schema: Json, asked: _Asked, whitespace: str | None = None) -> str:
+    """`whitespace`: what this schema wishes for, before what the caller does."""
     if not isinstance(schema, bool | dict):
         raise GrammarError("the schema must be a JSON object")
     constraint = asked.constraint
-    options = read_options(schema, constraint.whitespace, constraint.lenient)
+    spaces = constraint.whitespace if whitespace is None else whitespace
+    options = read_options(schema, spaces, constraint.lenient)
     written = schema_text(schema, options)
     asked.ignored.update(dict.fromkeys(written.ignored))
     return written.text
@@ -146,41 +149,12 @@ def _llguidance(asked: _Asked) -> str:
     return _grammars(*found)
 
 
-class _Tag(msgspec.Struct):
-    begin: str
-    schema: dict[str, Any]
-    end: str
-
-
-class _Tags(msgspec.Struct):
-    structures: list[_Tag]
-    triggers: list[str]
-
-
 def _structural_tag(asked: _Asked) -> str:
-    """Any text. After a trigger, one of the tags that begin with it must follow, and match its schema."""
-    text = _text(asked)
-    whole = read_json(text, "it")
-    try:
-        tags = msgspec.convert(whole, _Tags)
-    except msgspec.ValidationError as error:
-        raise GrammarError(
-            f"it must be an object with structures (each begin, schema, end) and triggers: {error}"
-        ) from None
-    lines = ["TEXT: /(.|\\n)*/"]
-    for number, tag in enumerate(tags.structures):
-        trigger = next((t for t in tags.triggers if t and tag.begin.startswith(t)), None)
-        if trigger is None:
-            raise GrammarError(f"no trigger begins {tag.begin!r}")
-        body = _nested(tag.schema, asked)
-        rest = tag.begin[len(trigger) :]
-        lines.append(f"trigger{number}[lazy]: TEXT {quoted(trigger)}")
-        lines.append(f"tag{number}: trigger{number} {quoted(rest)} {body} {quoted(tag.end)}")
-    if not tags.structures:
-        raise GrammarError("it has no structures")
-    options = " | ".join(f"tag{number}" for number in range(len(tags.structures)))
-    main = "\n".join([f"start: ({options})* TEXT", *lines])
-    return _grammars({"lark_grammar": main})
+    def written(schema: Json, whitespace: str | None) -> str:
+        return _schema(schema, asked, whitespace)
+
+    whole = read_json(_text(asked), "it")
+    return _grammars({"lark_grammar": to_lark(formats.rules_of(whole, written))})
 
 
 def _grammars(*grammars: dict[str, Any]) -> str:

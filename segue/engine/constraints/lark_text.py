@@ -3,9 +3,11 @@
 from segue.engine.constraints.grammar import (
     Chars,
     Either,
+    Free,
     GrammarError,
     Lexeme,
     Literal,
+    Nested,
     Node,
     Range,
     Ref,
@@ -19,6 +21,7 @@ from segue.engine.constraints.regular import pruned, straightened
 
 _MAX_NESTING = 8  # what is deeper gets a name: llguidance reads about thirty levels
 _SHORT = 4  # brackets and commas need no name
+_ANY, _SOME = "/(?s:.*)/", "/(?s:.+)/"
 _TIMES: dict[tuple[int, int | None], str] = {(0, None): "*", (1, None): "+", (0, 1): "?"}
 
 
@@ -45,6 +48,16 @@ def _in_string(c: str) -> str:
     if c in '"\\':
         return "\\" + c
     return f"\\u{ord(c):04x}" if ord(c) < 0x20 or ord(c) == 0x7F else c
+
+
+def _free(free: Free) -> str:
+    stops = " | ".join(map(quoted, free.stops))
+    if free.until is None:
+        within = _ANY if free.most is None else f"/(?s:.{{0,{free.most}}})/"
+        return f"{within} & ~({_ANY} ({stops}) {_ANY})" if stops else within
+    body = f"({_ANY} {quoted(free.until)}) & ~({_ANY} ({stops}) {_SOME})"
+    longer = [stop for stop in free.stops if stop != free.until and stop.endswith(free.until)]
+    return f"{body} & ~({_ANY} ({' | '.join(map(quoted, longer))}))" if longer else body
 
 
 class _Writer:
@@ -78,6 +91,10 @@ class _Writer:
                 return _char_class(ranges)
             case Terminal(text):
                 return self._own_words(text)
+            case Free():
+                return self._own_words(_free(node))
+            case Nested(text):
+                return f"%lark {{\n{text}}}"
         if depth == _MAX_NESTING:
             return self._named(node, in_lexeme)
         match node:

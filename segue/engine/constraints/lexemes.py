@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from segue.engine.constraints.automaton import Automaton, State, Undecided, Work, overlap
 from segue.engine.constraints.grammar import (
     Chars,
+    Edge,
     Either,
+    Free,
+    GrammarError,
     Lexeme,
     Literal,
+    Nested,
     Node,
     Range,
     Ref,
@@ -71,6 +75,8 @@ class _Shaper:
         return shaped
 
     def shape(self, node: Node) -> Node:
+        if isinstance(node, Nested):
+            return node
         if self._is_regular(node) and not self._is_apart(node):
             return Lexeme(node)
         match node:
@@ -83,6 +89,13 @@ class _Shaper:
                 return Either(tuple(map(self.shape, options)))
             case Repeat(item, least, most):
                 return Repeat(self.shape(item), least, most)
+            case Free(place=place) if self.by_character:
+                raise GrammarError(f"{place}: too much must be looked at to tell where this ends")
+            case Free(place=place):
+                raise GrammarError(
+                    f"{place}: where this text ends cannot be told from what follows it; "
+                    "put into excludes what follows it begins with"
+                )
         return node
 
     def _runs(self, items: tuple[Node, ...]) -> list[Node]:
@@ -113,7 +126,7 @@ class _Play:
     """Which lexemes can follow which, and where the longest match would read too much."""
 
     def __init__(self, shaped: Rules, rules: Rules, work: Work) -> None:
-        self._shaped = shaped
+        self._shaped = shaped = {name: _edged(body) for name, body in shaped.items()}
         self._work = work
         lexemes = list(dict.fromkeys(_leaves(shaped)))
         self._automaton = Automaton(lexemes, rules, work)
@@ -135,6 +148,7 @@ class _Play:
             while states:
                 for state, ended in self._automaton.steps(states.pop()):
                     if ended:
+                        _check_alone(state, ended)
                         guilty |= self._guilty(state, ended)
                         after = _NONE.union(*(self._follow[lexeme] for lexeme in ended))
                         if after not in expected:
@@ -149,11 +163,17 @@ class _Play:
         owed = [r for lexeme in ended for r in self._ranges_after(lexeme)]
         self._work.spend(len(state) * len(owed) // 4)
         automaton = self._automaton
-        return {
+        guilty = {
             automaton.owner[position]
             for position in state
             if overlap(automaton.ranges[position], tuple(owed))
         }
+        for lexeme in guilty:
+            if isinstance(lexeme.node, Edge):
+                raise GrammarError(
+                    f"{lexeme.node.nested.place}: where this number ends cannot be told from what follows it"
+                )
+        return guilty
 
     def _ranges_after(self, lexeme: Lexeme) -> list[Range]:
         automaton = self._automaton
@@ -220,6 +240,24 @@ class _Play:
             case Repeat(item, least):
                 return least == 0 or self._may_be_empty(item)
         return all(map(self._may_be_empty, children(node)))
+
+
+def _edged(body: Node) -> Node:
+    """A nested grammar as what is seen of it from outside: its begin and its end."""
+    if not isinstance(body, Nested):
+        return body
+    return Seq((Lexeme(Edge(body, is_end=False)), Lexeme(Edge(body, is_end=True))))
+
+
+def _check_alone(state: State, ended: Lexemes) -> None:
+    """Once a nested grammar has begun, nothing else may be possible: its lexemes cannot be taken apart."""
+    for lexeme in ended:
+        node = lexeme.node
+        if isinstance(node, Edge) and not node.is_end and (state or len(ended) > 1):
+            raise GrammarError(
+                f"{node.nested.place}: where this JSON begins, something else may begin in the same way; "
+                "write several schemas as one with anyOf, and other text so that it begins otherwise"
+            )
 
 
 def _until_settled(names: Iterable[str], learn: Callable[[str], Iterable[str]]) -> None:

@@ -6,6 +6,7 @@ from segue.engine.constraints.grammar import (
     EMPTY,
     Either,
     GrammarError,
+    Nested,
     Node,
     Ref,
     Repeat,
@@ -74,6 +75,7 @@ def regular_names(rules: Rules) -> frozenset[str]:
     """Rules that do not lead back to themselves, and use only such rules. Raises GrammarError if one is too deep."""
     depths: dict[str, int] = {}
     used = {name: frozenset(refs(body)) for name, body in rules.items()}
+    used |= {name: frozenset({name}) for name, body in rules.items() if isinstance(body, Nested)}
     for name in settled(used, lambda name, found: used[name] <= found):
         depths[name] = _depth(rules[name], depths)
         if depths[name] > MAX_DEPTH:

@@ -26,3 +26,14 @@ def is_prefix(grammar: Grammar, tokens: list[int], width: int) -> bool:
         if guide.accept(token):
             return place == len(tokens) - 1
     return True
+
+
+def is_whole(grammar: Grammar, text: str) -> bool:
+    """Whether the constraint accepts exactly this text."""
+    matcher = grammar.matcher.deep_copy()
+    tokens = list(text.encode())
+    return bool(
+        matcher.validate_tokens(tokens) == len(tokens)
+        and (not tokens or matcher.consume_tokens(tokens))
+        and matcher.is_accepting()
+    )

@@ -2,22 +2,12 @@ import time
 
 import pytest
 
-from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.compiler import Compiler
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
+from tests.engine.constraints.guided import is_whole
 from tests.support.hostile_constraints import HARMLESS, REFUSED
-
-
-def is_whole(grammar: Grammar, text: str) -> bool:
-    matcher = grammar.matcher.deep_copy()
-    tokens = list(text.encode())
-    return bool(
-        matcher.validate_tokens(tokens) == len(tokens)
-        and matcher.consume_tokens(tokens)
-        and matcher.is_accepting()
-    )
-
 
 COMPILER = Compiler(FakeVocab(), VOCAB_SIZE)
 

@@ -1,0 +1,119 @@
+"""Random formats of a few letters, and texts that nearly fit them."""
+
+import random
+from typing import Any
+
+from tests.engine.constraints.structural.oracle import NUMBER, PAIR, Format
+
+WORDS = ["a", "b", "<", "ab", "<a", ">", "<b>", "ba", "c"]  # none begins as it ends
+PATTERNS = {"a+": "aa", "[ab]*": "ab", "(ab|c)": "c", "a?b": "b", "<[a-c]{1,2}>": "<b>"}
+LEAVES = ["const_string", "any_text", "regex", "json_schema"]
+INNER = ["sequence", "or", "optional", "star", "plus", "repeat", "dispatch", "tags_with_separator"]
+KINDS = [*LEAVES, *INNER, "tag", "tag", "triggered_tags", "triggered_tags"]
+
+
+class Formats:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+
+    def word(self) -> str:
+        return self.rng.choice(WORDS)
+
+    def maybe(self) -> bool:
+        return self.rng.random() < 0.3
+
+    def some(self, least: int, most: int) -> range:
+        return range(self.rng.randint(least, most))
+
+    # --- formats ------------------------------------------------------------------------------------
+
+    def format(self, depth: int) -> Format:
+        kind = self.rng.choice(KINDS if depth else LEAVES)
+        return {"type": kind} | self._fields(kind, depth - 1)
+
+    def _fields(self, kind: str, depth: int) -> Format:
+        match kind:
+            case "const_string":
+                return {"value": self.word()}
+            case "any_text":
+                return {"excludes": [self.word() for _ in self.some(0, 1)]}
+            case "regex":
+                return {"pattern": self.rng.choice(list(PATTERNS))}
+            case "json_schema":
+                return {"json_schema": self.rng.choice([NUMBER, PAIR])}
+            case "sequence" | "or":
+                return {"elements": [self.format(depth) for _ in self.some(1, 3)]}
+            case "repeat":
+                least = self.rng.randint(0, 2)
+                most = self.rng.choice([-1, least, least + 1])
+                return {"min": least, "max": most, "content": self.format(depth)}
+            case "tag":
+                return self._tag(depth)
+            case "dispatch":
+                words = {self.word() for _ in range(2)}
+                rules = [[word, self.format(depth)] for word in sorted(words)]
+                return {"rules": rules, "loop": self.maybe()}
+            case "triggered_tags":
+                return self._triggered(depth)
+            case "tags_with_separator":
+                tags = [self._tag(depth) for _ in self.some(1, 2)]
+                return {"tags": tags, "separator": self.word(), "at_least_one": self.maybe()}
+        return {"content": self.format(depth)}
+
+    def _tag(self, depth: int) -> Format:
+        end: Any = self.word()
+        return {"begin": self.word(), "content": self.format(depth), "end": end}
+
+    def _triggered(self, depth: int) -> Format:
+        tags = [self._tag(depth) for _ in self.some(1, 2)]
+        triggers: set[str] = {tag["begin"][: self.rng.randint(1, 2)] for tag in tags}
+        if any(sum(tag["begin"].startswith(t) for t in triggers) > 1 for tag in tags):
+            return self._triggered(depth)
+        return {
+            "triggers": sorted(triggers),
+            "tags": tags,
+            "at_least_one": self.maybe(),
+            "stop_after_first": self.maybe(),
+            "excludes": [self.word()] if self.maybe() else [],
+        }
+
+    # --- texts --------------------------------------------------------------------------------------
+
+    def text(self, own: Format) -> str:
+        """One that fits more often than not."""
+        text = self._near(own)
+        if not text or not self.maybe():
+            return text
+        at = self.rng.randrange(len(text))
+        letter: str = self.rng.choice(["", *"ab<>"])
+        return text[:at] + letter + text[at + self.rng.randint(0, 1) :]
+
+    def _letters(self) -> str:
+        return "".join(self.rng.choice("ab<>c") for _ in self.some(0, 3))
+
+    def _near(self, own: Format) -> str:
+        match own.get("type", "tag"):
+            case "const_string":
+                return str(own["value"])
+            case "any_text":
+                return self._letters()
+            case "regex":
+                return PATTERNS[own["pattern"]]
+            case "json_schema":
+                return "12" if own["json_schema"] == NUMBER else '{"a":1}'
+            case "sequence":
+                return "".join(map(self._near, own["elements"]))
+            case "or":
+                return self._near(self.rng.choice(own["elements"]))
+            case "tag":
+                return str(own["begin"]) + self._near(own["content"]) + str(own["end"])
+            case "tags_with_separator":
+                tags = [self._near(self.rng.choice(own["tags"])) for _ in self.some(0, 2)]
+                return str(own["separator"]).join(tags)
+            case "triggered_tags":
+                parts = [self._letters() + self._near(self.rng.choice(own["tags"]))]
+                return "".join(parts * self.rng.randint(0, 2)) + self._letters()
+            case "dispatch":
+                word, inner = self.rng.choice(own["rules"])
+                return self._letters() + str(word) + self._near(inner) + self._letters()
+        return "".join(self._near(own["content"]) for _ in self.some(0, 3))
