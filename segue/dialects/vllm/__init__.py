@@ -66,10 +66,9 @@ DIFFERENCES = (
         "vLLM's are among the tokens that the constraint allows, and so those of most are near 0.",
     ),
     Difference(
-        "A structural_tag's format is refused where it speaks of tokens, has a style other than json or an unknown key, "
-        "or leaves open where a JSON value or a free text begins or ends.",
-        "vLLM enforces the first two and passes unknown keys by. Words that overlap are read by fixed rules here: the "
-        "first end, the first trigger, of two the longer.",
+        "A structural_tag's format is refused where it speaks of tokens, has a style other than json or an unknown "
+        "key, or leaves open where a JSON value or a free text begins or ends.",
+        "vLLM enforces the others and passes unknown keys by; a constraint that cannot be enforced must not be.",
     ),
     Difference(
         "A max_tokens above the context is answered, up to the context.",

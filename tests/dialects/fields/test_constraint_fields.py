@@ -10,6 +10,8 @@ from segue.types import Constraint
 
 SCHEMA = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}}
 TEXT = '{"type":"object","properties":{"b":{"type":"integer"},"a":{}}}'
+TAG = {"type": "structural_tag", "format": {"type": "any_text"}}
+TAG_TEXT = '{"type":"structural_tag","format":{"type":"any_text"}}'
 
 
 def read(name: str, value: Any) -> Any:
@@ -34,6 +36,9 @@ def read(name: str, value: Any) -> Any:
             "json_schema",
             TEXT,
         ),
+        ("response_format", TAG, "structural_tag", TAG_TEXT),
+        ("structured_outputs", {"structural_tag": TAG}, "structural_tag", TAG_TEXT),
+        ("structured_outputs", {"structural_tag": TAG_TEXT}, "structural_tag", TAG_TEXT),
         ("structured_outputs", {"json": SCHEMA, "regex": None}, "json_schema", TEXT),
         ("structured_outputs", {"regex": "a"}, "regex", "a"),
         ("structured_outputs", {"choice": ["a", "b"]}, "choice", ("a", "b")),

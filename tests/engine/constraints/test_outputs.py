@@ -1,5 +1,6 @@
 """What is drawn under every kind of constraint is valid, as somebody else checks it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from segue.runners.fake import VOCAB_SIZE, FakeRunner, default_capabilities
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import Constraint, Sampling
 from tests.engine.constraints.guided import compiled, is_prefix
+from tests.engine.constraints.structural.oracle import NUMBER, Format, accepts
 from tests.engine.harness import Bench, RequestEvents, ask
 from tests.support.constraints import Case, cases
 
@@ -102,3 +104,18 @@ def test_a_structural_tag_holds_its_schema() -> None:
     assert is_prefix(grammar, list(b"free text <n=10> more"), VOCAB_SIZE)
     assert not is_prefix(grammar, list(b"free text <n=3"), VOCAB_SIZE)
     assert not is_prefix(grammar, list(b"free text <nope"), VOCAB_SIZE)
+
+
+def test_texts_drawn_under_a_format_fit_it() -> None:
+    schema = {"type": "json_schema", "json_schema": NUMBER}
+    one = {"type": "tag", "begin": "<n=", "content": schema, "end": ">"}
+    think = {"type": "tag", "begin": "(", "content": {"type": "any_text"}, "end": ")"}
+    free = {"type": "triggered_tags", "triggers": ["<"], "tags": [one], "at_least_one": True}
+    own: Format = {"type": "sequence", "elements": [think, free]}
+    value = json.dumps({"type": "structural_tag", "format": own})
+    constraint = Constraint(kind="structural_tag", value=value)
+    bench = Bench(FakeRunner(default_capabilities(), end_bias=4.0))
+    story = bench.run(ask("x", constraint=constraint, n=16, max_tokens=400, sampling=HOT))[0]
+    whole = [story.texts[i] for i, end in story.finished.items() if end.reason == "stop"]
+    assert len(whole) > 4
+    assert all(accepts(own, text) for text in whole)
