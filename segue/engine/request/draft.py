@@ -69,9 +69,12 @@ class Drafter:
         """
         if self._source(tokens) is None:
             return []
-        further = self._further.value
-        chance = (self._further if self._is_copying else self._first).value * further**num_open
-        return [chance * further**number for number in range(count)]
+        chances = [(self._further if self._is_copying else self._first).value]
+        while (
+            len(chances) < num_open + count
+        ):  # products, not powers: the same bits on every machine
+            chances.append(chances[-1] * self._further.value)
+        return chances[num_open : num_open + count]
 
     def _source(self, tokens: list[int]) -> int | None:
         """Where in the text a draft is found."""
