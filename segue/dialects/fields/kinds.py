@@ -207,6 +207,18 @@ class Texts:
         return {"type": "array", "items": one, "maxItems": self.max_texts}
 
 
+def lenient(value: Any) -> Any:
+    """The number that lenient JSON readers take true, or a text, for; anything else as it is."""
+    if type(value) is bool:
+        return int(value)
+    if type(value) is not str:
+        return value
+    try:
+        return int(value) if value.lstrip("-").isdecimal() else float(value)
+    except ValueError:
+        return value
+
+
 @dataclass(frozen=True)
 class Lax:
     """Also takes what lenient JSON readers take: true for 1, "5" for 5."""
@@ -214,14 +226,10 @@ class Lax:
     kind: Kind
 
     def read(self, value: Any) -> Any:
-        if type(value) is bool:
-            value = int(value)
-        elif type(value) is str:
-            try:
-                value = float(value) if not value.lstrip("-").isdecimal() else int(value)
-            except ValueError:
-                raise Mismatch("a number", value) from None
-        return self.kind.read(value)
+        number = lenient(value)
+        if type(number) is str:
+            raise Mismatch("a number", value)
+        return self.kind.read(number)
 
     def schema(self) -> dict[str, Any]:
         return self.kind.schema()

@@ -4,28 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.bounds import MAX_BIAS, MAX_JSON_VALUES
-from segue.dialects.fields.kinds import LogitBias, Mismatch, NumTop, Text, TokenIds
+from segue.dialects.fields.kinds import LogitBias, Mismatch, NumTop, Text, TokenIds, lenient
 from segue.dialects.fields.prompt_kinds import Prompts
 
 MAX_SALT_CHARS = 128
 MAX_KEY_CHARS = 20
 
 
-def _number(value: Any) -> Any:
-    """A number that came as true or text; anything else as it is."""
-    if type(value) is bool:
-        return int(value)
-    if type(value) is not str:
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
-
-
 def _whole(value: Any) -> Any:
-    """The same for an integer."""
-    value = _number(value)
+    """An integer, also as true, as text or with a point; anything else as it is."""
+    value = lenient(value)
     return int(value) if type(value) is float and value.is_integer() else value
 
 
@@ -99,7 +87,7 @@ def _key(key: str) -> str:
 
 
 def _clamped(bias: Any) -> Any:
-    bias = _number(bias)
+    bias = lenient(bias)
     return min(max(bias, -MAX_BIAS), MAX_BIAS) if type(bias) in (int, float) else bias
 
 

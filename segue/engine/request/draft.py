@@ -70,9 +70,8 @@ class Drafter:
         if self._source(tokens) is None:
             return []
         chances = [(self._further if self._is_copying else self._first).value]
-        while (
-            len(chances) < num_open + count
-        ):  # products, not powers: the same bits on every machine
+        # Products, not powers, whose last bit depends on the system's library.
+        while len(chances) < num_open + count:
             chances.append(chances[-1] * self._further.value)
         return chances[num_open : num_open + count]
 

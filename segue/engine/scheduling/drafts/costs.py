@@ -20,9 +20,8 @@ from typing import Literal
 
 # Rows of a step with drafts: few numbers, so that what each costs is learned soon.
 SIZES = (2, 4, 8, 16)
-_HOPED = (
-    0.06  # of a step of one row: what a further row is hoped to cost; little, so that it is tried
-)
+# Of a step of one row: what a further row is hoped to cost. Little, so that it is tried.
+_HOPED = 0.06
 _HOPED_STOP = 0.05  # of a step: what it takes until steps go ahead again
 _SAMPLES = 7  # of which the median counts
 _NEAR = 16  # steps: what is compared ran within so many
