@@ -4,7 +4,7 @@ Bounds that an operator may want to move are defaults of flags (config.py, serve
 hold whatever the flags say.
 """
 
-# --- one connection (server/connection.py) --------------------------------------------------------
+# --- one connection (server/transport/connection.py) ----------------------------------------------
 
 MAX_URL_BYTES = 8 << 10  # as nginx; no path or query of ours comes near it
 MAX_HEAD_BYTES = 64 << 10  # large cookies of proxies fit; a head without an end uses little memory

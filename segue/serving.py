@@ -36,11 +36,11 @@ from segue.processes.channel import Channel
 from segue.processes.doors import Doors
 from segue.processes.parent import Parent, Plan
 from segue.processes.sharing import ALONE, Sharing
-from segue.server import listen
 from segue.server.admission.admission import Trace
 from segue.server.admission.ledger import Ledger
 from segue.server.app import create_app
 from segue.server.tracing import exporting
+from segue.server.transport import listen
 
 _SHORTEST_HANG_S = 30.0  # a server process is not ended for being busy for less
 

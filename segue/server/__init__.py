@@ -1,1 +1,1 @@
-"""HTTP: connections, admission, endpoints, framing."""
+"""HTTP: transport, admission, endpoints, framing."""

@@ -38,7 +38,6 @@ from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import candidates
 from segue.server.admission.request_record import RequestRecord
-from segue.server.chunk_writer import ChunkWriter, chunk_writer
 from segue.server.feed import Feed, num_scores
 from segue.server.framing import (
     FRAMES,
@@ -59,6 +58,7 @@ from segue.server.report_headers import (
 )
 from segue.server.service import fingerprint_of, open_engine, settled_adapters
 from segue.server.stream import SIGN_OF_LIFE, Stream
+from segue.server.transport.chunk_writer import ChunkWriter, chunk_writer
 from segue.types import (
     CompletionRequest,
     Done,

@@ -6,9 +6,9 @@ from typing import Any
 
 from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects.base import Call, Renderer
-from segue.server.chunk_writer import ChunkWriter
 from segue.server.feed import FAULT, num_scores
 from segue.server.framing import Frame
+from segue.server.transport.chunk_writer import ChunkWriter
 from segue.types import LAST, Event, Failed, Prompted, Searching
 
 logger = logging.getLogger(__name__)

@@ -118,7 +118,7 @@ from segue import config, serving
 from segue.assembly import fleet as assembly
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet, Member
-from segue.server import listen
+from segue.server.transport import listen
 from segue.server.app import create_app
 
 @dataclass(frozen=True)

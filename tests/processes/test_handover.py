@@ -4,7 +4,7 @@ import socket
 import pytest
 
 from segue.processes.handover import Dealer, receive
-from segue.server.listen import bind
+from segue.server.transport.listen import bind
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(

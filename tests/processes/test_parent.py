@@ -19,7 +19,7 @@ from segue.processes import messages
 from segue.processes.channel import Channel
 from segue.processes.parent import Parent, Plan
 from segue.processes.shared_fleet import SharedFleet
-from segue.server.listen import bind
+from segue.server.transport.listen import bind
 from segue.types import Adapter, ServedAdapter
 from tests.support.fakes import ScriptedEngine
 from tests.support.waiting import PATIENCE_S

@@ -11,11 +11,11 @@ from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI, error_reply
 from segue.errors import EngineFault
-from segue.server.chunk_writer import ChunkWriter, chunk_writer, offer_chunks
 from segue.server.framing import FRAMES
 from segue.server.stream import Stream
+from segue.server.transport.chunk_writer import ChunkWriter, chunk_writer, offer_chunks
 from segue.types import Delta, Done, Event, Failed, Searching, TokenScore, Usage
-from tests.server.test_chunk_writer import Cycle
+from tests.server.transport.test_chunk_writer import Cycle
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=1, fingerprint="f")
 

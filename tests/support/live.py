@@ -16,7 +16,7 @@ from segue.engine.seam import Engine, Loader, Models
 from segue.server.admission.admission import Admission, Trace
 from segue.server.admission.policy import Policy
 from segue.server.app import create_app
-from segue.server.listen import Server, address, bind, run
+from segue.server.transport.listen import Server, address, bind, run
 from segue.types import Stats
 from tests.support.waiting import PATIENCE_S, wait_until
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from segue.server import connection
 from segue.server.admission.hosts import Hosts
 from segue.server.admission.keys import Keyring, parse_key
+from segue.server.transport import connection
 from segue.types import Delta, Event, Prompted
 from tests.server.conftest import Launch, Live, read_until, reset
 from tests.support.fakes import Pause, speak

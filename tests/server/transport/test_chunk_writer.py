@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from segue.server.chunk_writer import chunk_writer, offer_chunks
+from segue.server.transport.chunk_writer import chunk_writer, offer_chunks
 
 
 class Cycle(SimpleNamespace):

@@ -32,10 +32,10 @@ from segue.bounds import (
 from segue.dialects.openai import error_reply
 from segue.errors import HeadTooLarge, MalformedHttp, SegueError, Unavailable, UrlTooLong
 from segue.server.admission.admission import Admission, Refusal
-from segue.server.chunk_writer import offer_chunks
 from segue.server.framing import Header, encode
-from segue.server.old_http import HTTP_1_0, without_chunks
-from segue.server.write_alarm import WriteAlarm, num_in_system
+from segue.server.transport.chunk_writer import offer_chunks
+from segue.server.transport.old_http import HTTP_1_0, without_chunks
+from segue.server.transport.write_alarm import WriteAlarm, num_in_system
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from segue.errors import SetupError
-from segue.server.listen import address, bind
+from segue.server.transport.listen import address, bind
 from segue.types import Delta, Failed, Prompted
 from tests.server.conftest import Live
 from tests.support.fakes import Pause, speak

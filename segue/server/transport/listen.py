@@ -17,7 +17,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from segue.errors import SetupError
-from segue.server.connection import DEFAULT_WRITE_TIMEOUT_S, Connection
+from segue.server.transport.connection import DEFAULT_WRITE_TIMEOUT_S, Connection
 
 log = logging.getLogger("segue")
 

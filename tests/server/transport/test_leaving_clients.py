@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from segue.server import connection
+from segue.server.transport import connection
 from segue.types import CompletionRequest, Delta, Event, Prompted
 from tests.server.conftest import Launch, reset
 from tests.support.fakes import Pause, speak

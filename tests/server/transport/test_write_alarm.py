@@ -10,8 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from segue.server.connection import Connection
-from segue.server.write_alarm import WriteAlarm, num_in_system
+from segue.server.transport.connection import Connection
+from segue.server.transport.write_alarm import WriteAlarm, num_in_system
 from tests.server.conftest import Launch, Live
 from tests.support.waiting import PATIENCE_S, wait_until
 
