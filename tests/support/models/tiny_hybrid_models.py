@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.support.models.tiny_latent import TinyLatent
+from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.tiny_writer import HIDDEN, KEY_HEADS, LAYER, Tiny, Value
 
 _MIXTURE: dict[str, Value] = {"expert_count": 8, "expert_used_count": 3}

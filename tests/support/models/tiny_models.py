@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.tiny_hybrid_models import HYBRIDS
-from tests.support.models.tiny_latent import TinyLatent
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, WIDTH, Tiny, Value
 
 _AFTER = ("post_attention_norm", "post_ffw_norm")

@@ -8,13 +8,17 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.models.layers.tiny_delta import delta_net
+from tests.support.models.layers.tiny_gemma4 import (
+    beside_experts,
+    embeddings_of_layers,
+    of_embeddings,
+)
+from tests.support.models.layers.tiny_hybrids import kda, mamba, mamba1, short_convolution
+from tests.support.models.layers.tiny_latent import TinyLatent
+from tests.support.models.layers.tiny_rwkv import rwkv_layer
 from tests.support.models.quick_writer import Writer
-from tests.support.models.tiny_delta import delta_net
-from tests.support.models.tiny_gemma4 import beside_experts, embeddings_of_layers, of_embeddings
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
-from tests.support.models.tiny_hybrids import kda, mamba, mamba1, short_convolution
-from tests.support.models.tiny_latent import TinyLatent
-from tests.support.models.tiny_rwkv import rwkv_layer
 
 Array = NDArray[np.float32]
 Value = int | float | bool | str | list[bool] | list[int] | list[float]

@@ -27,9 +27,9 @@ from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.anatomy.test_architectures import MOST_KL, divergences
 from tests.runners.cpu.conftest import load
 from tests.support.models import tiny_writer
+from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.split_gguf import split_gguf
 from tests.support.models.tiny_gguf import Weights
-from tests.support.models.tiny_latent import TinyLatent
 from tests.support.models.tiny_lora import merged, write_tiny_lora
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import Tiny, write
