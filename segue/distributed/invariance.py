@@ -7,10 +7,10 @@ alone and again among others, and must give the same tokens with bitwise the sam
 import asyncio
 import os
 
-from segue.distributed.events import Output
-from segue.distributed.follow import Ask, follow
 from segue.distributed.launch import Launched
-from segue.distributed.mapping import Asked, forced
+from segue.distributed.request.events import Output
+from segue.distributed.request.follow import Ask, follow
+from segue.distributed.request.mapping import Asked, forced
 from segue.types import CompletionRequest
 
 VARIABLE = "VLLM_BATCH_INVARIANT"

@@ -9,9 +9,9 @@ from typing import Any
 
 from segue.distributed.actor_watch import watch_actors
 from segue.distributed.checkpoint import Weights, own_defaults, read_origin, read_weights
-from segue.distributed.follow import Llm
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.parent_watch import tie
+from segue.distributed.request.follow import Llm
 from segue.engine.seam import Capabilities, Vocab
 from segue.errors import (
     EngineDied,

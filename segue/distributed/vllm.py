@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import msgspec
 
-from segue.distributed.events import Output
-from segue.distributed.follow import follow
 from segue.distributed.invariance import VARIABLE, is_claimed, is_invariant
 from segue.distributed.launch import Launched
-from segue.distributed.vllm_requests import VllmRequest, VllmRequests, is_quick
+from segue.distributed.request.events import Output
+from segue.distributed.request.follow import follow
+from segue.distributed.request.prepare import VllmRequest, VllmRequests, is_quick
 from segue.engine.process.mailbox import Mailbox
 from segue.engine.process.supervisor import next_pause
 from segue.engine.request.sequence import Sequence as Candidate

@@ -9,7 +9,7 @@ import numpy as np
 
 from segue.distributed.launch import Gauges, Launched
 from segue.distributed.logits.own_draws import OwnDraws, unpack
-from segue.distributed.mapping import DRAW_KEY
+from segue.distributed.request.mapping import DRAW_KEY
 from segue.engine.seam import Span
 from segue.errors import EngineDied, EngineFault, SegueError
 from segue.runners.fake import FakeLoader, FakeRunner, FakeVocab, default_capabilities

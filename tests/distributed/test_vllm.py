@@ -95,8 +95,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
 def test_it_tells_the_story_of_our_own_engine(
     name: str, stride: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("events", "vllm_requests"):  # so that all are known, as on our own engine
-        monkeypatch.setattr(f"segue.distributed.{module}.WATCHED_TOP", 512)
+    for module in ("events", "prepare"):  # so that all are known, as on our own engine
+        monkeypatch.setattr(f"segue.distributed.request.{module}.WATCHED_TOP", 512)
 
     async def check() -> None:
         limits = default_capabilities(context_length=64)

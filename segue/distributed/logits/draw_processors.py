@@ -8,7 +8,7 @@ from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotProcessor
 
 from segue.distributed.logits.own_draws import Draw, OwnDraws, unpack
-from segue.distributed.mapping import DRAW_KEY
+from segue.distributed.request.mapping import DRAW_KEY
 
 
 def _wanted(params: Any) -> Draw | None:

@@ -9,7 +9,7 @@ from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotProcessor
 
 from segue.distributed.logits.filters import cut
-from segue.distributed.mapping import CUTS_KEY
+from segue.distributed.request.mapping import CUTS_KEY
 
 _Key = tuple[tuple[str, float], ...]
 

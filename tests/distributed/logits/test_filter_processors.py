@@ -14,7 +14,7 @@ from vllm.v1.sample.logits_processor import BatchUpdate
 from segue.distributed.logits.draw_processors import DrawRows, DrawSlots
 from segue.distributed.logits.filter_processors import CutRows, CutSlots
 from segue.distributed.logits.own_draws import Draw
-from segue.distributed.mapping import CUTS_KEY, DRAW_KEY
+from segue.distributed.request.mapping import CUTS_KEY, DRAW_KEY
 from segue.types import Sampling
 
 STEPS = [("top_p", 0.6), ("temperature", 2.0)]

@@ -11,7 +11,7 @@ import pytest
 from segue.dialects.base import Call, Stamp
 from segue.dialects.vllm import VLLM
 from segue.distributed.launch import Launch, engine_config
-from segue.distributed.vllm_requests import VllmRequests
+from segue.distributed.request.prepare import VllmRequests
 from segue.types import CompletionRequest
 from tests.support.models.tiny_hf import write_tiny_hf
 from tests.support.vllm.server import NEEDS_VLLM

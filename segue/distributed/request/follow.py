@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from segue.distributed.events import Output
+from segue.distributed.request.events import Output
 
 
 class Collector(Protocol):

@@ -3,7 +3,7 @@ import json
 import llguidance
 import pytest
 
-from segue.distributed.grammars import lark
+from segue.distributed.request.grammars import lark
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.constraints.grammar_text import grammar_text
 from segue.engine.constraints.guide import Witness

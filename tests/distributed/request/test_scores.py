@@ -1,6 +1,6 @@
 import pytest
 
-from segue.distributed.scores import drawn_score, prompt_scores
+from segue.distributed.request.scores import drawn_score, prompt_scores
 from segue.runners.fake import FakeVocab
 from segue.types import Alternative
 from tests.distributed.stand_in import Entry, Flat

@@ -6,7 +6,13 @@ The job, its sequences and their texts are the engine's own: only the tokens and
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from segue.distributed.scores import Entry, Flat, drawn_score, following_scores, prompt_scores
+from segue.distributed.request.scores import (
+    Entry,
+    Flat,
+    drawn_score,
+    following_scores,
+    prompt_scores,
+)
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.constraints.guide import Witness
 from segue.engine.request.job import Job

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from segue.distributed import vllm_requests
+from segue.distributed.request.prepare import VllmRequests, is_quick
 from segue.distributed.vllm import VllmEngine
-from segue.distributed.vllm_requests import VllmRequests, is_quick
 from segue.errors import InvalidField
 from segue.types import Constraint, Infill, Prompt, Sampling
 from tests.distributed.stand_in import StandIn
@@ -49,7 +48,7 @@ def test_a_quick_request_does_not_wait_for_a_thread(
 ) -> None:
     threads: list[int] = []
 
-    class Watched(vllm_requests.VllmRequests):
+    class Watched(VllmRequests):
         def prepare(self, *args: Any) -> Any:
             threads.append(threading.get_ident())
             return super().prepare(*args)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.distributed.mapping import (
+from segue.distributed.request.mapping import (
     CUTS_KEY,
     DRAW_KEY,
     REQUEST_ROWS,
@@ -20,7 +20,7 @@ from segue.engine.sampling.token_rules import TokenRules
 from segue.errors import InvalidField
 from segue.types import CUT_FIRST, CompletionRequest, Prompt, Sampling, Step
 
-DOCS = Path(__file__).parent.parent.parent / "docs" / "vllm.md"
+DOCS = Path(__file__).parents[3] / "docs" / "vllm.md"
 RULES = TokenRules(ends=frozenset({2}), stops=frozenset({7}))
 ASKED = Asked(seed=10, candidate=3, max_tokens=16, num_alternatives=None, prompt_alternatives=None)
 REACH = 100

@@ -4,12 +4,19 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-from segue.distributed.events import WATCHED_TOP, RequestEvents
-from segue.distributed.follow import Ask
-from segue.distributed.grammars import lark
 from segue.distributed.launch import MAX_BEAMS, Launched
 from segue.distributed.logits.own_draws import Draw, needs_history, steps_only
-from segue.distributed.mapping import Asked, check, forced, has_own_order, is_drawn_here, parameters
+from segue.distributed.request.events import WATCHED_TOP, RequestEvents
+from segue.distributed.request.follow import Ask
+from segue.distributed.request.grammars import lark
+from segue.distributed.request.mapping import (
+    Asked,
+    check,
+    forced,
+    has_own_order,
+    is_drawn_here,
+    parameters,
+)
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare

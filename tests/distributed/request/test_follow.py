@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from segue.distributed.events import Output
-from segue.distributed.follow import Ask, follow
+from segue.distributed.request.events import Output
+from segue.distributed.request.follow import Ask, follow
 from tests.distributed.stand_in import Dead, StandIn
 
 PARAMS = {"max_tokens": 5, "prompt_logprobs": None}
