@@ -6,7 +6,7 @@ import pytest
 
 from segue.bench.exactness.trial import is_whole
 from segue.engine.constraints.compiler import Compiler
-from segue.engine.constraints.schemas.expander import ANNOTATIONS
+from segue.engine.constraints.schemas.keywords.expander import ANNOTATIONS
 from segue.engine.constraints.schemas.table import REFUSED, exact, markdown
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab

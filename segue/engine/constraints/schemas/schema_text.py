@@ -6,10 +6,10 @@ from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.lark_text import write
 from segue.engine.constraints.regular import pruned
 from segue.engine.constraints.schemas.documents import Documents
-from segue.engine.constraints.schemas.emitter import Emitter
-from segue.engine.constraints.schemas.expander import Expander
 from segue.engine.constraints.schemas.facts import Goal
+from segue.engine.constraints.schemas.keywords.expander import Expander
 from segue.engine.constraints.schemas.options import Options, slashed
+from segue.engine.constraints.schemas.rules.emitter import Emitter
 from segue.engine.constraints.schemas.values import Json
 
 

@@ -16,7 +16,6 @@ from segue.engine.constraints.scalars.strings import (
     quoted,
     string_of,
 )
-from segue.engine.constraints.schemas.assertions import Unenforceable
 from segue.engine.constraints.schemas.facts import (
     Absent,
     Contains,
@@ -40,6 +39,7 @@ from segue.engine.constraints.schemas.facts import (
     Unique,
     Whole,
 )
+from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
 
 MAX_PATTERNS = 6  # of names in one object: each may match beside each other
 

@@ -4,8 +4,8 @@ python -m segue.engine.constraints.schemas.table
 """
 
 from segue.engine.constraints.scalars.formats import FORMATS, NUMBER_FORMATS, UNCHECKED_FORMATS
-from segue.engine.constraints.schemas.assertions import ASSERTIONS
-from segue.engine.constraints.schemas.expander import ANNOTATIONS, APPLICATORS, COMPANIONS
+from segue.engine.constraints.schemas.keywords.assertions import ASSERTIONS
+from segue.engine.constraints.schemas.keywords.expander import ANNOTATIONS, APPLICATORS, COMPANIONS
 
 _FIRST = "0.1.0"
 _SINCE: dict[str, str] = {}  # the version since which that holds, where it is not the first

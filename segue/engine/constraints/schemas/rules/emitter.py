@@ -17,9 +17,6 @@ from segue.engine.constraints.scalars import oracle
 from segue.engine.constraints.scalars.numbers import by_json, value_regex, written
 from segue.engine.constraints.scalars.strings import literal, quoted
 from segue.engine.constraints.schemas import judge, shapes
-from segue.engine.constraints.schemas.arrays import Tuples
-from segue.engine.constraints.schemas.assertions import Unenforceable
-from segue.engine.constraints.schemas.expander import ANNOTATIONS, Expander
 from segue.engine.constraints.schemas.facts import (
     Branch,
     Except,
@@ -30,8 +27,11 @@ from segue.engine.constraints.schemas.facts import (
     Reader,
     Whole,
 )
-from segue.engine.constraints.schemas.objects import Fields
+from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
+from segue.engine.constraints.schemas.keywords.expander import ANNOTATIONS, Expander
 from segue.engine.constraints.schemas.options import Options
+from segue.engine.constraints.schemas.rules.arrays import Tuples
+from segue.engine.constraints.schemas.rules.objects import Fields
 from segue.engine.constraints.schemas.values import Json, type_of
 
 MAX_RULES = 20_000

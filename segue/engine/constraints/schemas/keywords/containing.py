@@ -2,7 +2,6 @@
 
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.scalars.pattern import Pattern, read_pattern
-from segue.engine.constraints.schemas.assertions import Unenforceable, fail, texts
 from segue.engine.constraints.schemas.documents import Part
 from segue.engine.constraints.schemas.facts import (
     ANYTHING,
@@ -29,6 +28,7 @@ from segue.engine.constraints.schemas.facts import (
     just,
     must,
 )
+from segue.engine.constraints.schemas.keywords.assertions import Unenforceable, fail, texts
 from segue.engine.constraints.schemas.values import Json, is_count
 
 # --- arrays -----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ Free names may come twice in a text, and then the last one counts. So no rule he
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
 from segue.engine.constraints.scalars.strings import literal, quoted
 from segue.engine.constraints.schemas import judge, shapes
-from segue.engine.constraints.schemas.assertions import Unenforceable
 from segue.engine.constraints.schemas.facts import (
     Absent,
     Count,
@@ -16,6 +15,7 @@ from segue.engine.constraints.schemas.facts import (
     Some,
     Writer,
 )
+from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
 from segue.engine.constraints.schemas.shapes import Free, Named
 
 MAX_OPTIONAL = 450  # properties that may be left out; each costs the parser a few items

@@ -5,12 +5,21 @@ from difflib import get_close_matches
 from functools import reduce
 
 from segue.engine.constraints.grammar import GrammarError
-from segue.engine.constraints.schemas.assertions import ASSERTIONS, LENIENTLY, Unenforceable, fail
-from segue.engine.constraints.schemas.combining import COMBINING, reference
-from segue.engine.constraints.schemas.containing import CONTAINING, unevaluated, without_containers
 from segue.engine.constraints.schemas.documents import Documents, Part
 from segue.engine.constraints.schemas.facts import ANYTHING, Branches, Goal
 from segue.engine.constraints.schemas.judge import is_void
+from segue.engine.constraints.schemas.keywords.assertions import (
+    ASSERTIONS,
+    LENIENTLY,
+    Unenforceable,
+    fail,
+)
+from segue.engine.constraints.schemas.keywords.combining import COMBINING, reference
+from segue.engine.constraints.schemas.keywords.containing import (
+    CONTAINING,
+    unevaluated,
+    without_containers,
+)
 from segue.engine.constraints.schemas.options import Options
 from segue.engine.constraints.schemas.values import Json
 

@@ -5,9 +5,9 @@ from itertools import product
 from typing import TypeVar
 
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
-from segue.engine.constraints.schemas.assertions import ENDLESS, LENIENTLY, Unenforceable
-from segue.engine.constraints.schemas.distinct import Distinct
 from segue.engine.constraints.schemas.facts import Writer
+from segue.engine.constraints.schemas.keywords.assertions import ENDLESS, LENIENTLY, Unenforceable
+from segue.engine.constraints.schemas.rules.distinct import Distinct
 from segue.engine.constraints.schemas.shapes import Arrays
 
 MAX_STATES = 2000

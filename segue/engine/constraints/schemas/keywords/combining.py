@@ -3,7 +3,6 @@
 from dataclasses import replace
 from itertools import combinations, product
 
-from segue.engine.constraints.schemas.assertions import Unenforceable, fail
 from segue.engine.constraints.schemas.documents import Part
 from segue.engine.constraints.schemas.facts import (
     ANYTHING,
@@ -14,6 +13,7 @@ from segue.engine.constraints.schemas.facts import (
     Reader,
 )
 from segue.engine.constraints.schemas.judge import are_told_apart
+from segue.engine.constraints.schemas.keywords.assertions import Unenforceable, fail
 from segue.engine.constraints.schemas.values import Json
 
 

@@ -1,0 +1,1 @@
+"""Keywords of JSON schema, and their negations, as branches of facts."""

@@ -1,0 +1,1 @@
+"""Facts as rules of a grammar."""
