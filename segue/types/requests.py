@@ -107,6 +107,7 @@ class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: ConstraintKind
     value: str | tuple[str, ...] = ""  # in the syntax of its kind; the texts of a choice
     param: str = "grammar"  # the caller's name of the field, for messages
+    within: str = ""  # where in that field it stands, for messages: ".json_schema.schema"
     lenient: bool = False  # schema keywords that cannot be enforced are ignored
     whitespace: str | None = None  # between JSON tokens: a regex; "": none; None: a little
 

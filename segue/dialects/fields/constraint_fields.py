@@ -118,10 +118,12 @@ def _any_of(names: Iterable[str]) -> str:
 
 
 def _within(read: Read, value: Any, param: str, at: str) -> Any:
+    """What stands at that place of the field; messages name it."""
     try:
-        return read(value, param)
+        found = read(value, param)
     except Mismatch as wrong:
         raise wrong.inside(at) from None
+    return msgspec.structs.replace(found, within=at) if isinstance(found, Constraint) else found
 
 
 def _text_or_typed(value: Any, param: str) -> Any:
@@ -147,7 +149,9 @@ def _response_format(value: Any, param: str) -> Any:
         case "json_schema":
             inner = value.get("json_schema", value)
             schema = inner.get("schema") if type(inner) is dict else None
-            return _within(_json_schema, schema, param, ".json_schema.schema")
+            is_flat = "schema" in value and "json_schema" not in value
+            at = ".schema" if is_flat else ".json_schema.schema"
+            return _within(_json_schema, schema, param, at)
         case "structural_tag":
             return _structural_tag(value, param)
     raise Mismatch(_any_of(_FORMATS), value.get("type"), ".type")

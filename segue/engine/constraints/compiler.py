@@ -172,7 +172,7 @@ class Compiler:
             written = grammar_text(constraint)
             grammar = Grammar(written, self._vocabulary)
         except GrammarError as error:
-            said = f"{constraint.param}: {error}{read_as(constraint)}"
+            said = f"{constraint.param}{constraint.within}: {error}{read_as(constraint)}"
             raise InvalidField(said, constraint.param) from None
         self._keep(constraint, grammar, len(written.text))
         return grammar

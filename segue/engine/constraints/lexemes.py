@@ -168,11 +168,11 @@ class _Play:
             for position in state
             if overlap(automaton.ranges[position], tuple(owed))
         }
-        for lexeme in guilty:
-            if isinstance(lexeme.node, Edge):
-                raise GrammarError(
-                    f"{lexeme.node.nested.place}: where this number ends cannot be told from what follows it"
-                )
+        numbers = [lexeme.node.nested.place for lexeme in guilty if isinstance(lexeme.node, Edge)]
+        if numbers:
+            raise GrammarError(
+                f"{min(numbers)}: where this number ends cannot be told from what follows it"
+            )
         return guilty
 
     def _ranges_after(self, lexeme: Lexeme) -> list[Range]:
@@ -251,13 +251,13 @@ def _edged(body: Node) -> Node:
 
 def _check_alone(state: State, ended: Lexemes) -> None:
     """Once a nested grammar has begun, nothing else may be possible: its lexemes cannot be taken apart."""
-    for lexeme in ended:
-        node = lexeme.node
-        if isinstance(node, Edge) and not node.is_end and (state or len(ended) > 1):
-            raise GrammarError(
-                f"{node.nested.place}: where this JSON begins, something else may begin in the same way; "
-                "write several schemas as one with anyOf, and other text so that it begins otherwise"
-            )
+    nodes = [lexeme.node for lexeme in ended]
+    begun = [node.nested.place for node in nodes if isinstance(node, Edge) and not node.is_end]
+    if begun and (state or len(ended) > 1):
+        raise GrammarError(
+            f"{min(begun)}: where this JSON begins, something else may begin in the same way; "
+            "write several schemas as one with anyOf, and other text so that it begins otherwise"
+        )
 
 
 def _until_settled(names: Iterable[str], learn: Callable[[str], Iterable[str]]) -> None:

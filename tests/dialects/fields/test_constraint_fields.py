@@ -131,6 +131,27 @@ def test_an_empty_grammar_of_llamacpp_is_none() -> None:
     assert read("grammar", "") is UNSET
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "within"),
+    [
+        ("response_format", {"type": "json_object", "schema": SCHEMA}, ".schema"),
+        ("response_format", {"type": "json_schema", "schema": SCHEMA}, ".schema"),
+        (
+            "response_format",
+            {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
+            ".json_schema.schema",
+        ),
+        ("response_format", TAG, ""),
+        ("structured_outputs", {"structural_tag": TAG_TEXT}, ".structural_tag"),
+        ("structured_outputs", {"json": SCHEMA, "disable_any_whitespace": True}, ".json"),
+        ("grammar", {"type": "regex", "value": "a"}, ".value"),
+        ("guided_regex", "a", ""),
+    ],
+)
+def test_where_in_its_field_a_constraint_stands(name: str, value: Any, within: str) -> None:
+    assert read(name, value).within == within
+
+
 def test_options_of_structured_outputs() -> None:
     closed = read("structured_outputs", {"json": SCHEMA, "disable_additional_properties": True})
     assert json.loads(closed.value)["additionalProperties"] is False

@@ -30,6 +30,7 @@ from segue.engine.constraints.structural.shapes import read
 
 MAX_DEPTH = 32
 MAX_FORMATS = 2000
+MAX_STRUCTURES = 1000
 MAX_FREE_CHARS = 10_000  # a lexer has a state for each
 MAX_PATTERN = 16_384
 MAX_GRAMMAR = 65_536
@@ -47,7 +48,7 @@ def rules_of(whole: Json, write_schema: WriteSchema) -> Rules:
             read(shapes.Whole, whole, "it")
             root = builder.format(inner, _At("format"))
         case {"structures": _}:
-            root = builder.structures(read(shapes.Structures, whole, "it"))
+            root = builder.structures(read(shapes.Structures, whole, ""))
         case _:
             raise GrammarError(
                 "it must be an object with a format, or with structures (each begin, schema, end) and triggers"
@@ -99,14 +100,18 @@ class _Builder:
             raise at.error(f"the type must be one of {', '.join(_KINDS)}, not {name!r}")
         return name
 
-    def structures(self, tags: shapes.Structures) -> Node:
-        schemas = [{"json_schema": tag.schema, "type": "json_schema"} for tag in tags.structures]
-        inner = [
-            {"begin": tag.begin, "content": schema, "end": tag.end}
-            for tag, schema in zip(tags.structures, schemas, strict=True)
-        ]
-        triggers = [trigger for trigger in tags.triggers if trigger]
-        return self.triggered(shapes.Triggered(triggers=triggers, tags=inner), _At("structures"))
+    def structures(self, own: shapes.Structures) -> Node:
+        """The older form. Errors name what it has: structures, begin, schema and triggers."""
+        if len(own.structures) > MAX_STRUCTURES:
+            raise GrammarError(f"structures: there are more than {MAX_STRUCTURES}")
+        tags = [self._structure(tag, number) for number, tag in enumerate(own.structures)]
+        triggers = [trigger for trigger in own.triggers if trigger]
+        return _dispatch(_by_trigger(triggers, tags), [], True, _At("triggers"))
+
+    def _structure(self, own: shapes.Structure, number: int) -> "_Tag":
+        at = _At(f"structures[{number}]")
+        schema = self.schema(shapes.Schema(json_schema=own.schema), at.inside("schema"))
+        return _Tag(own.begin, one_after_another(schema, literal(own.end)), at)
 
     # --- one piece of text --------------------------------------------------------------------------
 
@@ -214,25 +219,19 @@ class _Builder:
 
     def triggered(self, own: shapes.Triggered, at: _At) -> Node:
         """Free text, in which one of a trigger's tags must follow the trigger."""
-        rests: dict[str, list[Node]] = {trigger: [] for trigger in own.triggers}
-        whole: list[Node] = []
-        for number, value in enumerate(own.tags):
-            inner = at.inside(f"tags[{number}]")
-            self._kind(value, inner, "tag")
-            tag = read(shapes.Tag, value, inner.place)
-            begin, rest = _begin(tag, inner), self._rest(tag, inner)
-            # The shortest: it appears first.
-            trigger = min((t for t in rests if begin.startswith(t)), key=len, default=None)
-            if trigger is None:
-                raise inner.error(f"no trigger begins {begin!r}")
-            rests[trigger].append(one_after_another(literal(begin[len(trigger) :]), rest))
-            whole.append(one_after_another(literal(begin), rest))
-        first = either(*whole)
+        tags = [self._triggered_tag(t, at.inside(f"tags[{i}]")) for i, t in enumerate(own.tags)]
+        rests = _by_trigger(own.triggers, tags)
+        first = either(*(one_after_another(literal(tag.begin), tag.rest) for tag in tags))
         if own.at_least_one and own.stop_after_first:
             return first
         excludes = [*own.excludes, *filter(None, at.ends)]
         after = _dispatch(rests, excludes, not own.stop_after_first, at)
         return one_after_another(first, after) if own.at_least_one else after
+
+    def _triggered_tag(self, value: Json, at: _At) -> "_Tag":
+        self._kind(value, at, "tag")
+        tag = read(shapes.Tag, value, at.place)
+        return _Tag(_begin(tag, at), self._rest(tag, at), at)
 
     def dispatch(self, own: shapes.Dispatch, at: _At) -> Node:
         """Free text, in which a rule's format must follow its text."""
@@ -252,6 +251,23 @@ class _Builder:
 
 
 # --- helpers --------------------------------------------------------------------------------------
+
+
+class _Tag(NamedTuple):
+    begin: str
+    rest: Node  # the content and the end
+    at: _At
+
+
+def _by_trigger(triggers: Iterable[str], tags: list[_Tag]) -> dict[str, list[Node]]:
+    """What may follow each trigger: the rest of the tags that begin with it. Of two the shorter one appears first."""
+    rests: dict[str, list[Node]] = {trigger: [] for trigger in triggers}
+    for tag in tags:
+        trigger = min((t for t in rests if tag.begin.startswith(t)), key=len, default=None)
+        if trigger is None:
+            raise tag.at.inside("begin").error(f"no trigger begins {tag.begin!r}")
+        rests[trigger].append(one_after_another(literal(tag.begin[len(trigger) :]), tag.rest))
+    return rests
 
 
 def _dispatch(follows: dict[str, list[Node]], excludes: list[str], is_loop: bool, at: _At) -> Node:

@@ -12,11 +12,13 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 def read(shape: type[T], value: Any, place: str) -> T:
-    """Raises GrammarError."""
+    """Raises GrammarError with the place within `place` that is wrong."""
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        raise GrammarError(f"{place}: {error}") from None
+        what, _, path = str(error).partition(" - at `$")
+        where = (place + path.removesuffix("`")).lstrip(".") or "it"
+        raise GrammarError(f"{where}: {what}") from None
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -94,12 +96,12 @@ class Dispatch(Strict):
     excludes: list[str] = []
 
 
-class Structure(msgspec.Struct):
+class Structure(msgspec.Struct, forbid_unknown_fields=True):
     begin: str
     schema: dict[str, Any]
     end: str
 
 
-class Structures(msgspec.Struct):
+class Structures(Strict):
     structures: Annotated[list[Structure], Some]
     triggers: list[str]

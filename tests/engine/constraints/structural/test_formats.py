@@ -127,13 +127,6 @@ def test_of_ends_that_overlap_the_first_counts() -> None:
     assert not is_whole(grammar, "```x\nb``")
 
 
-def test_the_older_form_is_the_same_as_triggered_tags() -> None:
-    tags = [{"begin": "<f=a>", "schema": PAIR, "end": "</f>"}]
-    grammar = compiled({"structures": tags, "triggers": ["<f=", ""]})
-    for sample in ["", "x", "<f", "<f=", 'x<f=a>{"a":1}</f> y', "<f=a></f>"]:
-        assert is_whole(grammar, sample) == accepts(triggered(["<f="], F), sample)
-
-
 # --- random formats -----------------------------------------------------------------------------
 
 
@@ -208,7 +201,8 @@ LOOSE = several("sequence", text("x"), ANY)
         ),
         (several("or", text("a"), {"type": ["x"]}), "format.elements[1]: the type must be one of"),
         (several("or", text("a"), {"type": "const_string"}), "format.elements[1]: Object missing"),
-        (several("or"), "format: Expected `array` of length >= 1"),
+        (several("or"), "format.elements: Expected `array` of length >= 1"),
+        (several("or", ANY | {"excludes": ["a", 5]}), "format.elements[0].excludes[1]: Expected"),
         (
             several("sequence", {"type": "json_schema", "json_schema": {"type": "x"}}),
             "elements[0]: at #",
@@ -217,7 +211,7 @@ LOOSE = several("sequence", text("x"), ANY)
         (tag("a", {"type": "grammar", "grammar": "root ::= x"}, "b"), "format.content: rule root"),
         ({"type": "repeat", "min": 2, "max": 1, "content": ANY}, "format: max is less than min"),
         ({"type": "optional", "content": 7}, "format.content: a format must be an object"),
-        (triggered(["<x"], F), "format.tags[0]: no trigger begins '<f=a>'"),
+        (triggered(["<x"], F), "format.tags[0].begin: no trigger begins '<f=a>'"),
         (triggered(["<f"], text("x")), "format.tags[0]: the type must be tag"),
         (several("sequence", ANY, OBJECT), "format.elements[1]: where this JSON begins"),
         (
@@ -239,9 +233,7 @@ def test_what_is_refused_is_named_with_its_place(own: Format, said: str) -> None
     assert said in refused.value.message
 
 
-@pytest.mark.parametrize(
-    "value", [[], {}, {"format": ANY, "triggers": []}, {"structures": [], "triggers": []}]
-)
+@pytest.mark.parametrize("value", [[], {}, {"format": ANY, "triggers": []}])
 def test_neither_form(value: Any) -> None:
     with pytest.raises(InvalidField, match="it: it"):
         compiled(value)
