@@ -33,7 +33,8 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
     """Measure a team of `team` threads. Small models get slower with too many threads.
 
     If fewer threads are as fast, fewer are used: other processes may need the processors.
-    One thread leaves nothing to choose, so nothing is measured.
+    One thread leaves nothing to choose, so nothing is measured; nor are more rows than those at which all threads are
+    clearly the fastest: the more rows, the more work there is for each of them.
     """
     most_rows = 0 if team == 1 else most_rows
     threads: list[tuple[int, int]] = []
@@ -48,6 +49,8 @@ def tuned(measure: Measure, team: int, most_rows: int) -> Tuning:
             if took <= seconds[rows]:
                 best, seconds[rows] = candidate, took
             elif took > _NEAR * seconds[rows]:
+                if best == team:
+                    return Tuning((*threads, (rows, team)))
                 break
         threads.append((rows, best))
     return Tuning(tuple(threads))

@@ -47,6 +47,18 @@ def test_large_models_are_not_measured_for_long() -> None:
     assert max(asked) == 2
 
 
+def test_nothing_is_measured_beyond_where_all_threads_are_the_fastest() -> None:
+    measure, asked = waits(0.001, 0.001, 0.001), []
+
+    def noted(rows: int, threads: int) -> float:
+        asked.append((rows, threads))
+        return measure(rows, threads)
+
+    tuning = tuned(noted, 2, 256)
+    assert asked == [(1, 2), (1, 1), (2, 2), (2, 1)], "at one row both are as fast"
+    assert [tuning.threads_for(rows, 2) for rows in (1, 2, 8, 300)] == [1, 2, 2, 2]
+
+
 def test_no_more_rows_are_measured_than_there_are() -> None:
     asked: list[int] = []
 
