@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.asking import complete, post
 from tests.support.serving import serving
 from tests.support.waiting import PATIENCE_S
 
@@ -34,16 +35,6 @@ def exact_client() -> Iterator[httpx2.Client]:
         httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client,
     ):
         yield client
-
-
-def post(client: httpx2.Client, path: str, **body: Any) -> Any:
-    answer = client.post(path, json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def complete(client: httpx2.Client, prompt: Any, **body: Any) -> Any:
-    return post(client, "/v1/completions", prompt=prompt, **body)
 
 
 def score(client: httpx2.Client, prompt: Any, **body: Any) -> Any:

@@ -27,10 +27,6 @@ class Distribution(NamedTuple):
     ids: Index | None
     weights: Weights
 
-    def probabilities(self) -> NDArray[np.float64]:
-        weights = self.weights.astype(np.float64)
-        return np.asarray(weights / exact_math.total(weights))
-
 
 class Candidates:
     """Token ids with their logits. Starts as the whole row, which it writes to."""

@@ -22,13 +22,8 @@ TENSORS = "tensors"  # no key of metadata: those have a dot
 _U64 = struct.Struct("<Q")
 
 
-def gguf_lists(path: str | Path) -> dict[str, bytes]:
-    """By key, and the tensors. Raises ModelUnavailable."""
-    return _lists(path, header(path))
-
-
 def lists_of_loaded(path: str | Path, origin: Origin) -> dict[str, bytes]:
-    """The same of the file that a model was loaded from: nothing if it has been changed since."""
+    """By key, and the tensors, of the file that a model was loaded from: nothing if it has been changed since."""
     with contextlib.suppress(OSError, ModelUnavailable):
         read = header(path)
         if (read.num_bytes, modified(read)) == (origin.num_bytes, origin.modified):

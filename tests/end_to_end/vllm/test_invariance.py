@@ -7,9 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.asking import complete
 from tests.support.models.tiny_hf import write_tiny_hf
 from tests.support.serving import serving
-from tests.support.vllm.server import GPU_OPTIONS, IS_EXACT, NEEDS_VLLM, TEXT, complete
+from tests.support.vllm.server import GPU_OPTIONS, IS_EXACT, NEEDS_VLLM, TEXT
 
 pytestmark = NEEDS_VLLM
 # Drawn by vLLM, and by Segue's own sampler from vLLM's logits.

@@ -10,20 +10,12 @@ import httpx2
 import numpy as np
 import pytest
 
+from tests.support.asking import complete, post
 from tests.support.models.tiny_hf import write_tiny_hf, write_tiny_peft
 from tests.support.models.tiny_lora import EVERYWHERE, merged, write_tiny_lora
 from tests.support.models.tiny_reference import TinyReference
 from tests.support.serving import Served, serving
-from tests.support.vllm.server import (
-    GPU_OPTIONS,
-    IS_EXACT,
-    NEEDS_VLLM,
-    TEXT,
-    complete,
-    ids,
-    logprobs,
-    post,
-)
+from tests.support.vllm.server import GPU_OPTIONS, IS_EXACT, NEEDS_VLLM, TEXT, ids, logprobs
 from tests.support.vllm.server import PRECISION as FULL_PRECISION
 from tests.support.waiting import wait_until
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from segue.engine.sampling.candidates import Candidates, Distribution, draw, leading, top
+from segue.engine.sampling.candidates import Candidates, draw, leading, top
 from segue.errors import InvalidField
 
 # Sizes on both sides of where columns come in; few distinct values, so that there are ties.
@@ -80,7 +80,3 @@ def test_cut_candidates_are_adjusted_by_token_id() -> None:
 def test_no_candidate_left_is_an_error_of_the_request() -> None:
     with pytest.raises(InvalidField, match="every token is forbidden"):
         Candidates(np.full(5, -np.inf, np.float32)).weights()
-
-
-def test_probabilities_add_up() -> None:
-    assert Distribution(None, np.array([1, 3], np.float32)).probabilities().tolist() == [0.25, 0.75]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
-from segue.models.gguf.lists import gguf_lists
+from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.runners.llama import runner as module
 from segue.runners.llama.runner import LlamaLoader, LlamaRunner
@@ -251,6 +251,6 @@ def test_loader_survives_pickling_and_fills_in_defaults(tiny_gguf: Path) -> None
     assert info.vocab_size == vocab.size == runner.capabilities.vocab_size
     assert (info.name, info.runner, info.deterministic) == ("tiny", "llama", False)
     assert info.origin == gguf_origin(tiny_gguf)
-    assert lists() == gguf_lists(tiny_gguf)
+    assert lists() == lists_of_loaded(tiny_gguf, info.origin) != {}
     runner.close()
     vocab.close()

@@ -12,7 +12,7 @@ from segue.server.transport.listen import address, bind
 from segue.types import Delta, Failed, Prompted
 from tests.server.conftest import Live
 from tests.support.fakes import Pause, speak
-from tests.support.serving import serving
+from tests.support.serving import Served, serving
 from tests.support.waiting import PATIENCE_S, wait_until
 
 
@@ -88,41 +88,34 @@ def test_a_clean_stop_is_no_death() -> None:
     assert not any("stopping" in line for line in served.log), "nobody is waited for"
 
 
-def test_streams_get_their_time_and_then_an_error_event() -> None:
-    """SIGTERM: what can finish does; what cannot is told, and the exit is still clean."""
-    arguments = ("--runner", "fake", "--context-length", "500000", "--drain-timeout", "0.5")
+def stop_while_streaming(drain_timeout: str, *signals: signal.Signals) -> Served:
+    """A server with one stream that gets these signals: the stream ends with an error event, the exit is clean."""
+    arguments = ("--context-length", "500000", "--drain-timeout", drain_timeout)
     body = {"prompt": "a", "stream": True, "max_tokens": 490_000, "logit_bias": {"256": -100}}
     with (
-        serving(*arguments) as served,
+        serving("--runner", "fake", *arguments) as served,
         httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client,
         client.stream("POST", "/v1/completions", json=body) as answer,
     ):
         lines = answer.iter_lines()
         next(lines)
-        served.process.send_signal(signal.SIGTERM)
+        for each in signals:
+            served.process.send_signal(each)
         *_, error, done = [line for line in lines if line]
     assert json.loads(error.removeprefix("data: "))["error"]["code"] == "unavailable"
     assert done == "data: [DONE]"
     assert served.process.returncode == 0
+    return served
+
+
+def test_streams_get_their_time_and_then_an_error_event() -> None:
+    """SIGTERM: what can finish does; what cannot is told."""
+    served = stop_while_streaming("0.5", signal.SIGTERM)
     assert any("stopping: running requests (1) have 0.5 s" in line for line in served.log)
 
 
 def test_a_second_signal_means_now() -> None:
-    arguments = ("--runner", "fake", "--context-length", "500000", "--drain-timeout", "600")
-    body = {"prompt": "a", "stream": True, "max_tokens": 490_000, "logit_bias": {"256": -100}}
-    with (
-        serving(*arguments) as served,
-        httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client,
-        client.stream("POST", "/v1/completions", json=body) as answer,
-    ):
-        lines = answer.iter_lines()
-        next(lines)
-        served.process.send_signal(signal.SIGTERM)
-        served.process.send_signal(signal.SIGINT)
-        *_, error, done = [line for line in lines if line]
-    assert json.loads(error.removeprefix("data: "))["error"]["code"] == "unavailable"
-    assert done == "data: [DONE]"
-    assert served.process.returncode == 0
+    stop_while_streaming("600", signal.SIGTERM, signal.SIGINT)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")

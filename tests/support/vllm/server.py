@@ -10,6 +10,7 @@ import httpx2
 import numpy as np
 import pytest
 
+from tests.support.asking import complete, post
 from tests.support.models.tiny_reference import TinyReference
 from tests.support.waiting import wait_until
 
@@ -26,16 +27,6 @@ IS_EXACT = not Path("/dev/nvidia0").exists()
 PRECISION = float(os.environ.get("SEGUE_VLLM_PRECISION", 1e-4 if IS_EXACT else 2e-2))
 # A share of the GPU, so that several servers fit on it.
 GPU_OPTIONS = () if IS_EXACT else ("gpu_memory_utilization=0.15",)
-
-
-def post(client: httpx2.Client, path: str, **body: Any) -> Any:
-    answer = client.post(path, json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def complete(client: httpx2.Client, prompt: Any, **body: Any) -> Any:
-    return post(client, "/v1/completions", prompt=prompt, **body)
 
 
 def ids(client: httpx2.Client, text: str) -> list[int]:

@@ -11,6 +11,7 @@ import pytest
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.types import Sampling
+from tests.support.asking import complete, post
 from tests.support.models.tiny_gguf import END
 from tests.support.models.tiny_reference import TinyReference
 from tests.support.vllm.server import (
@@ -18,11 +19,9 @@ from tests.support.vllm.server import (
     NEEDS_VLLM,
     PRECISION,
     TEXT,
-    complete,
     ids,
     logprobs,
     parts,
-    post,
     wait_until_idle,
 )
 

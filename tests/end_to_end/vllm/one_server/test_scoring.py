@@ -4,8 +4,9 @@ import httpx2
 import numpy as np
 import pytest
 
+from tests.support.asking import complete, post
 from tests.support.models.tiny_reference import TinyReference
-from tests.support.vllm.server import NEEDS_VLLM, PRECISION, TEXT, complete, ids, logprobs, post
+from tests.support.vllm.server import NEEDS_VLLM, PRECISION, TEXT, ids, logprobs
 
 pytestmark = NEEDS_VLLM
 

@@ -7,13 +7,9 @@ import time
 
 import httpx2
 
+from tests.support.asking import complete
 from tests.support.serving import Served
-from tests.support.vllm.server import (
-    NEEDS_VLLM,
-    TEXT,
-    complete,
-    wait_until_idle,
-)
+from tests.support.vllm.server import NEEDS_VLLM, TEXT, wait_until_idle
 
 pytestmark = NEEDS_VLLM
 
