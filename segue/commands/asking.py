@@ -14,11 +14,10 @@ from urllib.request import Request, urlopen
 import msgspec
 
 from segue import __version__
-from segue.commands.running import error_of
 from segue.dialects.base import Call, Stamp
 from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.text_completion import TextCompletion
-from segue.engine.seam import Engine
+from segue.engine.seam import Engine, error_of
 from segue.errors import RequestError, SetupError, Unavailable
 from segue.types import Failed
 

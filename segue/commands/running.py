@@ -8,9 +8,7 @@ from rich.console import Console
 from segue.assembly.fleet import build_fleet
 from segue.config import Settings
 from segue.engine.seam import Engine
-from segue.errors import BY_CODE, EngineFault, SegueError
 from segue.models.progress_bars import shown
-from segue.types import Failed
 
 
 @asynccontextmanager
@@ -27,7 +25,3 @@ async def running(settings: Settings, console: Console) -> AsyncIterator[Engine]
         yield engine
     finally:
         await fleet.close()
-
-
-def error_of(failed: Failed) -> SegueError:
-    return BY_CODE.get(failed.code, EngineFault)(failed.message, failed.param)

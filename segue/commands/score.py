@@ -15,7 +15,7 @@ from rich.table import Table
 
 from segue import config
 from segue.commands.options import with_engine
-from segue.commands.running import error_of, running
+from segue.commands.running import running
 from segue.commands.scored import (
     Layout,
     Refused,
@@ -27,7 +27,7 @@ from segue.commands.scored import (
     read_subjects,
 )
 from segue.config import Settings
-from segue.engine.seam import Engine
+from segue.engine.seam import Engine, error_of
 from segue.errors import RequestError
 from segue.types import CompletionRequest, Failed, Prompted
 

@@ -17,7 +17,7 @@ from segue.distributed.request.prepare import VllmRequest, VllmRequests, is_quic
 from segue.engine.process.mailbox import Mailbox
 from segue.engine.process.supervisor import next_pause
 from segue.engine.request.sequence import Sequence as Candidate
-from segue.engine.seam import Sink
+from segue.engine.seam import Sink, failed_of
 from segue.engine.tokens import check_ids
 from segue.errors import (
     EngineDied,
@@ -43,9 +43,7 @@ class _Open(Mailbox):
         self.tasks: list[asyncio.Task[None]] = []
 
     def fail(self, error: SegueError) -> None:
-        retry_s = error.retry_after_s
-        failed = Failed(error.code, error.message, error.param, retry_s, error.details)
-        self.put([failed])
+        self.put([failed_of(error)])
 
     async def stop(self) -> None:
         """Cancel its tasks; vLLM's work for the request ends with them."""

@@ -12,18 +12,13 @@ import msgspec
 from segue.assembly.fleet import build_fleet
 from segue.config import Settings
 from segue.engine.process.fleet import Fleet
-from segue.engine.seam import Engine
-from segue.errors import BY_CODE, EngineFault, SegueError
+from segue.engine.seam import Engine, error_of
+from segue.errors import EngineFault
 from segue.models.progress import silent
 from segue.types import CompletionRequest, Event, Failed
 
 T = TypeVar("T")
 _CLOSE_S = 30.0
-
-
-def raised(failed: Failed) -> SegueError:
-    leaf = BY_CODE.get(failed.code, EngineFault)
-    return leaf(failed.message, failed.param, failed.retry_after_s, failed.details)
 
 
 class EngineThread:
@@ -72,7 +67,7 @@ class EngineThread:
         async with contextlib.aclosing(self.engine.submit(request)) as events:
             async for event in events:
                 if isinstance(event, Failed):
-                    raise raised(event)
+                    raise error_of(event)
                 yield event
 
     def close(self) -> None:

@@ -17,11 +17,11 @@ from types import TracebackType
 from starlette.types import Receive
 
 from segue.bounds import MAX_BACKLOG
-from segue.engine.seam import Sink
+from segue.engine.seam import Sink, failed_of
 from segue.errors import SegueError, TimedOut
 from segue.types import LAST, Event, Failed, TokenScore
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 FOREVER_S = 86_400.0
 FAULT = Failed("engine_fault", "The server failed on this request.")
@@ -102,7 +102,7 @@ class Feed:
                     self._num_direct += len(events)
                     return
             except Exception:
-                logger.exception("an answer could not be rendered")
+                log.exception("an answer could not be rendered")
                 return self._end(FAULT)
         self._arrived += events
         self._wake.set()
@@ -116,7 +116,7 @@ class Feed:
 
     def _cut(self, error: SegueError) -> None:
         """End the request with an error: the engine stops, and the client gets the error."""
-        self._end(Failed(error.code, error.message, error.param, error.retry_after_s))
+        self._end(failed_of(error))
 
     def _end(self, failed: Failed) -> None:
         if not self._pump.done():
@@ -136,15 +136,9 @@ class Feed:
             raise RuntimeError("the engine's events ended without Done or Failed")
         except SegueError as error:
             self.direct = None
-            self.put(
-                (
-                    Failed(
-                        error.code, error.message, error.param, error.retry_after_s, error.details
-                    ),
-                )
-            )
+            self.put((failed_of(error),))
         except Exception:
-            logger.exception("a request failed")
+            log.exception("a request failed")
             self.direct = None
             self.put((FAULT,))
 

@@ -13,9 +13,9 @@ from typing import Any
 from segue.engine.process import messages
 from segue.engine.process.client import READ_LIMIT
 from segue.engine.process.connections import MOST_BEHIND
-from segue.engine.seam import Engine, Sink
+from segue.engine.seam import Engine, Sink, failed_of
 from segue.errors import EngineFault, SegueError
-from segue.types import CompletionRequest, Event, Failed, ModelInfo, Stats
+from segue.types import CompletionRequest, Event, ModelInfo, Stats
 
 log = logging.getLogger("segue.hosted")
 
@@ -166,10 +166,10 @@ class _Guest:
                 async for event in events:
                     self._tell(request_id, [event])
         except SegueError as error:
-            self._tell(request_id, [_failed(error)])
+            self._tell(request_id, [failed_of(error)])
         except Exception:
             log.exception("request %s failed", request_id)
-            self._tell(request_id, [_failed(EngineFault("the engine failed on this request"))])
+            self._tell(request_id, [failed_of(EngineFault("the engine failed on this request"))])
 
     def _tell(self, request_id: str, events: Sequence[Event]) -> None:
         """Sent with all other events of this turn of the event loop: those of a step are one message."""
@@ -213,7 +213,3 @@ class _Guest:
         if self._events:
             self._flush()
         self._writer.close()
-
-
-def _failed(error: SegueError) -> Failed:
-    return Failed(error.code, error.message, error.param, error.retry_after_s, error.details)

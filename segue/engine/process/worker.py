@@ -31,7 +31,7 @@ from segue.engine.scheduling import steps
 from segue.engine.scheduling.commit import StepEvents
 from segue.engine.scheduling.drafts.model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
-from segue.engine.seam import Loaded, Loader
+from segue.engine.seam import Loaded, Loader, failed_of
 from segue.engine.tokens import check_ids
 from segue.errors import Incompatible, ModelUnavailable, SegueError, shortage
 from segue.logs import set_up
@@ -198,7 +198,7 @@ class Worker:
 
     def _refuse(self, request_id: str, error: Exception) -> None:
         if isinstance(error, SegueError):
-            failed = Failed(error.code, error.message, error.param, details=error.details)
+            failed = failed_of(error)
         else:
             log.error("request %s could not be prepared", request_id, exc_info=error)
             failed = Failed("engine_fault", "the request could not be prepared")

@@ -21,6 +21,7 @@ from segue.engine.seam.engines import (
     Models,
     Sink,
 )
+from segue.engine.seam.failures import error_of, failed_of
 from segue.engine.seam.models import (
     FimTokens,
     Loaded,
@@ -66,4 +67,6 @@ __all__ = [
     "Texts",
     "Told",
     "Vocab",
+    "error_of",
+    "failed_of",
 ]
