@@ -26,7 +26,8 @@ from segue.server.admission.limits import Limiter
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import RequestRecord
 from segue.server.by_path import ByPath
-from segue.server.endpoints import Companions, Completions
+from segue.server.companions import Companions
+from segue.server.endpoints import Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.pages.docs_page import STYLE, docs_page
 from segue.server.pages.near_paths import hint_of
@@ -221,9 +222,8 @@ class Ready:
         name = self._models.names[0]
         engine = self._models.loaded(name)
         if engine is None:
-            return (
-                "loading" if self._models.is_loading(name) else "ready"
-            )  # a model that loads on first use counts as ready
+            # A model that loads on first use counts as ready.
+            return "loading" if self._models.is_loading(name) else "ready"
         try:
             await engine.stats()
         except SegueError:

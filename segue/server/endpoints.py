@@ -1,4 +1,4 @@
-"""The endpoint of all completions, streamed or not, and the endpoint of all companion operations."""
+"""The endpoint of all completions, streamed or not."""
 
 import asyncio
 import secrets
@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -15,24 +14,17 @@ from starlette.types import Receive, Scope, Send
 from segue.bounds import DRAWN_SEEDS, LARGE_ANSWER_ITEMS, MAX_ANSWER_SCORES
 from segue.dialects.base import (
     Call,
-    Companion,
     ErrorShape,
     Operation,
     Renderer,
     Reply,
-    Service,
     Stamp,
 )
-from segue.dialects.fields.table import Draft, show
 from segue.dialects.rendering.tally import Tally
-from segue.engine.seam import Models, Sink
+from segue.engine.seam import Models, Sink, error_of
 from segue.errors import (
-    BY_CODE,
-    EngineFault,
     InvalidField,
-    MalformedBody,
     SegueError,
-    UnknownPath,
 )
 from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
@@ -50,7 +42,6 @@ from segue.server.framing import (
 from segue.server.json_body import beside_the_loop, decode, is_large, read_body
 from segue.server.report_headers import (
     found,
-    ignored,
     ignored_header,
     infill_header,
     may_be_ignored,
@@ -175,9 +166,8 @@ class Completions:
             record.permit.widen(candidates(request, info.has_fim))
         if self.operation.adapt:
             request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
-            engine = await open_engine(
-                self.models, request.model
-            )  # the model may have been unloaded
+            # The model may have been unloaded meanwhile.
+            engine = await open_engine(self.models, request.model)
         return engine.submit(request, sink)
 
     def _keep(self, call: Call) -> None:
@@ -189,7 +179,7 @@ class Completions:
         while not tally.is_done:
             for event in await feed.take():
                 if isinstance(event, Failed):
-                    raise _raised(event)
+                    raise error_of(event)
                 tally.push(event)
                 size += num_scores(event)
             if size > MAX_ANSWER_SCORES:
@@ -214,7 +204,7 @@ class Completions:
         events = await feed.take(HEADERS_AFTER_S)
         for event in events:
             if isinstance(event, Failed):
-                raise _raised(event)
+                raise error_of(event)
         prompts = [event for event in events if isinstance(event, Prompted)]
         headers += found(prompts) if prompts else self._foreseen(call)
         await _start(send, frame, headers)
@@ -261,60 +251,7 @@ class Completions:
     def _broken(self, failed: Failed) -> Any:
         """The last object of a stream that failed."""
         shape = self.operation.stream_error or self.error
-        return shape(_raised(failed)).body
-
-
-@dataclass(frozen=True)
-class Companions:
-    """A raw ASGI application for anything that is not a completion."""
-
-    companion: Companion
-    error: ErrorShape
-    service: Service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: list[Header] = []
-        try:
-            if "" in scope["path_params"].values():
-                raise _nameless(scope["path"])
-            is_long, draft = await self._read(scope, receive)
-            headers += ignored(draft.ignored)
-            values = {**scope["path_params"], **draft.values}
-            reply = await self.companion.answer(self.service, values)
-            messages = await beside_the_loop(is_long, lambda: reply_messages(reply, headers))
-        except SegueError as error:
-            RequestRecord.of(scope).refuse(error)
-            messages = reply_messages(self.error(error), [*headers, *error_headers(error)])
-        for message in messages:
-            await send(message)
-
-    async def _read(self, scope: Scope, receive: Receive) -> tuple[bool, Draft]:
-        """The body, and whether it is so large that the answer may be long too."""
-        table = self.companion.table
-        if self.companion.method == "POST" and table.rows:
-            body = await read_body(receive)
-            read = partial(_read_companion, self.companion, body)
-            draft = await beside_the_loop(is_large(body), read)
-            return is_large(body), draft
-        query = scope["query_string"].decode("latin-1")
-        return False, table.read(dict(parse_qsl(query, keep_blank_values=True)))
-
-
-def _nameless(path: str) -> UnknownPath:
-    """Of "/v1/models/", where a name was to follow."""
-    error = UnknownPath(f"There is nothing at {path!a}. Is {path.rstrip('/')} meant?")
-    error.hint = f"Is {path.rstrip('/')} meant?"
-    return error
-
-
-def _read_companion(companion: Companion, body: bytes) -> Draft:
-    value = decode(body)
-    name = companion.list_field
-    if name and type(value) is list:
-        value = {name: value}
-    elif name and not (type(value) is dict and name in value):
-        raise MalformedBody(f"The body must be a list: the value of {name}, not {show(value)}.")
-    return companion.table.read(value)
+        return shape(error_of(failed)).body
 
 
 def _own_salt(call: Call, tenant: str) -> str:
@@ -346,11 +283,6 @@ def _stamp(record: RequestRecord) -> Stamp:
 
 async def _nothing(request: CompletionRequest) -> AsyncGenerator[Event, None]:
     yield Done(Usage(0, 0, 0), request.sampling.seed or 0)
-
-
-def _raised(failed: Failed) -> SegueError:
-    leaf = BY_CODE.get(failed.code, EngineFault)
-    return leaf(failed.message, failed.param, failed.retry_after_s, failed.details)
 
 
 async def _start(send: Send, frame: Frame, headers: Iterable[Header]) -> None:

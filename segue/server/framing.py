@@ -28,9 +28,7 @@ class Frame:
 
     def wrap(self, objects: Iterable[Any], is_over: bool) -> list[bytes]:
         """The writes that carry these objects, and the end of the stream if it is over."""
-        frames: list[bytes] = []
-        for each in objects:
-            frames.append(self.before + encode(each) + self.after)
+        frames = [self.before + encode(each) + self.after for each in objects]
         if is_over:
             frames.append(self.end)
         return [b"".join(frames)] if self.is_joined and len(frames) > 1 else frames

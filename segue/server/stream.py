@@ -11,7 +11,7 @@ from segue.server.framing import Frame
 from segue.server.transport.chunk_writer import ChunkWriter
 from segue.types import LAST, Event, Failed, Prompted, Searching
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 SIGN_OF_LIFE = "keep-alive"  # not "ping": an editor's client drops what it reads together with that
 
@@ -53,7 +53,7 @@ class Stream:
                     is_over = True
                     break
         except Exception:
-            logger.exception("an answer could not be rendered")
+            log.exception("an answer could not be rendered")
             objects.append(self._broken(FAULT))
             is_over = True
         return self._writes(events, objects, is_over), is_over

@@ -9,7 +9,7 @@ import pytest
 from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
 from segue.dialects import DIALECTS
 from segue.dialects.openai import tokens
-from segue.server import endpoints
+from segue.server import companions
 from tests.server.conftest import Launch, Live
 
 
@@ -52,8 +52,8 @@ def test_large_ones_leave_the_event_loop_alone(live: Live, monkeypatch: pytest.M
         return noted
 
     for module, name in (
-        (endpoints, "decode"),
-        (endpoints, "reply_messages"),
+        (companions, "decode"),
+        (companions, "reply_messages"),
         (tokens, "token_text"),
     ):
         monkeypatch.setattr(module, name, noting(getattr(module, name)))

@@ -54,12 +54,12 @@ class Bucket:
         return max(0.0, amount - self.level(now)) * 60 / self.capacity
 
 
+@dataclass(frozen=True)
 class _Key:
     """One key: its account, and its buckets."""
 
-    def __init__(self, account: Account, buckets: dict[str, Bucket]) -> None:
-        self.account = account
-        self.buckets = buckets
+    account: Account
+    buckets: dict[str, Bucket]
 
 
 class Limiter:

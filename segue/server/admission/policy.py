@@ -26,6 +26,4 @@ class Policy:
     client_keep_alive: bool = True  # whether a request may set its model's keep-alive
     fim_only: bool = False  # refuse a suffix if the model has no FIM tokens
     log_prompts: bool = False
-    defaults: Defaults = field(
-        default_factory=dict
-    )  # for sampling fields that a request leaves out
+    defaults: Defaults = field(default_factory=dict)  # for sampling fields that are left out

@@ -32,9 +32,7 @@ class RequestRecord:
         scope[_STATE] = self
         given = header_values(scope, b"x-request-id")
         is_usable = len(given) == 1 and _REQUEST_ID.fullmatch(given[0])
-        self.request_id = secrets.token_hex(
-            12
-        )  # the engine's id: unique, unlike one that a client sends
+        self.request_id = secrets.token_hex(12)  # the engine's: unique, unlike a client's
         self.public_id = given[0].decode() if is_usable else self.request_id
         self.tenant = ""  # the name of its key
         self.model = ""
@@ -75,8 +73,7 @@ class RequestRecord:
                 num_tokens = len(event.tokens)
                 self.gaps.push(event.choice, event.decode_s, num_tokens)
                 self.completion_tokens += num_tokens
-                if self.permit is not None:
-                    self.permit.charge(num_tokens)
+                self._charge(num_tokens)
             case Prompted():
                 if self.queue_s is None:
                     self.queue_s = max(0.0, self.elapsed_s - event.prompt_s)

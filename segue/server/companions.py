@@ -1,0 +1,68 @@
+"""The endpoint of all companion operations: what a dialect serves besides completions."""
+
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import parse_qsl
+
+from starlette.types import Receive, Scope, Send
+
+from segue.dialects.base import Companion, ErrorShape, Service
+from segue.dialects.fields.table import Draft, show
+from segue.errors import MalformedBody, SegueError, UnknownPath
+from segue.server.admission.request_record import RequestRecord
+from segue.server.framing import Header, error_headers, reply_messages
+from segue.server.json_body import beside_the_loop, decode, is_large, read_body
+from segue.server.report_headers import ignored
+
+
+@dataclass(frozen=True)
+class Companions:
+    """A raw ASGI application for one companion of one dialect."""
+
+    companion: Companion
+    error: ErrorShape
+    service: Service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: list[Header] = []
+        try:
+            if "" in scope["path_params"].values():
+                raise _nameless(scope["path"])
+            is_long, draft = await self._read(scope, receive)
+            headers += ignored(draft.ignored)
+            values = {**scope["path_params"], **draft.values}
+            reply = await self.companion.answer(self.service, values)
+            messages = await beside_the_loop(is_long, lambda: reply_messages(reply, headers))
+        except SegueError as error:
+            RequestRecord.of(scope).refuse(error)
+            messages = reply_messages(self.error(error), [*headers, *error_headers(error)])
+        for message in messages:
+            await send(message)
+
+    async def _read(self, scope: Scope, receive: Receive) -> tuple[bool, Draft]:
+        """The body, and whether it is so large that the answer may be long too."""
+        table = self.companion.table
+        if self.companion.method == "POST" and table.rows:
+            body = await read_body(receive)
+            read = partial(_read_companion, self.companion, body)
+            draft = await beside_the_loop(is_large(body), read)
+            return is_large(body), draft
+        query = scope["query_string"].decode("latin-1")
+        return False, table.read(dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _nameless(path: str) -> UnknownPath:
+    """Of "/v1/models/", where a name was to follow."""
+    error = UnknownPath(f"There is nothing at {path!a}. Is {path.rstrip('/')} meant?")
+    error.hint = f"Is {path.rstrip('/')} meant?"
+    return error
+
+
+def _read_companion(companion: Companion, body: bytes) -> Draft:
+    value = decode(body)
+    name = companion.list_field
+    if name and type(value) is list:
+        value = {name: value}
+    elif name and not (type(value) is dict and name in value):
+        raise MalformedBody(f"The body must be a list: the value of {name}, not {show(value)}.")
+    return companion.table.read(value)
