@@ -141,10 +141,8 @@ class Background(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        record.msg, record.args = (
-            record.getMessage(),
-            None,
-        )  # its arguments may change before it is written
+        # Its arguments may change before it is written.
+        record.msg, record.args = record.getMessage(), None
         if self._num_dropped:
             record.msg += f" ({self._num_dropped} lines before this one were dropped)"
         try:

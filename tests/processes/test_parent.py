@@ -258,9 +258,8 @@ def test_a_process_that_just_used_a_model_keeps_it_for_all() -> None:
             assert not await group.parent.leave("tiny", 1000.0)
             assert one.loaded("tiny") is not None
             two._find("tiny").used_at -= 2000
-            assert not await group.parent.leave(
-                "tiny", 1000.0
-            )  # the second leaves, the first does not
+            # The second leaves, the first does not.
+            assert not await group.parent.leave("tiny", 1000.0)
             assert two.loaded("tiny") is None
             group.parent.opening("tiny")
             await until(lambda: two.loaded("tiny"))

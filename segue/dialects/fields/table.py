@@ -43,9 +43,7 @@ class Draft:
     given: dict[str, str] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
     groups: frozenset[str] = frozenset()  # objects that were sent with anything in them
-    waived: set[str] = field(
-        default_factory=set
-    )  # targets whose field was sent with its value for none
+    waived: set[str] = field(default_factory=set)  # targets sent with their field's value for none
 
     def refuse(self, target: str, message: str) -> InvalidField:
         """An error about the field that gave this target, under the name the client used."""

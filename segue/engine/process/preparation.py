@@ -19,9 +19,8 @@ class Lanes:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._small: deque[Work] = deque()
-        self._large: OrderedDict[str, deque[Work]] = (
-            OrderedDict()
-        )  # by tenant; the next one is first
+        # By tenant; the next one is first.
+        self._large: OrderedDict[str, deque[Work]] = OrderedDict()
         self._busy: set[str] = set()  # tenants whose large request is being prepared
 
     def put(self, tenant: str, size: int, work: Work) -> None:

@@ -29,9 +29,8 @@ class Dry:
         self._longest = int(_LOG_LARGEST / exact_math.log(self._base)) if steep else None
         self._tokens = np.empty(64, np.int64)  # the first `_size` of them
         self._size = 0
-        self._matches: NDArray[np.int32] = np.empty(
-            0, np.int32
-        )  # at the positions within the window
+        # At the positions within the window.
+        self._matches: NDArray[np.int32] = np.empty(0, np.int32)
         self._breaks = _Breaks(breakers)
 
     def start(self, prompt: Sequence[int]) -> None:
@@ -76,9 +75,8 @@ class Dry:
         reach = self._breaks.reach(seen.size)
         if seen.size <= self._allowed or reach < self._allowed:
             return {}
-        inside = np.minimum(
-            self._matches[:-1], np.arange(1, seen.size)
-        )  # a match begins in the window
+        # A match begins in the window.
+        inside = np.minimum(self._matches[:-1], np.arange(1, seen.size))
         lengths = np.minimum(inside, reach)
         ends = np.flatnonzero(lengths >= self._allowed)
         ends = ends[np.argsort(lengths[ends], kind="stable")]  # the longest is written last
