@@ -11,7 +11,7 @@ from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
 from segue.runners.cpu.step.program.places import Mixture
-from segue.runners.cpu.step.recurrent.scratch import delta_scratch, scan_scratch, wkv_scratch
+from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, scan_scratch
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
 
@@ -55,7 +55,7 @@ class Workspace:
         attention = max(scratch_bytes(layer.head_size) for layer in layers)
         inputs = 4 * columns * anatomy.layers
         sizes = [each.size for each in recurrences]
-        heads = max((max(delta_scratch(size), wkv_scratch(size)) for size in sizes), default=0)
+        heads = max(map(matrices_scratch, sizes), default=0)
         most = max(attention, units, inputs, heads, scan_scratch(max_rows))
         scratch = -(-most // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)

@@ -99,7 +99,7 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
     elif kind == on.LAYER_GATE:
         layer_gate_phase(board, row, counter)
     elif kind == on.CONVOLVE:
-        convolve_phase(board, row, counter)
+        convolve_phase(board, row, counter, tid)
     elif kind == on.DELTA:
         delta_phase(board, row, counter, tid)
     elif kind == on.SCAN:
@@ -111,7 +111,7 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
     elif kind == on.SELECT:
         select_phase(board, row, counter, tid)
     elif kind == on.SHIFT:
-        shift_phase(board, row, counter)
+        shift_phase(board, row, counter, tid)
     elif kind == on.BEND:
         bend_phase(board, row, counter)
     elif kind == on.WKV:

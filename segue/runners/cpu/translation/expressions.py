@@ -43,6 +43,15 @@ _UNARY: dict[type[ast.unaryop], Callable[[Builder, Number], Number]] = {
 }
 
 
+def _names_around(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a kernel takes of the function that it was made in."""
+    cells = function.__closure__ or ()
+    return {
+        name: cell.cell_contents
+        for name, cell in zip(function.__code__.co_freevars, cells, strict=True)
+    }
+
+
 class Expressions:
     """The expressions of one kernel. `places`: its variables so far."""
 
@@ -55,7 +64,7 @@ class Expressions:
         """`callee`: the IR function of another kernel, for parameters of these types."""
         self.b = b
         self.places: dict[str, Value] = {}
-        self._names = vars(builtins) | function.__globals__
+        self._names = vars(builtins) | function.__globals__ | _names_around(function)
         self._locals = {*function.__code__.co_varnames}
         self._callee = callee
         self._kinds: dict[type[ast.expr], Callable[[Any], Any]] = {

@@ -55,10 +55,8 @@ class Functions:
 
 
 def _parameters(plain: Callable[..., Any]) -> list[str]:
-    """The names of what a kernel takes: numbers one by one, and nothing of a function around it."""
+    """The names of what a kernel takes: numbers one by one."""
     found = inspect.signature(plain).parameters
-    if plain.__code__.co_freevars or any(
-        each.kind is not each.POSITIONAL_OR_KEYWORD for each in found.values()
-    ):
+    if any(each.kind is not each.POSITIONAL_OR_KEYWORD for each in found.values()):
         raise TypeError(f"{plain.__name__} takes more than plain numbers")
     return [*found]

@@ -326,24 +326,32 @@ def test_what_kernels_are_not_written_in_is_refused(written: Any) -> None:
     assert f"in {written.function.__qualname__}: " in refusal.value.__notes__[0]
 
 
-def around(factor: int) -> Any:
-    @compiled
-    def inside(x: Any) -> Any:
-        return x * factor
-
-    return inside
-
-
 @compiled
 def any_number(x: Any, *more: Any) -> Any:
     return x
 
 
-@pytest.mark.parametrize("written", [around(2), any_number], ids=["inside", "any_number"])
-def test_kernels_take_plain_numbers_only(written: Any) -> None:
-    """A name of the function around was looked for among those of the module."""
+def test_kernels_take_plain_numbers_only() -> None:
     with pytest.raises(TypeError, match="takes more than plain numbers"):
-        module(written, 1)
+        module(any_number, 1)
+
+
+def around(factor: int, inner: Any) -> Any:
+    FACTOR = factor
+
+    @compiled
+    def inside(x: Any) -> Any:
+        return inner(x) * FACTOR if IS_ON or factor > 2 else x
+
+    return inside
+
+
+@pytest.mark.parametrize("x", [-3, 0, 4])
+def test_kernels_may_be_made_by_a_function(x: int) -> None:
+    """Its names come before those of the module. Kernels of one text that it makes are not taken for each other."""
+    twice, often = around(2, around), around(5, around(7, grows))
+    assert built(twice, 1)(x) == x
+    assert built(often, 1)(x) == 35 * plain(grows)(x)
 
 
 @compiled

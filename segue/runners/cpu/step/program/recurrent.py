@@ -8,7 +8,7 @@ from segue.runners.cpu.anatomy.recurrence import Recurrence
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.rwkv import time_mix
-from segue.runners.cpu.step.program.words import Row, float_word, product
+from segue.runners.cpu.step.program.words import Row, float_word, matrices, product
 from segue.runners.cpu.weights import Weights
 
 _OUTPUTS = {
@@ -168,11 +168,10 @@ def _delta(
     is_grouped = weights.anatomy.family.is_delta_grouped
     return [
         on.DELTA,
+        *matrices(layer, places.states[number]),
         places.convolved,
         4 * layer.channels,
-        layer.heads,
         layer.key_heads,
-        layer.size,
         shared if is_grouped else 1,
         gates,
         4 * layer.outputs,
@@ -185,8 +184,6 @@ def _delta(
         weights.vector(f"{name}ssm_norm.weight"),
         float_word(weights.anatomy.epsilon),
         float_word(1.0 / float(np.sqrt(np.float64(layer.size)))),
-        places.states[number] + 4 * layer.convolution_floats,
-        4 * layer.head_floats,
         int(layer.mixer == "kda"),
     ]
 

@@ -6,7 +6,14 @@ from segue.runners.cpu.anatomy.recurrence import Recurrence, pairs
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.feed_forward import gated
 from segue.runners.cpu.step.program.places import Places
-from segue.runners.cpu.step.program.words import ACTIVATIONS, Row, float_word, product, products
+from segue.runners.cpu.step.program.words import (
+    ACTIVATIONS,
+    Row,
+    float_word,
+    matrices,
+    product,
+    products,
+)
 from segue.runners.cpu.weights import Weights
 
 _LERPS = "rwkvag"  # in a file's order: what each mixture of rows is for
@@ -59,6 +66,7 @@ def _wkv(
     norm = [weights.vector(f"{name}ln.{end}") for end in ("weight", "bias")]
     return [
         on.WKV,
+        *matrices(layer, places.states[number]),
         4 * layer.outputs,
         *(places.projected + 4 * i * width for i in range(3)),
         *(given.get(which, 0) for which in "wavg"),
@@ -66,10 +74,6 @@ def _wkv(
         *(norm if all(norm) else (0, 0)),
         float_word(_EPSILON),
         places.first_values,
-        layer.heads,
-        layer.size,
-        places.states[number] + 4 * layer.convolution_floats,
-        4 * layer.head_floats,
     ]
 
 

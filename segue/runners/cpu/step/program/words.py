@@ -3,7 +3,9 @@
 import struct
 from collections.abc import Sequence
 
+from segue.runners.cpu.anatomy.recurrence import Recurrence
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.recurrent.scratch import record_of
 
 Row = list[int]
 
@@ -37,6 +39,20 @@ def products(
         row_floats,
         len(parts),
         *(word for part in parts for word in part),
+    ]
+
+
+def matrices(layer: Recurrence, place: int) -> Row:
+    """The first words of step/recurrent/matrices.py, in its order. `place`: of the layer in a slot's state."""
+    record = record_of(layer.mixer, layer.size)
+    return [
+        layer.heads,
+        layer.size,
+        place + 4 * layer.convolution_floats,
+        4 * layer.head_floats,
+        4 * record.floats,
+        4 * record.start,
+        layer.change_floats,
     ]
 
 

@@ -10,7 +10,7 @@ from segue.runners.cpu.emit import Builder, Value, at, fma, load, loop, store
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import multiply_into
-from segue.runners.cpu.step.atomics import fetch_add, word
+from segue.runners.cpu.step.atomics import word
 from segue.runners.cpu.step.lanes import (
     add_into,
     clear,
@@ -20,9 +20,7 @@ from segue.runners.cpu.step.lanes import (
     sigmoid,
     vectors,
 )
-from segue.runners.cpu.step.pieces import finish
-
-_CHANNELS = 256  # that a thread takes at a time
+from segue.runners.cpu.step.recurrent.spans import over_columns
 
 # Words of an instruction.
 (
@@ -121,15 +119,8 @@ def _convolve(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
 
 
 @compiled
-def convolve_phase(board: Any, row: Any, counter: Any) -> None:
-    channels = word(row + 8 * CHANNELS)
-    groups = (channels + _CHANNELS - 1) // _CHANNELS
-    count = groups * word(board + 8 * on.NUM_SPANS)
-    done, i = 0, fetch_add(counter, 1)
-    while i < count:
-        done += 1
-        span = word(board + 8 * on.SPANS) + i // groups * on.SPAN_WORDS * 8
-        first = i % groups * _CHANNELS
-        _convolve(board, row, span, first, min(_CHANNELS, channels - first))
-        i = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+def _channels(board: Any, row: Any) -> Any:
+    return word(row + 8 * CHANNELS)
+
+
+convolve_phase = over_columns(_channels, _convolve)

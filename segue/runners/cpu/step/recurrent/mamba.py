@@ -38,6 +38,7 @@ from segue.runners.cpu.step.recurrent.passes import (
     together,
 )
 from segue.runners.cpu.step.recurrent.scratch import STEP_BYTES
+from segue.runners.cpu.step.recurrent.spans import over_spans
 
 # Words of SCAN.
 (
@@ -203,17 +204,11 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
 
 
 @compiled
-def scan_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
-    """Every head of every span."""
-    heads = word(row + 8 * HEADS)
-    count = heads * word(board + 8 * on.NUM_SPANS)
-    done, i = 0, fetch_add(counter, 1)
-    while i < count:
-        done += 1
-        span = word(board + 8 * on.SPANS) + 8 * on.SPAN_WORDS * (i // heads)
-        _scan_head(board, row, span, i % heads, tid)
-        i = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+def _heads(board: Any, row: Any) -> Any:
+    return word(row + 8 * HEADS)
+
+
+scan_phase = over_spans(_heads, _scan_head)
 
 
 @compiled

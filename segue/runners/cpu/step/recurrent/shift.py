@@ -12,8 +12,7 @@ from segue.runners.cpu.step.atomics import fetch_add, word
 from segue.runners.cpu.step.lanes import capped, clear, copy, quantise, sigmoid, vectors
 from segue.runners.cpu.step.pieces import finish
 from segue.runners.cpu.step.recurrent.convolution import input_of, keep_inputs
-
-_COLUMNS = 256  # that a thread takes at a time
+from segue.runners.cpu.step.recurrent.spans import over_columns
 
 # Words of SHIFT.
 (
@@ -62,18 +61,11 @@ def _shift(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
 
 
 @compiled
-def shift_phase(board: Any, row: Any, counter: Any) -> None:
-    width = word(board + 8 * on.WIDTH)
-    groups = (width + _COLUMNS - 1) // _COLUMNS
-    count = groups * word(board + 8 * on.NUM_SPANS)
-    done, i = 0, fetch_add(counter, 1)
-    while i < count:
-        done += 1
-        span = word(board + 8 * on.SPANS) + i // groups * on.SPAN_WORDS * 8
-        first = i % groups * _COLUMNS
-        _shift(board, row, span, first, min(_COLUMNS, width - first))
-        i = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+def _width(board: Any, row: Any) -> Any:
+    return word(board + 8 * on.WIDTH)
+
+
+shift_phase = over_columns(_width, _shift)
 
 
 # --- between the matrices of pairs ---

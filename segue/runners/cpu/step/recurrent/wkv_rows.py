@@ -23,6 +23,7 @@ from segue.runners.cpu.step.lanes import (
     sigmoid,
     vectors,
 )
+from segue.runners.cpu.step.recurrent.matrices import HEADS, OWN, SIZE
 from segue.runners.cpu.step.recurrent.scratch import (
     BONUS,
     CORRECTIONS,
@@ -40,7 +41,7 @@ from segue.runners.cpu.step.recurrent.scratch import (
 _FASTEST = -0.606531  # the logarithm of the least factor by which a key fades: -e^-0.5
 _LEAST_LENGTH = 1e-12  # of a key before it is made one of length 1
 
-# Words of an instruction.
+# Words of an instruction, after those of matrices.py.
 (
     ROW_BYTES,  # from one row to the next of all that products gave
     READS,  # addresses of r, k and v in row 0
@@ -60,11 +61,7 @@ _LEAST_LENGTH = 1e-12  # of a key before it is made one of length 1
     NORM_BIAS,
     EPSILON,
     FIRST_VALUES,  # address of f32 [rows][heads][size], which the first layer writes
-    HEADS,
-    SIZE,
-    STATE,  # where the heads' states begin in a slot's state
-    HEAD_BYTES,  # of a head's state
-) = range(1, 23)
+) = range(OWN, OWN + 18)
 
 
 @define(VOID, *[INT] * 4)
@@ -167,14 +164,16 @@ def finish_row(board: Any, row: Any, m: Any, head: Any, record: Any) -> None:
 
 
 @define(VOID, INT, INT)
-def prefetch(b: Builder, place: Value, count: Value) -> None:
+def _prefetch(b: Builder, place: Value, count: Value) -> None:
     with loop(b, vectors(b, count)) as each:
         fetch(b, at(b, place, each.index, 64))
 
 
 @compiled
-def expect_row(row: Any, m: Any, head: Any) -> None:
+def expect_row(board: Any, row: Any, m: Any, head: Any) -> None:
     """Ask for what row `m` has for a head: rows are far apart, and no processor guesses where the next one is."""
     size, at_row = word(row + 8 * SIZE), m * word(row + 8 * ROW_BYTES)
     for which in range(READS, GATES + 1):
-        prefetch(word(row + 8 * which) + at_row + head * size * 4, size)
+        _prefetch(word(row + 8 * which) + at_row + head * size * 4, size)
+    out = m * size * word(row + 8 * HEADS) + head * size
+    _prefetch(word(board + 8 * on.HEADS_FLOATS) + 4 * out, size)

@@ -18,7 +18,7 @@ CHANNELS, ROWS = 160, 11
 
 @pytest.fixture(scope="module")
 def convolve() -> Callable[..., int]:
-    return built(convolve_phase, 3)
+    return built(convolve_phase, 4)
 
 
 class Layer:
@@ -68,7 +68,7 @@ class Slot:
             row[10:12] = [before, after]
         else:
             row[3], row[7], row[9] = address(out), address(layer.bias), 1
-        self._convolve(address(board), address(row), address(counter))
+        self._convolve(address(board), address(row), address(counter), 0)
         if is_gated:
             rounded = (codes.reshape(ROWS, -1, 32) * scales[:, :, :1]).reshape(out.shape)
             assert np.abs(rounded - out)[start:end].max() <= scales[..., 0].max() * 0.51

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from segue.runners.cpu.step.atomics import put_real, real
 from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.step.recurrent.decay import decay
 from segue.runners.cpu.step.recurrent.delta import delta_phase
-from segue.runners.cpu.step.recurrent.scratch import delta_scratch
+from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, record_of
 from tests.runners.cpu.translation.test_functions import built
 
 Floats = NDArray[np.float32]
@@ -32,6 +32,7 @@ class Net:
     key_heads: int
     size: int
     is_grouped: bool
+    mixer: ClassVar = "delta"
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(7)
@@ -84,23 +85,30 @@ class Net:
         betas = gates + 4 * self.columns
         group = self.shared if self.is_grouped else self.heads
         floats = (self.bias, self.fading, self.weights)
+        record = record_of(self.mixer, self.size)
         return [
-            address(self.rows), 4 * self.channels, self.heads, self.key_heads, self.size,
+            self.heads, self.size, 64, 4 * self.head_floats,
+            4 * record.floats, 4 * record.start, self.change_floats,
+            address(self.rows), 4 * self.channels, self.key_heads,
             self.shared if self.is_grouped else 1, gates, 4 * (self.columns + 2 * self.heads),
             betas, betas + 4 * group, group, 8 * group, *map(address, floats),
-            float_word(EPSILON), float_word(self.size**-0.5), 64, 4 * self.head_floats,
+            float_word(EPSILON), float_word(self.size**-0.5),
         ]  # fmt: skip
 
     @property
+    def change_floats(self) -> int:
+        return 2 * self.size + 16
+
+    @property
     def head_floats(self) -> int:
-        return self.size * self.size + on.MOST_PENDING * (2 * self.size + 16)
+        return self.size * self.size + on.MOST_PENDING * self.change_floats
 
     def advance(self, phase: Callable[..., int], ends: list[int], left: int = 1) -> Floats:
         """What the rows give, computed up to each of `ends`, with the changes of `left` rows pending, or of all."""
         out: Floats = np.full((ROWS, self.columns), np.nan, np.float32)
         state: Floats = np.full(self.heads * self.head_floats, np.nan, np.float32)
         codes, scales = zeros(out.shape, np.int8), zeros(out.size // 8, np.float32)
-        scratch, span = zeros(delta_scratch(self.size), np.int8), zeros(on.SPAN_WORDS, np.int64)
+        scratch, span = zeros(matrices_scratch(self.size), np.int8), zeros(on.SPAN_WORDS, np.int64)
         board: Words = zeros(on.NUM_WORDS, np.int64)
         board[on.THREADS], board[on.SCRATCH] = 1, address(scratch)
         board[on.HEADS_FLOATS : on.HEADS_FLOATS + 3] = [*map(address, (out, codes, scales))]
@@ -117,6 +125,8 @@ class Net:
 
 class KeyNet(Net):
     """Each head has a key of its own, of which every number fades at a speed of its own; gates are sigmoids."""
+
+    mixer = "kda"
 
     def __init__(self, heads: int, size: int):
         super().__init__(heads, heads, size, False)
@@ -146,13 +156,13 @@ class KeyNet(Net):
 
     def words(self) -> list[int]:
         words = super().words()
-        words[7] = 4 * self.gates.shape[1]
-        words[9] = address(self.gates) + 4 * (self.columns + self.heads)
+        words[12] = 4 * self.gates.shape[1]
+        words[14] = address(self.gates) + 4 * (self.columns + self.heads)
         return [*words, 1]
 
     @property
-    def head_floats(self) -> int:
-        return self.size * self.size + on.MOST_PENDING * (3 * self.size + 16)
+    def change_floats(self) -> int:
+        return 3 * self.size + 16
 
 
 @pytest.fixture(scope="module")

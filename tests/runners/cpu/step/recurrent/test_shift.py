@@ -37,7 +37,7 @@ class Inputs:
 
 @pytest.fixture(scope="module")
 def shift() -> Callable[..., int]:
-    return built(shift_phase, 3)
+    return built(shift_phase, 4)
 
 
 class Slot:
@@ -59,7 +59,7 @@ class Slot:
         row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
         row[1:5] = [LERPS, address(SHARES), 4 * WIDTH, 8 * WIDTH]
         counter = zeros(on.COUNTER_WORDS, np.int64)
-        self._shift(address(self.board), address(row), address(counter))
+        self._shift(address(self.board), address(row), address(counter), 0)
         self.pending, self.length = left, end
 
     def check(self) -> None:

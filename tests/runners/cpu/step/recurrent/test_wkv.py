@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
-from segue.runners.cpu.step.recurrent.scratch import wkv_scratch
+from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, record_of
 from segue.runners.cpu.step.recurrent.wkv import wkv_phase
 from tests.runners.cpu.translation.test_functions import built
 
@@ -95,7 +95,7 @@ class Slot:
         out: Floats = np.full((ROWS, columns), np.nan, np.float32)
         self.codes = zeros((ROWS, columns), np.int8)
         self.scales = zeros((ROWS, columns // 32, 4), np.float32)
-        scratch, counter = zeros(wkv_scratch(layer.size), np.int8), zeros(8, np.int64)
+        scratch, counter = zeros(matrices_scratch(layer.size), np.int8), zeros(8, np.int64)
         span: Words = zeros(on.SPAN_WORDS, np.int64)
         left = min(left, end)
         span[:] = [start, end - start, address(self.state) - 64, self.pending, left]
@@ -111,8 +111,11 @@ class Slot:
         vectors = [address(each) for each in layer.vectors]
         norm = [0, 0] if layer.is_bare else vectors[6:]
         row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
-        words = [4 * len(PARTS) * columns, *parts, *vectors[:6], *norm, float_word(EPSILON)]
-        words += [address(layer.first), layer.heads, layer.size, 64, 4 * self._head_floats]
+        record = record_of("wkv7", layer.size)
+        words = [layer.heads, layer.size, 64, 4 * self._head_floats]
+        words += [4 * record.floats, 4 * record.start, 5 * layer.size]
+        words += [4 * len(PARTS) * columns, *parts, *vectors[:6], *norm, float_word(EPSILON)]
+        words += [address(layer.first)]
         row[1 : 1 + len(words)] = words
         self._wkv(address(board), address(row), address(counter), 0)
         self.pending, self.length = left, end
