@@ -49,7 +49,7 @@ def test_a_draft_model_leaves_the_answers_of_a_model_with_states(tmp_path: Path)
     loaded = DraftedLoader(target, small)()
     assert loaded.draft is not None
     answers = []
-    for draft in (DraftModel(loaded.draft, lambda: 0.0, Always()), None):
+    for draft in (DraftModel(loaded.draft, Always()), None):
         bench = Bench(loaded.runner, loaded.vocab)
         bench.scheduler = Scheduler(loaded.runner, loaded.vocab, 64, lambda: 0.0, draft)
         stories = bench.run(

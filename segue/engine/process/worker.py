@@ -127,7 +127,7 @@ class Worker:
         self._connections = connections
         self._unsent: Queue[messages.StepEvents] = Queue(_MOST_UNSENT)
         clock = time.perf_counter
-        draft = None if loaded.draft is None else DraftModel(loaded.draft, clock)
+        draft = None if loaded.draft is None else DraftModel(loaded.draft)
         self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, clock, draft)
         self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived

@@ -30,7 +30,7 @@ class Ahead:
     def __init__(self, state: State) -> None:
         limits = state.limits
         goes_back = limits.most_returnable > 0  # so a row too many can be taken back
-        self._most_rows = limits.rows_ahead if goes_back and state.draft is None else 0
+        self._most_rows = limits.rows_ahead if goes_back else 0
         self._limits = limits
         self._runner = state.runner
         self._jobs = state.jobs
@@ -39,6 +39,7 @@ class Ahead:
         self._memory = state.memory
         self._forced = Forced(state)
         self._drafts = state.text_drafts
+        self._draft_model = state.draft
 
     def plan_draws(self, batch: Batch) -> None:
         """Give the batch its draws, if the runner can make all of them. Then its step may be begun."""
@@ -69,6 +70,8 @@ class Ahead:
             return None  # one of them may be able to start
         going_on = [sequence for sequence in batch.sequences if sequence not in batch.void]
         if self._drafts.are_coming(going_on):
+            return None
+        if self._draft_model is not None and self._draft_model.is_coming(len(going_on)):
             return None
         made = Batch(is_ahead=True)
         drawn = {sequence: number for number, sequence in enumerate(batch.draws)}

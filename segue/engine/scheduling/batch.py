@@ -19,6 +19,9 @@ class Batch:
     num_prompt_rows: int = 0
     num_cells: int = 0  # KV cells that the spans will take
     num_drafted: int = 0  # rows of drafts from texts
+    has_proposals: bool = False  # the draft model ran for it
+    is_catching_up: bool = False  # and had much to read
+    num_tokens: int = 0  # that came of it, once it is committed
     is_ahead: bool = False  # begun while the step before was open
     draws: dict[Sequence, Draw] = field(default_factory=dict)  # in order, if the runner makes all
     void: set[Sequence] = field(default_factory=set)  # whose row is not to be read

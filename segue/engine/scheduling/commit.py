@@ -70,10 +70,7 @@ class Committer:
             self._memory.settle()
         longest = max([len(sequence.tokens) for sequence in batch.sequences], default=0)
         self._counts.longest = max(self._counts.longest, longest)
-        if self._state.draft is not None:
-            num_tokens = self._counts.completion_tokens - before
-            is_pure = not (batch.num_prompt_rows or batch.num_drafted)
-            self._state.draft.end_step(num_tokens, is_pure=is_pure)
+        batch.num_tokens = self._counts.completion_tokens - before
         return events
 
     def _leave_late(self, batch: Batch, drawn: DrawnTokens) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.drafts.model import MANY, Proposals
 from segue.engine.scheduling.forced import MAX_FORCED, Forced
 from segue.engine.scheduling.long_prompts import LongPrompts
 from segue.engine.scheduling.memory import MIN_SHARED
@@ -64,7 +65,8 @@ class Planner:
             if sequence.guide is not None:
                 self._mask_wait.wait(sequence.guide)
         self._drafted = self._text_drafts.plan(decoding)
-        self._proposed = self._propose(decoding) if self._draft_model else {}
+        self._proposed, num_read = self._propose(decoding)
+        batch.has_proposals, batch.is_catching_up = num_read > 0, num_read > MANY
         for place, sequence in enumerate(decoding):
             if sequence.slot is not None:  # it may have been preempted for an older one
                 self._decode_row(batch, sequence, len(decoding) - place)
@@ -88,13 +90,13 @@ class Planner:
                 return
             self._preempt_youngest(batch)
 
-    def _propose(self, decoding: list[Sequence]) -> dict[Sequence, list[int]]:
+    def _propose(self, decoding: list[Sequence]) -> Proposals:
         """Drafts of the draft model, for sequences without a draft from the constraint or from the text itself."""
         model = self._draft_model
-        count = model.begin_step(len(decoding)) if model else 0
+        count = model.num_wanted(len(decoding)) if model else 0
         count = min(count, self._limits.most_returnable - 1)
         if not model or count <= 0:
-            return {}
+            return Proposals({}, 0)
         return model.propose(
             (sequence, min(count, sequence.max_tokens - sequence.num_output - 1))
             for sequence in decoding

@@ -77,8 +77,13 @@ class Scheduler:
         """
         state, num_sequences = self._state, len(batch.sequences)
         state.pace.learn(batch.num_rows, batch.num_prompt_rows, seconds)
-        if not batch.num_prompt_rows and batch.num_rows == num_sequences + batch.num_drafted:
-            state.draft_costs.learn(num_sequences, batch.num_rows, _kind(batch), seconds)
+        if batch.num_prompt_rows:
+            return
+        kind, num_expected = _kind(batch), num_sequences + batch.num_drafted
+        if batch.num_rows == num_expected and not batch.has_proposals:
+            state.draft_costs.learn(num_sequences, batch.num_rows, kind, seconds)
+        if state.draft is not None and not batch.num_drafted:
+            state.draft.learn(num_sequences, kind, seconds, batch.num_tokens)
 
     @property
     def awaits_mask(self) -> bool:
@@ -122,6 +127,8 @@ class Scheduler:
 
 
 def _kind(batch: Batch) -> Kind:
-    if batch.num_drafted:
+    if batch.is_catching_up:
+        return "catching up"
+    if batch.num_drafted or batch.has_proposals:
         return "drafted"
     return "begun" if batch.draws and not batch.is_ahead else "plain"

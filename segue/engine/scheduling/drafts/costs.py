@@ -34,8 +34,9 @@ _SOON, _LATE, _LOST = 4, 64, 200
 _FIRST_UNCOMPARED, _MOST_UNCOMPARED = 2, 256
 _LEFT_OUT = 3  # steps to compare with; the first that is begun again is none
 
-Kind = Literal["plain", "begun", "drafted"]
-"""A step without drafts; the same, but no step was open when it was begun; a step with drafts."""
+Kind = Literal["plain", "begun", "drafted", "catching up"]
+"""A step without drafts; the same, but no step was open when it was begun; a step with drafts; one for which the draft
+model read so much that the time tells nothing about drafts."""
 
 
 class DraftCosts:

@@ -8,12 +8,14 @@ Drafts never change the output: a draft token is accepted only if the sampler dr
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from segue.engine.constraints.guide import Scout
 from segue.engine.request.sequence import Sequence
+from segue.engine.scheduling.drafts.costs import Kind
 from segue.engine.scheduling.drafts.payoff import Payoff
 from segue.engine.scheduling.prefix_cache import common_length
 from segue.engine.seam import Logits, Runner, Span
@@ -24,37 +26,43 @@ log = logging.getLogger("segue.scheduler")
 _ROWS = 6  # rows per step for all sequences: one for each sequence, the others for drafts
 # Tokens of a sequence that the draft model reads per step: a long prompt must not delay the other sequences.
 _CHUNK = 128
+MANY = _ROWS  # tokens: where more are read before it drafts, how long that took tells nothing about drafts
 _WORTH_READING = 8  # a prompt is read only if the answer may be at least an eighth as long
+_REST = 16  # steps go ahead for so long where drafts are wanted, but the model can make none
+
+
+class Proposals(NamedTuple):
+    drafts: dict[Sequence, list[int]]
+    num_read: int  # tokens, of the sequence with the most
 
 
 class DraftModel:
-    def __init__(
-        self, runner: Runner, clock: Callable[[], float], payoff: Payoff | None = None
-    ) -> None:
+    def __init__(self, runner: Runner, payoff: Payoff | None = None) -> None:
         self._runner = runner
         self._limits = runner.capabilities
-        self._clock = clock
         self._payoff = payoff or Payoff()
         self._held: dict[int, list[int]] = {}  # by slot: the tokens in the draft model's KV
-        self._begun_s = 0.0
-        self._num_decoding = 0
-        self._has_drafted = False
+        self._num_rested = _REST  # steps since it was asked and could do nothing
 
-    def begin_step(self, num_decoding: int) -> int:
+    def num_wanted(self, num_decoding: int) -> int:
         """How many draft tokens each of `num_decoding` sequences should get in this step; 0: drafts do not pay now."""
-        self._begun_s, self._num_decoding, self._has_drafted = self._clock(), num_decoding, False
         if not num_decoding or not self._payoff.wants(num_decoding):
             return 0
         return max(0, _ROWS // num_decoding - 1)
 
-    def end_step(self, num_tokens: int, is_pure: bool) -> None:
-        """Report that the step gave `num_tokens` tokens. `is_pure`: it had no rows of prompts and of other drafts."""
-        if is_pure and num_tokens:
-            took_s = (self._clock() - self._begun_s) / num_tokens
-            self._payoff.learn(self._num_decoding, self._has_drafted, took_s)
+    def is_coming(self, num_decoding: int) -> bool:
+        """Whether steps should stop going ahead, since there will probably be drafts after the step that is open."""
+        return self._num_rested >= _REST and self.num_wanted(num_decoding) > 0
 
-    def propose(self, wanted: Iterable[tuple[Sequence, int]]) -> dict[Sequence, list[int]]:
+    def learn(self, num_sequences: int, kind: Kind, seconds: float, num_tokens: int) -> None:
+        """Report how long a step took that had no rows of prompts and of other drafts, and how many tokens it gave."""
+        self._num_rested += 1
+        if num_tokens:
+            self._payoff.learn(num_sequences, kind, seconds, num_tokens)
+
+    def propose(self, wanted: Iterable[tuple[Sequence, int]]) -> Proposals:
         """For each sequence, up to the given number of draft tokens that may follow it."""
+        self._num_rested = _REST
         drafts: dict[Sequence, list[int]] = {}
         limits: dict[Sequence, int] = {}
         scouts: dict[Sequence, Scout] = {}
@@ -63,12 +71,15 @@ class DraftModel:
             scout = self._scout(sequence)
             span = self._next_span(sequence, limit, spans)
             if span is None or (sequence.guide and scout is None):
+                self._num_rested = 0
                 continue
             spans.append(span)
             if span.num_logits:
                 drafts[sequence], limits[sequence] = [], limit
                 if scout:
                     scouts[sequence] = scout
+        if spans:
+            self._num_rested = _REST
         ready = list(drafts)
         rows = self._decode(spans)
         while ready:
@@ -78,8 +89,7 @@ class DraftModel:
                     del limits[sequence]
             ready = list(limits)
             rows = self._decode([self._after(s, drafts[s]) for s in ready])
-        self._has_drafted = any(drafts.values())
-        return drafts
+        return Proposals(drafts, max([len(span.tokens) for span in spans], default=0))
 
     def _next_span(self, sequence: Sequence, limit: int, spans: list[Span]) -> Span | None:
         """The tokens that the draft model has not read yet. If too many: a part of them, without a draft.

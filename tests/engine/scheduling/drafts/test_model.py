@@ -18,10 +18,11 @@ from segue.engine.scheduling import state
 from segue.engine.scheduling.drafts.model import DraftModel
 from segue.engine.scheduling.drafts.payoff import Payoff
 from segue.engine.scheduling.scheduler import Scheduler
-from segue.engine.seam import Logits, Span
+from segue.engine.seam import Logits, Runner, Span
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
 from segue.types import CompletionRequest, Constraint, Sampling
-from tests.engine.harness import Bench, ask
+from tests.engine.harness import Bench, ask, ticking
+from tests.engine.scheduling.ahead_runner import runner
 
 
 class Always(Payoff):
@@ -34,10 +35,10 @@ class Rarely(Payoff):
 
     def __init__(self) -> None:
         super().__init__()
-        self._steps = itertools.count()
+        self._asked = itertools.count()
 
     def wants(self, num_sequences: int) -> bool:
-        return next(self._steps) % 3 == 0
+        return next(self._asked) % 3 == 0
 
 
 class Padded(FakeRunner):
@@ -60,15 +61,20 @@ def bench(
     num_slots: int = 64,
     kind: type[FakeRunner] = FakeRunner,
     can_give_back: int = 0,
+    target: Runner | None = None,
+    context_length: int = 4096,
 ) -> Bench:
     """`seed`: of the draft model, 0 being the model itself; None: no draft model. With `can_give_back`, the model's
-    slots cannot be trimmed.
+    slots cannot be trimmed. `target`: the model. `context_length`: of the draft model.
     """
-    made = Bench(num_slots=num_slots, can_trim=not can_give_back, can_give_back=can_give_back)
+    made = Bench(
+        target, num_slots=num_slots, can_trim=not can_give_back, can_give_back=can_give_back
+    )
     if seed is not None:
         ticks = itertools.count()
-        small = replace(default_capabilities(num_cells=512), num_slots=made.capabilities.num_slots)
-        draft = DraftModel(kind(small, seed=seed), lambda: 0.0, payoff or Always())
+        small = default_capabilities(num_cells=512, context_length=context_length)
+        small = replace(small, num_slots=made.capabilities.num_slots)
+        draft = DraftModel(kind(small, seed=seed), payoff or Always())
         made.scheduler = Scheduler(made.runner, made.vocab, 64, lambda: float(next(ticks)), draft)
     return made
 
@@ -104,6 +110,7 @@ def requests(plan: list[tuple[int, int, int]]) -> list[CompletionRequest]:
     st.sampled_from([Always, Rarely, Payoff]),
     st.sampled_from([4, 64]),
     st.sampled_from([0, 1, 8]),
+    st.sampled_from([0, 16]),
 )
 def test_outputs_are_those_without_one(
     plan: list[tuple[int, int, int]],
@@ -111,9 +118,11 @@ def test_outputs_are_those_without_one(
     payoff: type[Payoff],
     num_slots: int,
     can_give_back: int,
+    rows_ahead: int,
 ) -> None:
     plain = bench(None, num_slots=num_slots).run(*requests(plan))
-    helped = bench(seed, payoff(), num_slots=num_slots, can_give_back=can_give_back)
+    target = runner(num_slots=num_slots, can_give_back=can_give_back, rows_ahead=rows_ahead)
+    helped = ticking(bench(seed, payoff(), target=target))
     drafted = helped.run(*requests(plan))
     assert [story.essence for story in drafted] == [story.essence for story in plain]
 
@@ -237,36 +246,68 @@ def replace_id(request: CompletionRequest) -> CompletionRequest:
     return ask(part, max_tokens=request.max_tokens, sampling=request.sampling)
 
 
-# --- whether it pays ---
+class Slow:
+    """A clock for steps, by which a step takes longer by each that the draft model ran."""
+
+    def __init__(self, bench: Bench, draft: FakeRunner) -> None:
+        self._bench, self._draft = bench, draft
+
+    def __call__(self) -> float:
+        return self._bench.num_steps + self._draft.num_rows
 
 
-def steps(payoff: Payoff, with_s: float, without_s: float, count: int) -> int:
-    """How many of so many steps had drafts."""
-    num_drafted = 0
-    for _ in range(count):
-        wants = payoff.wants(1)
-        num_drafted += wants
-        payoff.learn(1, wants, with_s if wants else without_s)
-    return num_drafted
+NEVER_PAYS: dict[str, Any] = {"max_tokens": 400, "sampling": Sampling(seed=1, ignore_eos=True)}
 
 
-def test_what_pays_is_done_and_what_does_not_is_tried_ever_less_often() -> None:
-    assert steps(Payoff(), 1.0, 2.0, 1000) > 950
-    assert steps(Payoff(), 2.0, 1.0, 1000) < 50
-    assert steps(Payoff(), 1.0, 1.0, 1000) < 50
+def test_steps_go_ahead_while_the_draft_model_does_not_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a server with a draft model that never pays would be slower than one without."""
+    monkeypatch.setattr(Drafter, "chances", lambda *_: [])
+    target = runner()
+    own = bench(1, Payoff(), target=target)
+    draft = own.scheduler._state.draft
+    assert draft is not None
+    own.step_clock = Slow(own, draft._runner)  # type: ignore[arg-type]
+    [story] = own.run(ask("abcdef", **NEVER_PAYS))
+    [expected] = bench(None).run(ask("abcdef", **NEVER_PAYS))
+    assert story.essence == expected.essence
+    num_drafted = own.scheduler.stats.drafts
+    assert 0 < num_drafted <= 4, "a trial"
+    assert target.num_ahead > 0.95 * own.num_steps
 
 
-def test_it_turns_when_the_costs_do() -> None:
-    payoff = Payoff()
-    steps(payoff, 2.0, 1.0, 300)
-    assert steps(payoff, 1.0, 2.0, 1000) > 500
-    assert steps(payoff, 3.0, 2.0, 1000) < 200
+@pytest.mark.parametrize("payoff", [Always, Payoff])
+def test_steps_go_ahead_where_the_draft_model_can_draft_nothing(
+    payoff: type[Payoff], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its context is too short for the text: that it is wanted says nothing then."""
+    monkeypatch.setattr(Drafter, "chances", lambda *_: [])
+    target = runner()
+    own = ticking(bench(0, payoff(), target=target, context_length=8))
+    own.run(ask("abcdef ghi", **NEVER_PAYS))
+    assert own.scheduler.stats.drafts == 0
+    assert target.num_ahead > 0.9 * own.num_steps
 
 
-def test_few_and_many_sequences_are_measured_apart() -> None:
-    payoff = Payoff()
-    steps(payoff, 2.0, 1.0, 50)
-    assert not payoff.wants(1)
-    for _ in range(3):
-        payoff.learn(8, False, 1.0)
-    assert payoff.wants(8)
+def test_a_draft_model_that_fails_does_not_keep_steps_from_going_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Drafter, "chances", lambda *_: [])
+    target = runner()
+    spoilt = ticking(bench(0, Payoff(), kind=Spoilt, target=target))
+    spoilt.run(ask("abcdef", **NEVER_PAYS))
+    assert target.num_ahead > 0.9 * spoilt.num_steps
+
+
+def test_what_it_reads_late_does_not_count_against_its_drafts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It reads a long prompt once, while steps run: what that takes says nothing about drafts."""
+    monkeypatch.setattr(Drafter, "chances", lambda *_: [])
+    own = bench(0, Payoff(), target=runner())
+    draft = own.scheduler._state.draft
+    assert draft is not None
+    rows = draft._runner
+    assert isinstance(rows, FakeRunner)
+    own.step_clock = lambda: own.num_steps + 0.1 * rows.num_rows
+    own.run(ask("abc " * 60, **NEVER_PAYS | {"max_tokens": 200}))
+    assert own.num_steps < 80
