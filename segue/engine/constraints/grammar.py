@@ -72,7 +72,13 @@ class Free:
     stops: tuple[str, ...] = ()  # none is empty
     until: str | None = None
     most: int | None = None  # characters
+    like: str = ""  # a Lark terminal for what comes before `until`; without one it is any text
     place: str = field(default="", compare=False)  # for errors
+
+
+@dataclass(frozen=True)
+class Pieces(Seq):
+    """Items that are lexemes of their own: together they would be too dear. It is the whole body of a rule."""
 
 
 @dataclass(frozen=True)

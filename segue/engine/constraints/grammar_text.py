@@ -9,7 +9,8 @@ from segue.engine.constraints import gbnf, lark_check
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.ignored import named
 from segue.engine.constraints.lark_text import quoted, to_lark
-from segue.engine.constraints.schemas.options import read_options, slashed
+from segue.engine.constraints.schemas.arguments import Arguments
+from segue.engine.constraints.schemas.options import Options, read_options, slashed
 from segue.engine.constraints.schemas.schema_text import schema_text
 from segue.engine.constraints.schemas.values import Json, read_json
 from segue.engine.constraints.structural import formats
@@ -73,15 +74,17 @@ def _json_object(asked: _Asked) -> str:
 
 
 def _schema(schema: Json, asked: _Asked, whitespace: str | None = None) -> str:
+    written = schema_text(schema, _options(schema, asked, whitespace))
+    asked.ignored.update(dict.fromkeys(written.ignored))
+    return written.text
+
+
+def _options(schema: Json, asked: _Asked, whitespace: str | None) -> Options:
     """`whitespace`: what this schema wishes for, before what the caller does."""
     if not isinstance(schema, bool | dict):
         raise GrammarError("the schema must be a JSON object")
-    constraint = asked.constraint
-    spaces = constraint.whitespace if whitespace is None else whitespace
-    options = read_options(schema, spaces, constraint.lenient)
-    written = schema_text(schema, options)
-    asked.ignored.update(dict.fromkeys(written.ignored))
-    return written.text
+    spaces = asked.constraint.whitespace if whitespace is None else whitespace
+    return read_options(schema, spaces, asked.constraint.lenient)
 
 
 def _regex(asked: _Asked) -> str:
@@ -150,11 +153,26 @@ def _llguidance(asked: _Asked) -> str:
 
 
 def _structural_tag(asked: _Asked) -> str:
-    def written(schema: Json, whitespace: str | None) -> str:
-        return _schema(schema, asked, whitespace)
+    schemas = _Schemas(asked)
+    rules = formats.rules_of(read_json(_text(asked), "it"), schemas)
+    for read in schemas.read:
+        asked.ignored.update(dict.fromkeys(read.ignored))
+    return _grammars({"lark_grammar": to_lark(rules)})
 
-    whole = read_json(_text(asked), "it")
-    return _grammars({"lark_grammar": to_lark(formats.rules_of(whole, written))})
+
+class _Schemas:
+    """The schemas in a structural tag."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+        self.read: list[Arguments] = []
+
+    def text(self, schema: Json, whitespace: str | None) -> str:
+        return _schema(schema, self._asked, whitespace)
+
+    def arguments(self, schema: Json, whitespace: str | None) -> Arguments:
+        self.read.append(Arguments(schema, _options(schema, self._asked, whitespace)))
+        return self.read[-1]
 
 
 def _grammars(*grammars: dict[str, Any]) -> str:

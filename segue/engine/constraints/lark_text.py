@@ -55,6 +55,8 @@ def _free(free: Free) -> str:
     if free.until is None:
         within = _ANY if free.most is None else f"/(?s:.{{0,{free.most}}})/"
         return f"{within} & ~({_ANY} ({stops}) {_ANY})" if stops else within
+    if free.like:
+        return f"(({free.like}) & ~({_ANY} ({stops}) {_ANY})) {quoted(free.until)}"
     body = f"({_ANY} {quoted(free.until)}) & ~({_ANY} ({stops}) {_SOME})"
     longer = [stop for stop in free.stops if stop != free.until and stop.endswith(free.until)]
     return f"{body} & ~({_ANY} ({' | '.join(map(quoted, longer))}))" if longer else body

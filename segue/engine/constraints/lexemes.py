@@ -20,6 +20,7 @@ from segue.engine.constraints.grammar import (
     Literal,
     Nested,
     Node,
+    Pieces,
     Range,
     Ref,
     Repeat,
@@ -77,6 +78,8 @@ class _Shaper:
     def shape(self, node: Node) -> Node:
         if isinstance(node, Nested):
             return node
+        if isinstance(node, Pieces):
+            return seq(*map(self.shape, node.items))
         if self._is_regular(node) and not self._is_apart(node):
             return Lexeme(node)
         match node:

@@ -8,6 +8,7 @@ from segue.engine.constraints.grammar import (
     GrammarError,
     Nested,
     Node,
+    Pieces,
     Ref,
     Repeat,
     Rules,
@@ -75,7 +76,8 @@ def regular_names(rules: Rules) -> frozenset[str]:
     """Rules that do not lead back to themselves, and use only such rules. Raises GrammarError if one is too deep."""
     depths: dict[str, int] = {}
     used = {name: frozenset(refs(body)) for name, body in rules.items()}
-    used |= {name: frozenset({name}) for name, body in rules.items() if isinstance(body, Nested)}
+    whole = [name for name, body in rules.items() if isinstance(body, Nested | Pieces)]
+    used |= {name: frozenset({name}) for name in whole}  # which none is ready for
     for name in settled(used, lambda name, found: used[name] <= found):
         depths[name] = _depth(rules[name], depths)
         if depths[name] > MAX_DEPTH:
@@ -114,7 +116,7 @@ def _without_dead(node: Node, ending: Set[str]) -> Node:
     """Of a node that can end: what can never be finished is left out."""
     match node:
         case Seq(items):
-            return Seq(tuple(_without_dead(item, ending) for item in items))
+            return type(node)(tuple(_without_dead(item, ending) for item in items))
         case Either(options):
             return either(
                 *(_without_dead(option, ending) for option in options if _can_end(option, ending))

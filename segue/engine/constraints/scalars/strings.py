@@ -30,8 +30,10 @@ _HEX = "0123456789abcdef"
 _META = frozenset("\\.+*?()|[]{}^$/#&-~")
 
 
-def quoted(text: str, escapes: str = ALL_ESCAPES) -> str:
-    """A JSON string, in its one spelling."""
+def quoted(text: str, escapes: str | None = ALL_ESCAPES) -> str:
+    """A JSON string, in its one spelling; without escapes the text itself."""
+    if escapes is None:
+        return text
     return '"' + "".join(_spelled(ord(c), escapes) for c in text) + '"'
 
 
@@ -87,8 +89,10 @@ def _meet(one: tuple[Range, ...], other: tuple[Range, ...]) -> tuple[Range, ...]
 
 
 @lru_cache(64)
-def string_of(node: Node, escapes: str = ALL_ESCAPES) -> str:
-    """A regular expression for the JSON strings whose text matches the node."""
+def string_of(node: Node, escapes: str | None = ALL_ESCAPES) -> str:
+    """A regular expression for the JSON strings whose text matches the node; without escapes, for the texts."""
+    if escapes is None:
+        return _group(node)
     return f'"{_group(in_json(node, escapes))}"'
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.grammar import GrammarError, Rules
 from segue.engine.constraints.lark_text import write
 from segue.engine.constraints.regular import pruned
 from segue.engine.constraints.schemas.documents import Documents
@@ -25,10 +25,15 @@ def schema_text(schema: Json, options: Options) -> Written:
     documents = Documents(schema)
     expander = Expander(documents, options)
     emitter = Emitter(expander, options)
-    rules = pruned(emitter.all(Goal(documents.same(documents.root))))
+    rules = pruned(emitter.all((Goal(documents.same(documents.root)),)))
     if rules is None:
         raise GrammarError(expander.reason(emitter.void_places()))
+    return Written(lark(rules, options), tuple(expander.ignored))
+
+
+def lark(rules: Rules, options: Options) -> str:
+    """The rules of JSON values as Lark text, with the spaces that may stand between their parts."""
     head = '%llguidance {"ignore_once": true}\n'
     if options.whitespace is not None:
         head += f"%ignore /{slashed(options.whitespace)}/\n"
-    return Written(head + write(rules), tuple(expander.ignored))
+    return head + write(rules)

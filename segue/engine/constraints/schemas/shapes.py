@@ -99,7 +99,8 @@ class Strings:
             self.terminal()
         )
 
-    def terminal(self, escapes: str = ALL_ESCAPES) -> str:
+    def terminal(self, escapes: str | None = ALL_ESCAPES) -> str:
+        """Without escapes: the texts themselves, not as JSON."""
         parts = [f"/{string_of(node, escapes)}/" for node in self.holds]
         if self.least or self.most is not None or not parts:
             parts.append(f"/{string_of(lengths(self.least, self.most), escapes)}/")
@@ -108,6 +109,13 @@ class Strings:
             parts.append(but_not(self.excluded, escapes))
         return " & ".join(parts)
 
+    @property
+    def are_all(self) -> bool:
+        """Whether every string is among them."""
+        return not (
+            self.least or self.most is not None or self.holds or self.lacks or self.excluded
+        )
+
     def holds_text(self, text: str) -> bool:
         if not self.holds and not self.lacks:
             is_long = self.most is not None and len(text) > self.most
@@ -115,11 +123,11 @@ class Strings:
         return oracle.matches(self.terminal(), quoted(text))
 
 
-def but_not(texts: list[str], escapes: str) -> str:
+def but_not(texts: list[str], escapes: str | None) -> str:
     return f"~/{'|'.join(literal(quoted(text, escapes)) for text in texts)}/"
 
 
-def pattern_terminal(pattern: Pattern, escapes: str = ALL_ESCAPES) -> str:
+def pattern_terminal(pattern: Pattern, escapes: str | None = ALL_ESCAPES) -> str:
     parts = [f"/{string_of(node, escapes)}/" for node in pattern.holds]
     return " & ".join(parts + [f"~/{string_of(node, escapes)}/" for node in pattern.lacks])
 

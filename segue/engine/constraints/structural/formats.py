@@ -4,8 +4,8 @@ What follows a free text tells where it ends, and so do the ends of the tag arou
 is refused, as is every key that is not known: a constraint must not be passed by.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple, Protocol
 
 from segue.engine.constraints import gbnf
 from segue.engine.constraints.free_text import MAX_STOP_CHARS, can_come_first, is_entangled
@@ -23,9 +23,11 @@ from segue.engine.constraints.grammar import (
     renamed,
 )
 from segue.engine.constraints.scalars.pattern import read_pattern
+from segue.engine.constraints.schemas.arguments import Arguments
 from segue.engine.constraints.schemas.values import Json
 from segue.engine.constraints.structural import shapes
 from segue.engine.constraints.structural.joining import literal, one_after_another
+from segue.engine.constraints.structural.parameters import STYLES, parameters
 from segue.engine.constraints.structural.shapes import read
 
 MAX_DEPTH = 32
@@ -36,13 +38,18 @@ MAX_PATTERN = 16_384
 MAX_GRAMMAR = 65_536
 _MOST_SPACES = 41  # that are ever written in a row where none are wished for
 
-# A schema, and the white space wished for in it → Lark text. Raises GrammarError.
-WriteSchema = Callable[[Json, str | None], str]
+
+class Schemas(Protocol):
+    """Reads schemas, with the white space wished for in them. Raises GrammarError."""
+
+    def text(self, schema: Json, whitespace: str | None) -> str: ...
+
+    def arguments(self, schema: Json, whitespace: str | None) -> Arguments: ...
 
 
-def rules_of(whole: Json, write_schema: WriteSchema) -> Rules:
+def rules_of(whole: Json, schemas: Schemas) -> Rules:
     """Raises GrammarError with the place in the format."""
-    builder = _Builder(write_schema)
+    builder = _Builder(schemas)
     match whole:
         case {"format": inner}:
             read(shapes.Whole, whole, "it")
@@ -72,9 +79,10 @@ class _At(NamedTuple):
 
 
 class _Builder:
-    def __init__(self, write_schema: WriteSchema) -> None:
+    def __init__(self, schemas: Schemas) -> None:
         self.rules: Rules = {}  # those that formats refer to
-        self._write_schema = write_schema
+        self._schemas = schemas
+        self._names: dict[Node, str] = {}  # of rules, by what they are
         self._num_formats = 0
 
     def format(self, value: Json, at: _At, kind: str | None = None) -> Node:
@@ -140,21 +148,35 @@ class _Builder:
         return Ref(f"{prefix}root")
 
     def schema(self, own: shapes.Schema, at: _At) -> Node:
-        if own.style != "json":
-            raise at.error(f"the style {own.style!r} is not supported; json is")
+        if own.style != "json" and own.style not in STYLES:
+            known = ", ".join(["json", *STYLES])
+            raise at.error(f"the style {own.style!r} is not supported; {known} are")
         if own.excludes:
             raise at.error("excludes within JSON are not supported; a pattern in the schema is")
+        spaces = _spaces(own.max_whitespace_cnt)
         try:
-            text = self._write_schema(own.json_schema, _spaces(own.max_whitespace_cnt))
+            if own.style == "json":
+                text = self._schemas.text(own.json_schema, spaces)
+                return self.json(text, _types(own.json_schema), at)
+            arguments = self._schemas.arguments(own.json_schema, spaces)
+            return parameters(STYLES[own.style], arguments, _Maker(self, at))
         except GrammarError as error:
             raise at.error(str(error)) from None
-        kinds = _types(own.json_schema)
+
+    def json(self, text: str, kinds: Collection[str], at: _At) -> Node:
+        """JSON values of these types."""
         begins = char_set([r for kind in kinds for r in _FIRST[kind]])
         goes_on = _IN_NUMBER if "number" in kinds or "integer" in kinds else ()
-        nested = Nested(text, begins, goes_on, at.place)
-        name = next((n for n, body in self.rules.items() if body == nested), at.place)
-        self.rules.setdefault(name, nested)
+        return self.rule(Nested(text, begins, goes_on, at.place))
+
+    def rule(self, body: Node) -> Node:
+        name = self._names.setdefault(body, f"{len(self._names)}")
+        self.rules.setdefault(name, body)
         return Ref(name)
+
+    def parameter(self, own: shapes.Parameter, at: _At) -> Node:
+        """The older name of a style."""
+        return self.schema(shapes.Schema(json_schema=own.json_schema, style="qwen_xml"), at)
 
     def any_text(self, own: shapes.AnyText, at: _At) -> Node:
         if own.max_tokens is not None:
@@ -253,6 +275,19 @@ class _Builder:
 # --- helpers --------------------------------------------------------------------------------------
 
 
+class _Maker(NamedTuple):
+    """Makes the rules of one format."""
+
+    builder: _Builder
+    at: _At
+
+    def json(self, text: str, kinds: Collection[str]) -> Node:
+        return self.builder.json(text, kinds, self.at)
+
+    def rule(self, body: Node) -> Node:
+        return self.builder.rule(body)
+
+
 class _Tag(NamedTuple):
     begin: str
     rest: Node  # the content and the end
@@ -336,6 +371,7 @@ _IN_NUMBER = char_set(_ranges("0123456789.eE"))  # after a whole one
 _KINDS: dict[str, tuple[type[Any], Callable[[_Builder, Any, _At], Node]]] = {
     "const_string": (shapes.Const, _Builder.const),
     "json_schema": (shapes.Schema, _Builder.schema),
+    "qwen_xml_parameter": (shapes.Parameter, _Builder.parameter),
     "regex": (shapes.Regex, _Builder.regex),
     "grammar": (shapes.Grammar, _Builder.grammar),
     "any_text": (shapes.AnyText, _Builder.any_text),

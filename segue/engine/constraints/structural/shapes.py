@@ -41,6 +41,10 @@ class Schema(Strict):
     excludes: list[str] = []
 
 
+class Parameter(Strict):
+    json_schema: bool | dict[str, Any]
+
+
 class Regex(Strict):
     pattern: str
 

@@ -55,9 +55,9 @@ class Emitter:
     def reader(self) -> Reader:
         return self._expander
 
-    def all(self, root: Goal) -> Rules:
-        """Rules whose first is `root`. Raises GrammarError."""
-        self.rules["root"] = self.value((root,))
+    def all(self, goals: Goals) -> Rules:
+        """Rules for values that meet the goals; the first is `root`. Raises GrammarError."""
+        self.rules["root"] = self.value(goals)
         while self._todo:
             name, goals = self._todo.pop()
             self.rules[name] = self._options(goals)
@@ -106,6 +106,10 @@ class Emitter:
         except GrammarError as error:
             raise _placed(error, goals) from None
         return either(*found) if found else NEVER
+
+    def scalars(self, goals: Goals) -> list[Node]:
+        """Values that meet the goals, which allow neither strings nor arrays nor objects."""
+        return [node for branch in self._expander.together(goals) for node in self._branch(branch)]
 
     def _branch(self, branch: Branch) -> list[Node]:
         values = judge.only(branch, self._expander)

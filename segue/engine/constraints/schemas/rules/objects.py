@@ -3,6 +3,8 @@
 Free names may come twice in a text, and then the last one counts. So no rule here takes two of them for two properties.
 """
 
+from typing import NamedTuple
+
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
 from segue.engine.constraints.scalars.strings import literal, quoted
 from segue.engine.constraints.schemas import judge, shapes
@@ -23,6 +25,14 @@ MAX_STATES = 5000
 _OPEN, _CLOSE = Terminal('"{"'), Terminal('"}"')
 
 
+class Members(NamedTuple):
+    named: dict[str, Named]
+    free: list[Free]
+    some: Some | None  # at least one such property must be there
+    least: int
+    most: int | None
+
+
 class Fields:
     def __init__(self, writer: Writer, facts: tuple[Fact, ...]) -> None:
         self._writer = writer
@@ -34,6 +44,15 @@ class Fields:
         self._most = min(tops) if tops else None
 
     def options(self) -> list[Node]:
+        members = self.members()
+        if members is None:
+            return []
+        if members.some is None:
+            return self._written(members.named, members.free, None)
+        return self._with_some(members.named, members.free, members.some)
+
+    def members(self) -> Members | None:
+        """Its properties; None if one is missing that must be there."""
         keys, more_names = self._key_terminals()
         names = shapes.listed_names(self._facts) | dict.fromkeys(more_names)
         num_optional = len(names) - sum(isinstance(f, Required) for f in self._facts)
@@ -44,14 +63,12 @@ class Fields:
         self._writer.reader.spend(len(names) * len(self._facts) // 10)
         named = self._named(names)
         if named is None:
-            return []
+            return None
         free = shapes.free_of(self._facts, list(names), keys, self._escapes) if keys else []
         some = [f for f in self._facts if isinstance(f, Some)]
-        if not some:
-            return self._written(named, free, None)
         if len(some) > 1:
             raise Unenforceable("two properties are wanted whose names are free")
-        return self._with_some(named, free, some[0])
+        return Members(named, free, some[0] if some else None, self._least, self._most)
 
     def _key_terminals(self) -> tuple[list[str], list[str]]:
         """What free names must match, and names that propertyNames lists."""

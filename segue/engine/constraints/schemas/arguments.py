@@ -1,0 +1,126 @@
+"""A schema of an object, for those who write its properties otherwise than JSON does: each property by itself."""
+
+from collections.abc import Set
+from typing import NamedTuple
+
+from segue.engine.constraints.grammar import Terminal
+from segue.engine.constraints.regular import pruned
+from segue.engine.constraints.schemas import judge, shapes
+from segue.engine.constraints.schemas.documents import Documents, Part
+from segue.engine.constraints.schemas.facts import Every, Fact, Goal, Goals, Names
+from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
+from segue.engine.constraints.schemas.keywords.expander import Expander
+from segue.engine.constraints.schemas.options import Options
+from segue.engine.constraints.schemas.rules.emitter import Emitter
+from segue.engine.constraints.schemas.rules.objects import Fields, Members
+from segue.engine.constraints.schemas.schema_text import lark
+from segue.engine.constraints.schemas.values import Json, type_of
+
+
+class Texts(NamedTuple):
+    """The strings that a value may be, as they are."""
+
+    are_all: bool  # whether any is fine
+    listed: tuple[str, ...] = ()
+    terminals: tuple[str, ...] = ()  # of those that are not listed
+
+
+class Object(NamedTuple):
+    named: dict[str, shapes.Named]
+    others: Goals | None  # what properties of other names must meet; None if there may be none
+
+
+class Arguments:
+    def __init__(self, schema: Json, options: Options) -> None:
+        documents = Documents(schema)
+        self._root = Goal(documents.same(documents.root))
+        self._expander = Expander(documents, options)
+        self._options = options
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Pointers to keywords without effect, as far as the schema was read."""
+        return tuple(self._expander.ignored)
+
+    @property
+    def whitespace(self) -> str | None:
+        """What may stand between parts, as a regular expression; None if nothing may."""
+        return self._options.whitespace
+
+    def objects(self) -> list[Object]:
+        """The kinds of objects that fit: one of them has to. Raises GrammarError."""
+        goals = (self._root, _of_types({"object"}))
+        found: list[Object] = []
+        for branch in self._expander.together(goals):
+            facts = tuple(fact for fact in branch.facts if fact.of in ("", "object"))
+            members = Fields(Emitter(self._expander, self._options), facts).members()
+            if members is not None:
+                found.append(_told_apart(members, facts))
+        if not found:
+            raise Unenforceable("no object fits the schema, and parameters are one")
+        return found
+
+    def types(self, goals: Goals) -> frozenset[str]:
+        found: set[str] = set()
+        for branch in self._expander.together(goals):
+            values = judge.only(branch, self._expander)
+            found |= branch.types if values is None else set(map(type_of, values))
+        return frozenset(found)
+
+    def texts(self, goals: Goals) -> Texts:
+        listed: list[str] = []
+        terminals: list[str] = []
+        for branch in self._expander.together((*goals, _of_types({"string"}))):
+            values = judge.only(branch, self._expander)
+            facts = tuple(fact for fact in branch.facts if fact.of in ("", "string"))
+            strings = shapes.strings_of(facts)
+            if values is not None:
+                listed += [value for value in values if isinstance(value, str)]
+            elif strings.are_all:
+                return Texts(True)
+            elif not strings.is_void:
+                terminals.append(strings.terminal(escapes=None))
+        return Texts(False, tuple(dict.fromkeys(listed)), tuple(dict.fromkeys(terminals)))
+
+    def scalars(self, goals: Goals) -> list[str]:
+        """Null, booleans and numbers as terminals. Raises Unenforceable if they are not regular."""
+        wanted = (*goals, _of_types({"null", "boolean", "number"}))
+        nodes = Emitter(self._expander, self._options).scalars(wanted)
+        found = [node.text for node in nodes if isinstance(node, Terminal)]
+        if any(text.startswith("%") for text in found):
+            raise Unenforceable("such numbers cannot be told from strings where both may stand")
+        return found
+
+    def json(self, goals: Goals, types: Set[str]) -> str | None:
+        """Values of these types as Lark text; None if there are none."""
+        rules = pruned(Emitter(self._expander, self._options).all((*goals, _of_types(types))))
+        return None if rules is None else lark(rules, self._options)
+
+
+_PARTS: dict[frozenset[str], Part] = {}
+
+
+def _of_types(types: Set[str]) -> Goal:
+    """To be of one of these types."""
+    key = frozenset(types)
+    return Goal(_PARTS.setdefault(key, Part({"type": sorted(types)}, "#")))
+
+
+def _told_apart(members: Members, facts: tuple[Fact, ...]) -> Object:
+    """Raises Unenforceable for what counts properties, or looks at names that are not listed."""
+    is_open = bool(members.free)
+    num_required = sum(own.is_required for own in members.named.values())
+    is_counted = members.least > num_required or (
+        members.most is not None and (is_open or members.most < len(members.named))
+    )
+    if is_counted or members.some is not None:
+        raise Unenforceable("properties are not counted in this style")
+    if is_open and any(map(_looks_at_names, facts)):
+        raise Unenforceable("patternProperties and propertyNames are not enforced in this style")
+    return Object(members.named, members.free[0].goals if is_open else None)
+
+
+def _looks_at_names(fact: Fact) -> bool:
+    if isinstance(fact, Every):
+        return bool(fact.keys.patterns) or fact.keys.wanted is not None
+    return isinstance(fact, Names)

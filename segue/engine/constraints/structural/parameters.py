@@ -1,0 +1,210 @@
+"""The parameters of a function as models write them between tags: strings as they are, everything else as JSON."""
+
+import string
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from segue.engine.constraints.grammar import (
+    EMPTY,
+    Chars,
+    Either,
+    Free,
+    Literal,
+    Node,
+    Pieces,
+    Repeat,
+    char_set,
+    either,
+)
+from segue.engine.constraints.lark_text import quoted
+from segue.engine.constraints.scalars.pattern import read_pattern
+from segue.engine.constraints.schemas.arguments import Arguments, Object
+from segue.engine.constraints.schemas.facts import Goals
+from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
+from segue.engine.constraints.schemas.options import slashed
+from segue.engine.constraints.schemas.values import TYPES
+from segue.engine.constraints.structural.joining import one_after_another
+
+_CONTAINERS = frozenset({"array", "object"})
+
+
+class Maker(Protocol):
+    """Makes rules."""
+
+    def json(self, text: str, kinds: Collection[str]) -> Node:
+        """For values of these types, as Lark text."""
+        ...
+
+    def rule(self, body: Node) -> Node: ...
+
+
+@dataclass(frozen=True)
+class Style:
+    before: str  # the name
+    mark: str  # right after the name, which must not hold it
+    tells: Mapping[str, str] = field(default_factory=dict)  # after the mark, by the value's type
+    opens: str = ""  # the value, after a space maybe
+    closes: str = "</parameter>"
+    escapes: tuple[tuple[str, str], ...] = ()  # in names
+
+
+def _each(string: str, others: str) -> dict[str, str]:
+    return {kind: string if kind == "string" else others for kind in TYPES}
+
+
+def _dsml(space: str) -> Style:
+    return Style(
+        f'<｜DSML｜{space}parameter name="',
+        '"',
+        _each(' string="true">', ' string="false">'),
+        closes=f"</｜DSML｜{space}parameter>",
+    )
+
+
+STYLES = {
+    "qwen_xml": Style("<parameter=", ">"),
+    "minimax_xml": Style('<parameter name="', '"', _each(">", ">")),
+    "deepseek_xml": _dsml(""),
+    "deepseek_v4_1_xml": _dsml(" "),
+    "glm_xml": Style("<arg_key>", "</arg_key>", opens="<arg_value>", closes="</arg_value>"),
+    "kimi_k3_xml": Style(
+        '<|open|>argument key="',
+        '"',
+        {kind: f' type="{kind}"<|sep|>' for kind in TYPES},
+        closes="<|close|>argument<|sep|>",
+        escapes=(("&", "&amp;"), ('"', "&quot;")),
+    ),
+}
+
+
+def parameters(style: Style, arguments: Arguments, maker: Maker) -> Node:
+    """Those that fit the schema, in its order, with or without space between them. Raises GrammarError."""
+    return _Writer(style, arguments, maker).all()
+
+
+class _Writer:
+    def __init__(self, style: Style, arguments: Arguments, maker: Maker) -> None:
+        self._style = style
+        self._arguments = arguments
+        self._maker = maker
+        spaces = arguments.whitespace
+        self._space: Node = EMPTY
+        if spaces is not None:
+            self._space = Repeat(read_pattern(f"^(?:{spaces})$").holds[0], 0, 1)
+
+    def all(self) -> Node:
+        return either(*map(self._object, self._arguments.objects()))
+
+    def _object(self, own: Object) -> Node:
+        found: list[Node] = []
+        for name, member in own.named.items():
+            one = self._parameter(self._name(name), member.goals)
+            found.append(one if member.is_required else Repeat(one, 0, 1))
+        if own.others is not None:
+            other = self._parameter(_identifier(own.named), own.others)
+            found.append(Repeat(self._maker.rule(Pieces((other,))), 0, None))
+        return one_after_another(self._maker.rule(Pieces(tuple(found))), self._space)
+
+    def _name(self, name: str) -> Node:
+        for plain, escaped in self._style.escapes:
+            name = name.replace(plain, escaped)
+        if self._style.mark in name:
+            raise Unenforceable(f"the name {name!r} holds {self._style.mark!r}, which would end it")
+        return Literal(name) if name else EMPTY
+
+    def _parameter(self, name: Node, goals: Goals) -> Node:
+        """With the space before it. For each thing that is told of a value's type, the values of such types."""
+        style = self._style
+        told: dict[str, list[str]] = {}
+        for kind in sorted(self._arguments.types(goals), key=TYPES.index):
+            told.setdefault(style.tells.get(kind, ""), []).append(kind)
+        # In each option, not before all: so a name is one piece with what ends it, and can be told from a longer one.
+        options = [
+            one_after_another(
+                self._space,
+                Literal(style.before),
+                name,
+                Literal(style.mark + tells),
+                self._opened(self._value(goals, kinds)),
+            )
+            for tells, kinds in told.items()
+        ]
+        return either(*options)
+
+    def _opened(self, value: Node) -> Node:
+        opens = self._style.opens
+        return one_after_another(self._space, Literal(opens), value) if opens else value
+
+    def _value(self, goals: Goals, kinds: Collection[str]) -> Node:
+        """With what closes it."""
+        closes, arguments = self._style.closes, self._arguments
+        others = [kind for kind in kinds if kind != "string"]
+        if "string" not in kinds:
+            return self._spaced(self._json(goals, others))
+        texts = arguments.texts(goals)
+        if texts.are_all:  # which a text of any other type is too
+            return Free((closes,), closes)
+        if _CONTAINERS & set(others):
+            if texts.terminals:
+                raise Unenforceable(
+                    "in this style a string with conditions cannot be told from an array or object"
+                )
+            return self._spaced(*map(Literal, texts.listed), self._json(goals, others))
+        scalars = arguments.scalars(goals) if others else []
+        terminals = [*map(quoted, texts.listed), *texts.terminals, *scalars]
+        return Free((closes,), closes, like=self._spaced_terminal(terminals))
+
+    def _json(self, goals: Goals, kinds: Collection[str]) -> Node:
+        text = self._arguments.json(goals, frozenset(kinds)) if kinds else None
+        return Either(()) if text is None else self._maker.json(text, kinds)
+
+    def _spaced(self, *options: Node) -> Node:
+        return one_after_another(
+            self._space, either(*options), self._space, Literal(self._style.closes)
+        )
+
+    def _spaced_terminal(self, terminals: Iterable[str]) -> str:
+        values = " | ".join(f"({terminal})" for terminal in terminals)
+        spaces = self._arguments.whitespace
+        if spaces is None:
+            return values
+        space = f"/(?:{slashed(spaces)})?/"
+        return f"{space} ({values}) {space}"
+
+
+# --- names that are not listed --------------------------------------------------------------------
+
+_MAX_NAME = 100
+_FIRST = string.ascii_letters + "_"
+_LATER = _FIRST + string.digits
+
+
+def _identifier(taken: Iterable[str]) -> Node:
+    """A letter or underscore, then digits too; none of those that are taken. Raises GrammarError."""
+    names = frozenset(taken)
+    if max(map(len, names), default=0) > _MAX_NAME:
+        raise Unenforceable(
+            f"beside names that are free, a name may have at most {_MAX_NAME} characters in this style"
+        )
+    return _but_not(names, _FIRST)
+
+
+def _but_not(taken: frozenset[str], letters: str) -> Node:
+    heads = sorted({name[0] for name in taken if name and name[0] in letters})
+    options: list[Node] = [
+        one_after_another(
+            Literal(head), _but_not(frozenset(n[1:] for n in taken if n[:1] == head), _LATER)
+        )
+        for head in heads
+    ]
+    others = [letter for letter in letters if letter not in heads]
+    if others:
+        options.append(one_after_another(_one_of(others), Repeat(_one_of(_LATER), 0, None)))
+    if letters is _LATER and "" not in taken:
+        options.append(EMPTY)
+    return either(*options)
+
+
+def _one_of(letters: Iterable[str]) -> Node:
+    return Chars(char_set([(ord(letter), ord(letter)) for letter in letters]))
