@@ -10,19 +10,10 @@ from segue.models.embedded import SMOLLM2
 from segue.models.gguf import GgufHeader, header, split
 from segue.models.hub import has_hub_cache, hub_cache
 from segue.models.origin import gguf_origin
+from segue.models.vocabulary.fim import has_fim
 from segue.types import ModelInfo
 
 _TEMPLATE, _TOKENS = "tokenizer.chat_template", "tokenizer.ggml.tokens"
-# Keys of files that name their FIM prefix token, now and formerly; else it is known by its spelling.
-_FIM_KEYS = ("tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id")
-_FIM_NAMES = (
-    b"<|fim_prefix|>",
-    b"<fim_prefix>",
-    b"<fim-prefix>",
-    b"<|fim_begin|>",
-    b"\xe2\x96\x81<PRE>",
-    "<｜fim▁begin｜>".encode(),
-)
 
 
 @dataclass(frozen=True)
@@ -124,14 +115,10 @@ def preview(
 
 
 def _has_fim(path: Path, read: GgufHeader) -> bool:
-    """Whether its vocabulary has FIM tokens."""
-    if any(key in read.metadata for key in _FIM_KEYS):
-        return True
     start, end = read.array_places.get(_TOKENS, (0, 0))
     with path.open("rb") as file:
         file.seek(start)
-        tokens = file.read(end - start)
-    return any(name in tokens for name in _FIM_NAMES)
+        return has_fim(read.metadata, file.read(end - start))
 
 
 def remove(kept: LocalModel, cache_dir: Path) -> int:

@@ -4,35 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from segue.models.gguf import Value
+from segue.models.vocabulary.fim import KEYS, SPELLINGS
 from segue.models.vocabulary.tokens import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
-# role → spellings. Of several that a vocabulary has the first counts; llama.cpp takes any of them.
-_SPELLED_FIM: Mapping[str, tuple[str, ...]] = {
-    "prefix": (
-        *("<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>"),
-        *("<|code_prefix|>", "<|prefix|>", "<|plamo:fim_prefix|>"),
-    ),
-    "suffix": (
-        *("<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>"),
-        *("<|code_suffix|>", "<|suffix|>", "<|plamo:fim_suffix|>"),
-    ),
-    "middle": (
-        *("<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>"),
-        *("<|code_middle|>", "<|middle|>", "<|plamo:fim_middle|>"),
-    ),
-    "pad": ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"),
-    "repo": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
-    "file_sep": ("<|file_sep|>", "<|plamo:file_separator|>"),
-}
-# role → metadata; of several keys the last counts.
-_KEYED_FIM: Mapping[str, tuple[str, ...]] = {
-    "prefix": ("fim_pre_token_id", "prefix_token_id"),
-    "suffix": ("fim_suf_token_id", "suffix_token_id"),
-    "middle": ("fim_mid_token_id", "middle_token_id"),
-    "pad": ("fim_pad_token_id",),
-    "repo": ("fim_rep_token_id",),
-    "file_sep": ("fim_sep_token_id",),
-}
 _SEPARATORS = ("pad", "repo", "file_sep")  # that end a text too
 _ENDS = (
     *("<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>"),
@@ -81,12 +55,12 @@ def find_roles(
         return default if default is not None and default < len(found) else None
 
     fim: dict[str, int | None] = {}
-    for role, keys in _KEYED_FIM.items():
+    for role, keys in KEYS.items():
         token = None
         for key in keys:
             token = named(key, token)
         if token is None:
-            token = next((ids[text] for text in _SPELLED_FIM[role] if text in ids), None)
+            token = next((ids[text] for text in SPELLINGS[role] if text in ids), None)
             if token is not None:
                 found[token] = CONTROL
         fim[role] = token
