@@ -1,9 +1,9 @@
 """Whether two GGUF files have the same vocabulary, as a draft model must."""
 
-import mmap
 from pathlib import Path
 
 from segue.models import gguf
+from segue.models.gguf.arrays import mapped
 
 _TOKENS = "tokenizer.ggml.tokens"
 _MOST_PADDED = 256  # tokens at the end that one file has and the other has not: padding
@@ -29,5 +29,5 @@ def difference(path: str | Path, other: str | Path) -> str | None:
 def _bytes(path: str | Path, header: gguf.GgufHeader) -> bytes:
     """The array of tokens as it is in the file: lengths and texts."""
     start, end = header.array_places[_TOKENS]
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+    with mapped(path) as view:
         return view[start:end]

@@ -3,14 +3,14 @@
 import contextlib
 import logging
 import mmap
-import struct
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from segue.errors import ModelUnavailable
+from segue.models.gguf.arrays import mapped, numbers, texts
 from segue.models.gguf.files import header, modified
 from segue.models.gguf.headers import GgufHeader
 from segue.types import Origin
@@ -18,8 +18,6 @@ from segue.types import Origin
 log = logging.getLogger("segue")
 
 TENSORS = "tensors"  # no key of metadata: those have a dot
-
-_U64 = struct.Struct("<Q")
 
 
 def lists_of_loaded(path: str | Path, origin: Origin) -> dict[str, bytes]:
@@ -33,26 +31,19 @@ def lists_of_loaded(path: str | Path, origin: Origin) -> dict[str, bytes]:
 
 
 def _lists(path: str | Path, read: GgufHeader) -> dict[str, bytes]:
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        lists = {key: _encoded(list(_values(view, read, key))) for key in read.array_lengths}
+    with mapped(path) as view:
+        lists = {key: _encoded(_values(view, read, key)) for key in read.array_lengths}
     tensors = [
         {"name": tensor.name, "type": tensor.type, "shape": tensor.shape} for tensor in read.tensors
     ]
     return {**lists, TENSORS: _encoded(tensors)}
 
 
-def _encoded(values: list[Any]) -> bytes:
+def _encoded(values: Sequence[Any]) -> bytes:
     return msgspec.json.encode(values)
 
 
-def _values(view: mmap.mmap, read: GgufHeader, key: str) -> Iterator[Any]:
-    """Of an array whose place was checked when the header was read."""
-    length, code = read.array_lengths[key], read.array_types[key]
-    at, end = read.array_places[key]
-    if code:
-        yield from struct.unpack(f"<{length}{code}", view[at:end])
-        return
-    for _ in range(length):
-        (size,) = _U64.unpack_from(view, at)
-        at += _U64.size + size
-        yield view[at - size : at].decode(errors="replace")
+def _values(view: mmap.mmap, read: GgufHeader, key: str) -> Sequence[Any]:
+    if read.array_types[key]:
+        return numbers(view, read, key)
+    return [text.decode(errors="replace") for text in texts(view, read, key)]

@@ -1,7 +1,6 @@
 """The tokens of a GGUF file as they are written there: texts, kinds, scores and merges."""
 
 import mmap
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from segue.errors import ModelUnavailable
 from segue.models import token_lists
-from segue.models.gguf import GgufHeader
+from segue.models.gguf import GgufHeader, arrays
 
 TOKENS, MERGES = "tokenizer.ggml.tokens", "tokenizer.ggml.merges"
 _KINDS, _SCORES = "tokenizer.ggml.token_type", "tokenizer.ggml.scores"
@@ -29,7 +28,7 @@ class Tokens:
 def read_tokens(path: str | Path, header: GgufHeader) -> Tokens:
     """Raises ModelUnavailable."""
     count = header.array_lengths.get(TOKENS, 0)
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+    with arrays.mapped(path) as view:
         texts = _texts(view, header, TOKENS)
         merges = _texts(view, header, MERGES)
         kinds = _numbers(view, header, _KINDS, "i") or [NORMAL] * count
@@ -52,7 +51,7 @@ def _texts(view: mmap.mmap, header: GgufHeader, key: str) -> list[str]:
     # llama.cpp reads a text up to its first NUL.
     return [
         text.partition(b"\0")[0].decode(errors="surrogateescape")
-        for text in token_lists.strings(view, header, key)
+        for text in arrays.texts(view, header, key)
     ]
 
 
@@ -61,6 +60,4 @@ def _numbers(view: mmap.mmap, header: GgufHeader, key: str, codes: str) -> Seque
         return ()
     if header.array_types[key] not in [*codes]:
         raise ModelUnavailable(f"{key} is not a list of such numbers")
-    start, end = header.array_places[key]
-    form = f"<{header.array_lengths[key]}{header.array_types[key]}"
-    return struct.unpack(form, view[start:end])
+    return arrays.numbers(view, header, key)
