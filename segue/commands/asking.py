@@ -1,9 +1,10 @@
 """One completion, from an engine in this process or from a server: both give chunks of the root dialect."""
 
 import json
+import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from http.client import HTTPException
 from typing import Any
@@ -12,8 +13,11 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import msgspec
+from rich.console import Console
 
 from segue import __version__
+from segue.commands.running import running
+from segue.config import Settings
 from segue.dialects.base import Call, Stamp
 from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.text_completion import TextCompletion
@@ -51,6 +55,19 @@ async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
                 raise error_of(event)
             for chunk in renderer.push(event):
                 yield msgspec.json.decode(msgspec.json.encode(chunk))
+
+
+async def from_model(body: Chunk, settings: Settings) -> AsyncGenerator[Chunk, None]:
+    """The chunks of the model of these settings, which runs for as long as they come."""
+    async with running(settings, Console(stderr=True)) as engine:
+        async for chunk in ask_engine(engine, body):
+            yield chunk
+
+
+async def from_server(body: Chunk, url: str) -> AsyncGenerator[Chunk, None]:
+    """The chunks of a server, whose key is in the environment."""
+    for chunk in ask_server(url, body, os.environ.get("SEGUE_API_KEY", "")):
+        yield chunk
 
 
 def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:

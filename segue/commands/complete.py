@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -12,16 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from segue import config
 from segue.commands import receipts
-from segue.commands.asking import Chunk, ask_engine, ask_server, parsed
+from segue.commands.asking import Chunk, from_model, from_server, parsed
 from segue.commands.folding import Folding
 from segue.commands.foreign_flags import UnderstandingComplete
 from segue.commands.options import refuse_beside_url, with_engine
-from segue.commands.running import running
-from segue.config import Settings
 from segue.errors import SegueError, SetupError
 
 _PROBABILITY = click.FloatRange(0, 1)
@@ -97,7 +93,11 @@ def complete(
     }
     with _fields_named_as_flags():
         parsed(body)  # errors in the request are reported before a model is loaded
-        source = _remote(url, body) if url else _local(body, settings, models, config_file)
+        if url:
+            source = from_server(body, url)
+        else:
+            loaded = config.load({**settings, "models": models}, file=config_file)
+            source = from_model(body, loaded)
         answer = asyncio.run(_write(source, is_quiet=as_json, is_tinted=logprobs))
     if as_json:
         click.echo(json.dumps(answer.as_json(), ensure_ascii=False))
@@ -165,20 +165,6 @@ def _content(name: str, value: str) -> str:
         raise click.BadParameter(
             f"{value[1:]} is not UTF-8: {error}", param_hint=_flag(name)
         ) from None
-
-
-async def _remote(url: str, body: Chunk) -> AsyncGenerator[Chunk, None]:
-    for chunk in ask_server(url, body, os.environ.get("SEGUE_API_KEY", "")):
-        yield chunk
-
-
-async def _local(
-    body: Chunk, flags: dict[str, Any], models: str | None, config_file: Path | None
-) -> AsyncGenerator[Chunk, None]:
-    settings: Settings = config.load({**flags, "models": models}, file=config_file)
-    async with running(settings, Console(stderr=True)) as engine:
-        async for chunk in ask_engine(engine, body):
-            yield chunk
 
 
 async def _write(

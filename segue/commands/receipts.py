@@ -14,7 +14,7 @@ REPORTS = {"stream": True, "return_token_ids": True, "stream_options": {"include
 
 
 class Difference(NamedTuple):
-    """Where two answers differ first. `token`: counted from 0; None: only the end differs."""
+    """Where two answers differ first: token and choice, counted from 0, and the texts from there on."""
 
     choice: int
     token: int

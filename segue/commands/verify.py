@@ -1,20 +1,19 @@
 """`segue verify`: checks that a request gives the same bytes here as on the machine of its receipt."""
 
 import asyncio
-import os
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from segue import config
 from segue.commands import receipts
-from segue.commands.asking import Chunk, ask_engine, ask_server
+from segue.commands.asking import Chunk, from_model, from_server
 from segue.commands.folding import Folding
 from segue.commands.options import refuse_beside_url, with_engine
-from segue.commands.running import running
 
 
 @click.command()
@@ -29,10 +28,11 @@ def verify(
     body: Chunk = {**kept["request"], **receipts.REPORTS}
     if url:
         refuse_beside_url(flags, config_file)
-        answer = _fold_server(url, {**body, **({"model": models} if models else {})})
+        source = from_server({**body, **({"model": models} if models else {})}, url)
     else:
         settings = config.load({**flags, "models": models}, file=config_file)
-        answer = asyncio.run(_fold_engine(body, settings))
+        source = from_model(body, settings)
+    answer = asyncio.run(_folded(source))
     was, now = kept.get("system_fingerprint"), answer.fingerprint
     difference = receipts.first_difference(kept, answer)
     if difference is None:
@@ -47,16 +47,9 @@ def verify(
     sys.exit(1)
 
 
-def _fold_server(url: str, body: Chunk) -> Folding:
+async def _folded(source: AsyncGenerator[Chunk, None]) -> Folding:
     answer = Folding()
-    for chunk in ask_server(url, body, os.environ.get("SEGUE_API_KEY", "")):
-        answer.push(chunk)
-    return answer
-
-
-async def _fold_engine(body: Chunk, settings: config.Settings) -> Folding:
-    answer = Folding()
-    async with running(settings, Console(stderr=True)) as engine:
-        async for chunk in ask_engine(engine, body):
+    async with aclosing(source) as chunks:
+        async for chunk in chunks:
             answer.push(chunk)
     return answer
