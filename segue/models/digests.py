@@ -102,9 +102,8 @@ class _Kept:
         return None
 
     def keep(self, state: str, digest: str) -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # full or read-only folder: it is computed again next time
+        # In a full or read-only folder it is not kept, and computed again next time.
+        with contextlib.suppress(OSError):
             self._place.parent.mkdir(parents=True, exist_ok=True)
             making = self._place.with_name(f"{self._place.name}.{os.getpid()}")
             making.write_text(f"{state} {digest}")

@@ -93,9 +93,8 @@ def _held(folder: str) -> int:
 def _remove_left(parent: Path) -> None:
     """Remove this user's folders there whose servers are gone without having removed them."""
     for folder in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(
-            OSError
-        ):  # it is not ours, has no lock, is in use, or is being removed
+        # Suppressed where it is not ours, has no lock, is in use, or is being removed.
+        with contextlib.suppress(OSError):
             if folder.lstat().st_uid == os.getuid():
                 lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
                 try:

@@ -15,9 +15,7 @@ from segue.engine.constraints.schemas.values import Json
 
 class Written(NamedTuple):
     text: str
-    ignored: tuple[
-        str, ...
-    ]  # pointers to keywords without effect; only where the caller allowed that
+    ignored: tuple[str, ...]  # pointers to keywords without effect, where the caller allowed that
 
 
 def schema_text(schema: Json, options: Options) -> Written:
