@@ -290,8 +290,6 @@ class Dialect:
     companions: tuple[Companion, ...]
     error: ErrorShape
     json_only: bool = True  # refuse bodies of another content type
-    root_paths: tuple[
-        str, ...
-    ] = ()  # starts of paths that are this system's alone, without a prefix
+    root_paths: tuple[str, ...] = ()  # starts of paths without a prefix that it alone has
     root_error: ErrorShape | None = None  # what those answer that are not served
     differences: tuple[Difference, ...] = ()

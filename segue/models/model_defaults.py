@@ -8,14 +8,14 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from segue.bounds import MAX_INT32, MAX_NUMBER, MAX_SAMPLING_STEPS, MIN_DIVISOR
 from segue.errors import SetupError
 from segue.models import gguf
-from segue.types import ModelDefaults, Step
+from segue.types import ModelDefaults, Step, step_named
 
 FILE_NAME = "generation_config.json"
 _MAX_BYTES = 1 << 20
@@ -59,10 +59,6 @@ _MIROSTAT_KEYS = ("mirostat", "mirostat_tau", "mirostat_eta")
 _JSON_KEYS = (
     "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
 )  # fmt: skip
-
-_STEPS: dict[str, Step] = {step.replace("_", ""): step for step in get_args(Step)} | {
-    "typp": "typical_p", "typ": "typical_p", "nucleus": "top_p", "temp": "temperature",
-}  # fmt: skip
 
 
 class Found(NamedTuple):
@@ -149,9 +145,8 @@ def _order(value: Any, key: str, problems: list[str]) -> tuple[Step, ...]:
         raise _Wrong(
             f"must be at most {MAX_SAMPLING_STEPS} names of steps with ; between them, not {_shown(value)}"
         )
-    plain = [name.strip().lower().replace("_", "").replace("-", "") for name in names]
-    unknown = [name for name, spelled in zip(names, plain, strict=True) if spelled not in _STEPS]
-    steps = tuple(_STEPS[spelled] for spelled in plain if spelled in _STEPS)
+    steps = tuple(step for name in names if (step := step_named(name.strip())))
+    unknown = [name for name in names if not step_named(name.strip())]
     if not steps:
         raise _Wrong(f"names no step of sampling: {_shown(value)}")
     problems += [f"{key} names {_shown(name)}, which is no step of sampling" for name in unknown]

@@ -25,8 +25,6 @@ from segue.types.events import (
 )
 from segue.types.models import ModelDefaults, ModelInfo, Origin, ServedAdapter, Stats
 from segue.types.requests import (
-    CUT_FIRST,
-    SCALE_FIRST,
     Adapter,
     CompletionRequest,
     Constraint,
@@ -37,15 +35,16 @@ from segue.types.requests import (
     Repetition,
     Sampling,
     Snippet,
-    Step,
     Truncation,
 )
+from segue.types.steps import CUT_FIRST, SCALE_FIRST, STEP_NAMES, Step, step_named
 
 __all__ = [
     "CUT_FIRST",
     "LAST",
     "LOWEST_LOGPROB",
     "SCALE_FIRST",
+    "STEP_NAMES",
     "Adapter",
     "Alternative",
     "Cause",
@@ -78,4 +77,5 @@ __all__ = [
     "TokenScore",
     "Truncation",
     "Usage",
+    "step_named",
 ]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from segue.types.requests import Step
+from segue.types.steps import Step
 
 
 class Origin(Struct, frozen=True, kw_only=True):

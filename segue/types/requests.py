@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from segue.types.steps import SCALE_FIRST, Step
+
 
 class Prompt(Struct, frozen=True, array_like=True):
     """Text and token ids in the order given. Token ids are taken as they are: no BOS is added to them."""
@@ -11,20 +13,6 @@ class Prompt(Struct, frozen=True, array_like=True):
     parts: tuple[str | tuple[int, ...], ...]
     add_special: bool = True  # BOS before leading text, if the model wants one
     parse_special: bool = True  # "<|im_end|>" in a text is read as the token, not as characters
-
-
-Step = Literal[
-    "penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature",
-    "infill", "adaptive_p",
-]  # fmt: skip
-# The usual orders. If temperature comes last, the filters see the model's own probabilities; if it comes
-# first, they see the probabilities after temperature.
-CUT_FIRST: tuple[Step, ...] = (
-    "penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature",
-)  # fmt: skip
-SCALE_FIRST: tuple[Step, ...] = (
-    "penalties", "dry", "temperature", "top_n_sigma", "min_p", "top_k", "typical_p", "top_p", "xtc",
-)  # fmt: skip
 
 
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):

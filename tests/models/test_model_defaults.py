@@ -11,7 +11,7 @@ import pytest
 from segue.errors import SetupError
 from segue.models import gguf, model_defaults
 from segue.models.model_defaults import choices, in_words, of_choice, of_config, of_gguf, of_named
-from segue.types import ModelDefaults
+from segue.types import STEP_NAMES, ModelDefaults
 from tests.support.models.tiny_gguf import write_tiny_gguf
 
 EVERY_KEY: dict[str, Any] = {
@@ -100,6 +100,15 @@ def test_a_negative_top_k_is_off() -> None:
     found = of_gguf(header(top_k=-1), "f")
     assert found.defaults is not None
     assert found.defaults.sampling == {"top_k": 0}
+
+
+@pytest.mark.parametrize("name", STEP_NAMES)
+def test_a_step_may_have_any_of_its_names(name: str) -> None:
+    """`typical` was not known."""
+    found = of_gguf(header(sequence=f"dry;{name}"), "f")
+    assert not found.problems
+    assert found.defaults is not None
+    assert found.defaults.sampling == {"order": ("dry", STEP_NAMES[name])}
 
 
 def test_a_step_that_is_not_known_is_left_out_of_the_order() -> None:

@@ -17,27 +17,9 @@ from segue.dialects.fields.kinds import (
     token_of,
 )
 from segue.dialects.fields.table import Draft, Field, Table
-from segue.types import Sampling, Step
+from segue.types import STEP_NAMES, Sampling, Step, step_named
 
-# Every name llama.cpp knows a step by, and the letter that stands for it.
-STEP_NAMES: dict[str, Step] = {
-    "penalties": "penalties",
-    "dry": "dry",
-    "top_n_sigma": "top_n_sigma",
-    "top_k": "top_k",
-    "typ_p": "typical_p",
-    "top_p": "top_p",
-    "min_p": "min_p",
-    "xtc": "xtc",
-    "temperature": "temperature",
-    "infill": "infill",
-    "adaptive_p": "adaptive_p",
-    "typical_p": "typical_p",
-    "typical": "typical_p",
-    "typ": "typical_p",
-    "nucleus": "top_p",
-    "temp": "temperature",
-}
+# The letter by which llama.cpp knows a step.
 STEP_LETTERS: dict[str, Step] = {
     "e": "penalties",
     "d": "dry",
@@ -51,7 +33,6 @@ STEP_LETTERS: dict[str, Step] = {
     "i": "infill",
     "a": "adaptive_p",
 }
-_SPELLINGS = {name.replace("_", ""): step for name, step in STEP_NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -61,11 +42,9 @@ class Steps:
     def read(self, value: Any) -> tuple[Step, ...]:
         if type(value) is str:
             letters = Text(MAX_SAMPLING_STEPS).read(value)
-            return tuple(_step(STEP_LETTERS, letter, letter, "") for letter in letters)
+            return tuple(_of_letter(letter) for letter in letters)
         names = Texts(MAX_SAMPLING_STEPS, 32).read(value)
-        plain = [name.lower().replace("_", "").replace("-", "") for name in names]
-        pairs = enumerate(zip(plain, names, strict=True))
-        return tuple(_step(_SPELLINGS, key, name, f"[{i}]") for i, (key, name) in pairs)
+        return tuple(_of_name(name, f"[{i}]") for i, name in enumerate(names))
 
     def schema(self) -> dict[str, Any]:
         names = {
@@ -77,11 +56,17 @@ class Steps:
         return {"anyOf": [names, letters]}
 
 
-def _step(known: dict[str, Step], key: str, given: str, at: str) -> Step:
-    if key not in known:
-        choices = STEP_LETTERS if known is STEP_LETTERS else dict.fromkeys(STEP_NAMES.values())
-        raise Mismatch(f"one of {', '.join(choices)}", given, at)
-    return known[key]
+def _of_letter(letter: str) -> Step:
+    if letter not in STEP_LETTERS:
+        raise Mismatch(f"one of {', '.join(STEP_LETTERS)}", letter)
+    return STEP_LETTERS[letter]
+
+
+def _of_name(name: str, at: str) -> Step:
+    step = step_named(name)
+    if step is None:
+        raise Mismatch(f"one of {', '.join(dict.fromkeys(STEP_NAMES.values()))}", name, at)
+    return step
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY,
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import REPETITION, Not, mark_special, truncate
 from segue.dialects.openai import fields as openai
-from segue.dialects.vllm.kinds import ClampedBias, LaxPrompts, LaxTokenIds, LaxTop, Salt
+from segue.dialects.vllm.kinds import LaxBias, LaxPrompts, LaxTokenIds, LaxTop, Salt
 from segue.errors import InvalidField
 from segue.types import ModelInfo
 
@@ -105,7 +105,7 @@ SAMPLING = (
     ),
     Field(
         "logit_bias",
-        ClampedBias(),
+        LaxBias(),
         "Added to the logits, by token id; clamped to ±100.",
         "sampling.logit_bias",
     ),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from segue.bounds import MAX_BIAS, MAX_JSON_VALUES
+from segue.bounds import MAX_JSON_VALUES
 from segue.dialects.fields.kinds import LogitBias, Mismatch, NumTop, Text, TokenIds, lenient
 from segue.dialects.fields.prompt_kinds import Prompts
 
@@ -69,13 +69,13 @@ def _ids(values: list[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class ClampedBias:
-    """As LogitBias, but what exceeds the range is moved into it."""
+class LaxBias:
+    """As LogitBias, clamped; keys and numbers as leniently as vLLM reads them."""
 
     def read(self, value: Any) -> dict[int, float]:
         if type(value) is dict:
-            value = {_key(token): _clamped(bias) for token, bias in value.items()}
-        return LogitBias().read(value)
+            value = {_key(token): lenient(bias) for token, bias in value.items()}
+        return LogitBias(clamp=True).read(value)
 
     def schema(self) -> dict[str, Any]:
         return LogitBias().schema()
@@ -84,11 +84,6 @@ class ClampedBias:
 def _key(key: str) -> str:
     """A token id as it is usually spelt: "007" and " 7" are 7."""
     return str(int(key)) if len(key) <= MAX_KEY_CHARS and key.strip().isdecimal() else key
-
-
-def _clamped(bias: Any) -> Any:
-    bias = lenient(bias)
-    return min(max(bias, -MAX_BIAS), MAX_BIAS) if type(bias) in (int, float) else bias
 
 
 @dataclass(frozen=True)
