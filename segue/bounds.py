@@ -20,6 +20,7 @@ MAX_BODIES_SHARE = 4  # of these for one key, or one address where there are no 
 LARGE_BODY_BYTES = 64 << 10  # more is read in a thread: milliseconds that other streams would wait
 MAX_JSON_VALUES = 1 << 19  # more token ids than contexts hold; decoding them takes some 50 ms
 MAX_JSON_CONTAINERS = 1 << 17  # lists, objects and keys cost ten times a number; 65,536 prompts fit
+MAX_JSON_DEPTH = 512  # of lists and objects; how far a decoder goes is up to the version of Python
 MAX_TRANSLATED_BYTES = 1 << 20  # of a request that the page at / shows as code: read by people
 
 # --- tokens in and out (the dialects' /tokenize and /detokenize) -------------------------------------

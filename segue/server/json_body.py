@@ -13,7 +13,7 @@ from segue.bounds import LARGE_BODY_BYTES
 from segue.dialects.fields.table import show
 from segue.errors import MalformedBody
 from segue.server.feed import Disconnected
-from segue.server.json_size import check_size
+from segue.server.json_size import check_depth, check_size
 
 T = TypeVar("T")
 
@@ -40,10 +40,9 @@ def decode(body: bytes) -> Any:
         raise MalformedBody("The body is empty: it must be a JSON object.")
     if is_large(body):
         check_size(body)
+    check_depth(body)
     try:
         return msgspec.json.decode(body)
-    except RecursionError:
-        raise MalformedBody("The body is nested too deeply.") from None
     except ValueError as error:  # msgspec's own errors, and bytes that are not UTF-8
         raise MalformedBody(f"The body is not valid JSON: {_reason(error, body)}.") from None
 

@@ -72,7 +72,7 @@ def test_a_command_of_another_system_is_answered_with_ours(command: str, advice:
 def test_a_flag_of_nobody_is_refused_as_ever() -> None:
     result = CliRunner().invoke(cli, ["serve", "--frobnicate", "-c5"])
     assert result.exit_code == 2
-    assert "No such option '--frobnicate'" in result.output
+    assert re.search("No such option.* '?--frobnicate", result.output)
 
 
 def test_advice_names_flags_that_there_are() -> None:

@@ -23,6 +23,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
 from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.oldest import oldest
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -57,6 +58,16 @@ def test_the_compiler_of_kernels_is_asked_for_where_it_has_wheels(
     assert (
         marker.evaluate(dict(zip(names, platform, strict=True))) == PLATFORMS_WITH_KERNELS[platform]
     )
+
+
+def test_every_dependency_names_the_oldest_version_that_it_was_tested_with() -> None:
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    named = {pin.partition("==")[0] for pin in oldest(requirements)}
+    assert named == {
+        each.name
+        for each in map(Requirement, requirements)
+        if each.marker is None or each.marker.evaluate()
+    }
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from segue.runners.fake import FakeLoader
 from tests.support.live import serve
 
 HERE = Path(__file__).parent
-PACKAGES = ["llm", "llama-index-llms-openai-like>=0.4", "guidellm"]
+PACKAGES = ["llm", "llama-index-llms-openai-like>=0.4", "guidellm", "litellm"]
 
 
 def main() -> None:

@@ -96,10 +96,51 @@ def guidellm() -> str:
     return "run, synchronous, text completions over HTTP; both requests successful"
 
 
+def litellm() -> str:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it looks up prices as it is imported
+    import litellm
+
+    litellm.suppress_debug_info = True
+    openai, vllm = "text-completion-openai", "hosted_vllm"
+    options = {"num_predict": 8, "temperature": 0}
+    body = {"model": MODEL, "prompt": PROMPT, "stream": False, "options": options}
+    by_ollama = str(wanted("/api/generate", body)["response"])
+
+    def asked(provider: str, path: str, prompt: str = PROMPT) -> dict[str, Any]:
+        where = {"model": f"{provider}/{MODEL}", "api_base": URL + path, "api_key": "none"}
+        return {**where, "prompt": prompt, "max_tokens": 8, "temperature": 0}
+
+    for provider, path, text in (
+        (openai, "/v1", expected()),
+        (vllm, "/v1", expected()),
+        (vllm, "/vllm/v1", expected()),
+        ("llamafile", "/llamafile/v1", expected()),
+        ("ollama", "", by_ollama),
+        ("ollama", "/ollama", by_ollama),
+    ):
+        same(litellm.text_completion(**asked(provider, path)).choices[0].text, text)
+        parts = litellm.text_completion(**asked(provider, path), stream=True)
+        same("".join(part.choices[0].text or "" for part in parts), text)
+    for provider, path in (
+        (openai, "/v1"),
+        (openai, "/llamacpp/v1"),
+        (openai, "/llamastack/v1"),
+        (openai, "/ollama/v1"),
+        (vllm, "/vllm/v1"),
+    ):
+        try:
+            litellm.text_completion(**asked(provider, path, "x" * 5000))
+        except litellm.ContextWindowExceededError:
+            continue
+        raise AssertionError(f"{provider} at {path}: a prompt beyond the context was answered")
+    return "text_completion, streamed and not, by four providers; knows a prompt that is too long"
+
+
 CLIENTS: dict[str, Callable[[], str]] = {
     "llm": llm,
     "llama-index-llms-openai-like": llama_index,
     "guidellm": guidellm,
+    "litellm": litellm,
 }
 
 

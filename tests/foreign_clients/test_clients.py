@@ -4,20 +4,15 @@ The model always continues with SCRIPT (tests/contract), so that every answer is
 """
 
 import asyncio
-import os
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import openai
 import pytest
 
 from segue.runners.fake import FakeLoader
 from tests.contract import MODEL, SCRIPT
 from tests.support.live import Served, serve
-
-# LiteLLM would look up prices on the internet as it is imported.
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 PREFIXES = [
     "",
@@ -180,62 +175,6 @@ def test_ollama_async(server: Served) -> None:
     assert asyncio.run(main()) == SAID
 
 
-# --- litellm -------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:Items? '.* on TypedDict class:UserWarning")
-@pytest.mark.parametrize(
-    ("provider", "path", "reason"),
-    [
-        ("text-completion-openai", "/v1", "length"),
-        ("hosted_vllm", "/vllm/v1", "length"),
-        ("hosted_vllm", "/v1", "length"),
-        ("ollama", "", "stop"),  # it says so whatever Ollama says
-        ("ollama", "/ollama", "stop"),
-    ],
-)
-def test_litellm(server: Served, provider: str, path: str, reason: str) -> None:
-    litellm = pytest.importorskip("litellm")
-    asked = {
-        "model": f"{provider}/{MODEL}",
-        "prompt": PROMPT,
-        "api_base": f"{server.url}{path}",
-        "api_key": OUR_KEY,
-        "max_tokens": 9,
-    }
-    answer = litellm.text_completion(**asked)
-    assert answer.choices[0].text.strip() == SAID.strip()
-    assert answer.choices[0].finish_reason == reason
-    assert answer.usage.completion_tokens == 9
-    chunks = list(litellm.text_completion(**asked, stream=True))
-    assert "".join(chunk.choices[0].text or "" for chunk in chunks).strip() == SAID.strip()
-
-
-@pytest.mark.filterwarnings("ignore:Items? '.* on TypedDict class:UserWarning")
-@pytest.mark.parametrize(
-    ("provider", "path"),
-    [
-        ("text-completion-openai", "/v1"),
-        ("text-completion-openai", "/llamacpp/v1"),
-        ("text-completion-openai", "/llamastack/v1"),
-        ("text-completion-openai", "/ollama/v1"),
-        ("hosted_vllm", "/vllm/v1"),
-    ],
-)
-def test_litellm_recognises_context_overflow(server: Served, provider: str, path: str) -> None:
-    """Its own mapping of what OpenAI's client raised; asked by itself, it leaves connections open."""
-    litellm = pytest.importorskip("litellm")
-    with (
-        openai.OpenAI(base_url=f"{server.url}{path}", api_key=OUR_KEY) as client,
-        pytest.raises(openai.BadRequestError) as refused,
-    ):
-        client.completions.create(model=MODEL, prompt="x" * 5000, max_tokens=9)
-    with pytest.raises(litellm.ContextWindowExceededError):
-        litellm.exception_type(
-            model=MODEL, original_exception=refused.value, custom_llm_provider=provider
-        )
-
-
 # --- langchain -----------------------------------------------------------------------------------
 
 
@@ -252,7 +191,7 @@ def langchain(server: Served, **clients: Any) -> Any:
 
 
 def test_langchain(server: Served) -> None:
-    with httpx.Client() as http:
+    with openai.DefaultHttpxClient() as http:
         llm = langchain(server, http_client=http)
         assert llm.invoke(PROMPT) == SAID
         assert "".join(llm.stream(PROMPT)) == SAID
@@ -260,7 +199,7 @@ def test_langchain(server: Served) -> None:
 
 def test_langchain_async(server: Served) -> None:
     async def main() -> None:
-        async with httpx.AsyncClient() as http:
+        async with openai.DefaultAsyncHttpxClient() as http:
             llm = langchain(server, http_async_client=http)
             assert await llm.ainvoke(PROMPT) == SAID
             assert "".join([text async for text in llm.astream(PROMPT)]) == SAID
@@ -271,7 +210,7 @@ def test_langchain_async(server: Served) -> None:
 def test_langchain_slices_batches_by_position(server: Served) -> None:
     """It sends 20 prompts at a time and trusts the order of the choices."""
     prompts = ["x" * (1 + i % 5) for i in range(25)]
-    with httpx.Client() as http:
+    with openai.DefaultHttpxClient() as http:
         answer = langchain(server, http_client=http).generate(prompts)
     assert [texts[0].text for texts in answer.generations] == [
         SCRIPT[len(prompt) - 1 :][:9] for prompt in prompts

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.bounds import MAX_JSON_DEPTH
 from segue.errors import BodyTooLarge, MalformedBody
 from segue.server import json_size
 from segue.server.json_body import decode
-from segue.server.json_size import check_size
+from segue.server.json_size import check_depth, check_size
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(alphabet='a",[]{}\\\n', max_size=6),
@@ -78,6 +79,37 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(
     else:
         with pytest.raises(BodyTooLarge, match="at most 524288 JSON values"):
             decode(body)
+
+
+def depth_of(value: Any) -> int:
+    if not isinstance(value, list | dict):
+        return 0
+    return 1 + max(map(depth_of, value.values() if isinstance(value, dict) else value), default=0)
+
+
+@given(VALUES, st.integers(1, 9))
+def test_depth_is_found_exactly_wherever_pieces_are_cut(value: Any, piece: int) -> None:
+    depth = depth_of(value)
+    body = json.dumps(value).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_size, "_PIECE_BYTES", piece)
+        patch.setattr(json_size, "MAX_JSON_DEPTH", depth)
+        check_depth(body)
+        patch.setattr(json_size, "MAX_JSON_DEPTH", depth - 1)
+        if depth:
+            with pytest.raises(MalformedBody, match="nested more than"):
+                check_depth(body)
+
+
+def test_the_deepest_body_is_decoded_and_one_level_more_is_refused_whatever_pythons_limit_is() -> (
+    None
+):
+    for opening, middle, closing in ((b"[", b"", b"]"), (b'{"a":', b"1", b"}")):
+        depth = MAX_JSON_DEPTH
+        decode(opening * depth + middle + closing * depth)
+        depth += 1
+        with pytest.raises(MalformedBody, match="nested more than 512 deep"):
+            decode(opening * depth + middle + closing * depth)
 
 
 @given(st.binary(max_size=40))
