@@ -19,6 +19,8 @@ from segue.dialects.fields.kinds import (
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.types import STEP_NAMES, Sampling, Step, step_named
 
+_SHOWN_CHARS = 32  # of a key, in an error
+
 # The letter by which llama.cpp knows a step.
 STEP_LETTERS: dict[str, Step] = {
     "e": "penalties",
@@ -85,22 +87,23 @@ class Biases:
             raise Mismatch(expected, value)
         biases: dict[int | str, float] = {}
         for i, pair in enumerate(pairs):
-            token, bias = self._pair(pair, i)
+            at = f"[{pair[0][:_SHOWN_CHARS]}]" if pairs is not value else f"[{i}]"
+            try:
+                token, bias = self._pair(pair)
+            except Mismatch as wrong:
+                raise wrong.inside(at) from None
             biases[token] = biases.get(token, 0.0) + bias
         return biases
 
-    def _pair(self, pair: Any, i: int) -> tuple[int | str, float]:
+    def _pair(self, pair: Any) -> tuple[int | str, float]:
         if type(pair) not in (list, tuple) or len(pair) != 2:
-            raise Mismatch("a pair of a token id or text and its bias", pair, f"[{i}]")
+            raise Mismatch("a pair of a token id or text and its bias", pair)
         token, bias = pair
         if bias is False:
-            return self._token(token, i), -math.inf
-        try:
-            return self._token(token, i), Number(-self.max_bias, self.max_bias).read(bias)
-        except Mismatch as wrong:
-            raise wrong.inside(f"[{i}]") from None
+            return self._token(token), -math.inf
+        return self._token(token), Number(-self.max_bias, self.max_bias).read(bias)
 
-    def _token(self, token: Any, i: int) -> int | str:
+    def _token(self, token: Any) -> int | str:
         if type(token) is str and token:
             spelled = token_of(token)
             return Text(256).read(token) if spelled is None else spelled

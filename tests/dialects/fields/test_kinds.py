@@ -165,6 +165,22 @@ def test_a_token_is_spelled_one_way_everywhere() -> None:
         Biases(1.0).read([[largest + 1, 1]])
 
 
+@pytest.mark.parametrize(
+    ("value", "at"),
+    [
+        ({"5": 1, "hello": "x"}, "[hello]"),
+        ({"a" * 300: 1}, f"[{'a' * 32}]"),
+        ([[5, 1], ["hello", "x"]], "[1]"),
+        ([[5, 1], [True, False]], "[1]"),
+        ([[5, 1], 7], "[1]"),
+    ],
+)
+def test_a_wrong_bias_is_found_where_it_was_written(value: Any, at: str) -> None:
+    with pytest.raises(Mismatch) as wrong:
+        Biases(1.0).read(value)
+    assert wrong.value.at == at
+
+
 def test_biases_of_one_token_add_up() -> None:
     pairs = [[5, 1], ["5", 0.5], ["no", False], ["no", 1], [6, False]]
     assert Biases(1.0).read(pairs) == {5: 1.5, "no": -math.inf, 6: -math.inf}
