@@ -39,17 +39,15 @@ MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSO
 SMALL_PREPARATION = (
     64 << 10
 )  # characters and ids: takes milliseconds, so these do not wait for large ones
-MAX_TRUNCATED = (
-    16  # times the context: the longest prompt that is tokenized in order to be truncated
-)
+# Times the context: the longest prompt that is tokenized in order to be truncated.
+MAX_TRUNCATED = 16
 
 # --- fields of a request (the dialects) ---------------------------------------------------------------
 
 MAX_INT32 = 2**31 - 1  # counts of tokens, and token ids: what the systems keep in 32 bits
 MAX_INT64 = 2**63 - 1  # seeds
-MAX_NUMBER = (
-    1e6  # for numbers without a range of their own: far beyond any use, and it cannot overflow
-)
+# For numbers without a range of their own: far beyond any use, and it cannot overflow.
+MAX_NUMBER = 1e6
 MIN_DIVISOR = 1e-6  # for numbers that logits are divided by, for the same reason
 # Seeds are drawn below this, so that each can be sent back in every dialect. llama.cpp's has 32 bits, and means "draw
 # one" by the highest.

@@ -57,9 +57,8 @@ class Output(Protocol):
     def finished(self) -> bool: ...
 
 
-WATCHED_TOP = (
-    64  # alternatives among which watched tokens are looked for; others are less likely than these
-)
+# Alternatives among which watched tokens are looked for; others are less likely than these.
+WATCHED_TOP = 64
 
 # vLLM's finish reason → cause, where no token or stop string explains the end.
 _CAUSES: dict[str, Cause] = {"length": "max_tokens", "stop": "eos"}

@@ -20,9 +20,8 @@ from segue.engine.constraints.grammar import (
     settled,
 )
 
-MAX_DEPTH = (
-    500  # of a regular expression, through the rules it uses; what it costs grows with the square
-)
+# Of a regular expression, through the rules it uses; what it costs grows with the square.
+MAX_DEPTH = 500
 
 
 def straightened(rules: Rules) -> Rules:
