@@ -33,9 +33,9 @@ from segue.models.progress import Report, silent
 from segue.models.progress_bars import as_lines, shown
 from segue.processes import handover, messages
 from segue.processes.channel import Channel
-from segue.processes.doors import Doors
 from segue.processes.parent import Parent, Plan
 from segue.processes.sharing import ALONE, Sharing
+from segue.processes.worker_sockets import WorkerSockets
 from segue.server.admission.admission import Trace
 from segue.server.admission.ledger import Ledger
 from segue.server.app import create_app
@@ -73,10 +73,10 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
         if settings.server_processes == 1:
             _serve_alone(settings, report)
         else:
-            with Doors() as doors:
+            with WorkerSockets() as sockets:
                 listener = listen.bind(settings.host, settings.port)
-                fleet = build_fleet(settings, report, doors)
-                listen.run(_serve_several(fleet, listener, doors, settings, report))
+                fleet = build_fleet(settings, report, sockets)
+                listen.run(_serve_several(fleet, listener, sockets, settings, report))
 
 
 def _progress(settings: config.Settings) -> AbstractContextManager[Report]:
@@ -187,7 +187,7 @@ async def _look(fleet: Fleet, parent: Parent | None) -> None:
 async def _serve_several(
     fleet: Fleet,
     listener: socket.socket,
-    doors: Doors,
+    sockets: WorkerSockets,
     settings: config.Settings,
     report: Report = silent,
 ) -> None:
@@ -196,7 +196,7 @@ async def _serve_several(
 
     def sharing(process: int) -> Sharing:
         return Sharing(
-            process=process, num_processes=num_processes, folder=doors.folder, started=started
+            process=process, num_processes=num_processes, folder=sockets.folder, started=started
         )
 
     def spawn(number: int, control: socket.socket, source: socket.socket) -> BaseProcess:
@@ -210,7 +210,7 @@ async def _serve_several(
     plan = Plan(
         num_processes=num_processes,
         spawn=spawn,
-        addresses=doors.addresses,
+        addresses=sockets.addresses,
         forget=Ledger(sharing(0)).forget,
         drain_s=settings.drain_timeout_s,
         hang_s=max(settings.step_timeout_s, _SHORTEST_HANG_S),

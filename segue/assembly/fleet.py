@@ -21,9 +21,9 @@ from segue.models.adapter_files import AdapterRef
 from segue.models.inventory import preview
 from segue.models.model_defaults import Choice
 from segue.models.progress import Report, silent
-from segue.processes.doors import Doors
 from segue.processes.messages import Answer, Message
 from segue.processes.shared_fleet import SharedFleet
+from segue.processes.worker_sockets import WorkerSockets
 from segue.runners.defaulted import DefaultedLoader
 from segue.runners.drafted import DraftedLoader
 from segue.runners.fake import FakeLoader
@@ -33,14 +33,14 @@ from segue.types import ModelInfo, ServedAdapter
 log = logging.getLogger("segue")
 
 
-def build_fleet(settings: Settings, report: Report, doors: Doors | None = None) -> Fleet:
+def build_fleet(settings: Settings, report: Report, sockets: WorkerSockets | None = None) -> Fleet:
     """Every model of the settings; none is started yet. `report`: called with the progress of downloads.
 
-    `doors`: where other server processes connect to the workers.
+    `sockets`: where other server processes connect to the workers.
     """
     if wrong := wrong_flavour(settings):
         raise Incompatible(wrong)
-    members = build_members(settings, report, doors)
+    members = build_members(settings, report, sockets)
     return Fleet(members, settings.keep_alive_s or None, settings.strict_model)
 
 
@@ -69,7 +69,9 @@ def companion_obstacle(settings: Settings) -> str | None:
     return None
 
 
-def build_members(settings: Settings, report: Report, doors: Doors | None = None) -> list[Member]:
+def build_members(
+    settings: Settings, report: Report, sockets: WorkerSockets | None = None
+) -> list[Member]:
     if (settings.lora or settings.draft) and (wrong := companion_obstacle(settings)):
         raise SetupError(wrong)
     if settings.vllm_options and settings.engine != "vllm":
@@ -77,13 +79,13 @@ def build_members(settings: Settings, report: Report, doors: Doors | None = None
     if settings.engine == "vllm":
         from segue.distributed import assembly as of_vllm
 
-        return of_vllm.build_members(settings, None if doors is None else doors.open)
+        return of_vllm.build_members(settings, None if sockets is None else sockets.listen)
     if settings.runner == "fake":
-        return [_fake(settings, doors)]
-    return _of_files(settings, report, doors)
+        return [_fake(settings, sockets)]
+    return _of_files(settings, report, sockets)
 
 
-def _fake(settings: Settings, doors: Doors | None) -> Member:
+def _fake(settings: Settings, sockets: WorkerSockets | None) -> Member:
     context_length = settings.context_length or FakeLoader.context_length
     fake = FakeLoader(
         num_slots=settings.num_slots,
@@ -93,10 +95,10 @@ def _fake(settings: Settings, doors: Doors | None) -> Member:
     )
     choice = model_defaults.choices(settings.generation_config, ["fake"])["fake"]
     loader = _with_defaults(fake, choice, None, "fake")
-    return Member("fake", (), _starter(settings, lambda: loader, _door(doors, "fake")))
+    return Member("fake", (), _starter(settings, lambda: loader, _listener(sockets, "fake")))
 
 
-def _of_files(settings: Settings, report: Report, doors: Doors | None) -> list[Member]:
+def _of_files(settings: Settings, report: Report, sockets: WorkerSockets | None) -> list[Member]:
     """Adapters and the draft model belong to the first one."""
     refs = names.parse_all(settings.models, settings.aliases)
     taken = [name for ref in refs for name in ref.names]
@@ -110,7 +112,7 @@ def _of_files(settings: Settings, report: Report, doors: Doors | None) -> list[M
         return Member(
             ref.served_name,
             ref.aliases,
-            _starter(settings, fetch, _door(doors, ref.served_name)),
+            _starter(settings, fetch, _listener(sockets, ref.served_name)),
             _served(adapters),
             look=partial(_look, settings, ref),
         )
@@ -119,8 +121,8 @@ def _of_files(settings: Settings, report: Report, doors: Doors | None) -> list[M
     return [member(first, adapters, settings.draft), *(member(ref, (), None) for ref in others)]
 
 
-def _door(doors: Doors | None, name: str) -> socket.socket | None:
-    return None if doors is None else doors.open(name)
+def _listener(sockets: WorkerSockets | None, name: str) -> socket.socket | None:
+    return None if sockets is None else sockets.listen(name)
 
 
 def build_shared_fleet(
@@ -198,11 +200,11 @@ def _with_defaults(loader: Loader, choice: Choice, path: Path | None, name: str)
 
 
 def _starter(
-    settings: Settings, make_loader: Callable[[], Loader], door: socket.socket | None = None
+    settings: Settings, make_loader: Callable[[], Loader], listener: socket.socket | None = None
 ) -> Callable[[], Awaitable[Engine]]:
     async def start() -> Engine:
         loader = await beside(make_loader)
-        supervisor = Supervisor(loader, settings.chunk_rows, settings.step_timeout_s, door)
+        supervisor = Supervisor(loader, settings.chunk_rows, settings.step_timeout_s, listener)
         await supervisor.start()
         return supervisor
 

@@ -77,16 +77,16 @@ def _generation_config(settings: Settings, name: str) -> str:
 
 
 def _starter(
-    settings: Settings, ref: names.ModelRef, door: socket.socket | None
+    settings: Settings, ref: names.ModelRef, listener: socket.socket | None
 ) -> Callable[[], Awaitable[Engine]]:
     launch = _launch(settings, ref)
 
     async def start() -> Engine:
         engine = VllmEngine(lambda: beside(launch))
         await engine.start()
-        if door is None:
+        if listener is None:
             return engine
-        hosted = Hosted(engine, door)
+        hosted = Hosted(engine, listener)
         await hosted.start()
         return hosted
 

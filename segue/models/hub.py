@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from segue.errors import ModelUnavailable
 from segue.models.gguf import split
 from segue.models.names import ModelRef
-from segue.models.reachable import knock
+from segue.models.reachable import check_reachable
 
 if TYPE_CHECKING:
     from huggingface_hub import HFCacheInfo
@@ -71,7 +71,7 @@ class HuggingFace:
         from huggingface_hub import constants, get_session, list_repo_files
 
         _leave_lines_to_our_log()
-        knock(get_session(), f"{constants.ENDPOINT}/api/models/{repo}")
+        check_reachable(get_session(), f"{constants.ENDPOINT}/api/models/{repo}")
         return list_repo_files(repo)
 
     def download(self, repo: str, file: str) -> Path:

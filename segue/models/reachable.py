@@ -23,7 +23,7 @@ class Unanswered(Exception):
     """Nobody answered in time."""
 
 
-def knock(client: Client, url: str) -> None:
+def check_reachable(client: Client, url: str) -> None:
     """Returns once the host has answered, whatever it says. Raises Unanswered, or what the client raises."""
     connected, ended, failures = Event(), Event(), list[Exception]()
 
@@ -40,7 +40,7 @@ def knock(client: Client, url: str) -> None:
         connected.set()
 
     # A thread, because nothing else puts a limit to the resolving of names.
-    Thread(target=ask, name="segue-knock", daemon=True).start()
+    Thread(target=ask, name="segue-reachable", daemon=True).start()
     if not connected.wait(CONNECT_S):
         raise Unanswered(f"no connection within {CONNECT_S:.0f} s")
     ended.wait()

@@ -6,12 +6,11 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 
+from segue.engine.process.messages import framed, read
 from segue.errors import BY_CODE, EngineFault, SegueError, Unavailable
 from segue.processes.messages import Answer, Call, Message, Returned, encode, frames
 
 log = logging.getLogger("segue.processes")
-
-_HEADER_BYTES = 4
 
 
 class Channel:
@@ -39,12 +38,8 @@ class Channel:
     async def serve(self) -> None:
         """Answer calls until the other side is gone; calls that wait for it then fail."""
         try:
-            while True:
-                header = await self._reader.readexactly(_HEADER_BYTES)
-                body = await self._reader.readexactly(int.from_bytes(header, "little"))
-                self._take(frames.decode(body))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            while (frame := await read(self._reader, frames)) is not None:
+                self._take(frame)
         finally:
             self._is_open = False
             self._writer.close()
@@ -93,6 +88,6 @@ class Channel:
         self._write(returned)
 
     def _write(self, frame: Call | Returned) -> None:
-        body = encode(frame)
+        body = framed(encode(frame))
         if self._is_open and not self._writer.is_closing():
-            self._writer.write(len(body).to_bytes(_HEADER_BYTES, "little") + body)
+            self._writer.write(body)

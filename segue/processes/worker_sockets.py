@@ -34,7 +34,7 @@ def check_system() -> None:
         )
 
 
-class Doors:
+class WorkerSockets:
     """A context: the folder is there as long as it is open."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Doors:
         self.addresses: dict[str, str] = {}  # by model
         self._socks: list[socket.socket] = []
 
-    def open(self, model: str) -> socket.socket:
+    def listen(self, model: str) -> socket.socket:
         """A listening socket for the workers of that model, one after another."""
         path = str(Path(self.folder) / f"{len(self._socks)}")
         sock = socket.socket(socket.AF_UNIX)

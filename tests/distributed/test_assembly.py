@@ -12,7 +12,7 @@ from segue.config import Settings
 from segue.distributed import assembly as of_vllm
 from segue.errors import ModelUnavailable, SetupError
 from segue.models.progress import silent
-from segue.processes.doors import Doors
+from segue.processes.worker_sockets import WorkerSockets
 
 
 @pytest.fixture
@@ -73,6 +73,6 @@ def test_sampling_defaults_are_said_in_vllms_words(
 
 @pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="connections cannot be passed on here")
 def test_several_server_processes_have_a_door_to_each_model(folder: Path) -> None:
-    with Doors() as doors:
-        fleet = build_fleet(settings(folder, server_processes=2), silent, doors)
-        assert list(doors.addresses) == fleet.names
+    with WorkerSockets() as sockets:
+        fleet = build_fleet(settings(folder, server_processes=2), silent, sockets)
+        assert list(sockets.addresses) == fleet.names

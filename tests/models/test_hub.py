@@ -173,7 +173,7 @@ def test_what_the_library_warns_of_is_in_our_log_alone(
 
     monkeypatch.setattr(logging.getLogger("huggingface_hub"), "handlers", [logging.StreamHandler()])
     monkeypatch.setattr("huggingface_hub.list_repo_files", list_repo_files)
-    monkeypatch.setattr("segue.models.hub.knock", lambda client, url: None)
+    monkeypatch.setattr("segue.models.hub.check_reachable", lambda client, url: None)
     assert HuggingFace().files("owner/repo") == ["owner/repo"]
     assert caplog.messages == ["Retrying in 1s"]
     assert capsys.readouterr().err == ""

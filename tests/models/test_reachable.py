@@ -7,7 +7,7 @@ from huggingface_hub import constants, get_session
 from segue.errors import ModelUnavailable
 from segue.models import hub, reachable
 from segue.models.names import parse
-from segue.models.reachable import Patience, Unanswered, knock
+from segue.models.reachable import Patience, Unanswered, check_reachable
 
 URL = "http://hub.test/api/models/o/r"
 
@@ -30,7 +30,7 @@ def test_a_host_that_never_connects_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(reachable, "CONNECT_S", 0.01)
     host = Host("connection.connect_tcp.started")
     with pytest.raises(Unanswered, match="no connection within"):
-        knock(host, URL)
+        check_reachable(host, URL)
     host.answers.set()  # its thread ends
 
 
@@ -50,7 +50,7 @@ def test_a_connection_that_is_there_may_be_slow(
             return super().wait(timeout)
 
     monkeypatch.setattr(reachable, "Event", Watched)
-    knock(host, URL)
+    check_reachable(host, URL)
     assert host.answers.is_set()
 
 
@@ -90,5 +90,5 @@ def test_whatever_a_host_answers_it_is_there() -> None:
             answered.set()
 
         Thread(target=answer, daemon=True).start()
-        knock(get_session(), f"http://127.0.0.1:{port}/api/models/o/r")
+        check_reachable(get_session(), f"http://127.0.0.1:{port}/api/models/o/r")
         assert answered.wait(60)

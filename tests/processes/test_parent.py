@@ -82,7 +82,7 @@ class Process:
         return await self.fleet.answer(message)
 
     async def _attach(self, address: str, on_crash: OnCrash) -> Engine:
-        assert address == "door of tiny"
+        assert address == "socket of tiny"
         self.on_crash = on_crash
         return ScriptedEngine(lambda _: [])
 
@@ -116,7 +116,7 @@ class Group:
         plan = Plan(
             num_processes=2,
             spawn=lambda number, control, source: cast("BaseProcess", self._spawn(number, control)),
-            addresses={"tiny": "door of tiny"},
+            addresses={"tiny": "socket of tiny"},
             forget=self.forgotten.append,
             hang_s=hang_s,
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from segue.errors import SetupError
-from segue.processes.doors import Doors
+from segue.processes.worker_sockets import WorkerSockets
 
 
 @pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="connections cannot be passed on here")
@@ -21,14 +21,14 @@ def test_the_folder_is_this_users_alone_and_goes_with_the_server(
     deep = tmp_path / ("x" * 100)  # too long for a socket's path
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    with Doors() as doors:
-        doors.open("tiny")
-        doors.open("large")
-        folder = Path(doors.folder)
+    with WorkerSockets() as sockets:
+        sockets.listen("tiny")
+        sockets.listen("large")
+        folder = Path(sockets.folder)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert len(set(doors.addresses.values())) == 2
+        assert len(set(sockets.addresses.values())) == 2
         with socket.socket(socket.AF_UNIX) as client:
-            client.connect(doors.addresses["large"])
+            client.connect(sockets.addresses["large"])
     assert not folder.exists()
     assert list(deep.iterdir()) == []
 
@@ -40,8 +40,8 @@ def test_the_folder_is_locked_against_those_who_clean_up(
     """systemd-tmpfiles removes nothing in a folder that it cannot lock."""
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr("tempfile.tempdir", str(short))
-    with Doors() as doors:
-        descriptor = os.open(doors.folder, os.O_RDONLY)
+    with WorkerSockets() as sockets:
+        descriptor = os.open(sockets.folder, os.O_RDONLY)
         with pytest.raises(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,10 +57,10 @@ def short() -> Iterator[Path]:
 
 KILLED = """
 import os, sys
-from segue.processes.doors import Doors
-doors = Doors()
-doors.open("tiny")
-print(doors.folder, flush=True)
+from segue.processes.worker_sockets import WorkerSockets
+sockets = WorkerSockets()
+sockets.listen("tiny")
+print(sockets.folder, flush=True)
 sys.stdin.read()
 """
 
@@ -78,18 +78,18 @@ def test_the_folder_of_a_killed_server_goes_with_the_next_start_and_no_other(
     ) as server:
         assert server.stdout is not None
         left = Path(server.stdout.readline().strip())
-        with Doors() as doors:
+        with WorkerSockets() as sockets:
             assert left.exists(), "its server lives"
             server.send_signal(signal.SIGKILL)
             server.wait()
             assert left.exists()
-            with Doors():
+            with WorkerSockets():
                 assert not left.exists()
-                assert Path(doors.folder).exists()
+                assert Path(sockets.folder).exists()
                 assert foreign.exists()
 
 
 def test_a_system_that_cannot_pass_connections_on_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "send_fds", raising=False)
     with pytest.raises(SetupError, match="--server-processes must be 1 on this system"):
-        Doors()
+        WorkerSockets()

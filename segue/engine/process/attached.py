@@ -1,6 +1,6 @@
 """An Engine over a worker that another process supervises: for server processes beside that one.
 
-The worker's door (a Unix domain socket) outlives the worker. So a connection made while no worker runs is taken by
+The worker's socket (of the Unix domain) outlives the worker. So a connection made while no worker runs is taken by
 the next one, and Ready says when.
 """
 
@@ -9,19 +9,19 @@ import contextlib
 import logging
 
 from segue.engine.process import messages
-from segue.engine.process.client import READ_LIMIT, Client, OnCrash, read_report
+from segue.engine.process.client import READ_LIMIT, Client, OnCrash
 
 log = logging.getLogger("segue.supervisor")
 
 _PING_S = 1.0
-_PAUSE_S = 0.25  # before a door is tried again that could not be reached
+_PAUSE_S = 0.25  # before a socket is tried again that could not be reached
 
 
 class Attached(Client):
-    def __init__(self, door: str, on_crash: OnCrash | None = None) -> None:
-        """`door`: the path of the worker's socket."""
+    def __init__(self, address: str, on_crash: OnCrash | None = None) -> None:
+        """`address`: the path of the worker's socket."""
         super().__init__(on_crash)
-        self._door = door
+        self._address = address
         self._living: asyncio.Task[None] | None = None
         self._was_ready = asyncio.Event()
 
@@ -45,7 +45,7 @@ class Attached(Client):
         while True:
             try:
                 reader, self._writer = await asyncio.open_unix_connection(
-                    self._door, limit=READ_LIMIT
+                    self._address, limit=READ_LIMIT
                 )
             except OSError as error:
                 log.error("the model's process cannot be reached: %s", error)
@@ -58,7 +58,7 @@ class Attached(Client):
     ) -> None:
         pinging = asyncio.create_task(self._ping())
         try:
-            while (report := await read_report(reader)) is not None:
+            while (report := await messages.read(reader, messages.reports)) is not None:
                 self._take(report)
                 if isinstance(report, messages.Ready):
                     self._was_ready.set()

@@ -204,14 +204,3 @@ def _framed(message: messages.WorkerMessage) -> bytes:
         raise InvalidField(
             f"a text has half a character, which UTF-8 cannot write, at its position {error.start}"
         ) from None
-
-
-async def read_report(reader: asyncio.StreamReader) -> messages.Report | None:
-    """The next message of the worker, or None after its end."""
-    try:
-        header = await reader.readexactly(messages.HEADER_BYTES)
-        body = await reader.readexactly(int.from_bytes(header, "little"))
-    except (asyncio.IncompleteReadError, ConnectionError):
-        return None
-    report: messages.Report = messages.reports.decode(body)
-    return report

@@ -127,10 +127,10 @@ class Connections:
         self._listen(sock, self._parent)
         os._exit(0)  # the parent closed the socket or is gone
 
-    def serve_door(self, door: socket.socket, ready: messages.Ready) -> None:
+    def serve_listener(self, listener: socket.socket, ready: messages.Ready) -> None:
         """Take connections of server processes, without end: the body of a thread."""
         while True:
-            sock, _ = door.accept()
+            sock, _ = listener.accept()
             threading.Thread(target=self.serve_process, args=(sock, ready), daemon=True).start()
 
     def serve_process(self, sock: socket.socket, ready: messages.Ready) -> None:

@@ -25,12 +25,12 @@ _STATS_S = 0.25
 class Hosted:
     """Implements Engine, over another one."""
 
-    def __init__(self, engine: Engine, door: socket.socket) -> None:
-        """`door`: a listening socket; it stays open when this is closed."""
+    def __init__(self, engine: Engine, listener: socket.socket) -> None:
+        """`listener`: a listening socket; it stays open when this is closed."""
         self._engine = engine
-        self._door = door.dup()
-        self._door.setblocking(False)
-        self._guests: set[_Guest] = set()
+        self._listener = listener.dup()
+        self._listener.setblocking(False)
+        self._processes: set[_ServerProcess] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_up = asyncio.Event()
         self._stats = Stats()
@@ -77,47 +77,43 @@ class Hosted:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._door.close()
+        self._listener.close()
 
     # --- server processes -------------------------------------------------------------------------
 
     async def _accept(self) -> None:
-        # Not asyncio's server: closing it would remove the door from its folder.
+        # Not asyncio's server: closing it would remove the socket from its folder.
         loop = asyncio.get_running_loop()
         while True:
-            sock, _ = await loop.sock_accept(self._door)
+            sock, _ = await loop.sock_accept(self._listener)
             self._begin(self._serve(sock))
 
     async def _serve(self, sock: socket.socket) -> None:
         """One server process, until it or the engine is gone; then its requests are cancelled."""
         reader, writer = await asyncio.open_connection(sock=sock, limit=READ_LIMIT)
-        guest = _Guest(self._engine, writer)
-        self._guests.add(guest)
+        process = _ServerProcess(self._engine, writer)
+        self._processes.add(process)
         try:
             await self._is_up.wait()
-            guest.send(messages.Ready(self._engine.info, self._stats.restarts))
-            guest.send(messages.StepEvents({}, self._stats))
-            while True:
-                header = await reader.readexactly(messages.HEADER_BYTES)
-                body = await reader.readexactly(int.from_bytes(header, "little"))
-                guest.take(messages.worker_messages.decode(body))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            process.send(messages.Ready(self._engine.info, self._stats.restarts))
+            process.send(messages.StepEvents({}, self._stats))
+            while (message := await messages.read(reader, messages.worker_messages)) is not None:
+                process.take(message)
         finally:
-            self._guests.discard(guest)
-            guest.leave()
+            self._processes.discard(process)
+            process.leave()
 
     async def _tell(self) -> None:
-        """Statistics to all, at intervals. While the engine is down its guests are sent away, and wait at the door."""
+        """Statistics to all, at intervals. While the engine is down, server processes are sent away: they come again."""
         while True:
             await asyncio.sleep(_STATS_S)
             before = self._stats
             await self._look()
-            for guest in list(self._guests):
+            for process in list(self._processes):
                 if not self._is_up.is_set():
-                    guest.leave()
+                    process.leave()
                 elif self._stats != before:
-                    guest.send(messages.StepEvents({}, self._stats))
+                    process.send(messages.StepEvents({}, self._stats))
 
     async def _look(self) -> None:
         try:
@@ -128,7 +124,7 @@ class Hosted:
             self._is_up.set()
 
 
-class _Guest:
+class _ServerProcess:
     """One server process: its requests, each a task, and what is to be sent to it."""
 
     def __init__(self, engine: Engine, writer: asyncio.StreamWriter) -> None:

@@ -1,5 +1,6 @@
 """Messages between server processes and a worker: msgpack, each preceded by its length in four bytes."""
 
+import asyncio
 import logging
 import socket
 from typing import TypeVar
@@ -102,18 +103,31 @@ def failed_call(call: int, error: Exception) -> Answer:
 
 
 def frame(message: WorkerMessage | Report) -> bytes:
-    body = _encoder.encode(message)
+    return framed(_encoder.encode(message))
+
+
+def framed(body: bytes) -> bytes:
     return len(body).to_bytes(HEADER_BYTES, "little") + body
 
 
+async def read(reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[M]) -> M | None:
+    """The next message, or None after the other side is gone."""
+    try:
+        header = await reader.readexactly(HEADER_BYTES)
+        body = await reader.readexactly(int.from_bytes(header, "little"))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    return decoder.decode(body)
+
+
 def receive(sock: socket.socket, decoder: msgspec.msgpack.Decoder[M]) -> M | None:
-    """The next message, or None after the other side closed the socket."""
-    header = _read(sock, HEADER_BYTES)
-    body = None if header is None else _read(sock, int.from_bytes(header, "little"))
+    """The same, on a thread."""
+    header = _receive(sock, HEADER_BYTES)
+    body = None if header is None else _receive(sock, int.from_bytes(header, "little"))
     return None if body is None else decoder.decode(body)
 
 
-def _read(sock: socket.socket, size: int) -> bytearray | None:
+def _receive(sock: socket.socket, size: int) -> bytearray | None:
     data = bytearray(size)
     view, got = memoryview(data), 0
     while got < size:

@@ -15,7 +15,7 @@ NUM_SMALL, NUM_LARGE = 1, 2  # threads
 Work = Callable[[], None]
 
 
-class Lanes:
+class PreparationQueue:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._small: deque[Work] = deque()

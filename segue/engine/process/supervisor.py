@@ -15,7 +15,7 @@ import time
 from multiprocessing.process import BaseProcess
 
 from segue.engine.process import messages
-from segue.engine.process.client import READ_LIMIT, Client, read_report
+from segue.engine.process.client import READ_LIMIT, Client
 from segue.engine.process.spawning import beside, ending, reap, run_worker, start_apart
 from segue.engine.seam import Loader
 from segue.errors import BY_CODE, Incompatible, ModelUnavailable, shortage
@@ -35,14 +35,14 @@ class Supervisor(Client):
         loader: Loader,
         chunk_rows: int,
         step_timeout_s: float = DEFAULT_STEP_TIMEOUT_S,
-        door: socket.socket | None = None,
+        listener: socket.socket | None = None,
     ) -> None:
-        """`door`: a listening socket, where other server processes connect to the worker."""
+        """`listener`: a listening socket, where other server processes connect to the worker."""
         super().__init__()
         self._loader = loader
         self._chunk_rows = chunk_rows
         self._step_timeout_s = step_timeout_s
-        self._door = door
+        self._listener = listener
         self._process: BaseProcess | None = None
         self._living: asyncio.Task[None] | None = None
         self._has_loaded = False  # the current worker, even if it has died since
@@ -101,7 +101,7 @@ class Supervisor(Client):
             target=run_worker,
             args=(
                 theirs,
-                self._door,
+                self._listener,
                 self._loader,
                 self._chunk_rows,
                 log.getEffectiveLevel(),
@@ -116,7 +116,7 @@ class Supervisor(Client):
         try:
             await beside(lambda: start_apart(process, self._loader))
             theirs.close()
-            while (report := await read_report(reader)) is not None:
+            while (report := await messages.read(reader, messages.reports)) is not None:
                 self._num_unanswered = 0
                 self._take_life(report, ready)
             if not ready.done():

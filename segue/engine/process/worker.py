@@ -22,7 +22,7 @@ from segue.bounds import SMALL_PREPARATION
 from segue.engine.constraints.compiler import Compiler, Grammar, step_back
 from segue.engine.process import messages
 from segue.engine.process.connections import Arrived, Asked, Connections, Outbox, Pulses
-from segue.engine.process.preparation import NUM_LARGE, NUM_SMALL, Lanes
+from segue.engine.process.preparation import NUM_LARGE, NUM_SMALL, PreparationQueue
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.stats_report import StatsReport
 from segue.engine.request.job import Job
@@ -59,13 +59,13 @@ Arrivals = SimpleQueue[Arrived | Compiled]
 
 def main(
     sock: socket.socket,
-    door: socket.socket | None,
+    listener: socket.socket | None,
     loader: Loader,
     chunk_rows: int,
     log_level: int,
     num_restarts: int,
 ) -> None:
-    """The entry point of the process. `door`: where server processes besides the parent connect."""
+    """The entry point of the process. `listener`: where server processes besides the parent connect."""
     set_up(log_level)
     sys.setswitchinterval(_SWITCH_S)
     arrived: Arrivals = SimpleQueue()
@@ -79,8 +79,8 @@ def main(
         worker = Worker(loaded, connections, chunk_rows, arrived, pulses)
         ready = messages.Ready(loaded.info, num_restarts)
         threads = worker.threads
-        if door is not None:
-            threads.append(partial(connections.serve_door, door, ready))
+        if listener is not None:
+            threads.append(partial(connections.serve_listener, listener, ready))
         for serve in threads:
             threading.Thread(target=_end_if_it_fails, args=(serve,), daemon=True).start()
     except Exception as error:
@@ -134,7 +134,7 @@ class Worker:
         self._inbox: SimpleQueue[Job | messages.Cancel] = SimpleQueue()
         self._compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
         self._to_compile: SimpleQueue[messages.Submit] = SimpleQueue()
-        self._lanes = Lanes()
+        self._to_prepare = PreparationQueue()
         self._lists = cache(loaded.lists)
         self._preparing: set[str] = set()  # requests not yet handed to the step thread
         # So that a cancel finds the request either in _preparing or in the scheduler.
@@ -166,7 +166,7 @@ class Worker:
                     self._take_compiled(message)
                 case Asked():
                     call = partial(self._answer_call, message)
-                    self._lanes.put("", _call_size(message.message), call)
+                    self._to_prepare.put("", _call_size(message.message), call)
                 case messages.Cancel():
                     with self._handover:
                         self._preparing.discard(message.request_id)
@@ -194,7 +194,7 @@ class Worker:
 
     def _submit(self, message: messages.Submit, grammar: Grammar | None) -> None:
         work = partial(self._prepare, message.request, grammar)
-        self._lanes.put(message.request.tenant, _size(message.request), work)
+        self._to_prepare.put(message.request.tenant, _size(message.request), work)
 
     def _refuse(self, request_id: str, error: Exception) -> None:
         if isinstance(error, SegueError):
@@ -207,11 +207,11 @@ class Worker:
     # --- preparation threads ----------------------------------------------------------------------
 
     def serve_small(self) -> None:
-        self._lanes.serve_small()
+        self._to_prepare.serve_small()
 
     def serve_large(self) -> None:
         step_back()
-        self._lanes.serve_large()
+        self._to_prepare.serve_large()
 
     def _prepare(self, request: CompletionRequest, grammar: Grammar | None) -> None:
         request_id = request.request_id

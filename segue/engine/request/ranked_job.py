@@ -115,7 +115,7 @@ class RankedJob(Job):
             return []
         search = self._search(index)
         cuts = [] if self._is_late(index, sequence.last_token_s) else search.next_round()
-        self._more = [self._probe(index, cut) for cut in cuts]
+        self._more += [self._probe(index, cut) for cut in cuts]
         self._num_busy[index] = len(cuts)
         self._num_open += len(cuts)
         if cuts:

@@ -73,9 +73,7 @@ class Sequence:
         self.output = output
         self.salt, self.adapters = kv
         self.leader = leader  # the candidate that computes the prompt for all candidates
-        self.ends_anywhere = (
-            False  # True: the time limit ends it at once; False: at the next line break
-        )
+        self.ends_anywhere = False  # the time limit ends it at once, not at the next line break
         self.guide = guide  # its state in the constraint
         self.num_top, self.score_from = scoring
         self.scores: Scores | None = None if self.num_top is None else empty(self.num_top)

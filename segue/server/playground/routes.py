@@ -32,7 +32,7 @@ _TYPES = {
 # Files change only with the version, but then browsers must load the new ones.
 _FRESH = {"cache-control": "no-cache"}
 
-_WAY = f"""\
+_OVERVIEW = f"""\
 Segue {__version__}: text completions, in the dialects of six systems.
 
   /                  the page for people, in a browser
@@ -49,7 +49,7 @@ def routes(models: Models, dialects: Sequence[Dialect], root: str, needs_key: bo
     source = home.operations[0]
     known = encode(guide(source, dialects, __version__))
     state = _State(models, needs_key)
-    words = _Words(models, source, dialects, needs_key)
+    translations = _Translations(models, source, dialects, needs_key)
 
     async def guide_json(request: Request) -> Response:
         return Response(known, headers=_FRESH, media_type="application/json")
@@ -58,7 +58,7 @@ def routes(models: Models, dialects: Sequence[Dialect], root: str, needs_key: bo
         Route("/", _Home(root), methods=["GET"]),
         Route("/play/guide.json", guide_json, methods=["GET"]),
         Route("/play/models.json", state.answer, methods=["GET"]),
-        Route("/play/translate", words.answer, methods=["POST"]),
+        Route("/play/translate", translations.answer, methods=["POST"]),
         Route("/play/{name}", _file, methods=["GET"]),
     ]
 
@@ -92,7 +92,7 @@ class _Home:
             return Response(_content("index.html"), headers={**vary, **kind})
         if self._is_ollama or "ollama" in request.headers.get("user-agent", "").lower():
             return Response("Ollama is running", headers=vary, media_type=TEXT)
-        return Response(_WAY, headers=vary, media_type=TEXT)
+        return Response(_OVERVIEW, headers=vary, media_type=TEXT)
 
 
 class _State:
@@ -129,7 +129,7 @@ class _State:
         return "loading" if self._models.is_loading(name) else "idle"
 
 
-class _Words:
+class _Translations:
     """A request of the page in every dialect, and as code."""
 
     def __init__(
@@ -143,13 +143,15 @@ class _Words:
 
     async def answer(self, request: Request) -> Response:
         try:
-            content = await asyncio.to_thread(self._said, await request.body(), _address(request))
+            content = await asyncio.to_thread(
+                self._translated, await request.body(), _address(request)
+            )
         except SegueError as error:
             reply = self._error(error)
             return Response(encode(reply.body), reply.status, media_type="application/json")
         return Response(encode(content), media_type="application/json")
 
-    def _said(self, content: bytes, url: str) -> dict[str, Any]:
+    def _translated(self, content: bytes, url: str) -> dict[str, Any]:
         asked = _decoded(content)
         dialect = self._dialects.get(str(asked.get("dialect")))
         body = asked.get("request")
@@ -157,9 +159,14 @@ class _Words:
             raise InvalidField(f"dialect must be one of {', '.join(self._dialects)}", "dialect")
         if type(body) is not dict:
             raise InvalidField("request must be a JSON object", "request")
-        said = translate(body, self._source, dialect, self._info(body.get("model")))
-        code = {each: snippet(said, each, url, self._needs_key) for each in LANGUAGES}
-        return {"path": said.path, "body": said.body, "lost": said.lost, "code": code}
+        translated = translate(body, self._source, dialect, self._info(body.get("model")))
+        code = {each: snippet(translated, each, url, self._needs_key) for each in LANGUAGES}
+        return {
+            "path": translated.path,
+            "body": translated.body,
+            "lost": translated.lost,
+            "code": code,
+        }
 
     def _info(self, model: Any) -> ModelInfo | None:
         """Of the model that the request names, if it is served and loaded."""

@@ -26,11 +26,11 @@ pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Un
 async def running(
     folder: Path, num_attached: int, loader: FakeLoader | None = None
 ) -> AsyncIterator[tuple[Supervisor, list[Attached]]]:
-    path = str(folder / "door")
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(path)
-        door.listen()
-        supervisor = Supervisor(loader or FakeLoader(), chunk_rows=64, door=door)
+    path = str(folder / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        supervisor = Supervisor(loader or FakeLoader(), chunk_rows=64, listener=listener)
         await supervisor.start()
         attached = [Attached(path) for _ in range(num_attached)]
         try:

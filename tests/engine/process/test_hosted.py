@@ -28,13 +28,13 @@ pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Un
 async def running(
     folder: Path, loader: FakeLoader | None = None
 ) -> AsyncIterator[tuple[Supervisor, Hosted, list[Attached]]]:
-    path = str(folder / "door")
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(path)
-        door.listen()
+    path = str(folder / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
         engine = Supervisor(loader or FakeLoader(), chunk_rows=64)
         await engine.start()
-        host = Hosted(engine, door)
+        host = Hosted(engine, listener)
         await host.start()
         attached = [Attached(path), Attached(path)]
         try:

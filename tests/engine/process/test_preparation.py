@@ -3,19 +3,19 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from segue.bounds import SMALL_PREPARATION
-from segue.engine.process.preparation import Lanes
+from segue.engine.process.preparation import PreparationQueue
 from tests.support.waiting import PATIENCE_S
 
 LARGE = SMALL_PREPARATION + 1
 
 
 class Rig:
-    """Lanes with their threads; each piece of work tells that it began and waits for its gate."""
+    """PreparationQueue with their threads; each piece of work tells that it began and waits for its gate."""
 
     def __init__(self) -> None:
-        self.lanes = Lanes()
+        self.queue = PreparationQueue()
         self.begun: SimpleQueue[str] = SimpleQueue()
-        for serve in (self.lanes.serve_small, self.lanes.serve_large, self.lanes.serve_large):
+        for serve in (self.queue.serve_small, self.queue.serve_large, self.queue.serve_large):
             threading.Thread(target=serve, daemon=True).start()
 
     def put(self, tenant: str, size: int, name: str) -> Callable[[], None]:
@@ -25,7 +25,7 @@ class Rig:
             self.begun.put(name)
             assert gate.wait(PATIENCE_S)
 
-        self.lanes.put(tenant, size, work)
+        self.queue.put(tenant, size, work)
         return gate.set
 
     def next(self) -> str:
