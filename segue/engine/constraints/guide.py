@@ -43,9 +43,8 @@ class Scout:
         self._grammar = grammar
         self._matcher = guide.matcher.deep_copy()
         self._mask = mask
-        self.found: list[
-            tuple[int, Mask]
-        ] = []  # the tokens that it accepted, and the mask after each
+        # The tokens that it accepted, and the mask after each.
+        self.found: list[tuple[int, Mask]] = []
 
     def apply(self, row: Logits) -> bool:
         """Ban all tokens that are not allowed next. False at a dead end."""

@@ -104,7 +104,7 @@ class Hosted:
             process.leave()
 
     async def _tell(self) -> None:
-        """Statistics to all, at intervals. While the engine is down, server processes are sent away: they come again."""
+        """Statistics to all, at intervals. While the engine is down, server processes are sent away, and come again."""
         while True:
             await asyncio.sleep(_STATS_S)
             before = self._stats

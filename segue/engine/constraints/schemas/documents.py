@@ -65,9 +65,8 @@ class Documents:
     def __init__(self, schema: Json) -> None:
         base, draft = _identity(schema, "", "") if isinstance(schema, dict) else ("", "")
         self.root = Part(schema, "#", base, draft)
-        self._parts: dict[
-            tuple[int, str, str], Part
-        ] = {}  # one for each schema, however it is reached
+        # One for each schema, however it is reached.
+        self._parts: dict[tuple[int, str, str], Part] = {}
         self._made: dict[str, Part] = {}
         self._named: dict[str, Part] = {"": self.root, base: self.root}
         for part in _all(self.root):
