@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from segue.dialects.base import Call, Card, Stamp
+from segue.dialects.base import Call, Card, Operation, Stamp
 from segue.dialects.ollama import OLLAMA, text
 from segue.dialects.ollama.generate import Generation
 from segue.dialects.ollama.pages import list_running
 from segue.dialects.rendering.tally import Tally
-from segue.errors import BY_CODE, Overloaded, UnknownModel
+from segue.errors import BY_CODE, InvalidField, Overloaded, UnknownModel
 from segue.types import (
     CUT_FIRST,
     Delta,
@@ -58,6 +58,65 @@ def test_defaults_are_ollamas() -> None:
 def test_no_bound_is_written_as_in_options(max_tokens: int, read: int | None) -> None:
     call = TEXT.parse({"model": "m", "prompt": "a", "max_tokens": max_tokens}, STAMP)
     assert call.request.max_tokens == read
+    assert generate(options={"num_predict": max_tokens}).request.max_tokens == read
+
+
+def test_numbers_out_of_range_are_moved_into_it() -> None:
+    """On both routes alike: Ollama has no ranges."""
+    numbers = {"temperature": -3, "top_p": 7, "presence_penalty": 3, "frequency_penalty": -3}
+    completion = TEXT.parse({"model": "m", "prompt": "a", **numbers}, STAMP)
+    for found in (completion.request.sampling, generate(options=numbers).request.sampling):
+        assert (found.temperature, found.top_p) == (0.0, 1.0)
+        assert (found.presence_penalty, found.frequency_penalty) == (3.0, -3.0)
+    hot = TEXT.parse({"model": "m", "prompt": "a", "temperature": 3, "top_p": 0}, STAMP)
+    assert (hot.request.sampling.temperature, hot.request.sampling.top_p) == (3.0, 1.0)
+
+
+def test_options_that_are_whole_drop_their_fraction() -> None:
+    options = {"num_predict": 1.9, "top_k": 1.5, "seed": -2.5, "repeat_last_n": 8.5}
+    call = generate(options=options)
+    assert call.request.max_tokens == 1
+    sampling = call.request.sampling
+    assert (sampling.top_k, sampling.seed, sampling.penalty_window) == (1, -2, 8)
+    assert generate(options={"seed": 1e300}).request.sampling.seed == 2**63 - 1
+
+
+@pytest.mark.parametrize(("value", "read"), [(0, 1.0), (0.0, 1.0), (-1, 0.0), (0.5, 0.5)])
+def test_typical_p_of_zero_is_off(value: float, read: float) -> None:
+    assert generate(options={"typical_p": value}).request.sampling.typical_p == read
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("num_ctx", "x"), ("num_gpu", True), ("use_mmap", 1), ("num_thread", [])]
+)
+def test_the_type_of_an_option_of_loading_is_checked(name: str, wrong: Any) -> None:
+    with pytest.raises(InvalidField, match=f"options.{name} must be"):
+        generate(options={name: wrong})
+
+
+def test_shift() -> None:
+    assert generate(shift=False).ignored == ()
+    assert generate(shift=True).ignored == ("shift",)
+    with pytest.raises(InvalidField, match="shift must be"):
+        generate(shift=1)
+
+
+@pytest.mark.parametrize("logprobs", [True, 21])
+def test_logprobs_of_the_other_route_are_checked_only(logprobs: Any) -> None:
+    assert TEXT.parse({"model": "m", "prompt": "a", "logprobs": 5}, STAMP).ignored == ("logprobs",)
+    with pytest.raises(InvalidField, match="logprobs must be"):
+        TEXT.parse({"model": "m", "prompt": "a", "logprobs": logprobs}, STAMP)
+
+
+def test_an_empty_name_is_no_model() -> None:
+    for operation in (GENERATE, TEXT):
+        with pytest.raises(UnknownModel):
+            operation.parse({"model": "", "prompt": "a"}, STAMP)
+
+
+def test_loading_is_no_stream() -> None:
+    assert not generate(prompt="", stream=True).stream
+    assert generate(prompt="", suffix="b", stream=True).stream
 
 
 def test_options() -> None:
@@ -119,7 +178,24 @@ def test_the_end_token_has_no_log_probability() -> None:
         tally.push(event)
     whole = Generation(call).fold(tally)
     assert [each["token"] for each in whole["logprobs"]] == ["a"]
-    assert [line.get("logprobs") for line in lines] == [whole["logprobs"], None, None]
+    assert [line.get("logprobs") for line in lines] == [whole["logprobs"], None]
+
+
+@pytest.mark.parametrize(("operation", "num_lines"), [(GENERATE, 2), (TEXT, 3)])
+def test_a_token_without_text_is_no_line(operation: Operation, num_lines: int) -> None:
+    """Such as the end token, or one that may begin a stop text. TEXT ends with usage."""
+    usage = {"stream_options": {"include_usage": True}} if operation is TEXT else {}
+    call = operation.parse({"model": "m", "prompt": "a", "stream": True, **usage}, STAMP)
+    events: list[Event] = [
+        Prompted(0, (9,), 0),
+        Delta(0, "", (3,), None),
+        Delta(0, "a", (1,), None),
+        Delta(0, "", (2,), None),
+        Finished(0, "stop", "eos", 3),
+        Done(Usage(1, 3, 0), 1),
+    ]
+    answer = operation.renderer(call)
+    assert len([line for event in events for line in answer.push(event)]) == num_lines
 
 
 def test_errors() -> None:

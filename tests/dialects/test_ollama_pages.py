@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from segue.dialects.base import Answer, Card
-from segue.dialects.ollama.pages import list_models, list_running, list_tags, show
+from segue.dialects.ollama.pages import list_models, list_running, list_tags, show, show_model
 from segue.dialects.templates import go_template
+from segue.errors import InvalidField
 from segue.server.framing import encode
 from segue.types import Origin
 from tests.support.one_card import CHATTY, OneCard
@@ -152,9 +153,47 @@ def test_a_loaded_model_is_listed_once(on_gpu: bool) -> None:
             ]
 
     (model,) = ask(list_running, Many())["models"]
-    assert (model["name"], model["size"], model["size_vram"]) == ("tiny", 90, 90 * on_gpu)
+    assert (model["name"], model["size"], model["size_vram"]) == ("tiny:latest", 90, 90 * on_gpu)
     tags = ask(list_tags, Many())["models"]
     assert [tag["details"]["parent_model"] for tag in tags] == ["", "", "tiny", ""]
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [("tiny", "tiny:latest"), ("tiny:q4", "tiny:q4"), ("me/tiny", "me/tiny:latest")],
+)
+def test_names_are_listed_with_a_tag(name: str, listed: str) -> None:
+    """Clients look for `tiny:latest` where a user wrote `tiny`. The page of one model has the name that was sent."""
+
+    class Named(OneCard):
+        def cards(self) -> list[Card]:
+            return [Card(name, 77, "ok", CODER)]
+
+        def card(self, model: str) -> Card:
+            assert model == name
+            return self.cards()[0]
+
+    (tag,) = ask(list_tags, Named())["models"]
+    (running,) = ask(list_running, Named())["models"]
+    (model,) = ask(list_models, Named())["data"]
+    assert {tag["name"], tag["model"], running["name"], running["model"], model["id"]} == {listed}
+    assert [ask(show_model, Named(), model=each)["id"] for each in (name, listed)] == [name, listed]
+
+
+def test_only_the_list_of_models_has_lengths_among_the_details() -> None:
+    (tag, *_) = ask(list_tags, OneCard(CODER))["models"]
+    (running,) = ask(list_running, OneCard(CODER))["models"]
+    assert shown()["details"] == running["details"]
+    assert tag["details"] == {
+        **running["details"],
+        "context_length": 2048,
+        "embedding_length": 576,
+    }
+
+
+def test_a_model_is_shown_by_its_name() -> None:
+    with pytest.raises(InvalidField, match="model is required"):
+        shown(model="")
 
 
 def test_a_model_that_is_not_up_is_known_by_its_file() -> None:

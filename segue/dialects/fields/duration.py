@@ -7,8 +7,17 @@ from typing import Any
 
 from segue.dialects.fields.kinds import Mismatch
 
-_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ns|us|µs|ms|s|m|h)")
+_UNITS_S = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "\u03bcs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|µs|\u03bcs|ms|s|m|h)")
 _MAX_CHARS = 64
 CENTURY_S = 100 * 365 * 86_400.0
 
@@ -22,7 +31,7 @@ class Duration:
             return float(value) if 0 <= value <= CENTURY_S else math.inf
         if type(value) is not str or len(value) > _MAX_CHARS:
             raise Mismatch(self._expected, value)
-        text = value.removeprefix("-")
+        text = value[1:] if value.startswith(("-", "+")) else value
         seconds = float(text) if text.isdecimal() else self._sum(text, value)
         is_forever = (value.startswith("-") and seconds) or seconds > CENTURY_S
         return math.inf if is_forever else seconds

@@ -20,7 +20,6 @@ from segue.dialects.fields.kinds import (
 from segue.dialects.fields.sampler_fields import Biases
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.openai import fields as openai
-from segue.errors import UnknownModel
 
 MAX_OWN_LOGPROBS = 5
 
@@ -124,12 +123,6 @@ _SOURCES = {
 }
 
 
-def name_a_model(draft: Draft) -> None:
-    """Elsewhere no name is that of the default model; there it is that of none."""
-    if not draft.values["model"]:
-        raise UnknownModel("model '' not found", "model")
-
-
 def prefer_own_names(draft: Draft) -> None:
     """What came under a name of the provider's counts where its own was not sent."""
     for target, sources in _SOURCES.items():
@@ -146,4 +139,4 @@ def count_alternatives(draft: Draft) -> None:
         draft.values["logprobs"] = 1
 
 
-RULES = (name_a_model, prefer_own_names, count_alternatives, *openai.RULES)
+RULES = (openai.name_a_model, prefer_own_names, count_alternatives, *openai.RULES)

@@ -1,5 +1,6 @@
 """Ollama's fields: those of `/api/generate`, with its options, and the few its `/v1/completions` reads."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from segue.dialects.fields.duration import Duration
 from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
+    Kind,
     Mismatch,
     Number,
     OnlyEmpty,
@@ -37,6 +39,11 @@ def plain_name(name: str) -> str:
     return name.removesuffix(":latest")
 
 
+def tagged_name(name: str) -> str:
+    """As Ollama lists it: clients look for the tag."""
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+
+
 @dataclass(frozen=True)
 class Thinking:
     """Only false passes: no model here reports its thinking apart from its answer."""
@@ -48,6 +55,34 @@ class Thinking:
 
     def schema(self) -> dict[str, Any]:
         return {"const": False}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An integer. Of a fraction it is what stands before the point, as Ollama reads its options."""
+
+    kind: Integer
+
+    def read(self, value: Any) -> Any:
+        is_number = type(value) is float and math.isfinite(value)
+        return self.kind.read(math.trunc(value) if is_number else value)
+
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema()
+
+
+@dataclass(frozen=True)
+class Unset0:
+    """0 is the same as nothing: Ollama leaves such a value out where it passes it on."""
+
+    kind: Kind
+
+    def read(self, value: Any) -> Any:
+        is_zero = type(value) in (int, float) and value == 0
+        return UNSET if is_zero else self.kind.read(value)
+
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema()
 
 
 @dataclass(frozen=True)
@@ -76,57 +111,65 @@ def _option(name: str, kind: Any, doc: str, target: str = "", **more: Any) -> Fi
     return Field(f"options.{name}", kind, doc, target, **more)
 
 
-def _number(name: str, doc: str, target: str, default: float) -> Field:
-    kind = Number(-MAX_NUMBER, MAX_NUMBER)
-    return _option(name, kind, doc, f"sampling.{target}", default=default)
+def _share(name: str, doc: str, default: float, kind: Kind | None = None) -> Field:
+    return _option(name, kind or _SHARE, doc, f"sampling.{name}", default=default)
 
 
-def _share(name: str, doc: str, default: float) -> Field:
-    kind = Number(0, 1, clamp=True)
-    return _option(name, kind, doc, f"sampling.{name}", default=default)
+def _idle(name: str, doc: str, kind: Kind | None = None) -> Field:
+    """An option of loading: its type is checked, and it has no effect."""
+    return _option(name, kind or Whole(Integer(-MAX_INT64 - 1, MAX_INT64, clamp=True)), doc)
+
+
+# Ollama's two routes take the same numbers: those out of range are moved into it.
+_SHARE = Number(0, 1, clamp=True)
+_HEAT = Number(0, MAX_NUMBER, clamp=True)
+_PENALTY = Number(-MAX_NUMBER, MAX_NUMBER, clamp=True)
+_BOUND = Integer(-1, MAX_INT32, meaning={-1: None, 0: None}, clamp=True)
 
 
 OPTIONS = (
     _option(
         "num_predict",
-        Integer(-1, MAX_INT32, meaning={-1: None}, clamp=True),
-        "Tokens to generate; -1 until the context is full.",
+        Whole(_BOUND),
+        "Tokens to generate; 0 and below until the context is full.",
         "max_tokens",
         default=None,
     ),
     _option(
         "num_keep",
-        Integer(-1, MAX_INT32, clamp=True),
+        Whole(Integer(-1, MAX_INT32, clamp=True)),
         "Tokens at the start that truncation keeps.",
         "shape.num_keep",
     ),
     _option("stop", Stops(), "Texts that end the answer.", "stop"),
     _option(
         "seed",
-        Integer(-MAX_INT64 - 1, MAX_INT64, meaning={-1: UNSET}),
+        Whole(Integer(-MAX_INT64 - 1, MAX_INT64, meaning={-1: UNSET}, clamp=True)),
         "The same seed and request give the same answer; -1 draws one.",
         "sampling.seed",
     ),
     _option(
         "temperature",
-        Number(0, MAX_NUMBER, clamp=True),
+        _HEAT,
         "0 is greedy.",
         "sampling.temperature",
         default=0.8,
     ),
     _option(
         "top_k",
-        Integer(0, MAX_INT32, clamp=True),
+        Whole(Integer(0, MAX_INT32, clamp=True)),
         "Draw from the k likeliest tokens; 0 is off.",
         "sampling.top_k",
         default=DEFAULT_TOP_K,
     ),
     _share("top_p", "Nucleus sampling.", 0.9),
     _share("min_p", "Drop tokens below this share of the best.", 0.0),
-    _share("typical_p", "Keep tokens about as surprising as expected.", 1.0),
+    _share(
+        "typical_p", "Keep tokens about as surprising as expected; 0 is off.", 1.0, Unset0(_SHARE)
+    ),
     _option(
         "repeat_last_n",
-        Integer(-1, MAX_INT32, clamp=True),
+        Whole(Integer(-1, MAX_INT32, clamp=True)),
         "Tokens the penalties look back on; 0 is off, -1 is all of them.",
         "sampling.penalty_window",
         default=DEFAULT_WINDOW,
@@ -137,10 +180,30 @@ OPTIONS = (
         "Divides the logits of tokens that occurred; 1 is off.",
         "sampling.repetition_penalty",
     ),
-    _number("presence_penalty", "Against tokens that occurred.", "presence_penalty", 0.0),
-    _number(
-        "frequency_penalty", "Against tokens, by how often they occurred.", "frequency_penalty", 0.0
+    _option(
+        "presence_penalty",
+        _PENALTY,
+        "Against tokens that occurred.",
+        "sampling.presence_penalty",
+        default=0.0,
     ),
+    _option(
+        "frequency_penalty",
+        _PENALTY,
+        "Against tokens, by how often they occurred.",
+        "sampling.frequency_penalty",
+        default=0.0,
+    ),
+)
+
+LOADING = (
+    _idle("num_ctx", "No effect: --context-length is the server's."),
+    _idle("num_batch", "No effect: --chunk-rows is the server's."),
+    _idle("num_gpu", "No effect."),
+    _idle("main_gpu", "No effect."),
+    _idle("use_mmap", "No effect.", Boolean()),
+    _idle("num_thread", "No effect: --threads is the server's."),
+    _idle("draft_num_predict", "No effect."),
 )
 
 GENERATE = Table(
@@ -161,6 +224,11 @@ GENERATE = Table(
             When(Truncation()),
             "Cut a prompt that is too long, after its first num_keep tokens.",
             "truncation",
+        ),
+        Field(
+            "shift",
+            When(True),
+            "true has no effect: the first tokens are not dropped while an answer is written.",
         ),
         Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
         *CONSTRAINTS.pick("format").rows,
@@ -186,6 +254,7 @@ GENERATE = Table(
             "shape.num_top",
         ),
         *OPTIONS,
+        *LOADING,
     )
 )
 
@@ -205,6 +274,12 @@ def fill_from_the_start(draft: Draft) -> None:
     """With a suffix, an empty prompt is the start of a file; it does not ask for the model to be loaded."""
     if "infill" in draft.values and not draft.values["prompts"]:
         draft.values["prompts"] = (Prompt(("",)),)
+
+
+def load_at_once(draft: Draft) -> None:
+    """That a model is loaded is one object, and no stream of them."""
+    if not draft.values["prompts"]:
+        draft.values["stream"] = False
 
 
 def check_raw(draft: Draft) -> None:
@@ -243,8 +318,10 @@ def keep_start(draft: Draft) -> None:
 
 
 GENERATE_RULES = (
+    openai.name_a_model,
     report_scores,
     fill_from_the_start,
+    load_at_once,
     check_raw,
     lay_out,
     keep_start,
@@ -259,22 +336,32 @@ TEXT = Table(
         PROMPT,
         Field(
             "max_tokens",
-            Integer(-1, MAX_INT32, meaning={-1: None, 0: None}, clamp=True),
+            _BOUND,
             "Tokens to generate; 0 and below until the context is full.",
             "max_tokens",
             default=None,
         ),
         Field("stop", Stops(), "Text that ends the answer.", "stop"),
-        Field("temperature", Number(0, 2), "0 is greedy.", "sampling.temperature", default=1.0),
-        Field("top_p", Number(0, 1), "Nucleus sampling; 0 is off.", "sampling.top_p"),
-        *openai.FIELDS.pick(
-            "suffix",
-            "stream",
-            "stream_options.include_usage",
-            "seed",
+        Field("temperature", _HEAT, "0 is greedy.", "sampling.temperature", default=1.0),
+        Field("top_p", Unset0(_SHARE), "Nucleus sampling; 0 is off.", "sampling.top_p"),
+        Field(
             "presence_penalty",
+            _PENALTY,
+            "Against tokens that occurred.",
+            "sampling.presence_penalty",
+        ),
+        Field(
             "frequency_penalty",
-        ).rows,
+            _PENALTY,
+            "Against tokens, by how often they occurred.",
+            "sampling.frequency_penalty",
+        ),
+        Field(
+            "logprobs",
+            Integer(-MAX_INT64 - 1, MAX_TOP),
+            "No effect: log-probabilities are reported by /api/generate.",
+        ),
+        *openai.FIELDS.pick("suffix", "stream", "stream_options.include_usage", "seed").rows,
     )
 )
 
@@ -282,11 +369,10 @@ TEXT = Table(
 def default_top_k(draft: Draft) -> None:
     draft.values["sampling.top_k"] = DEFAULT_TOP_K
     draft.values["sampling.penalty_window"] = DEFAULT_WINDOW
-    if draft.values.get("sampling.top_p") == 0:
-        del draft.values["sampling.top_p"]
 
 
 TEXT_RULES = (
+    openai.name_a_model,
     default_top_k,
     fill_from_the_start,
     sample_like_ollama,

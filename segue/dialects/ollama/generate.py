@@ -95,9 +95,11 @@ class Generation:
         self._tally = Tally(call.request)
 
     def push(self, event: Event) -> list[Any]:
+        """A line for each Delta that says something: tokens that end an answer, or begin a stop text, do not."""
         self._tally.push(event)
         if isinstance(event, Delta):
-            return [self._line(event.text, False, event.scores)]
+            line = self._line(event.text, False, event.scores)
+            return [line] if event.text or "logprobs" in line else []
         return [self._last("", self._tally, None)] if isinstance(event, Done) else []
 
     def fold(self, tally: Tally) -> Any:

@@ -10,9 +10,17 @@ from segue.dialects.fields.kinds import Boolean, Text
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.ollama import show as about
 from segue.dialects.ollama import text
-from segue.dialects.ollama.fields import plain_name
+from segue.dialects.ollama.fields import plain_name, tagged_name
 from segue.dialects.rendering.dates import timestamp
-from segue.dialects.rendering.model_facts import capabilities, details, digest, file_size, modified
+from segue.dialects.rendering.model_facts import (
+    capabilities,
+    details,
+    digest,
+    file_size,
+    lengths,
+    modified,
+)
+from segue.errors import InvalidField
 
 CONTRACT_VERSION = "0.33.0"  # the Ollama whose contract this is
 FOREVER_S = 100 * 365 * 86_400.0
@@ -20,8 +28,8 @@ FOREVER_S = 100 * 365 * 86_400.0
 
 def _entry(card: Card) -> dict[str, Any]:
     return {
-        "name": card.name,
-        "model": card.name,
+        "name": tagged_name(card.name),
+        "model": tagged_name(card.name),
         "size": file_size(card),
         "digest": digest(card),
         "details": details(card.known, card.parent),
@@ -32,6 +40,7 @@ async def list_tags(service: Service, _: Mapping[str, Any]) -> Reply:
     models = [
         {
             **_entry(card),
+            "details": {**details(card.known, card.parent), **lengths(card.known)},
             "modified_at": timestamp(modified(card)),
             "capabilities": capabilities(card.known),
         }
@@ -76,6 +85,8 @@ SHOW_FIELDS = Table(
 
 
 async def show(service: Service, values: Mapping[str, Any]) -> Reply:
+    if not values["model"]:
+        raise InvalidField("model is required", "model")
     card = service.card(plain_name(values["model"]))
     info = card.known
     found = await service.lists(card.name) if values["verbose"] else {}
@@ -110,17 +121,19 @@ async def running(service: Service, _: Mapping[str, Any]) -> Reply:
 # --- /v1 -----------------------------------------------------------------------------------------
 
 
-def _card(card: Card) -> dict[str, Any]:
+def _card(card: Card, name: str) -> dict[str, Any]:
     created = int(modified(card))
-    return {"id": card.name, "object": "model", "created": created, "owned_by": "library"}
+    return {"id": name, "object": "model", "created": created, "owned_by": "library"}
 
 
 async def list_models(service: Service, _: Mapping[str, Any]) -> Reply:
-    return Reply({"object": "list", "data": [_card(card) for card in service.cards()]})
+    cards = [_card(card, tagged_name(card.name)) for card in service.cards()]
+    return Reply({"object": "list", "data": cards})
 
 
 async def show_model(service: Service, values: Mapping[str, Any]) -> Reply:
-    return Reply(_card(service.card(plain_name(values["model"]))))
+    name = values["model"]
+    return Reply(_card(service.card(plain_name(name)), name))
 
 
 PAGES = (

@@ -7,7 +7,7 @@ from segue.dialects.rendering.context_overflow import as_llamacpp
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.text_completion import TextCompletion, plain_usage
 from segue.errors import SegueError, WrongMethod
-from segue.types import Done, Event, Finished, Usage
+from segue.types import Delta, Done, Event, Finished, Usage
 
 FINGERPRINT = "fp_ollama"
 
@@ -29,6 +29,8 @@ class Completion(TextCompletion):
         return {**self._blank(0), "finish_reason": "load"}
 
     def push(self, event: Event) -> list[Any]:
+        if isinstance(event, Delta) and not event.text:
+            return []
         chunks = super().push(event)
         if isinstance(event, Done) and not self._request.prompts:
             return [self._chunk(self._loaded()), *chunks]

@@ -31,6 +31,7 @@ from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY,
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import REPETITION, TOKEN_ROWS, mark_special, truncate
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
+from segue.errors import UnknownModel
 from segue.types import Truncation
 
 FIELDS = Table(
@@ -280,6 +281,12 @@ def score_prompt(draft: Draft) -> None:
 def score_returned(draft: Draft) -> None:
     """Where token ids are returned, each has its log-probability, also those inside a stop string."""
     draft.values["score_stops"] = draft.values.get("shape.token_ids", False)
+
+
+def name_a_model(draft: Draft) -> None:
+    """For systems where no name is that of no model; elsewhere it is that of the first one."""
+    if not draft.values["model"]:
+        raise UnknownModel("model '' not found", "model")
 
 
 def name_idle_stream_options(draft: Draft) -> None:

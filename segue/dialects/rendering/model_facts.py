@@ -26,17 +26,25 @@ def details(info: ModelInfo | None, parent: str = "") -> dict[str, Any]:
             "parameter_size": "",
             "quantization_level": "",
         }
-    known = {
+    return {
         "parent_model": parent,
         "format": info.origin.format,
         "family": info.architecture,
         "families": [info.architecture],
         "parameter_size": short_count(info.num_params),
         "quantization_level": info.quantization,
+    }
+
+
+def lengths(info: ModelInfo | None) -> dict[str, int]:
+    """Those that are known: Ollama's list of models has them among the details, and its other pages do not."""
+    if info is None:
+        return {}
+    known = {
         "context_length": info.context_length,
         "embedding_length": embedding_length(info),
     }
-    return {name: value for name, value in known.items() if value != 0}
+    return {name: value for name, value in known.items() if value}
 
 
 def embedding_length(info: ModelInfo) -> int:

@@ -114,8 +114,6 @@ PAGES = [
                         "families": ["fake"],
                         "parameter_size": "",
                         "quantization_level": "none",
-                        "context_length": 4096,
-                        "embedding_length": 8,
                     },
                 }
             ],

@@ -191,8 +191,8 @@ COMPLETIONS = [
         "usage",
         PATH,
         {"model": MODEL},
-        chunks=[{**line(""), "done": True, "done_reason": "load"}],
-        source="B.3 done_reason load: an empty prompt",
+        answer={**line(""), "done": True, "done_reason": "load"},
+        source="B.3 done_reason load: an empty prompt; one object even if streamed",
     ),
     Case(
         "usage",

@@ -12,9 +12,8 @@ DETAILS = {
     "families": ["fake"],
     "parameter_size": "",
     "quantization_level": "none",
-    "context_length": 4096,
-    "embedding_length": 8,
 }
+TAGGED = f"{MODEL}:latest"
 
 # What is asked, and what stands for the tokens and beside the rest of the answer.
 VERBOSITIES: tuple[tuple[dict[str, Any], Any, dict[str, Any]], ...] = (
@@ -76,12 +75,12 @@ PAGES = [
         answer={
             "models": [
                 {
-                    "name": MODEL,
-                    "model": MODEL,
+                    "name": TAGGED,
+                    "model": TAGGED,
                     "modified_at": TIME,
                     "size": 0,
                     "digest": Like("[0-9a-f]{64}"),
-                    "details": DETAILS,
+                    "details": {**DETAILS, "context_length": 4096, "embedding_length": 8},
                     "capabilities": ["completion", "insert"],
                 }
             ]
@@ -96,8 +95,8 @@ PAGES = [
         answer={
             "models": [
                 {
-                    "name": MODEL,
-                    "model": MODEL,
+                    "name": TAGGED,
+                    "model": TAGGED,
                     "size": 0,
                     "digest": Like("[0-9a-f]{64}"),
                     "details": DETAILS,
@@ -122,7 +121,7 @@ PAGES = [
         "/ollama/v1/models/fake:latest",
         None,
         method="GET",
-        answer={"id": MODEL, "object": "model", "created": NUMBER, "owned_by": "library"},
+        answer={"id": TAGGED, "object": "model", "created": NUMBER, "owned_by": "library"},
         source="B.3 companions",
     ),
     Case(

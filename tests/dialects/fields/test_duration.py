@@ -19,6 +19,10 @@ from segue.dialects.fields.kinds import Mismatch
         ("1h30m", 5400.0),
         ("300ms", 0.3),
         ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("5.s", 5.0),
+        ("+5m", 300.0),
+        ("2\u03bcs", 2e-6),
         ("-1m", math.inf),
         ("-1", math.inf),
         ("-0s", 0.0),
@@ -32,7 +36,7 @@ def test_seconds(value: Any, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["", "m", "5 m", "5mm", "5x", "--1m", "1e400", True, [], "9" * 65]
+    "value", ["", "m", "5 m", "5mm", "5x", "--1m", "+-1m", ".s", "1e400", True, [], "9" * 65]
 )
 def test_refused(value: Any) -> None:
     with pytest.raises(Mismatch):

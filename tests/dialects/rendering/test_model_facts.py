@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from segue.dialects.rendering.model_facts import capabilities, details, short_count
+from segue.dialects.rendering.model_facts import capabilities, details, lengths, short_count
 from segue.types import Origin
 from tests.support.fakes import INFO
 
@@ -35,16 +35,19 @@ def test_details() -> None:
         "families": ["llama"],
         "parameter_size": "7.6B",
         "quantization_level": "F32",
-        "context_length": 2048,
-        "embedding_length": 3584,
     }
+
+
+def test_lengths() -> None:
+    assert lengths(LARGE) == {"context_length": 2048, "embedding_length": 3584}
+    assert lengths(replace(LARGE, origin=Origin())) == {"context_length": 2048}
+    assert lengths(None) == {}
 
 
 def test_texts_are_there_if_nothing_is_known() -> None:
     """Zed reads these into strings, and no model at all if one of them is missing."""
     texts = ("parent_model", "format", "family", "parameter_size", "quantization_level")
     assert all(isinstance(details(None)[name], str) for name in texts)
-    assert "embedding_length" not in details(INFO)
 
 
 def test_only_models_with_tokens_for_it_insert() -> None:
