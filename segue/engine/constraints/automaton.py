@@ -10,6 +10,7 @@ from typing import NamedTuple
 from segue.engine.constraints.free_text import steps
 from segue.engine.constraints.grammar import (
     ANY,
+    LAST,
     Chars,
     Edge,
     Either,
@@ -22,6 +23,7 @@ from segue.engine.constraints.grammar import (
     Repeat,
     Rules,
     Seq,
+    Tokens,
 )
 
 State = frozenset[int]  # positions: the characters that may be read next
@@ -51,7 +53,10 @@ class _Part(NamedTuple):
 
 
 class Automaton:
-    """Positions are the characters of all lexemes; each occurrence is its own position."""
+    """Positions are the characters of all lexemes; each occurrence is its own position.
+
+    Tokens are characters beyond the last one. Of one that is not named the text may be meant too.
+    """
 
     def __init__(self, lexemes: list[Lexeme], rules: Rules, work: Work) -> None:
         """Raises Undecided, and RecursionError if chains of rules are too long."""
@@ -126,6 +131,9 @@ class Automaton:
                 return self._build(inner, owner)
             case Free():
                 return self._free(node, owner)
+            case Tokens(ids, is_any):
+                meant: Ranges = ((0, LAST),) if is_any else ()
+                return self._chars((*meant, *((LAST + 1 + a, LAST + 1 + b) for a, b in ids)), owner)
             case Edge(nested, is_end):
                 if not is_end:
                     return self._chars(nested.begins, owner)

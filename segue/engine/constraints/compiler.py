@@ -169,7 +169,7 @@ class Compiler:
         if grammar is not None:
             return grammar
         try:
-            written = grammar_text(constraint)
+            written = grammar_text(constraint, self._vocabulary)
             grammar = Grammar(written, self._vocabulary)
         except GrammarError as error:
             said = f"{constraint.param}{constraint.within}: {error}{read_as(constraint)}"

@@ -92,6 +92,15 @@ class Nested:
 
 
 @dataclass(frozen=True)
+class Tokens:
+    """One token of the model. It is the whole body of a rule."""
+
+    ids: tuple[Range, ...]
+    is_any: bool  # one of many, text among them: not one that is named
+    place: str = field(default="", compare=False)  # for errors
+
+
+@dataclass(frozen=True)
 class Edge:
     """The begin or the end of a nested grammar, as a lexeme: for those who look at what surrounds it."""
 
@@ -99,7 +108,9 @@ class Edge:
     is_end: bool
 
 
-Node = Chars | Literal | Seq | Either | Repeat | Ref | Lexeme | Terminal | Free | Nested | Edge
+Node = (
+    Chars | Literal | Seq | Either | Repeat | Ref | Lexeme | Terminal | Free | Nested | Tokens | Edge
+)  # fmt: skip
 Rules = dict[str, Node]
 
 

@@ -14,6 +14,7 @@ from segue.engine.constraints.schemas.options import Options, read_options, slas
 from segue.engine.constraints.schemas.schema_text import schema_text
 from segue.engine.constraints.schemas.values import Json, read_json
 from segue.engine.constraints.structural import formats
+from segue.engine.constraints.structural.tokens import KnownTokens
 from segue.types import Constraint, ConstraintKind
 
 MAX_CHOICES = 10_000
@@ -38,11 +39,12 @@ class GrammarText(NamedTuple):
 
 class _Asked(NamedTuple):
     constraint: Constraint
+    known: KnownTokens | None
     ignored: dict[str, None]  # is added to
 
 
-def grammar_text(constraint: Constraint) -> GrammarText:
-    """The text to compile. Raises GrammarError."""
+def grammar_text(constraint: Constraint, known: KnownTokens | None = None) -> GrammarText:
+    """The text to compile. `known`: the model's tokens, of which structural tags may speak. Raises GrammarError."""
     value, most = constraint.value, MAX_CHARS[constraint.kind]
     texts = (value,) if isinstance(value, str) else value
     size = sum(map(len, texts))
@@ -54,7 +56,7 @@ def grammar_text(constraint: Constraint) -> GrammarText:
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise GrammarError("it holds half a character: a lone surrogate") from None
-    asked = _Asked(constraint, {})
+    asked = _Asked(constraint, known, {})
     text = _WRITERS[constraint.kind](asked)
     return GrammarText(text, named(constraint.param, list(asked.ignored)))
 
@@ -154,7 +156,7 @@ def _llguidance(asked: _Asked) -> str:
 
 def _structural_tag(asked: _Asked) -> str:
     schemas = _Schemas(asked)
-    rules = formats.rules_of(read_json(_text(asked), "it"), schemas)
+    rules = formats.rules_of(read_json(_text(asked), "it"), schemas, asked.known)
     for read in schemas.read:
         asked.ignored.update(dict.fromkeys(read.ignored))
     return _grammars({"lark_grammar": to_lark(rules)})

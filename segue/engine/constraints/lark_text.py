@@ -15,6 +15,7 @@ from segue.engine.constraints.grammar import (
     Rules,
     Seq,
     Terminal,
+    Tokens,
 )
 from segue.engine.constraints.lexemes import cut
 from segue.engine.constraints.regular import pruned, straightened
@@ -95,6 +96,9 @@ class _Writer:
                 return self._own_words(text)
             case Free():
                 return self._own_words(_free(node))
+            case Tokens(ids):
+                written = (f"{low}-{high}" if high > low else f"{low}" for low, high in ids)
+                return f"<[{','.join(written)}]>"
             case Nested(text):
                 return f"%lark {{\n{text}}}"
         if depth == _MAX_NESTING:

@@ -26,6 +26,7 @@ from segue.engine.constraints.grammar import (
     Repeat,
     Rules,
     Seq,
+    Tokens,
     children,
     refs,
     seq,
@@ -76,7 +77,7 @@ class _Shaper:
         return shaped
 
     def shape(self, node: Node) -> Node:
-        if isinstance(node, Nested):
+        if isinstance(node, Nested | Tokens):
             return node
         if isinstance(node, Pieces):
             return seq(*map(self.shape, node.items))
@@ -144,10 +145,12 @@ class _Play:
         guilty: set[Lexeme] = set()
         expected = {self._first["root"]}
         waiting = list(expected)
+        seen: set[State] = set()  # what can follow a state does not hang on how it was reached
         while waiting:
             lexemes = waiting.pop()
             start: State = frozenset().union(*map(self._automaton.first, lexemes))
-            states, seen = [start], {start}
+            states = [start] if start not in seen else []
+            seen.add(start)
             while states:
                 for state, ended in self._automaton.steps(states.pop()):
                     if ended:
@@ -246,7 +249,9 @@ class _Play:
 
 
 def _edged(body: Node) -> Node:
-    """A nested grammar as what is seen of it from outside: its begin and its end."""
+    """A nested grammar as what is seen of it from outside: its begin and its end. A token is as a character."""
+    if isinstance(body, Tokens):
+        return Lexeme(body)
     if not isinstance(body, Nested):
         return body
     return Seq((Lexeme(Edge(body, is_end=False)), Lexeme(Edge(body, is_end=True))))
@@ -260,6 +265,13 @@ def _check_alone(state: State, ended: Lexemes) -> None:
         raise GrammarError(
             f"{min(begun)}: where this JSON begins, something else may begin in the same way; "
             "write several schemas as one with anyOf, and other text so that it begins otherwise"
+        )
+    tokens = [node for node in nodes if isinstance(node, Tokens)]
+    is_any = any(token.is_any for token in tokens)
+    if len(tokens) > 1 or (is_any and (state or len(ended) > 1)):
+        raise GrammarError(
+            f"{min(token.place for token in tokens)}: where this token may come, it may also be meant otherwise; "
+            "put into exclude_tokens what else may come there, which must be tokens"
         )
 
 

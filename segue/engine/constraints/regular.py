@@ -13,6 +13,7 @@ from segue.engine.constraints.grammar import (
     Repeat,
     Rules,
     Seq,
+    Tokens,
     children,
     either,
     refs,
@@ -75,7 +76,7 @@ def regular_names(rules: Rules) -> frozenset[str]:
     """Rules that do not lead back to themselves, and use only such rules. Raises GrammarError if one is too deep."""
     depths: dict[str, int] = {}
     used = {name: frozenset(refs(body)) for name, body in rules.items()}
-    whole = [name for name, body in rules.items() if isinstance(body, Nested | Pieces)]
+    whole = [name for name, body in rules.items() if isinstance(body, Nested | Pieces | Tokens)]
     used |= {name: frozenset({name}) for name in whole}  # which none is ready for
     for name in settled(used, lambda name, found: used[name] <= found):
         depths[name] = _depth(rules[name], depths)

@@ -1,6 +1,8 @@
 """A model's vocabulary for llguidance, and masks applied to a row of logits."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import llguidance
 import numpy as np
@@ -22,11 +24,29 @@ class Vocabulary:
     def __init__(self, vocab: Vocab, width: int) -> None:
         # As wide as a row of logits, which may exceed the vocabulary.
         self._penalties = np.full((-(-width // 8), 8), -np.inf, np.float32)
-        spelling = _Spelling(vocab)
-        self.tokenizer = llguidance.LLTokenizer(
-            spelling, eos_token=sorted(vocab.end_tokens) or None
-        )
+        self._spelling = spelling = _Spelling(vocab)
+        self.tokenizer = llguidance.LLTokenizer(spelling, eos_token=sorted(spelling.ends) or None)
         spelling.greedy = self.tokenizer.greedy_tokenize
+
+    @property
+    def size(self) -> int:
+        return len(self._spelling.tokens)
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end an answer."""
+        return self._spelling.ends
+
+    def spelled(self, text: str) -> tuple[int, ...]:
+        """The tokens with this text, or this name."""
+        return tuple(self._by_text.get(text.encode(), ()))
+
+    @cached_property
+    def _by_text(self) -> dict[bytes, list[int]]:
+        found: dict[bytes, list[int]] = defaultdict(list)
+        for token, piece in enumerate(self._spelling.tokens):
+            found[piece].append(token)
+        return dict(found)
 
     def only(self, token: int) -> NDArray[np.uint8]:
         """A mask that allows one token."""
@@ -50,7 +70,7 @@ class _Spelling(llguidance.TokenizerWrapper):
         self._vocab = vocab
         self.tokens = [vocab.piece(token) for token in range(vocab.size)]
         # Special tokens are never part of a text, and that must hold for all that end one.
-        ends = vocab.end_tokens
+        self.ends = ends = vocab.end_tokens
         self.special_token_ids = [t for t in range(vocab.size) if vocab.is_control(t) or t in ends]
         self.bos_token_id = vocab.bos
         self.eos_token_id = min(ends, default=vocab.size) if vocab.eos is None else vocab.eos

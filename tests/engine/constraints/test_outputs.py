@@ -119,3 +119,17 @@ def test_texts_drawn_under_a_format_fit_it() -> None:
     whole = [story.texts[i] for i, end in story.finished.items() if end.reason == "stop"]
     assert len(whole) > 4
     assert all(accepts(own, text) for text in whole)
+
+
+def test_tokens_that_are_asked_for_are_drawn_and_leave_no_text() -> None:
+    begin, end = ({"type": "token", "token": token} for token in ("<|repo_name|>", "<|file_sep|>"))
+    schema = {"type": "json_schema", "json_schema": {"enum": [10, 20]}}
+    own = {"type": "tag", "begin": begin, "content": schema, "end": end}
+    value = json.dumps({"type": "structural_tag", "format": own})
+    constraint = Constraint(kind="structural_tag", value=value)
+    asked = ask("x", constraint=constraint, n=8, max_tokens=9, sampling=HOT)
+    story = Bench(FakeRunner(default_capabilities())).run(asked)[0]
+    assert {ended.reason for ended in story.finished.values()} == {"stop"}
+    assert set(story.texts.values()) == {"10", "20"}
+    for choice, text in story.texts.items():
+        assert story.tokens[choice] == [262, *text.encode(), 263]

@@ -32,6 +32,11 @@ _CONTAINERS = frozenset({"array", "object"})
 class Maker(Protocol):
     """Makes rules."""
 
+    @property
+    def place(self) -> str:
+        """For errors."""
+        ...
+
     def json(self, text: str, kinds: Collection[str]) -> Node:
         """For values of these types, as Lark text."""
         ...
@@ -47,6 +52,10 @@ class Style:
     opens: str = ""  # the value, after a space maybe
     closes: str = "</parameter>"
     escapes: tuple[tuple[str, str], ...] = ()  # in names
+
+    @property
+    def tells_strings(self) -> bool:
+        return len(set(self.tells.values())) > 1
 
 
 def _each(string: str, others: str) -> dict[str, str]:
@@ -144,7 +153,7 @@ class _Writer:
             return self._spaced(self._json(goals, others))
         texts = arguments.texts(goals)
         if texts.are_all:  # which a text of any other type is too
-            return Free((closes,), closes)
+            return Free((closes,), closes, place=self._maker.place)
         if _CONTAINERS & set(others):
             if texts.terminals:
                 raise Unenforceable(
@@ -153,7 +162,8 @@ class _Writer:
             return self._spaced(*map(Literal, texts.listed), self._json(goals, others))
         scalars = arguments.scalars(goals) if others else []
         terminals = [*map(quoted, texts.listed), *texts.terminals, *scalars]
-        return Free((closes,), closes, like=self._spaced_terminal(terminals))
+        like = self._terminal(terminals)
+        return Free((closes,), closes, like=like, place=self._maker.place)
 
     def _json(self, goals: Goals, kinds: Collection[str]) -> Node:
         text = self._arguments.json(goals, frozenset(kinds)) if kinds else None
@@ -164,10 +174,11 @@ class _Writer:
             self._space, either(*options), self._space, Literal(self._style.closes)
         )
 
-    def _spaced_terminal(self, terminals: Iterable[str]) -> str:
+    def _terminal(self, terminals: Iterable[str]) -> str:
+        """Any of these. Where it is told that a string comes, space around it is part of it."""
         values = " | ".join(f"({terminal})" for terminal in terminals)
         spaces = self._arguments.whitespace
-        if spaces is None:
+        if spaces is None or self._style.tells_strings:
             return values
         space = f"/(?:{slashed(spaces)})?/"
         return f"{space} ({values}) {space}"

@@ -100,6 +100,33 @@ class Dispatch(Strict):
     excludes: list[str] = []
 
 
+class Token(Strict):
+    token: int | str
+
+
+class ExcludeToken(Strict):
+    exclude_tokens: list[int | str] = []
+
+
+class AnyTokens(Strict):
+    exclude_tokens: list[int | str] = []
+    max_tokens: Count | None = None
+
+
+class TokenTriggered(Strict):
+    trigger_tokens: Annotated[list[int | str], Some]
+    tags: Annotated[list[Any], Some]
+    exclude_tokens: list[int | str] = []
+    at_least_one: bool = False
+    stop_after_first: bool = False
+
+
+class TokenDispatch(Strict):
+    rules: Annotated[list[tuple[int | str, Any]], Some]
+    loop: bool = True
+    exclude_tokens: list[int | str] = []
+
+
 class Structure(msgspec.Struct, forbid_unknown_fields=True):
     begin: str
     schema: dict[str, Any]

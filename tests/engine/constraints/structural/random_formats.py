@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from tests.engine.constraints.structural.oracle import NUMBER, PAIR, Format
+from tests.engine.constraints.structural.oracle import CONTROL, NUMBER, PAIR, Format
 
 WORDS = ["a", "b", "<", "ab", "<a", ">", "<b>", "ba", "c"]  # none begins as it ends
 PATTERNS = {"a+": "aa", "[ab]*": "ab", "(ab|c)": "c", "a?b": "b", "<[a-c]{1,2}>": "<b>"}
@@ -117,3 +117,87 @@ class Formats:
                 word, inner = self.rng.choice(own["rules"])
                 return self._letters() + str(word) + self._near(inner) + self._letters()
         return "".join(self._near(own["content"]) for _ in self.some(0, 3))
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+TOKENS = [258, 259, 260]
+MERGED = {"ab": 264, "<b>": 265}  # tokens of several characters, beside those of one byte
+TOKEN_KINDS = ["token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch"]
+
+
+class TokenFormats(Formats):
+    """Formats of tokens, most of them beside each other: what they could be mixed up with is refused."""
+
+    def format(self, depth: int) -> Format:
+        kinds = ["token", "any_tokens", "exclude_token", "const_string", "json_schema"]
+        kinds += [*TOKEN_KINDS, "token_tag", "token_tag", "sequence", "or", "star"] if depth else []
+        kind = self.rng.choice(kinds)
+        if kind == "token_tag":
+            return self._token_tag(depth - 1)
+        return {"type": kind} | self._fields(kind, depth - 1)
+
+    def _fields(self, kind: str, depth: int) -> Format:
+        match kind:
+            case "token":
+                return {"token": self._token()}
+            case "exclude_token":
+                return {"exclude_tokens": self._excluded()}
+            case "any_tokens":
+                most = {"max_tokens": self.rng.randint(0, 2)} if self.maybe() else {}
+                return {"exclude_tokens": self._excluded()} | most
+            case "token_dispatch":
+                rules = [[self._token(), self.format(depth)] for _ in self.some(1, 2)]
+                return {"rules": rules, "loop": self.maybe(), "exclude_tokens": self._excluded()}
+            case "token_triggered_tags":
+                tags = [self._token_tag(depth) for _ in self.some(1, 2)]
+                return {
+                    "trigger_tokens": [tag["begin"]["token"] for tag in tags],
+                    "tags": tags,
+                    "exclude_tokens": self._excluded(),
+                    "at_least_one": self.maybe(),
+                    "stop_after_first": self.maybe(),
+                }
+        return super()._fields(kind, depth)
+
+    def _token(self) -> int:
+        return self.rng.choice(TOKENS)
+
+    def _excluded(self) -> list[int]:
+        return [self.rng.choice([*TOKENS, *MERGED.values(), ord("a")]) for _ in self.some(0, 2)]
+
+    def _token_tag(self, depth: int) -> Format:
+        begin, end = ({"type": "token", "token": self._token()} for _ in range(2))
+        content = self.format(depth) if self.rng.random() < 0.7 else {"type": "any_text"}
+        return {"type": "tag", "begin": begin, "content": content, "end": end}
+
+    def _near(self, own: Format) -> str:
+        match own.get("type", "tag"):
+            case "token":
+                return chr(CONTROL + own["token"])
+            case "exclude_token":
+                return self.rng.choice(["a", "c", "<b>", chr(CONTROL + self._token())])
+            case "any_tokens":
+                return self._letters()
+            case "tag":
+                return "".join(self._near(own[part]) for part in ("begin", "content", "end"))
+            case "token_triggered_tags":
+                parts = [self._letters() + self._near(self.rng.choice(own["tags"]))]
+                return "".join(parts * self.rng.randint(0, 2)) + self._letters()
+            case "token_dispatch":
+                named, inner = self.rng.choice(own["rules"])
+                return self._letters() + chr(CONTROL + named) + self._near(inner)
+        return super()._near(own)
+
+    def tokens(self, text: str) -> list[tuple[int, str]]:
+        """With some of the tokens of several characters."""
+        found: list[tuple[int, str]] = []
+        at = 0
+        while at < len(text):
+            merged = [m for m in MERGED if text.startswith(m, at) and self.rng.random() < 0.5]
+            piece = merged[0] if merged else text[at]
+            code = ord(piece[0])
+            token = MERGED[piece] if merged else code - CONTROL if code >= CONTROL else code
+            found.append((token, piece))
+            at += len(piece)
+        return found

@@ -144,7 +144,10 @@ def _read(style: str, text: str) -> list[tuple[str, list[Any]]] | None:
         meant = _meant(one["value"])
         if string != other:  # then it is told what it means
             tell = one["mark"]
-            meant = [v for v in meant if tell == (string if type(v) is str else _mark(other, v))]
+            meant = [one["value"]] if tell == string else []
+            meant += [
+                v for v in _meant(one["value"]) if type(v) is not str and tell == _mark(other, v)
+            ]
         found.append((one["name"], meant))
         at = one.end()
     return found if re.fullmatch(SPACE, text[at:]) else None

@@ -179,16 +179,6 @@ LOOSE = several("sequence", text("x"), ANY)
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"type": "token", "token": 3}, "format: token speaks of tokens"),
-        (tag("a", {"type": "any_tokens"}, "b"), "format.content: any_tokens speaks of tokens"),
-        (
-            {"type": "tag", "begin": {"type": "token", "token": 1}, "content": ANY, "end": "b"},
-            "begin",
-        ),
-        (
-            {"type": "tag", "begin": "", "content": ANY, "end": {"type": "token"}},
-            "format.end: a token",
-        ),
         ({"type": "json_schema", "json_schema": {}, "excludes": ["a"]}, "excludes within JSON"),
         (ANY | {"max_tokens": 3}, "format: max_tokens is not supported; max_chars is"),
         (ANY | {"exclude": ["a"]}, "unknown field `exclude`"),

@@ -77,6 +77,12 @@ def test_what_told_a_type_must_be_true() -> None:
     assert is_whole(of(styled(schema)), written("qwen_xml", "a", "x"))
 
 
+def test_space_is_part_of_a_string_that_is_told_to_be_one() -> None:
+    schema = {"properties": {"a": {"enum": ["x"]}}, "additionalProperties": False}
+    for style, is_fine in (("qwen_xml", True), ("deepseek_xml", False), ("kimi_k3_xml", False)):
+        assert is_whole(of(styled(schema, style)), written(style, "a", "\nx\n")) == is_fine
+
+
 def test_names_are_escaped_where_the_style_says_so() -> None:
     schema = {"properties": {'a&"b': {"type": "null"}}, "additionalProperties": False}
     name = "a&amp;&quot;b"

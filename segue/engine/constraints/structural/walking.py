@@ -1,0 +1,79 @@
+"""What builders of formats share: where a format stands, and who builds those within it."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+from segue.engine.constraints.free_text import MAX_STOP_CHARS
+from segue.engine.constraints.grammar import GrammarError, Node, Rules
+from segue.engine.constraints.schemas.arguments import Arguments
+from segue.engine.constraints.schemas.values import Json
+from segue.engine.constraints.structural.tokens import TokenSets
+
+
+class At(NamedTuple):
+    """Where a format stands."""
+
+    place: str
+    ends: tuple[str, ...] = ()  # of the tag around it; none is empty
+    end_tokens: frozenset[int] = frozenset()
+    depth: int = 0
+
+    def inside(self, name: str) -> "At":
+        return self._replace(place=f"{self.place}.{name}", depth=self.depth + 1)
+
+    def error(self, message: str) -> GrammarError:
+        return GrammarError(f"{self.place}: {message}")
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """An error within names this place."""
+        try:
+            yield
+        except GrammarError as error:
+            raise self.error(str(error)) from None
+
+    def stops(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """Texts to look out for in free text. Raises GrammarError."""
+        found = tuple(dict.fromkeys(texts))
+        if "" in found:
+            raise self.error("triggers and excludes must not be empty")
+        if sum(map(len, found)) > MAX_STOP_CHARS:
+            raise self.error(
+                f"triggers, excludes and ends to look out for have more than {MAX_STOP_CHARS} characters"
+            )
+        return found
+
+
+class Schemas(Protocol):
+    """Reads schemas, with the white space wished for in them. Raises GrammarError."""
+
+    def text(self, schema: Json, whitespace: str | None) -> str: ...
+
+    def arguments(self, schema: Json, whitespace: str | None) -> Arguments: ...
+
+
+class Walker(Protocol):
+    """Builds the formats within a format."""
+
+    @property
+    def schemas(self) -> Schemas: ...
+
+    @property
+    def tokens(self) -> TokenSets: ...
+
+    def format(self, value: Json, at: At, kind: str | None = None) -> Node:
+        """`kind`: the only one that is fine here; then it need not be told."""
+        ...
+
+    def kind(self, value: Json, at: At, kind: str | None = None) -> str:
+        """The type of a format, which counts as one. Raises GrammarError."""
+        ...
+
+    def rule(self, body: Node) -> Node:
+        """A rule for it; the same for the same."""
+        ...
+
+    def grammar(self, rules: Rules) -> Node:
+        """The root of a grammar of its own."""
+        ...
