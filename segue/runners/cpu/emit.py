@@ -4,8 +4,10 @@ Vectors have 16 lanes on every machine: LLVM splits them to fit the processor's 
 addition are fused only by fma().
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -21,27 +23,52 @@ FLOATS, INTS = ir.VectorType(f32, LANES), ir.VectorType(i32, LANES)
 HALVES, BYTES = ir.VectorType(f16, LANES), ir.VectorType(i8, LANES)
 
 
-# --- values ---
+# --- values: a constant is made once, and its text too ---
 
 
+@cache
 def number(value: int) -> Value:
     return ir.Constant(i64, value)
 
 
+def every(kind: Any, value: float) -> Value:
+    """The same number in every lane of a vector of this kind."""
+    return _every(kind, value, math.copysign(1, value))
+
+
+@cache
+def _every(kind: Any, value: float, sign: float) -> Value:
+    """`sign`: 0.0 and -0.0 are equal, but not the same."""
+    return ir.Constant(kind, [value] * kind.count)
+
+
 def floats(value: float) -> Value:
-    """The same number in every lane."""
-    return ir.Constant(FLOATS, [value] * LANES)
+    return every(FLOATS, value)
 
 
 def ints(value: int) -> Value:
-    return ir.Constant(INTS, [value] * LANES)
+    return every(INTS, value)
+
+
+@cache
+def lanes(*places: int) -> Value:
+    """Which lanes a shuffle takes."""
+    return ir.Constant(ir.VectorType(i32, len(places)), places)
+
+
+@cache
+def _nothing(kind: Any) -> Value:
+    return ir.Constant(kind, ir.Undefined)
+
+
+_FIRST = ir.Constant(i32, 0)
 
 
 def splat(b: Builder, value: Value, kind: Any = FLOATS) -> Value:
     """A scalar in every lane."""
-    empty = ir.Constant(kind, ir.Undefined)
-    first = b.insert_element(empty, value, ir.Constant(i32, 0))
-    return b.shuffle_vector(first, empty, ir.Constant(ir.VectorType(i32, kind.count), None))
+    empty = _nothing(kind)
+    first = b.insert_element(empty, value, _FIRST)
+    return b.shuffle_vector(first, empty, lanes(*[0] * kind.count))
 
 
 def cell(b: Builder, value: Value) -> Value:
@@ -128,14 +155,10 @@ def tree(b: Builder, vector: Value, combine: Callable[[Value, Value], Value]) ->
     count = vector.type.count
     while count > 1:
         half = count // 2
-        empty = ir.Constant(vector.type, ir.Undefined)
+        empty = _nothing(vector.type)
         lower, upper = (
-            b.shuffle_vector(
-                vector,
-                empty,
-                ir.Constant(ir.VectorType(i32, half), list(range(start, start + half))),
-            )
+            b.shuffle_vector(vector, empty, lanes(*range(start, start + half)))
             for start in (0, half)
         )
         vector, count = combine(lower, upper), half
-    return b.extract_element(vector, ir.Constant(i32, 0))
+    return b.extract_element(vector, _FIRST)

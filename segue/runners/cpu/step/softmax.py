@@ -20,6 +20,7 @@ from segue.runners.cpu.emit import (
     Builder,
     Value,
     at,
+    every,
     f32,
     i32,
     i64,
@@ -116,7 +117,7 @@ def weight(b: Builder, depth: Value) -> Value:
     whole_kind = i32 if kind == f32 else ir.VectorType(i32, LANES)
 
     def constant(value: Any, of: Any = kind) -> Value:
-        return ir.Constant(of, value.item() if of in (f32, i32) else [value.item()] * LANES)
+        return ir.Constant(of, value.item()) if of in (f32, i32) else every(of, value.item())
 
     x = b.fmul(depth, constant(exact_math.LOG2_E))
     lowest = constant(exact_math.LOWEST)

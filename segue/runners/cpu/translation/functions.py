@@ -2,8 +2,9 @@
 
 import ast
 import inspect
-import textwrap
-from collections.abc import Callable, Sequence
+import linecache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -43,15 +44,37 @@ class Functions:
         function = ir.Function(self._module, ir.FunctionType(i64, kinds), name)
         function.linkage = "internal"
         function.attributes.add("nounwind")
-        tree: Any = ast.parse(textwrap.dedent(inspect.getsource(plain))).body[0]
         b = ir.IRBuilder(function.append_basic_block("entry"))
         statements = Statements(Expressions(b, plain, self.function), plain.__qualname__)
         for parameter, value in zip(parameters, function.args, strict=True):
             statements.assign(parameter, value)
-        statements.run(tree.body)
+        statements.run(_definition(plain).body)
         if not b.block.is_terminated:
             b.ret(ir.Constant(i64, 0))
         return function
+
+
+def _definition(plain: Callable[..., Any]) -> ast.FunctionDef:
+    """A function's source. `inspect` would look for its end token by token."""
+    code = plain.__code__
+    text = "".join(linecache.getlines(code.co_filename, plain.__globals__))
+    return _definitions(text)[code.co_firstlineno]
+
+
+@cache
+def _definitions(text: str) -> dict[int, ast.FunctionDef]:
+    """The functions of a module by their first lines: that of a decorator, if they have one."""
+    return {
+        min(each.lineno for each in (*node.decorator_list, node)): node
+        for node in _functions(ast.parse(text).body)
+    }
+
+
+def _functions(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            yield node
+        yield from _functions(getattr(node, "body", ()))
 
 
 def _parameters(plain: Callable[..., Any]) -> list[str]:

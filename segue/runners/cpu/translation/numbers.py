@@ -12,6 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, call, f32, i64
+from segue.runners.cpu.emit import number as as_constant
 
 Number = Any
 i1 = ir.IntType(1)
@@ -77,7 +78,7 @@ def as_type(b: Builder, number: Number, kind: Any) -> Value:
 def _in_64_bits(number: int) -> Value:
     if not -(2**63) <= number < 2**63:  # LLVM would leave out the bits above
         raise OverflowError(f"{number} has more than 64 bits")
-    return ir.Constant(i64, number)
+    return as_constant(number)
 
 
 def truth(b: Builder, number: Number) -> Number:

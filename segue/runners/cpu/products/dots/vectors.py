@@ -6,7 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from segue.runners.cpu.emit import Builder, Value, ahead, i8, i16, i32, load, splat
+from segue.runners.cpu.emit import Builder, Value, ahead, every, i8, i16, i32, load, splat
 from segue.runners.cpu.products.layout import STEP
 from segue.runners.cpu.products.processor import Flavour
 
@@ -38,7 +38,7 @@ class Kind:
         return ir.VectorType(ir.FloatType(), self.flavour.lanes)
 
     def all(self, kind: Any, value: float) -> Value:
-        return ir.Constant(kind, [value] * kind.count)
+        return every(kind, value)
 
     @property
     def start(self) -> int:
