@@ -24,7 +24,7 @@ from llvmlite import ir
 from segue.errors import Incompatible
 from segue.runners.cpu.kept_code import sources_digest
 from segue.runners.cpu.products.kernels import form_of, kernels
-from segue.runners.cpu.products.machine_code import Kept, optimised
+from segue.runners.cpu.products.machine_code import Kept, emitted
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
 
 # name → how many integers it takes
@@ -123,8 +123,7 @@ def _compile(triple: str, cpu: str, features: str) -> bytes:
     functions = Functions(module)
     for name, count in ENTRIES.items():
         functions.entry(getattr(run, name), count)
-    made: bytes = machine.emit_object(optimised(str(module), machine))
-    return made
+    return emitted(str(module), machine, is_quick=True)
 
 
 def _end_with_stdin() -> None:

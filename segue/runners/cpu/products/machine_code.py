@@ -5,6 +5,7 @@ The code is a function of the sources, the target and LLVM's version, so it can 
 
 import gc
 import hashlib
+import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,9 @@ from segue.runners.cpu.native import link
 from segue.runners.cpu.products.processor import Target
 
 _linked: dict[tuple[str, Target], dict[str, int]] = {}
+_emitting = threading.Lock()  # options are of the whole process
+# Versions of LLVM that know the option -disable-lsr: an unknown one would end the process.
+_KNOWING = range(20, 23)
 
 # The cache of machine code: returns the code under a key, and calls `make` if there is none.
 Kept = Callable[[str, Callable[[], bytes]], bytes]
@@ -34,14 +38,16 @@ def load(
     names: list[str],
     target: Target,
     kept: Kept = nothing_kept,
+    is_quick: bool = False,
 ) -> dict[str, int]:
     """The addresses of functions of the module that `make` returns, or of the one cached under the key.
 
-    `key` names the module; a digest of sources, versions and processor is added to it.
+    `key` names the module; a digest of sources, versions and processor is added to it. `is_quick`: see `emitted`.
     """
     machine = (sources_digest(), target.triple, target.cpu, target.features)
     whole = f"{key}-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:32]}"
-    code = kept(whole, lambda: compile_text(_written(make), target))
+    compiled = compile_quickly if is_quick else compile_text
+    code = kept(whole, lambda: compiled(_written(make), target))
     return link(code, names, target)
 
 
@@ -66,7 +72,7 @@ def load_module(
     found = _linked.get((name, target))
     if found is None:
         key = f"{name}-{fingerprint.sources('runners/cpu', 'exact_math.py')[:32]}"
-        found = _linked[name, target] = load(key, lambda: make(target), names, target, kept)
+        found = _linked[name, target] = load(key, lambda: make(target), names, target, kept, True)
     return found
 
 
@@ -82,8 +88,26 @@ def sources_digest() -> str:
 
 def compile_text(text: str, target: Target) -> bytes:
     """An object file."""
-    machine = _machine(target)
-    made: bytes = machine.emit_object(optimised(text, machine))
+    return emitted(text, _machine(target))
+
+
+def compile_quickly(text: str, target: Target) -> bytes:
+    return emitted(text, _machine(target), is_quick=True)
+
+
+def emitted(text: str, machine: Any, is_quick: bool = False) -> bytes:
+    """The object file of an IR text, for LLVM's target machine.
+
+    `is_quick`: without the search for fewer registers that loops step through (LSR), two fifths of the time of
+    generating code. On x86 draws and the phases of a step are as fast without; products lose by it, and nothing is
+    known of ARM.
+    """
+    parsed = optimised(text, machine)
+    with _emitting:
+        if llvm.llvm_version_info[0] in _KNOWING:
+            leaves_out = is_quick and machine.triple.startswith("x86_64")
+            llvm.set_option("segue", f"-disable-lsr={str(leaves_out).lower()}")
+        made: bytes = machine.emit_object(parsed)
     return made
 
 

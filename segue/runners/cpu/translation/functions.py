@@ -65,7 +65,7 @@ def _definition(plain: Callable[..., Any]) -> ast.FunctionDef:
 def _definitions(text: str) -> dict[int, ast.FunctionDef]:
     """The functions of a module by their first lines: that of a decorator, if they have one."""
     return {
-        min(each.lineno for each in (*node.decorator_list, node)): node
+        min([node.lineno, *(each.lineno for each in node.decorator_list)]): node
         for node in _functions(ast.parse(text).body)
     }
 
