@@ -58,6 +58,8 @@ NAMES = {
     on.SHIFT: "shift",
     on.BEND: "bend",
     on.WKV: "wkv",
+    on.WKV6: "wkv",
+    on.GATE_ROWS: "gate of rows",
     on.ADAPT: "adapt",
 }
 COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before

@@ -149,6 +149,12 @@ class Weights:
         self._vectors.setdefault(name, np.ones(count, np.float32))
         return address(self._vectors[name])
 
+    def number(self, value: float) -> int:
+        """The address of a number that the file does not have."""
+        name = f"number/{value}"
+        self._vectors.setdefault(name, np.full(1, value, np.float32))
+        return address(self._vectors[name])
+
     def xielu(self, layer: int) -> int:
         """The address of the shape of a layer's activation."""
         if "xielu" not in self._vectors:

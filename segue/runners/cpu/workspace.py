@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.runners.cpu.anatomy.measures import Anatomy
-from segue.runners.cpu.anatomy.recurrence import Recurrence
+from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
@@ -84,7 +84,8 @@ class Workspace:
 
     def _shifts(self, rows: int, recurrences: Sequence[Recurrence]) -> None:
         """What RWKV's products take, and the values of its first layer."""
-        rank = max((max(each.ranks) for each in recurrences), default=0)
+        own = [each for each in recurrences if each.mixer in RWKV]
+        rank = max((max(each.rank, *each.ranks) for each in own), default=0)
         width = int(self.board[on.WIDTH]) if rank else 0
         for i in range(on.MOST_SHIFTED):
             self._inputs(on.SHIFTED + 3 * i, rows, width)

@@ -137,9 +137,11 @@ def matrices(path: Path) -> list[str]:
         "time_mix_receptance",
         "time_mix_key",
         "time_mix_value",
+        "time_mix_gate",
         "time_mix_output",
         "channel_mix_key",
         "channel_mix_value",
+        "channel_mix_receptance",
     ]
     kinds = kinds[5:] if family.is_latent else ["output", *kinds]
     wanted = {f"{kind}.weight" for kind in kinds if not (is_fused and kind == "ffn_up")}

@@ -66,6 +66,20 @@ _RWKV7: dict[str, Value] = {
 _ARWKV7 = Tiny("arwkv7", mixer="rwkv adapted", key_heads=0).with_settings(
     **_RWKV7, token_shift_count=1
 )
+_RWKV6: dict[str, Value] = {
+    "embedding_length": 128,
+    "feed_forward_length": 192,
+    "attention__head_count": 0,
+    "wkv__head_size": 64,
+    "time_mix_extra_dim": 32,
+    "time_decay_extra_dim": 64,
+}
+_OF_RWKV6 = Tiny(
+    "rwkv6", epsilon=LAYER, has_norm_bias=True, key_heads=0, mixer="rwkv6"
+).with_settings(**_RWKV6)
+_RWKV6QWEN2 = Tiny("rwkv6qwen2", mixer="rwkv6 adapted", key_heads=0).with_settings(
+    **_RWKV6, token_shift_count=1
+)
 
 HYBRIDS: Mapping[str, Tiny] = {
     "lfm2": _LFM2,
@@ -112,6 +126,12 @@ HYBRIDS: Mapping[str, Tiny] = {
     "mamba2": Tiny(
         "mamba2", norms=("attn_norm",), key_heads=0, feed_forward=(), mixer="mamba"
     ).with_settings(**_SSM, attention__head_count=0, feed_forward_length=0),
+    "rwkv6": _OF_RWKV6.with_settings(rescale_every_n_layers=2),
+    "rwkv6, shares apart": replace(_OF_RWKV6, mixer="rwkv6 apart").with_settings(wkv__head_size=32),
+    "rwkv6qwen2": replace(_RWKV6QWEN2, qkv_bias=True).with_settings(
+        wkv__head_size=32, attention__head_count_kv=2
+    ),
+    "rwkv6qwen2, no biases": _RWKV6QWEN2.with_settings(rescale_every_n_layers=2),
     "rwkv7": Tiny(
         "rwkv7", epsilon=LAYER, has_norm_bias=True, key_heads=0, mixer="rwkv"
     ).with_settings(**_RWKV7),

@@ -16,7 +16,7 @@ from tests.support.models.layers.tiny_gemma4 import (
 )
 from tests.support.models.layers.tiny_hybrids import kda, mamba, mamba1, short_convolution
 from tests.support.models.layers.tiny_latent import TinyLatent
-from tests.support.models.layers.tiny_rwkv import rwkv_layer
+from tests.support.models.layers.tiny_rwkv import rwkv6_layer, rwkv_layer
 from tests.support.models.quick_writer import Writer
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 
@@ -69,7 +69,7 @@ class Tiny:
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
     output_norm: str = "output_norm"
     # "conv", "mamba", "mamba1", "kda": of layers without keys; "mamba beside": of all layers, beside attention; "rwkv",
-    # "rwkv adapted": of all layers, with all else that they have.
+    # "rwkv adapted", "rwkv6", "rwkv6 apart", "rwkv6 adapted": of all layers, with all else that they have.
     mixer: str = ""
     has_mixer_norm: bool = True
     has_time_norms: bool = False
@@ -149,7 +149,7 @@ def write(
 
 
 def _is_matrix(name: str) -> bool:
-    others = ("norm", "bias", "gate_inp", "scale", "conv1d", "shortconv.conv", "lerp")
+    others = ("norm", "bias", "gate_inp", "scale", "conv1d", "shortconv.conv", "lerp", "first")
     return not name.endswith(("ssm_a", "ssm_d")) and not any(part in name for part in others)
 
 
@@ -183,7 +183,7 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
         yield "output_norm.bias", weights.vector(0.0, width)
     if not tiny.is_tied:
         yield "output.weight", weights.matrix(vocab, width, 2.5)
-    if tiny.mixer == "rwkv":
+    if tiny.mixer in ("rwkv", "rwkv6", "rwkv6 apart"):
         yield "token_embd_norm.weight", weights.vector(1.0, width)
         yield "token_embd_norm.bias", weights.vector(0.0, width)
     if "output" in tiny.biases:
@@ -216,7 +216,10 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
 
 
 def _rwkv(tiny: Tiny, weights: Weights, layer: int) -> tuple[tuple[str, Array], ...]:
-    hidden, is_adapted = tiny.count("feed_forward_length", HIDDEN), tiny.mixer == "rwkv adapted"
+    hidden, is_adapted = tiny.count("feed_forward_length", HIDDEN), "adapted" in tiny.mixer
+    if tiny.mixer.startswith("rwkv6"):
+        is_fused = tiny.mixer != "rwkv6 apart"
+        return (*rwkv6_layer(tiny.count, hidden, weights, is_adapted, is_fused, tiny.qkv_bias),)
     return (*rwkv_layer(tiny.count, layer, hidden, weights, is_adapted, tiny.has_mixer_norm),)
 
 

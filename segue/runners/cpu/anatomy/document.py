@@ -4,6 +4,7 @@ from textwrap import fill
 
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.family import Family, Window
+from segue.runners.cpu.anatomy.states.recurrence import RWKV
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
 _HEAD = """# Models that the CPU runner computes
@@ -33,8 +34,12 @@ _TAIL = """
 - RWKV 7 (`rwkv7`, and `arwkv7`, which was made from Qwen 2.5): the matrices between which decays, rates, shares of
   values and gates are made have ranks that are a multiple of 32, as llama.cpp's converter computes them. What a file
   has of shares of values in its first layer has no effect. That converter names two line feeds as an end of texts,
-  besides token 0: with `ignore_eos` they go on. Other RWKV models run on llama.cpp. No real file was at hand: what is
-  said here was seen on files with random weights.
+  besides token 0: with `ignore_eos` they go on. No real file was at hand: what is said here was seen on files with
+  random weights.
+- RWKV 6 (`rwkv6`, and `rwkv6qwen2`, which was made from Qwen 2.5): shares of mixtures of rows are one tensor or, in
+  older files, five. Sums are halved after every so many layers, if a file of `rwkv6` says so; `rwkv6qwen2` passes over
+  it, as llama.cpp does, and its heads may share keys and values. Both extra dimensions are a multiple of 32. Of
+  adapters, those of what mixtures are made of (`time_mix_w2`) have no effect. No real file was at hand here either.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -99,6 +104,7 @@ _MIXERS = {
     "mamba": "Mamba 2 instead, in layers without heads of keys",
     "kda": "Kimi's delta net, whose keys fade each by itself, instead in layers without heads of keys",
     "mamba1": "Mamba 1 instead, in layers without heads of keys",
+    "wkv6": "none; RWKV 6's time mix",
     "wkv7": "none; RWKV 7's time mix",
 }
 _MAMBAS = {"mamba": "Mamba 2", "mamba1": "Mamba 1"}
@@ -172,7 +178,7 @@ def _positions(family: Family) -> str:
 def _attention(family: Family) -> str:
     if family.layers_are == "a mixer":
         return f"none; {_MAMBAS[family.mixer]}"
-    if family.mixer == "wkv7":
+    if family.mixer in RWKV:
         return _MIXERS[family.mixer]
     parts = ["latent"] if family.is_latent else []
     parts += [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
@@ -216,6 +222,7 @@ def _feed_forward(family: Family) -> str:
     gated = "gated " if family.is_gated else ""
     dense = f"{gated}{family.activation}"
     dense += "; takes the row before too" if family.is_feed_forward_shifted else ""
+    dense += "; gated afterwards" if family.is_output_gated else ""
     experts = f"experts, {_ROUTINGS[family.routing]}{_expert_parts(family)}"
     choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}
     choices["by layer"] = f"{dense}; or {experts} in layers that have them"

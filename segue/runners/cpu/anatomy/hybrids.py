@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.family import Family
-from segue.runners.cpu.anatomy.recurrence import KDA_SIZE, NORMED
+from segue.runners.cpu.anatomy.states.recurrence import KDA_SIZE, NORMED
 
 _SHARED = "expert_shared_feed_forward_length"
 _COUNTS = ("expert_count", "expert_used_count")
@@ -34,6 +34,8 @@ _WKV7 = (
     "wkv.head_size",
 )
 _GATE_RANK = "attention.gate_lora_rank"
+_WKV6 = ("time_decay_extra_dim", "time_mix_extra_dim", "wkv.head_size")
+_RESCALE, _SHIFTS = "rescale_every_n_layers", "token_shift_count"
 _LFM2_NORM = ("token_embd_norm.weight", "output_norm.weight")
 
 HYBRIDS: Mapping[str, Family] = {
@@ -188,6 +190,27 @@ HYBRIDS: Mapping[str, Family] = {
         settings=(*_MAMBA1, NORMED),
         needed=_MAMBA1,
     ),
+    "rwkv6": Family(
+        rotated="none",
+        norm="layer",
+        has_norm_bias=True,
+        norms=("attn_norm", "attn_norm_2"),
+        activation="squared relu",
+        is_gated=False,
+        mixer="wkv6",
+        is_feed_forward_shifted=True,
+        is_output_gated=True,
+        has_embedding_norm=True,
+        settings=(*_WKV6, _RESCALE, _SHIFTS),
+        needed=(*_WKV6, "attention.layer_norm_epsilon"),
+    ),
+    # llama.cpp reads how often sums are halved, and does not halve them.
+    "rwkv6qwen2": Family(
+        rotated="none",
+        mixer="wkv6",
+        settings=(*_WKV6, _RESCALE, _SHIFTS),
+        needed=(*_WKV6, "attention.layer_norm_rms_epsilon"),
+    ),
     "rwkv7": Family(
         rotated="none",
         norm="layer",
@@ -198,13 +221,13 @@ HYBRIDS: Mapping[str, Family] = {
         mixer="wkv7",
         is_feed_forward_shifted=True,
         has_embedding_norm=True,
-        settings=(*_WKV7, _GATE_RANK, "token_shift_count"),
+        settings=(*_WKV7, _GATE_RANK, _SHIFTS),
         needed=(*_WKV7, _GATE_RANK, "attention.layer_norm_epsilon"),
     ),
     "arwkv7": Family(
         rotated="none",
         mixer="wkv7",
-        settings=(*_WKV7, _GATE_RANK, "token_shift_count"),
+        settings=(*_WKV7, _GATE_RANK, _SHIFTS),
         needed=(*_WKV7, "attention.layer_norm_rms_epsilon"),
     ),
     "mamba2": Family(

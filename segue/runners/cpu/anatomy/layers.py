@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.latent import Latent, latent_of, together
-from segue.runners.cpu.anatomy.recurrence import Recurrence, interval, recurrence_of
+from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence, interval, recurrence_of
 
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
 
@@ -111,7 +111,7 @@ def mixers(
     layers = range(len(key_heads))
     if family.mixer == "attention" or family.is_mixer_beside:
         return [True] * len(layers), [family.is_mixer_beside] * len(layers)
-    if family.layers_are == "a mixer" or family.mixer == "wkv7":
+    if family.layers_are == "a mixer" or family.mixer in RWKV:
         return [False] * len(layers), [True] * len(layers)
     if family.mixer == "delta":
         attends = [(layer + 1) % interval(header) == 0 for layer in layers]

@@ -32,6 +32,7 @@ class Anatomy:
     score_cap: float
     embedding_scale: float
     residual_scale: float
+    halved_every: int  # the sum is halved after each that many-th layer; 0: after none
     logit_scale: float
     logit_cap: float
     is_parallel: bool  # attention and feed-forward take the same residual
@@ -107,6 +108,9 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         else real(header, "embedding_scale", family.embedding_factor),
         residual_scale=real(header, "residual_scale")
         or family.depth_scale / float(np.sqrt(np.float64(len(by_layer)))),
+        halved_every=header.count("rescale_every_n_layers")
+        if family.is_feed_forward_shifted
+        else 0,
         logit_scale=1.0 / logit_scale if family.divides_logits and logit_scale else logit_scale,
         logit_cap=real(header, "final_logit_softcapping", family.logit_cap),
         is_parallel=is_parallel,

@@ -15,8 +15,9 @@ from segue.runners.cpu.anatomy.layers import (
     mixers,
     rotated_dimensions,
 )
-from segue.runners.cpu.anatomy.recurrence import WITHOUT_KEYS, wrong_recurrence
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
+from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
+from segue.runners.cpu.anatomy.states.rwkv import wrong_rwkv
 
 _MOST = 2**32  # GGUF's counts have 32 bits
 _LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
@@ -59,6 +60,7 @@ COUNTS = (
     "leading_dense_block_count",
     "n_deepstack_layers",
     "nextn_predict_layers",
+    "rescale_every_n_layers",
     "rope.dimension_count",
     "rope.dimension_count_swa",
     "rope.scaling.original_context_length",
@@ -68,6 +70,8 @@ COUNTS = (
     "ssm.inner_size",
     "ssm.state_size",
     "ssm.time_step_rank",
+    "time_decay_extra_dim",
+    "time_mix_extra_dim",
     "token_shift_count",
     "vocab_size",
     "wkv.head_size",
@@ -125,6 +129,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_temperature(header)
         or _wrong_sections(header)
         or wrong_recurrence(header, FAMILIES[header.architecture])
+        or wrong_rwkv(header, FAMILIES[header.architecture])
         or _wrong_mixers(header)
     )
 
@@ -140,7 +145,7 @@ def _wrong_layers(header: GgufHeader) -> str | None:
 def _wrong_mixers(header: GgufHeader) -> str | None:
     """Hybrids have layers of both kinds: llama.cpp keeps a cache for each, and ends the process if one is empty."""
     family = FAMILIES[header.architecture]
-    if family.mixer in ("attention", "wkv7") or family.is_mixer_beside:
+    if family.mixer in ("attention", *RWKV) or family.is_mixer_beside:
         return None
     if family.layers_are == "a mixer":
         return None

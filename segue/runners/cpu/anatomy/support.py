@@ -16,9 +16,14 @@ from segue.runners.cpu.anatomy.layers import (
 )
 from segue.runners.cpu.anatomy.measures import SIGMOID, SOFTMAX, anatomy_of
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
-from segue.runners.cpu.anatomy.recurrence import WITHOUT_KEYS, Recurrence, recurrence_of
 from segue.runners.cpu.anatomy.scaling import real
 from segue.runners.cpu.anatomy.settings import senseless
+from segue.runners.cpu.anatomy.states.recurrence import (
+    RWKV,
+    WITHOUT_KEYS,
+    Recurrence,
+    recurrence_of,
+)
 from segue.runners.cpu.anatomy.tensor_scales import scale_shapes
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 from segue.runners.cpu.anatomy.xielu import wrong_shapes
@@ -97,7 +102,7 @@ def _wrong_measures(header: GgufHeader) -> str | None:
     each[BY_LAYER[2]] = hidden = counts(header, BY_LAYER[2])
     family = FAMILIES[header.architecture]
     may_lack = {BY_LAYER[1]} if family.mixer in WITHOUT_KEYS else set()
-    may_lack |= {*BY_LAYER[:2]} if family.mixer == "wkv7" else set()
+    may_lack |= {*BY_LAYER[:2]} if family.mixer in RWKV else set()
     may_lack |= {*BY_LAYER} if family.layers_are != "whole" else set()
     may_lack |= {BY_LAYER[2]} if family.experts == "all" and not any(hidden) else set()
     for key, found in each.items():
@@ -215,7 +220,8 @@ def _wrong_states(header: GgufHeader) -> str | None:
         return f"heads of states are {found.size} wide, more than the residual"
     if found.size % GROUP:
         return f"heads of states are {found.size} wide, not a multiple of {GROUP}"
-    for rank in recurrence_of(header, family, layer=1).ranks:
+    own = recurrence_of(header, family, layer=1)
+    for rank in (own.rank, *own.ranks):
         if rank % GROUP:
             return f"pairs of matrices have ranks of {rank}, not a multiple of {GROUP}"
     return None

@@ -10,13 +10,14 @@ from segue.models.gguf import Tensor
 from segue.runners.cpu.anatomy.latent import JOINED, latent_shapes
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import ROUTER, Anatomy
-from segue.runners.cpu.anatomy.recurrence import (
+from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
+from segue.runners.cpu.anatomy.states.rwkv import (
+    MIXED,
     RWKV_VECTORS,
     UNUSED,
-    Recurrence,
     channel_mix_shapes,
-    norm_shapes,
-    wkv7_shapes,
+    time_mix_extras,
+    time_mix_shapes,
 )
 
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
@@ -91,8 +92,8 @@ def extras(anatomy: Anatomy) -> Shapes:
             whole |= _in_layer(i, _biases(anatomy, layer))
         if layer.recurrence is not None and layer.recurrence.mixer == "mamba":
             whole |= _in_layer(i, _mamba_extras(layer.recurrence))
-        if layer.recurrence is not None and layer.recurrence.mixer == "wkv7":
-            whole |= _in_layer(i, norm_shapes(layer.recurrence))
+        if layer.recurrence is not None and layer.recurrence.mixer in RWKV:
+            whole |= _in_layer(i, time_mix_extras(layer.recurrence, family.norm == "rms"))
         if family.has_layer_scales:
             whole |= _in_layer(i, {"layer_output_scale.weight": (1,)})
         if family.has_choice_bias and anatomy.has_experts(i):
@@ -151,10 +152,8 @@ def _parts(layer: Layer) -> str:
 
 def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
     own, found = _norm(anatomy, anatomy.family.norms[0]), layer.recurrence
-    if found is not None and found.mixer == "wkv7":
-        # Those that were made from models with RMS norms may lack it.
-        norm = norm_shapes(found) if anatomy.family.norm == "layer" else {}
-        return own | wkv7_shapes(found) | norm
+    if found is not None and found.mixer in RWKV:
+        return own | time_mix_shapes(found, is_adapted=anatomy.family.norm == "rms")
     if found is not None:
         own |= _RECURRENT[found.mixer](anatomy, found)
     if layer.latent is not None:
@@ -268,7 +267,7 @@ def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
         own |= {"inp_gate.weight": (width, columns), "proj.weight": (columns, width)}
         own["post_norm.weight"] = (width,)
     if family.is_feed_forward_shifted:
-        return own | channel_mix_shapes(width, hidden)
+        return own | channel_mix_shapes(width, hidden, family.is_output_gated)
     if has_experts:
         own |= _experts(anatomy)
         if family.shared_expert != "dense":
@@ -384,3 +383,11 @@ def prepare_vectors(vectors: dict[str, NDArray[np.float32]], name: str, layer: R
     elif layer.mixer == "kda":  # three convolutions side by side are one
         parts = [vectors.pop(f"{name}ssm_conv1d_{part}.weight") for part in KDA_PARTS]
         vectors[f"{name}ssm_conv1d.weight"] = np.concatenate(parts, axis=1)
+    elif layer.mixer == "wkv6":
+        if not layer.is_fused:
+            parts = [vectors.pop(f"{name}time_mix_lerp_{which}.weight") for which in MIXED]
+            vectors[f"{name}time_mix_lerp_fused.weight"] = np.concatenate(parts)
+        start = f"{name}channel_mix_lerp_"
+        if f"{start}r.weight" in vectors:
+            parts = [vectors.pop(f"{start}{which}.weight") for which in "kr"]
+            vectors[f"{start}fused.weight"] = np.concatenate(parts)

@@ -80,7 +80,7 @@ LEFT = 64
 
 # Of RWKV: what its products take, each in the three forms of an input, one after the other. SHIFTED: rows mixed with
 # those before them; PAIRED: what pairs of matrices have between them.
-MOST_SHIFTED, MOST_PAIRED = 6, 4
+MOST_SHIFTED, MOST_PAIRED = 6, 5
 SHIFTED = 72
 PAIRED = SHIFTED + 3 * MOST_SHIFTED
 NUM_WORDS = PAIRED + 3 * MOST_PAIRED + 2
@@ -130,8 +130,9 @@ COUNTER_WORDS = 8
     SHIFT,
     BEND,
     WKV,
-) = range(23)
-NARROW, SELECT = range(28, 30)
+    WKV6,
+) = range(24)
+NARROW, SELECT, GATE_ROWS = range(28, 31)
 LATENT_KEYS, LATENT_QUERIES, LATENT_PRODUCTS, LATENT_ATTEND = range(24, 28)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out

@@ -35,8 +35,9 @@ from segue.runners.cpu.step.recurrent.convolution import convolve_phase
 from segue.runners.cpu.step.recurrent.delta import delta_phase
 from segue.runners.cpu.step.recurrent.mamba import mamba_gate_phase, scan_phase
 from segue.runners.cpu.step.recurrent.selective import narrow_phase, select_phase
-from segue.runners.cpu.step.recurrent.shift import bend_phase, shift_phase
+from segue.runners.cpu.step.recurrent.shift import bend_phase, gate_rows_phase, shift_phase
 from segue.runners.cpu.step.recurrent.wkv import wkv_phase
+from segue.runners.cpu.step.recurrent.wkv6 import wkv6_phase
 from segue.runners.cpu.step.rows import (
     logits_phase,
     norm_phase,
@@ -116,6 +117,10 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         bend_phase(board, row, counter)
     elif kind == on.WKV:
         wkv_phase(board, row, counter, tid)
+    elif kind == on.WKV6:
+        wkv6_phase(board, row, counter, tid)
+    elif kind == on.GATE_ROWS:
+        gate_rows_phase(board, row, counter)
     elif kind >= on.LATENT_KEYS and kind <= on.LATENT_ATTEND:
         latent_phase(board, row, counter, tid, kind)
     elif kind == on.DRAW:

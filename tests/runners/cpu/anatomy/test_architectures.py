@@ -160,6 +160,8 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "mamba, normed, of an odd rank",
         "jamba with experts",
         "kimi-linear",
+        "rwkv6",
+        "rwkv6qwen2",
         "rwkv7",
     ],
 )
@@ -188,6 +190,7 @@ def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -
         "mamba",
         "jamba with experts",
         "kimi-linear",
+        "rwkv6",
         "rwkv7",
     ],
 )

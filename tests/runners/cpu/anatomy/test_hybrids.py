@@ -128,16 +128,6 @@ def test_shares_by_nothing_would_end_llama_cpp_too(tmp_path: Path, name: str) ->
         ("mamba", {"ssm.conv_kernel": 17}, "its convolutions see 17 tokens, not 2 to 16"),
         ("nemotron_h_moe", {"moe_latent_size": 32}, "does not know: moe_latent_size"),
         ("falcon-h1", {"ssm.group_count": 0}, "does not say falcon-h1.ssm.group_count"),
-        ("rwkv7", {"wkv.head_size": 0}, "does not say rwkv7.wkv.head_size"),
-        ("rwkv7", {"wkv.head_size": 16}, "heads of states are 16 wide, not a multiple of 32"),
-        ("rwkv7", {"attention.decay_lora_rank": 0}, "does not say rwkv7.attention.decay_lora_rank"),
-        ("rwkv7", {"attention.gate_lora_rank": 0}, "does not say rwkv7.attention.gate_lora_rank"),
-        ("rwkv7", {"attention.value_residual_mix_lora_rank": 48}, "ranks of 48, not a multiple of"),
-        ("rwkv7", {"attention.iclr_lora_rank": 32}, "blk.0.time_mix_a1.weight has the shape"),
-        ("rwkv7", {"feed_forward_length": 256}, "blk.0.channel_mix_key.weight has the shape"),
-        ("rwkv7", {"attention.layer_norm_epsilon": 0.0}, "does not say rwkv7.attention.layer_norm"),
-        ("rwkv7", {"rescale_every_n_layers": 6}, "does not know: rescale_every_n_layers"),
-        ("arwkv7", {"attention.gate_lora_rank": 0}, "tensors it does not know: blk.N.time_mix_gN"),
     ],
 )
 def test_what_the_table_does_not_know_is_left_to_llama_cpp(
@@ -200,11 +190,6 @@ def test_lists_of_layers_are_held_to_tensors(
         ("mamba", "blk.2.ssm_dt.weight"),
         ("mamba", "blk.0.ssm_conv1d.bias"),
         ("mamba2", "blk.0.ssm_d"),
-        ("rwkv7", "token_embd_norm.bias"),
-        ("rwkv7", "blk.1.time_mix_v0.weight"),
-        ("rwkv7", "blk.1.time_mix_ln.bias"),
-        ("rwkv7", "blk.2.channel_mix_lerp_k.weight"),
-        ("arwkv7", "blk.0.time_mix_w2.weight"),
     ],
 )
 def test_tensors_of_states_are_all_needed(tmp_path: Path, name: str, lost: str) -> None:
@@ -260,26 +245,6 @@ def test_heads_of_kimi_that_are_listed_are_left_to_llama_cpp(
     )
     assert reason in (supports(listed) or "")
     assert (senseless(listed) is None) == (runner == "llama")
-
-
-@pytest.mark.parametrize(
-    ("name", "lost", "reason"),
-    [
-        ("arwkv7", "blk.1.time_mix_g1.weight", "has 6 mixtures of rows, not 5"),
-        ("arwkv7, no gate, no norm", "", "has 5 mixtures of rows, not 6"),
-    ],
-)
-def test_mixtures_of_rows_are_as_many_as_llama_cpp_multiplies(
-    tmp_path: Path, name: str, lost: str, reason: str
-) -> None:
-    """It goes by the tensors of gates, and ends the process if there are others."""
-    found = header(write(tmp_path / "x.gguf", MODELS[name]))
-    assert senseless(found) is None
-    tensors = [tensor for tensor in found.tensors if tensor.name != lost]
-    if not lost:
-        tensors += [replace(tensors[0], name=f"blk.1.time_mix_g{i}.weight") for i in (1, 2)]
-    told = f"blk.1.time_mix_lerp_fused.weight {reason}"
-    assert senseless(replace(found, tensors=tuple(tensors))) == told
 
 
 def test_shapes_of_kimi_may_have_ones_behind_them(tmp_path: Path) -> None:
@@ -340,27 +305,3 @@ def test_a_model_without_keys_has_room_for_long_texts(tmp_path: Path) -> None:
     runner = load(path, num_slots=4, kv_bytes=1, context_length=4096)
     assert runner.capabilities.num_cells == 4 * 4096
     runner.close()
-
-
-@pytest.mark.parametrize("part", ["v0", "v1", "v2"])
-def test_shares_of_values_in_the_first_layer_have_no_effect(tmp_path: Path, part: str) -> None:
-    """Files of RWKV 7 have them, copied from elsewhere, or lack them."""
-    found = header(write(tmp_path / "x.gguf", MODELS["rwkv7"]))
-    lost = f"blk.0.time_mix_{part}.weight"
-    assert lost in {tensor.name for tensor in found.tensors}
-    left = tuple(tensor for tensor in found.tensors if tensor.name != lost)
-    assert supports(replace(found, tensors=left)) is None
-
-
-def test_vectors_may_have_further_dimensions_of_one(tmp_path: Path) -> None:
-    found = header(write(tmp_path / "x.gguf", MODELS["rwkv7"]))
-
-    def reshaped(shape: tuple[int, ...]) -> str | None:
-        name = "blk.1.channel_mix_lerp_k.weight"
-        tensors = (
-            replace(each, shape=shape) if each.name == name else each for each in found.tensors
-        )
-        return supports(replace(found, tensors=tuple(tensors)))
-
-    assert reshaped((128, 1, 1)) is None
-    assert "has the shape (1, 128)" in (reshaped((1, 128)) or "")

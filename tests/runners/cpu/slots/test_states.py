@@ -33,6 +33,8 @@ TEXT = random.Random(4).choices(range(256), k=80)
         "kimi-linear",
         "mamba",
         "mamba2",
+        "rwkv6",
+        "rwkv6qwen2",
         "rwkv7",
         "arwkv7",
     ],
@@ -124,7 +126,9 @@ def test_drafts_are_given_back_in_any_order_of_steps_and_forks(
     wander(runner, truth, 150)
 
 
-@pytest.mark.parametrize("model", ["qwen35", "falcon-h1", "lfm2", "kimi-linear", "mamba", "rwkv7"])
+@pytest.mark.parametrize(
+    "model", ["qwen35", "falcon-h1", "lfm2", "kimi-linear", "mamba", "rwkv6", "rwkv7"]
+)
 def test_drafts_leave_the_same_bits_with_all_instructions(tmp_path: Path, model: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[model])
     sums = set()

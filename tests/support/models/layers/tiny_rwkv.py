@@ -1,4 +1,4 @@
-"""Tensors of RWKV's layers. Heads have 64 columns: llama.cpp reads as many at once, whatever a file says."""
+"""Tensors of RWKV's layers. Heads of RWKV 7 have 64 columns: llama.cpp reads as many at once, whatever a file says."""
 
 from collections.abc import Callable, Iterator
 
@@ -22,8 +22,41 @@ def rwkv_layer(
     yield from _norms(width, weights, is_adapted)
     yield from _time_mix(count, layer, width, weights)
     if has_norm:
-        yield "time_mix_ln.weight", weights.vector(1.0, width)
-        yield "time_mix_ln.bias", weights.vector(0.0, width)
+        yield from _norm_of_heads(width, weights)
+    yield from _feed_forward(width, hidden, weights, is_adapted)
+
+
+def rwkv6_layer(
+    count: Count, hidden: int, weights: Weights, is_adapted: bool, is_fused: bool, has_bias: bool
+) -> Iterator[tuple[str, Array]]:
+    """`is_fused`: shares of mixtures of rows are one tensor."""
+    width = count("embedding_length", 0)
+    yield from _norms(width, weights, is_adapted)
+    yield from _time_mix6(count, width, weights, is_fused)
+    kept = count("attention.head_count_kv", 0) * count("wkv.head_size", 0) or width
+    sizes = {"receptance": width, "key": kept, "value": kept}
+    for name, size in sizes.items():
+        yield f"time_mix_{name}.weight", weights.matrix(size, width)
+        if has_bias:
+            yield f"time_mix_{name}.bias", weights.vector(0.1, size)
+    if not is_adapted:
+        first = weights.vector(0.3, width).reshape(-1, count("wkv.head_size", 0))
+        yield "time_mix_first.weight", first
+        yield from _norm_of_heads(width, weights)
+    yield from _feed_forward(width, hidden, weights, is_adapted)
+    if not is_adapted:
+        yield "channel_mix_lerp_r.weight", weights.vector(0.5, width)
+        yield "channel_mix_receptance.weight", weights.matrix(width, width)
+
+
+def _norm_of_heads(width: int, weights: Weights) -> Iterator[tuple[str, Array]]:
+    yield "time_mix_ln.weight", weights.vector(1.0, width)
+    yield "time_mix_ln.bias", weights.vector(0.0, width)
+
+
+def _feed_forward(
+    width: int, hidden: int, weights: Weights, is_adapted: bool
+) -> Iterator[tuple[str, Array]]:
     if is_adapted:
         for name in ("gate", "up"):
             yield f"ffn_{name}.weight", weights.matrix(hidden, width)
@@ -62,3 +95,23 @@ def _time_mix(
             yield f"time_mix_{name}0.weight", weights.vector(-1.0 if name == "w" else 0.2, width)
     for name, mean in {"k_k": 0.8, "k_a": 0.7, "r_k": 0.1}.items():
         yield f"time_mix_{name}.weight", weights.vector(mean, width)
+
+
+def _time_mix6(
+    count: Count, width: int, weights: Weights, is_fused: bool
+) -> Iterator[tuple[str, Array]]:
+    """But what heads have."""
+    rank, decay = count("time_mix_extra_dim", 0), count("time_decay_extra_dim", 0)
+    yield "time_mix_lerp_x.weight", weights.vector(0.5, width)
+    if is_fused:
+        yield "time_mix_lerp_fused.weight", weights.vector(0.5, 5 * width).reshape(5, 1, 1, width)
+    else:
+        for name in "wkvrg":
+            yield f"time_mix_lerp_{name}.weight", weights.vector(0.5, width)
+    yield "time_mix_w1.weight", weights.matrix(5 * rank, width)
+    yield "time_mix_w2.weight", weights.matrix(5 * width, rank, 0.5).reshape(5, width, rank)
+    yield "time_mix_decay.weight", weights.vector(-1.0, width)
+    yield "time_mix_decay_w1.weight", weights.matrix(decay, width)
+    yield "time_mix_decay_w2.weight", weights.matrix(width, decay, 2.0)
+    for name in ("gate", "output"):
+        yield f"time_mix_{name}.weight", weights.matrix(width, width)

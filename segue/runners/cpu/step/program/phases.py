@@ -84,6 +84,8 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
             yield from layer_gate(weights, places, layer)
             summands = [Summand(places.attended, 0, weights.vector(f"{name}post_norm.weight"))]
         source, scale = on.FROM_SUM, weights.vector(f"{name}layer_output_scale.weight")
+        if anatomy.halved_every and (layer + 1) % anatomy.halved_every == 0:
+            scale = weights.number(0.5)
     yield norm(weights, "", "output_norm", on.FROM_WANTED, summands, sum_scale=scale)
     logits = [places.logits, places.logits_row]
     yield product(logits[0], logits[1], on.INPUT_FLOATS, [(weights.head, 0)], on.WANTED)

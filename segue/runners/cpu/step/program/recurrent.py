@@ -4,16 +4,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from segue.runners.cpu.anatomy.recurrence import Recurrence
+from segue.runners.cpu.anatomy.states.recurrence import Recurrence
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.places import Places
-from segue.runners.cpu.step.program.rwkv import time_mix
+from segue.runners.cpu.step.program.rwkv import time_mix, time_mix6
 from segue.runners.cpu.step.program.words import Row, float_word, matrices, product
 from segue.runners.cpu.weights import Weights
 
 _OUTPUTS = {
     "conv": "shortconv.out_proj",
     "kda": "attn_output",
+    "wkv6": "time_mix_output",
     "wkv7": "time_mix_output",
 }  # the matrices after them
 
@@ -194,5 +195,6 @@ _MADE = {
     "mamba": _mamba,
     "mamba1": _mamba1,
     "conv": _short_convolution,
+    "wkv6": time_mix6,
     "wkv7": time_mix,
 }

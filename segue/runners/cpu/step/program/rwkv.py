@@ -2,7 +2,11 @@
 
 from collections.abc import Iterator
 
-from segue.runners.cpu.anatomy.recurrence import Recurrence, pairs
+import numpy as np
+
+from segue.runners.cpu.anatomy.states.recurrence import MIXTURES, Recurrence
+from segue.runners.cpu.anatomy.states.rwkv import MIXED, pairs
+from segue.runners.cpu.anatomy.tensors import expert_name
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.feed_forward import gated
 from segue.runners.cpu.step.program.places import Places
@@ -77,12 +81,74 @@ def _wkv(
     ]
 
 
+def time_mix6(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
+    """RWKV 6's: what a mixture of rows takes of each is computed, of another such mixture.
+
+    A row has what mixtures are made of, and they; then r, k, v and gates; then what decays are made of, and they.
+    """
+    name, width, rank = f"blk.{number}.time_mix_", layer.taken, layer.rank
+    row_floats, kept = layer.outputs, layer.key_heads * layer.size
+    shift = [places.states[number], 4 * layer.channels]
+
+    def matrix(of: str) -> int:
+        return weights.matrix(f"{name}{of}.weight")
+
+    def vector(of: str) -> int:
+        return weights.vector(f"{name}{of}")
+
+    yield [on.SHIFT, 1, vector("lerp_x.weight"), *shift, 0, 0, 1]
+    yield product(places.projected, row_floats, on.SHIFTED, [(matrix("w1"), 0)])
+    yield [on.BEND, places.projected, 4 * row_floats, MIXTURES, *[rank, on.TANH] * MIXTURES]
+    more = MIXTURES * rank
+    seconds = [
+        (
+            weights.matrix(expert_name(f"{name}w2.weight", i)),
+            4 * (more + i * width),
+            on.PAIRED + 3 * i,
+        )
+        for i in range(MIXTURES)
+    ]
+    yield products(places.projected, row_floats, seconds)
+    lerps = vector("lerp_fused.weight")
+    yield [on.SHIFT, MIXTURES, lerps, *shift, places.projected + 4 * more, 4 * row_floats]
+    starts, start = {}, more + MIXTURES * width
+    for of, size in {"receptance": width, "key": kept, "value": kept, "gate": width}.items():
+        starts[of], start = start, start + size
+    starts |= {"decay_w1": start, "decay_w2": start + layer.ranks.decay}
+    taken = zip(("receptance", "key", "value", "gate", "decay_w1"), "rkvgw", strict=True)
+    parts = [
+        (matrix(of), 4 * starts[of], on.SHIFTED + 3 * MIXED.index(which)) for of, which in taken
+    ]
+    yield products(places.projected, row_floats, parts)
+    made = places.projected + 4 * starts["decay_w1"]
+    yield [on.BEND, made, 4 * row_floats, 1, layer.ranks.decay, on.TANH]
+    decays = [(matrix("decay_w2"), 4 * starts["decay_w2"])]
+    yield product(places.projected, row_floats, on.PAIRED, decays)
+    reads = ("receptance", "key", "value", "decay_w2", "gate")
+    biases = ("receptance.bias", "key.bias", "value.bias", "decay.weight", "first.weight")
+    yield [
+        on.WKV6,
+        *matrices(layer, places.states[number]),
+        4 * row_floats,
+        *(places.projected + 4 * starts[of] for of in reads),
+        layer.heads // layer.key_heads,
+        *map(vector, (*biases, "ln.weight", "ln.bias")),
+        float_word(_EPSILON),
+        float_word(1.0 / float(np.sqrt(np.float64(layer.size)))),
+    ]
+
+
 def channel_mix(weights: Weights, places: Places, number: int, tile_outputs: int) -> Iterator[Row]:
     """The row before that it takes is kept beside that of the time mix."""
     width, name = weights.anatomy.width, f"blk.{number}.channel_mix_"
-    lerp = weights.vector(f"{name}lerp_k.weight")
-    yield [on.SHIFT, 1, lerp, places.states[number] + 4 * width, 2 * 4 * width]
+    is_gated = weights.anatomy.family.is_output_gated
+    lerps = weights.vector(f"{name}lerp_{'fused' if is_gated else 'k'}.weight")
+    yield [on.SHIFT, 1 + is_gated, lerps, places.states[number] + 4 * width, 2 * 4 * width]
     key, value = (weights.matrix(f"{name}{matrix}.weight") for matrix in ("key", "value"))
     hidden, activation = weights.anatomy.by_layer[number].hidden, weights.anatomy.family.activation
     yield gated(0, key, hidden, tile_outputs, ACTIVATIONS[activation], source=on.SHIFTED)
     yield product(places.added, width, on.HIDDEN_FLOATS, [(value, 0)])
+    if is_gated:
+        gate = weights.matrix(f"{name}receptance.weight")
+        yield product(places.projected, width, on.SHIFTED + 3, [(gate, 0)])
+        yield [on.GATE_ROWS, places.added, places.projected, 4 * width]

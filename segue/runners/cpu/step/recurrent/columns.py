@@ -1,5 +1,6 @@
 """32 columns of a head's state (matrices.py): sums over the keys in order, and the changes they take meanwhile."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from segue.runners.cpu.emit import (
@@ -18,7 +19,9 @@ from segue.runners.cpu.emit import (
     splat,
     store,
 )
+from segue.runners.cpu.kernel import INT, VOID, define
 from segue.runners.cpu.step.recurrent.scratch import COLUMNS
+from segue.runners.cpu.step.recurrent.spans import Kernel
 
 VECTORS = COLUMNS // LANES
 _SHIFT = 3
@@ -96,3 +99,37 @@ class Columns(NamedTuple):
                 for total, value in zip(totals, found, strict=True):
                     b.store(value, total)
         return [[b.load(total) for total in own] for own in sums]
+
+
+def column_kernels(
+    change_of: Callable[[Columns, Value], Change],
+    read: Callable[[Columns, Change | None, Value, Value], None],
+) -> tuple[Kernel, Kernel]:
+    """`take` and `answer` of Matrices. `change_of`: of its address; `read`: what a row gives, after a change, to an
+    output.
+    """
+
+    @define(VOID, *[INT] * 6)
+    def take(b: Builder, row: Value, change: Value, *addresses: Value) -> None:
+        columns = Columns(b, *addresses)
+        columns.sums(change_of(columns, change), [])
+
+    @define(VOID, *[INT] * 10)
+    def answer(
+        b: Builder,
+        row: Value,
+        m: Value,
+        head: Value,
+        before: Value,
+        record: Value,
+        out: Value,
+        *addresses: Value,
+    ) -> None:
+        columns = Columns(b, *addresses)
+        with b.if_else(b.icmp_signed("!=", before, number(0))) as (changed, unchanged):
+            with changed:
+                read(columns, change_of(columns, before), record, out)
+            with unchanged:
+                read(columns, None, record, out)
+
+    return take, answer

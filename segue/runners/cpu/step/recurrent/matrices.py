@@ -12,10 +12,12 @@ A head's state in memory: S as [value / 32][key][value % 32], and changes.
 
 from typing import Any, NamedTuple
 
-from segue.runners.cpu.kernel import compiled
+from segue.runners.cpu.emit import Builder, Value, at, loop
+from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import word
-from segue.runners.cpu.step.lanes import clear, copy
+from segue.runners.cpu.step.attention.tiles import fetch
+from segue.runners.cpu.step.lanes import clear, copy, vectors
 from segue.runners.cpu.step.recurrent.scratch import CHUNK, COLUMNS, MOST_PREPARED
 from segue.runners.cpu.step.recurrent.spans import Kernel, over_spans
 
@@ -42,6 +44,13 @@ class Matrices(NamedTuple):
     # What is done to columns. `columns`: source, to, size, offset of Columns.
     take: Kernel  # row, change, *columns
     answer: Kernel  # row, m, head, change before it or 0, record, out, *columns
+
+
+@define(VOID, INT, INT)
+def prefetch(b: Builder, place: Value, count: Value) -> None:
+    """Ask for numbers: no processor guesses where those of the next row are, if rows are far apart."""
+    with loop(b, vectors(b, count)) as each:
+        fetch(b, at(b, place, each.index, 64))
 
 
 @compiled

@@ -9,11 +9,13 @@ COLUMNS = 32  # values that are computed together
 NUMBERS = 16  # floats after a row's query, key and change; the first ones are named below
 MOST_PREPARED = max(CHUNK, MOST_PENDING)
 DECAY, BETA, OVERLAP = range(3)
-# Parts of a prepared row of RWKV, each of a head's size; from FADES on they are what the row changes. Then NUMBERS.
+# Parts of a prepared row of RWKV 7, each of a head's size; from FADES on they are what the row changes. Then NUMBERS.
 READ, TAKEN, FADES, KEYS, RATES, VALUES, CORRECTIONS, WKV_PARTS = range(8)
 OF_VALUES, OF_CORRECTIONS, BONUS = range(3)
+# The same of RWKV 6, which corrects nothing.
+READ6, FADES6, KEYS6, VALUES6, WKV6_PARTS = range(5)
 # By the kind of layer: parts of a head's size that a prepared row has, and of these, those before its change.
-_PARTS = {"delta": (3, 1), "kda": (5, 2), "wkv7": (WKV_PARTS, FADES)}
+_PARTS = {"delta": (3, 1), "kda": (5, 2), "wkv6": (WKV6_PARTS, FADES6), "wkv7": (WKV_PARTS, FADES)}
 STEP_BYTES = 8  # of a row of Mamba 2: dt and decay
 SCANNED = 32  # rows of a span that Mamba 1 and 2 compute together
 SELECTIVE_SIZE = 64  # columns of Mamba 1 that are worked on together

@@ -1,4 +1,5 @@
-"""RWKV's token shift, rows mixed with those before them; and what is done between the two matrices of a pair.
+"""RWKV's token shift, rows mixed with those before them; and what is done between the two matrices of a pair, and to
+what RWKV 6's channel mix gives.
 
 The row before the first one of a span is in the slot's state, as the inputs of a convolution of two taps are.
 """
@@ -9,7 +10,15 @@ from segue.runners.cpu.emit import Builder, Value, at, floats, fma, load, loop, 
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, word
-from segue.runners.cpu.step.lanes import capped, clear, copy, quantise, sigmoid, vectors
+from segue.runners.cpu.step.lanes import (
+    capped,
+    clear,
+    copy,
+    multiply_by_sigmoid,
+    quantise,
+    sigmoid,
+    vectors,
+)
 from segue.runners.cpu.step.pieces import finish
 from segue.runners.cpu.step.recurrent.convolution import input_of, keep_inputs
 from segue.runners.cpu.step.recurrent.spans import over_columns
@@ -20,10 +29,15 @@ from segue.runners.cpu.step.recurrent.spans import over_columns
     LERPS,  # address of f32 [COUNT][columns]: what each takes of the row before
     STATE,  # where the row before begins in a slot's state
     STATE_ROW,  # bytes from one row that is kept to the next
-) = range(1, 5)
+    MORE,  # address of what rows themselves add to LERPS, [COUNT][columns] in row 0, and bytes per row; or 0
+    MORE_ROW,
+    KEEPS_NOTHING,  # 1: another phase takes the same rows
+) = range(1, 8)
 # Words of BEND: address of the first row's numbers, and bytes per row; parts, and then of each: columns, and how it is
 # bent. They become the inputs PAIRED and so on.
 BENT, BENT_ROW, PARTS, PART = range(1, 5)
+# Words of GATE_ROWS: addresses of the first row's numbers and of what gates them, and bytes per row of these.
+GATED, GATES, GATES_ROW = range(1, 4)
 
 
 @define(VOID, *[INT] * 5)
@@ -31,6 +45,18 @@ def _mix(b: Builder, before: Value, x: Value, lerp: Value, out: Value, count: Va
     """out = x + lerp (before - x)"""
     with loop(b, vectors(b, count)) as each:
         own, share = (load(b, at(b, row, each.index, 64)) for row in (x, lerp))
+        apart = b.fsub(load(b, at(b, before, each.index, 64)), own)
+        store(b, fma(b, apart, share, own), at(b, out, each.index, 64))
+
+
+@define(VOID, *[INT] * 6)
+def _mix_more(
+    b: Builder, before: Value, x: Value, lerp: Value, more: Value, out: Value, count: Value
+) -> None:
+    """out = x + (lerp + more) (before - x)"""
+    with loop(b, vectors(b, count)) as each:
+        own = load(b, at(b, x, each.index, 64))
+        share = b.fadd(*(load(b, at(b, row, each.index, 64)) for row in (lerp, more)))
         apart = b.fsub(load(b, at(b, before, each.index, 64)), own)
         store(b, fma(b, apart, share, own), at(b, out, each.index, 64))
 
@@ -54,10 +80,16 @@ def _shift(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
             place = (start + i) * width + first
             out = word(source) + 4 * place
             before = input_of(x, row_bytes, end, tap_bytes, i - 1)
-            _mix(before, x + i * row_bytes, lerp, out, many)
+            if word(row + 8 * MORE):
+                more = word(row + 8 * MORE) + (start + i) * word(row + 8 * MORE_ROW)
+                more += which * row_bytes + 4 * first
+                _mix_more(before, x + i * row_bytes, lerp, more, out, many)
+            else:
+                _mix(before, x + i * row_bytes, lerp, out, many)
             quantise(out, word(source + 8) + place, word(source + 16) + place // 2, many // 32)
-    kept = 1 + word(span + 8 * on.SPAN_LEFT)
-    keep_inputs(x, row_bytes, end, tap_bytes, rows, kept, state, many)
+    if not word(row + 8 * KEEPS_NOTHING):
+        kept = 1 + word(span + 8 * on.SPAN_LEFT)
+        keep_inputs(x, row_bytes, end, tap_bytes, rows, kept, state, many)
 
 
 @compiled
@@ -111,5 +143,21 @@ def bend_phase(board: Any, row: Any, counter: Any) -> None:
             _bend(word(part + 8), x, out, columns)
             quantise(out, word(source + 8) + place, word(source + 16) + place // 2, columns // 32)
             x += 4 * columns
+        m = fetch_add(counter, 1)
+    finish(board, counter, done, count)
+
+
+# --- after a channel mix ---
+
+
+@compiled
+def gate_rows_phase(board: Any, row: Any, counter: Any) -> None:
+    """Every row, as wide as the residual, is multiplied by the sigmoid of its gates."""
+    count, width = word(board + 8 * on.ROWS), word(board + 8 * on.WIDTH)
+    done, m = 0, fetch_add(counter, 1)
+    while m < count:
+        done += 1
+        gates = word(row + 8 * GATES) + m * word(row + 8 * GATES_ROW)
+        multiply_by_sigmoid(word(row + 8 * GATED) + m * width * 4, gates, width)
         m = fetch_add(counter, 1)
     finish(board, counter, done, count)

@@ -6,9 +6,8 @@ u is the key that the row corrects, of length 1, and b = a u. u S and (w r) S ar
 change (w, k, b, v, d) of the row before. Each sum runs over the keys in order.
 """
 
-from segue.runners.cpu.emit import Builder, Value, ahead, fma, number, store
-from segue.runners.cpu.kernel import INT, VOID, define
-from segue.runners.cpu.step.recurrent.columns import Change, Columns
+from segue.runners.cpu.emit import Value, ahead, fma, store
+from segue.runners.cpu.step.recurrent.columns import Change, Columns, column_kernels
 from segue.runners.cpu.step.recurrent.matrices import Matrices, matrices_phase
 from segue.runners.cpu.step.recurrent.scratch import (
     CORRECTIONS,
@@ -44,33 +43,7 @@ def _read(columns: Columns, change: Change | None, record: Value, out: Value) ->
         store(b, given, ahead(b, out, 64 * v))
 
 
-@define(VOID, *[INT] * 6)
-def _take(b: Builder, row: Value, change: Value, *addresses: Value) -> None:
-    """Let columns take a change. `addresses`: the rest of Columns."""
-    columns = Columns(b, *addresses)
-    columns.sums(_change(columns, change), [])
-
-
-@define(VOID, *[INT] * 10)
-def _answer(
-    b: Builder,
-    row: Value,
-    m: Value,
-    head: Value,
-    before: Value,
-    record: Value,
-    out: Value,
-    *addresses: Value,
-) -> None:
-    """Columns for a row, after the change of the row before; 0: there is none."""
-    columns = Columns(b, *addresses)
-    with b.if_else(b.icmp_signed("!=", before, number(0))) as (changed, unchanged):
-        with changed:
-            _read(columns, _change(columns, before), record, out)
-        with unchanged:
-            _read(columns, None, record, out)
-
-
+_take, _answer = column_kernels(_change, _read)
 wkv_phase = matrices_phase(
     Matrices(
         prepare=prepare_row,

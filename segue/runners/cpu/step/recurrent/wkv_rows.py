@@ -10,7 +10,6 @@ from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import multiply_into
 from segue.runners.cpu.step.atomics import put_real, real, word
-from segue.runners.cpu.step.attention.tiles import fetch
 from segue.runners.cpu.step.lanes import (
     add_scaled,
     copy,
@@ -23,7 +22,7 @@ from segue.runners.cpu.step.lanes import (
     sigmoid,
     vectors,
 )
-from segue.runners.cpu.step.recurrent.matrices import HEADS, OWN, SIZE
+from segue.runners.cpu.step.recurrent.matrices import HEADS, OWN, SIZE, prefetch
 from segue.runners.cpu.step.recurrent.scratch import (
     BONUS,
     CORRECTIONS,
@@ -163,17 +162,11 @@ def finish_row(board: Any, row: Any, m: Any, head: Any, record: Any) -> None:
     )
 
 
-@define(VOID, INT, INT)
-def _prefetch(b: Builder, place: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        fetch(b, at(b, place, each.index, 64))
-
-
 @compiled
 def expect_row(board: Any, row: Any, m: Any, head: Any) -> None:
-    """Ask for what row `m` has for a head: rows are far apart, and no processor guesses where the next one is."""
+    """Ask for what row `m` has for a head, and for where its output goes."""
     size, at_row = word(row + 8 * SIZE), m * word(row + 8 * ROW_BYTES)
     for which in range(READS, GATES + 1):
-        _prefetch(word(row + 8 * which) + at_row + head * size * 4, size)
+        prefetch(word(row + 8 * which) + at_row + head * size * 4, size)
     out = m * size * word(row + 8 * HEADS) + head * size
-    _prefetch(word(board + 8 * on.HEADS_FLOATS) + 4 * out, size)
+    prefetch(word(board + 8 * on.HEADS_FLOATS) + 4 * out, size)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.recurrent.shift import bend_phase, shift_phase
+from segue.runners.cpu.step.recurrent.shift import bend_phase, gate_rows_phase, shift_phase
 from tests.runners.cpu.translation.test_functions import built
 
 Floats = NDArray[np.float32]
@@ -49,7 +49,8 @@ class Slot:
         self.board: Words = zeros(on.NUM_WORDS, np.int64)
         self.inputs = Inputs(self.board, on.SHIFTED, [WIDTH] * LERPS)
 
-    def read(self, rows: Floats, end: int, left: int = 1) -> None:
+    def read(self, rows: Floats, end: int, left: int = 1, more: Floats | None = None) -> None:
+        """`more`: what rows add to the shares themselves; another phase before it takes the same rows."""
         left = min(left, end)
         span: Words = zeros(on.SPAN_WORDS, np.int64)
         span[:] = [self.length, end - self.length, address(self.state), self.pending, left]
@@ -58,13 +59,17 @@ class Slot:
         self.board[on.SPANS], self.board[on.NUM_SPANS] = address(span), 1
         row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
         row[1:5] = [LERPS, address(SHARES), 4 * WIDTH, 8 * WIDTH]
-        counter = zeros(on.COUNTER_WORDS, np.int64)
-        self._shift(address(self.board), address(row), address(counter), 0)
+        phases = [[0, 0, 0]] if more is None else [[0, 0, 1], [address(more), 4 * more[0].size, 0]]
+        for words in phases:
+            row[5:8] = words
+            counter = zeros(on.COUNTER_WORDS, np.int64)
+            self._shift(address(self.board), address(row), address(counter), 0)
         self.pending, self.length = left, end
 
-    def check(self) -> None:
+    def check(self, more: Floats | None = None) -> None:
         before = np.concatenate([np.zeros((1, WIDTH), np.float32), X[:-1]])
-        for lerp, found in zip(SHARES, self.inputs.floats, strict=True):
+        for i, found in enumerate(self.inputs.floats):
+            lerp = SHARES[i] if more is None else SHARES[i] + more[:, i]
             truth = X.astype(np.float64) + (before - X).astype(np.float64) * lerp
             np.testing.assert_allclose(found, truth, rtol=1e-5, atol=1e-6)
         self.inputs.check_rounded()
@@ -80,6 +85,17 @@ def test_rows_are_mixed_with_those_before_them(
     for end in (*cuts, ROWS):
         slot.read(X, end, left)
     slot.check()
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [9, 10], [*range(1, ROWS)]])
+@pytest.mark.parametrize("left", [1, on.MOST_PENDING])
+def test_rows_may_add_to_the_shares_that_they_take(
+    shift: Callable[..., int], cuts: list[int], left: int
+) -> None:
+    slot, more = Slot(shift), _random.standard_normal((ROWS, LERPS, WIDTH)).astype(np.float32)
+    for end in (*cuts, ROWS):
+        slot.read(X, end, left, more)
+    slot.check(more)
 
 
 @pytest.mark.parametrize("read", [1, 5, 20])
@@ -118,3 +134,15 @@ def test_between_two_matrices() -> None:
     for found, expected in zip(inputs.floats, truth, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     inputs.check_rounded()
+
+
+def test_rows_are_gated() -> None:
+    board: Words = zeros(on.NUM_WORDS, np.int64)
+    board[on.THREADS], board[on.ROWS], board[on.WIDTH] = 1, ROWS, 64
+    x, gates = np.ascontiguousarray(X[:, :64]), np.ascontiguousarray(9 * X[:, 100:180])
+    truth = x / (1 + np.exp(-gates[:, 16:].astype(np.float64)))
+    row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
+    row[1:4] = [address(x), address(gates) + 64, 4 * gates.shape[1]]
+    counter = zeros(on.COUNTER_WORDS, np.int64)
+    built(gate_rows_phase, 3)(address(board), address(row), address(counter))
+    np.testing.assert_allclose(x, truth, rtol=1e-5, atol=1e-6)

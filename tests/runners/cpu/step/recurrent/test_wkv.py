@@ -1,23 +1,21 @@
-"""RWKV's states alone: what they compute, and that no bit depends on how spans are cut."""
+"""RWKV 7's states alone: what they compute."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from segue.runners.cpu.memory import address, zeros
-from segue.runners.cpu.step import board as on
+from segue.runners.cpu.memory import address
 from segue.runners.cpu.step.program.words import float_word
-from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, record_of
 from segue.runners.cpu.step.recurrent.wkv import wkv_phase
+from tests.runners.cpu.step.recurrent.matrix_slots import ROWS, Floats, Slot, check_rounded
 from tests.runners.cpu.translation.test_functions import built
 
-Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-Words = NDArray[np.int64]
-ROWS, PARTS = 21, "rkvwasg"
+PARTS = "rkvwasg"
 EPSILON = 64e-5
 
 
@@ -34,6 +32,8 @@ class Layer:
     is_first: bool = False
     is_bare: bool = False
     seed: int = 7
+    mixer: ClassVar[str] = "wkv7"
+    change_parts: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
@@ -73,56 +73,20 @@ class Layer:
             out[m] *= 1 if self.is_bare else g
         return out.reshape(ROWS, -1)
 
+    def words(self) -> list[int]:
+        columns = self.columns
+        parts = [address(self.rows) + 4 * columns * i for i in range(len(PARTS))]
+        parts[5] *= not self.is_first
+        parts[6] *= not self.is_bare
+        vectors = [address(each) for each in self.vectors]
+        norm = [0, 0] if self.is_bare else vectors[6:]
+        words = [4 * len(PARTS) * columns, *parts, *vectors[:6], *norm, float_word(EPSILON)]
+        return [*words, address(self.first)]
+
 
 @pytest.fixture(scope="module")
 def wkv() -> Callable[..., int]:
     return built(wkv_phase, 4)
-
-
-class Slot:
-    """The state of a slot, and steps that it takes part in."""
-
-    def __init__(self, layer: Layer, wkv: Callable[..., int]):
-        size = layer.size
-        self._head_floats = size * (size + 5 * on.MOST_PENDING)
-        self.state: Floats = np.full((layer.heads, self._head_floats), np.nan, np.float32)
-        self.pending, self.length = on.FRESH, 0
-        self._layer, self._wkv = layer, wkv
-
-    def read(self, end: int, left: int = 1) -> Floats:
-        """What the next rows give, up to `end`. `left`: so many stay pending, or all."""
-        start, layer, columns = self.length, self._layer, self._layer.columns
-        out: Floats = np.full((ROWS, columns), np.nan, np.float32)
-        self.codes = zeros((ROWS, columns), np.int8)
-        self.scales = zeros((ROWS, columns // 32, 4), np.float32)
-        scratch, counter = zeros(matrices_scratch(layer.size), np.int8), zeros(8, np.int64)
-        span: Words = zeros(on.SPAN_WORDS, np.int64)
-        left = min(left, end)
-        span[:] = [start, end - start, address(self.state) - 64, self.pending, left]
-        board: Words = zeros(on.NUM_WORDS, np.int64)
-        board[on.THREADS], board[on.SCRATCH] = 1, address(scratch)
-        board[on.HEADS_FLOATS : on.HEADS_FLOATS + 3] = [
-            *map(address, (out, self.codes, self.scales))
-        ]
-        board[on.SPANS], board[on.NUM_SPANS] = address(span), 1
-        parts = [address(layer.rows) + 4 * columns * i for i in range(len(PARTS))]
-        parts[5] *= not layer.is_first
-        parts[6] *= not layer.is_bare
-        vectors = [address(each) for each in layer.vectors]
-        norm = [0, 0] if layer.is_bare else vectors[6:]
-        row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
-        record = record_of("wkv7", layer.size)
-        words = [layer.heads, layer.size, 64, 4 * self._head_floats]
-        words += [4 * record.floats, 4 * record.start, 5 * layer.size]
-        words += [4 * len(PARTS) * columns, *parts, *vectors[:6], *norm, float_word(EPSILON)]
-        words += [address(layer.first)]
-        row[1 : 1 + len(words)] = words
-        self._wkv(address(board), address(row), address(counter), 0)
-        self.pending, self.length = left, end
-        return out[start:end]
-
-    def trim(self, count: int) -> None:
-        self.pending, self.length = self.pending - count, self.length - count
 
 
 @pytest.mark.parametrize(
@@ -134,37 +98,9 @@ def test_states_fade_are_corrected_and_read(wkv: Callable[..., int], layer: Laye
     truth, slot = layer.computed(), Slot(layer, wkv)
     found = slot.read(ROWS)
     np.testing.assert_allclose(found, truth, rtol=1e-4, atol=3e-5)
-    rounded = slot.codes.reshape(ROWS, -1, 32) * slot.scales[:, :, :1]
-    assert np.abs(rounded.reshape(found.shape) - found).max() <= slot.scales[..., 0].max() * 0.51
+    check_rounded(slot, found)
     if layer.is_first:  # for the layers after it
         np.testing.assert_array_equal(layer.first, layer.rows[:, 2])
-
-
-@pytest.mark.parametrize("cuts", [[1], [9], [1, 2, 10, 20], [*range(1, ROWS)]])
-@pytest.mark.parametrize("left", [1, 2, 5, on.MOST_PENDING])
-def test_bits_do_not_depend_on_how_a_text_is_cut(
-    wkv: Callable[..., int], cuts: list[int], left: int
-) -> None:
-    layer = Layer()
-    slot = Slot(layer, wkv)
-    rows = np.concatenate([slot.read(end, left) for end in (*cuts, ROWS)])
-    np.testing.assert_array_equal(rows, Slot(layer, wkv).read(ROWS))
-
-
-@pytest.mark.parametrize("read", [1, 2, 9, 17])
-@pytest.mark.parametrize(("left", "count"), [(1, 1), (4, 1), (8, 1), (8, 8)])
-def test_the_last_rows_can_be_taken_back(
-    wkv: Callable[..., int], read: int, left: int, count: int
-) -> None:
-    layer, other = Layer(), Layer(seed=4)
-    truth = Slot(layer, wkv).read(ROWS)
-    rows, kept = layer.rows.copy(), max(read - count, 0)
-    layer.rows[kept:read] = other.rows[kept:read]
-    slot = Slot(layer, wkv)
-    slot.read(read, left)
-    slot.trim(read - kept)
-    layer.rows[:] = rows
-    np.testing.assert_array_equal(slot.read(ROWS), truth[kept:])
 
 
 def test_a_key_of_nothing_but_zeros_is_no_number_without_meaning(wkv: Callable[..., int]) -> None:

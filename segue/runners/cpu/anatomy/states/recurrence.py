@@ -1,6 +1,4 @@
-"""Layers that carry a state from token to token, instead of keys and values: which they are, and their dimensions; and
-the tensors of RWKV's.
-"""
+"""Layers that carry a state from token to token, instead of keys and values: which they are, and their dimensions."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,8 +7,6 @@ from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family, Mixer
 from segue.runners.cpu.step.board import MOST_PENDING
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE
-
-Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
 
 INTERVAL = "full_attention_interval"
 KDA_SIZE = "kda.head_dim"
@@ -24,13 +20,17 @@ WITHOUT_KEYS = (
 _USUAL_INTERVAL = 4  # every fourth layer attends, if the file does not say
 _FACTOR = 16  # floats that a head's change has for the factor by which the state fades
 
-# Of RWKV: rows of the past that a layer keeps, of its time mix and of its channel mix.
+RWKV = ("wkv6", "wkv7")  # mixers of all layers of a model
+# Rows of the past that a layer of RWKV keeps, of its time mix and of its channel mix.
 SHIFTS = "token_shift_count"
 _USUAL_SHIFTS = 2  # if the file does not say
+MIXTURES = (
+    5  # of rows with those before them: what RWKV 6 takes for decays, keys, values, reads and gates
+)
 
 
 class Ranks(NamedTuple):
-    """Of RWKV 7: what pairs of matrices have between them; 0: there is no such pair."""
+    """Of RWKV: what pairs of matrices have between them; 0: there is no such pair."""
 
     decay: int = 0
     rate: int = 0  # of what a row corrects in the state
@@ -57,9 +57,11 @@ class Recurrence:
     change_floats: int  # of what a token changes in a head's state
     outputs: int  # floats per row that the products before it give
     taken: int  # floats per row that the product after it takes
-    rank: int = 0  # Mamba 1: numbers that the times of all columns are made of
+    # Numbers that the times of all columns are made of (Mamba 1), or each mixture of rows (RWKV 6).
+    rank: int = 0
     is_normed: bool = False  # Mamba 1: these, and what states take and give, are normed
     ranks: Ranks = _NO_RANKS
+    is_fused: bool = False  # RWKV: shares of mixtures of rows are one tensor
 
     @property
     def convolution_floats(self) -> int:
@@ -79,8 +81,8 @@ class Recurrence:
 
 def recurrence_of(header: GgufHeader, family: Family, layer: int = 0) -> Recurrence:
     """What a layer of such a family has. The measures are sound (settings.py)."""
-    if family.mixer == "wkv7":
-        return _wkv7(header, layer)
+    if family.mixer in RWKV:
+        return (_wkv6 if family.mixer == "wkv6" else _wkv7)(header, layer)
     return _MADE[family.mixer](header)
 
 
@@ -95,8 +97,6 @@ def wrong_recurrence(header: GgufHeader, family: Family) -> str | None:
         return _wrong_mamba1(header)
     if family.mixer == "kda":
         return _wrong_kda(header)
-    if family.mixer == "wkv7":
-        return _wrong_wkv(header, family)
     return _wrong_delta(header) if family.mixer == "delta" else None
 
 
@@ -161,26 +161,25 @@ def _wrong_delta(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_wkv(header: GgufHeader, family: Family) -> str | None:
-    """llama.cpp ends the process where the rows that are kept are not as many as the layers have mixes for."""
-    size, width = header.count("wkv.head_size"), header.count("embedding_length")
-    if not size or width % size:
-        return f"heads of {size} do not go evenly into {width} columns"
-    shifts, mixes = header.count(SHIFTS) or _USUAL_SHIFTS, 1 + family.is_feed_forward_shifted
-    if shifts != mixes:
-        return f"layers keep {shifts} rows of the past, and mix {mixes}"
-    names = {tensor.name for tensor in header.tensors}
-    for tensor in header.tensors:
-        start, lerps, _ = tensor.name.partition("lerp_fused")
-        needed = 6 if {f"{start}g1.weight", f"{start}g2.weight"} <= names else 5
-        if lerps and tensor.shape[3:] not in ((), (needed,)):
-            return f"{tensor.name} has {tensor.shape[3]} mixtures of rows, not {needed}"
-    return None
-
-
 def interval(header: GgufHeader) -> int:
     """Every so-many-th layer has attention."""
     return header.count(INTERVAL) or _USUAL_INTERVAL
+
+
+def shifts_of(header: GgufHeader) -> int:
+    """Of RWKV: how many rows of the past a layer keeps."""
+    return header.count(SHIFTS) or _USUAL_SHIFTS
+
+
+def rwkv_key_heads(header: GgufHeader) -> tuple[int, ...]:
+    """Of each layer, or one for all; 0: as many as there are heads. Where a file does not say, they are as many as it
+    counts heads of queries, which there are none of.
+    """
+    key = "attention.head_count_kv"
+    if f"{header.architecture}.{key}" not in {*header.metadata, *header.array_lengths}:
+        key = "attention.head_count"
+    listed = tuple(count for count in header.listed(key) if type(count) is int)
+    return listed or (header.count(key),)
 
 
 def _delta(header: GgufHeader) -> Recurrence:
@@ -289,7 +288,7 @@ def _wkv7(header: GgufHeader, layer: int) -> Recurrence:
     return Recurrence(
         mixer="wkv7",
         taps=2,
-        channels=width * (header.count(SHIFTS) or _USUAL_SHIFTS),
+        channels=width * shifts_of(header),
         heads=width // size,
         key_heads=width // size,
         size=size,
@@ -298,6 +297,30 @@ def _wkv7(header: GgufHeader, layer: int) -> Recurrence:
         outputs=(3 + mixed) * width + sum(ranks),
         taken=width,
         ranks=ranks,
+        is_fused=True,
+    )
+
+
+def _wkv6(header: GgufHeader, layer: int) -> Recurrence:
+    """RWKV 6: as above, with one pair of a key and values. Heads may share keys and values."""
+    size, width = header.count("wkv.head_size"), header.count("embedding_length")
+    heads, rank = width // size, header.count("time_mix_extra_dim")
+    decay, key_heads = header.count("time_decay_extra_dim"), rwkv_key_heads(header)[0] or heads
+    fused = f"blk.{layer}.time_mix_lerp_fused.weight"
+    return Recurrence(
+        mixer="wkv6",
+        taps=2,
+        channels=width * shifts_of(header),
+        heads=heads,
+        key_heads=key_heads,
+        size=size,
+        states=size,
+        change_floats=3 * size,
+        outputs=MIXTURES * (rank + width) + 3 * width + 2 * key_heads * size + decay,
+        taken=width,
+        rank=rank,
+        ranks=Ranks(decay),
+        is_fused=any(tensor.name == fused for tensor in header.tensors),
     )
 
 
@@ -308,52 +331,3 @@ _MADE = {
     "mamba1": _mamba1,
     "conv": _convolution,
 }
-
-# --- the tensors of RWKV's layers ---
-
-# What is read as floats, by the ends of names.
-RWKV_VECTORS = (
-    "_lerp_fused.weight",
-    "_lerp_k.weight",
-    "_mix_a0.weight",
-    "_mix_k_a.weight",
-    "_mix_k_k.weight",
-    "_mix_ln.weight",
-    "_mix_r_k.weight",
-    "_mix_v0.weight",
-    "_mix_w0.weight",
-)
-PAIRS = "wavg"  # of matrices, in the order of Ranks
-UNUSED = tuple(f"blk.0.time_mix_v{i}." for i in range(3))  # files have them, with any values
-
-
-def pairs(layer: Recurrence) -> dict[str, int]:
-    """The pairs of matrices that a layer has, and their ranks."""
-    return {name: rank for name, rank in zip(PAIRS, layer.ranks, strict=True) if rank}
-
-
-def wkv7_shapes(layer: Recurrence) -> Shapes:
-    """What a time mix must have."""
-    width, found = layer.taken, pairs(layer)
-    lerps = 6 if "g" in found else 5
-    own: Shapes = {"time_mix_lerp_fused.weight": (width, 1, 1, lerps)}
-    for name in ("receptance", "key", "value", "output"):
-        own[f"time_mix_{name}.weight"] = (width, width)
-    for name, rank in found.items():
-        own[f"time_mix_{name}1.weight"] = (width, rank)
-        own[f"time_mix_{name}2.weight"] = (rank, width)
-    vectors = [*(f"{name}0" for name in found if name != "g"), "k_k", "k_a", "r_k"]
-    return own | {f"time_mix_{name}.weight": (width,) for name in vectors}
-
-
-def norm_shapes(layer: Recurrence) -> Shapes:
-    """Of the norm of what a time mix gives, head by head."""
-    return {f"time_mix_ln.{end}": (layer.taken,) for end in ("weight", "bias")}
-
-
-def channel_mix_shapes(width: int, hidden: int) -> Shapes:
-    return {
-        "channel_mix_lerp_k.weight": (width,),
-        "channel_mix_key.weight": (width, hidden),
-        "channel_mix_value.weight": (hidden, width),
-    }
