@@ -18,13 +18,16 @@ from segue.server.json_size import check_depth, check_size
 T = TypeVar("T")
 
 
-async def read_body(receive: Receive) -> bytes:
+async def read_body(receive: Receive, count: Callable[[int], None] | None = None) -> bytes:
+    """The whole body. `count` is called with the size of each part as it arrives. Raises Disconnected."""
     parts: list[bytes] = []
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
         parts.append(message.get("body", b""))
+        if count is not None:
+            count(len(parts[-1]))
         if not message.get("more_body", False):
             return b"".join(parts)
 

@@ -7,14 +7,14 @@ from segue.bounds import MAX_INT32, MAX_N, MAX_NUMBER, MIN_DIVISOR
 from segue.dialects.fields.adapter_fields import ADAPTER
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.infill_fields import check_prompts
-from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Stops, Text, When
+from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Text
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import OnePrompt
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.dialects.openai import fields as openai
-from segue.types import Sampling, Step, Truncation
+from segue.types import Sampling, Step
 
 # As its sampler goes about it.
 ORDER: tuple[Step, ...] = ("dry", "penalties", "temperature", "top_k", "top_p", "min_p")
@@ -62,7 +62,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
         "echo",
         nullable=False,
     ),
-    Field("stop", Stops(), "Text that ends a choice; it is not returned.", "stop"),
+    *openai.FIELDS.pick("stop").rows,
     Field(
         "temperature",
         Number(0, MAX_NUMBER, clamp=True),
@@ -99,12 +99,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     *CONSTRAINTS.pick("response_format").rows,
     *TOOL_ROWS,
     ADAPTER,
-    Field(
-        "truncate_sequence",
-        When(Truncation()),
-        "Drop the start of a prompt that is too long.",
-        "truncation",
-    ),
+    *openai.FIELDS.pick("truncate_sequence").rows,
     *SAMPLERS.pick(
         "dry_multiplier",
         "dry_base",

@@ -9,7 +9,6 @@ from segue.engine.constraints.grammar import (
     Literal,
     Nested,
     Node,
-    Range,
     Ref,
     Repeat,
     Rules,
@@ -19,6 +18,7 @@ from segue.engine.constraints.grammar import (
 )
 from segue.engine.constraints.lexemes import cut
 from segue.engine.constraints.regular import pruned, straightened
+from segue.engine.constraints.scalars.strings import char_class
 
 _MAX_NESTING = 8  # what is deeper gets a name: llguidance reads about thirty levels
 _SHORT = 4  # brackets and commas need no name
@@ -91,7 +91,7 @@ class _Writer:
             case Literal(text):
                 return quoted(text)
             case Chars(ranges):
-                return _char_class(ranges)
+                return f"/{char_class(ranges)}/"
             case Terminal(text):
                 return self._own_words(text)
             case Free():
@@ -142,10 +142,3 @@ class _Writer:
         name = f"g{len(self._todo)}"
         self._todo.append((name, node, False))
         return name
-
-
-def _char_class(ranges: tuple[Range, ...]) -> str:
-    inside = "".join(
-        f"\\x{{{low:x}}}" + (f"-\\x{{{high:x}}}" if high > low else "") for low, high in ranges
-    )
-    return f"/[{inside}]/"

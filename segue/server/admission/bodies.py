@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.types import Message, Receive, Scope
 
@@ -12,7 +13,7 @@ from segue.bounds import MAX_BODIES_HELD, MAX_BODIES_SHARE
 from segue.dialects.base import Dialect
 from segue.errors import BodyTooLarge, BodyTooSlow, Overloaded, Unavailable, UnsupportedMedia
 from segue.server.admission.request_record import RequestRecord, header_values
-from segue.server.feed import Disconnected
+from segue.server.json_body import read_body
 
 DEFAULT_MAX_BODY_BYTES = 16 << 20
 DEFAULT_BODY_TIMEOUT_S = 60.0
@@ -66,24 +67,15 @@ class Bodies:
         """Whether another body of the largest size might be refused."""
         return self._num_held > self._most_held - self._max_bytes
 
-    async def _receive_all(self, receive: Receive, body: "_Body") -> bytes:
-        parts: list[bytes] = []
+    async def _receive_all(self, receive: Receive, body: _Body) -> bytes:
         try:
             async with asyncio.timeout(self._timeout_s):
-                more = True
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Disconnected
-                    parts.append(message.get("body", b""))
-                    more = message.get("more_body", False)
-                    self._hold(body, len(parts[-1]))
+                return await read_body(receive, partial(self._hold, body))
         except TimeoutError:
             late = f"The body did not arrive within {self._timeout_s:g} seconds."
             raise BodyTooSlow(late) from None
-        return b"".join(parts)
 
-    def _hold(self, body: "_Body", size: int) -> None:
+    def _hold(self, body: _Body, size: int) -> None:
         body.size += size
         self._num_held += size
         self._held[body.holder] += size
@@ -94,7 +86,7 @@ class Bodies:
         if self._num_held > self._most_held:
             raise Unavailable("Too many large requests at once.", retry_after_s=1.0)
 
-    def _release(self, body: "_Body") -> None:
+    def _release(self, body: _Body) -> None:
         self._num_held -= body.size
         self._held[body.holder] -= body.size
         if not self._held[body.holder]:

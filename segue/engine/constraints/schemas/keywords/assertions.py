@@ -53,9 +53,8 @@ def fail(part: Part, message: str) -> GrammarError:
 _LARGEST = 10**MAX_EXPONENT
 ENDLESS = 2**31 - 2  # no text is that long, and the compiler counts no further
 
-Say = Callable[
-    [Part, Json, bool], Branches
-]  # the schema, the keyword's value, whether it is wanted
+Say = Callable[[Part, Json, bool], Branches]
+"""Called with the schema, the keyword's value, and whether it is wanted."""
 
 
 def say_type(part: Part, value: Json, is_wanted: bool) -> Branches:
@@ -77,8 +76,8 @@ def say_type(part: Part, value: Json, is_wanted: bool) -> Branches:
         facts = (Whole(),) if is_whole else ()
         return [Branch(types | {"number"} if is_whole else types, facts)]
     others = frozenset(TYPES) - types
-    facts_ = (Multiple(Fraction(1), False),) if is_whole else ()
-    return [Branch(others, facts_)] if others else []
+    broken = (Multiple(Fraction(1), False),) if is_whole else ()
+    return [Branch(others, broken)] if others else []
 
 
 def say_nullable(part: Part, value: Json, is_wanted: bool) -> Branches:
@@ -130,7 +129,7 @@ def say_bound(name: str, is_low: bool, is_excluded: bool) -> Say:
             excludes = True
         bound = (_number(part, name, value), excludes)
         if is_wanted:
-            return just(Low(bound) if is_low else High((bound[0], bound[1])))
+            return just(Low(bound) if is_low else High(bound))
         other = (bound[0], not excludes)
         return must("number", High(other) if is_low else Low(other))
 

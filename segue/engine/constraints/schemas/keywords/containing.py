@@ -106,7 +106,7 @@ def unique_items(
 def properties(
     reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool
 ) -> Branches:
-    names = list(_map(reader, part, "properties", value))
+    names = list(_map(part, "properties", value))
     goals = [reader.goal(part, "properties", name, is_wanted=is_wanted) for name in names]
     pairs = list(zip(names, goals, strict=True))
     if is_wanted:
@@ -114,7 +114,7 @@ def properties(
     return [b for n, g in pairs for b in must("object", Required(n), Property(n, g))]
 
 
-def _map(reader: Reader, part: Part, keyword: str, value: Json) -> dict[str, Json]:
+def _map(part: Part, keyword: str, value: Json) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise fail(part, f"{keyword} must be an object")
     return value
@@ -123,8 +123,8 @@ def _map(reader: Reader, part: Part, keyword: str, value: Json) -> dict[str, Jso
 def pattern_properties(
     reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool
 ) -> Branches:
-    sources = list(_map(reader, part, "patternProperties", value))
-    patterns = [_pattern(reader, part, source) for source in sources]
+    sources = list(_map(part, "patternProperties", value))
+    patterns = [_pattern(part, source) for source in sources]
     goals = [reader.goal(part, "patternProperties", s, is_wanted=is_wanted) for s in sources]
     pairs = [(Keys(wanted=p), g) for p, g in zip(patterns, goals, strict=True)]
     if is_wanted:
@@ -132,7 +132,7 @@ def pattern_properties(
     return [b for keys, goal in pairs for b in must("object", Some(keys, goal))]
 
 
-def _pattern(reader: Reader, part: Part, source: str) -> Pattern:
+def _pattern(part: Part, source: str) -> Pattern:
     try:
         return read_pattern(source)
     except GrammarError as error:
@@ -142,9 +142,9 @@ def _pattern(reader: Reader, part: Part, source: str) -> Pattern:
 def additional_properties(
     reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool
 ) -> Branches:
-    names = frozenset(_map(reader, part, "properties", part.value.get("properties", {})))
-    sources = _map(reader, part, "patternProperties", part.value.get("patternProperties", {}))
-    keys = Keys(names, tuple(_pattern(reader, part, source) for source in sources))
+    names = frozenset(_map(part, "properties", part.value.get("properties", {})))
+    sources = _map(part, "patternProperties", part.value.get("patternProperties", {}))
+    keys = Keys(names, tuple(_pattern(part, source) for source in sources))
     goal = reader.goal(part, "additionalProperties", is_wanted=is_wanted)
     if is_wanted:
         return just(Every(keys, goal), seen=Seen(all_names=True))
@@ -159,44 +159,30 @@ def property_names(
     return just(Names(reader.goal(part, "propertyNames")))
 
 
-def dependencies(
-    reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool
-) -> Branches:
-    return _depend(reader, part, "dependencies", value, is_wanted, is_tracked)
-
-
-def dependent_required(
-    reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool
-) -> Branches:
-    return _depend(reader, part, "dependentRequired", value, is_wanted, is_tracked)
-
-
-def dependent_schemas(
-    reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool
-) -> Branches:
-    return _depend(reader, part, "dependentSchemas", value, is_wanted, is_tracked)
-
-
-def _depend(
-    reader: Reader, part: Part, keyword: str, value: Json, is_wanted: bool, is_tracked: bool
-) -> Branches:
+def _depend(keyword: str) -> Apply:
     """With a property, either others as well or a schema."""
-    found: Branches = ANYTHING if is_wanted else []
-    for name, needed in _map(reader, part, keyword, value).items():
-        present = must("object", Required(name))
-        if isinstance(needed, list) and keyword != "dependentSchemas":
-            others = texts(part, keyword, needed)
-            then = just(*map(Required, others))
-            otherwise = [b for other in others for b in must("object", Absent(other))]
-        else:
-            goal = reader.goal(part, keyword, name)
-            then = reader.branches(goal, is_tracked) if is_wanted else []
-            otherwise = [] if is_wanted else reader.branches(goal.opposite())
-        if is_wanted:
-            found = reader.meet(found, just(Absent(name)) + reader.meet(present, then))
-        else:
-            found = found + reader.meet(present, otherwise)
-    return reader.limited(found)
+
+    def apply(
+        reader: Reader, part: Part, value: Json, is_wanted: bool, is_tracked: bool
+    ) -> Branches:
+        found: Branches = ANYTHING if is_wanted else []
+        for name, needed in _map(part, keyword, value).items():
+            present = must("object", Required(name))
+            if isinstance(needed, list) and keyword != "dependentSchemas":
+                others = texts(part, keyword, needed)
+                then = just(*map(Required, others))
+                otherwise = [b for other in others for b in must("object", Absent(other))]
+            else:
+                goal = reader.goal(part, keyword, name)
+                then = reader.branches(goal, is_tracked) if is_wanted else []
+                otherwise = [] if is_wanted else reader.branches(goal.opposite())
+            if is_wanted:
+                found = reader.meet(found, just(Absent(name)) + reader.meet(present, then))
+            else:
+                found = found + reader.meet(present, otherwise)
+        return reader.limited(found)
+
+    return apply
 
 
 # --- the rest ---------------------------------------------------------------------------------
@@ -259,7 +245,5 @@ CONTAINING: dict[str, Apply] = {
     "patternProperties": pattern_properties,
     "additionalProperties": additional_properties,
     "propertyNames": property_names,
-    "dependentRequired": dependent_required,
-    "dependentSchemas": dependent_schemas,
-    "dependencies": dependencies,
+    **{name: _depend(name) for name in ("dependentRequired", "dependentSchemas", "dependencies")},
 }
