@@ -1,6 +1,7 @@
 """How a schema is to be written: spaces, separators, escapes, and what to do about what cannot be enforced."""
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +13,8 @@ from segue.engine.constraints.schemas.values import Json
 # One space, or a line break with some indentation: enough to be pretty, too little to go on for ever.
 WHITESPACE = r"[ ]|\n[ \t]{0,40}"
 FLEXIBLE = r"[\x20\x0A\x0D\x09]+"
+# The compiler before 1.8, which vLLM still asks for, lets spaces follow spaces: it does not know `ignore_once`.
+SPACES_ARE_COUNTED = tuple(map(int, version("llguidance").split(".")[:2])) >= (1, 8)
 
 
 @dataclass(frozen=True, kw_only=True)

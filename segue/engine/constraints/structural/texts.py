@@ -6,6 +6,7 @@ from typing import NamedTuple
 from segue.engine.constraints import gbnf
 from segue.engine.constraints.grammar import Free, Nested, Node, Range, char_set
 from segue.engine.constraints.scalars.pattern import read_pattern
+from segue.engine.constraints.schemas.options import SPACES_ARE_COUNTED
 from segue.engine.constraints.schemas.values import Json
 from segue.engine.constraints.structural import shapes
 from segue.engine.constraints.structural.joining import literal
@@ -55,6 +56,8 @@ def schema(walker: Walker, own: shapes.Schema, at: At) -> Node:
         raise at.error(f"the style {own.style!r} is not supported; {known} are")
     if own.excludes:
         raise at.error("excludes within JSON are not supported; a pattern in the schema is")
+    if own.max_whitespace_cnt and not SPACES_ARE_COUNTED:
+        raise at.error("max_whitespace_cnt other than 0 needs llguidance 1.8 or newer")
     spaces, maker = _spaces(own.max_whitespace_cnt), _Maker(walker, at)
     with at.blamed():
         if own.style == "json":

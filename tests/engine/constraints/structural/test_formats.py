@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.structural import texts
 from segue.engine.constraints.structural.formats import MAX_DEPTH, MAX_FORMATS
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
-from tests.engine.constraints.guided import is_whole
+from tests.engine.constraints.guided import COUNTS_SPACES, is_whole
 from tests.engine.constraints.structural.oracle import NUMBER, PAIR, Format, accepts
 from tests.engine.constraints.structural.random_formats import Formats
 
@@ -109,15 +110,32 @@ def test_two_grammars_do_not_share_their_rules() -> None:
     assert is_whole(of(several("sequence", *inner)), "aabcc")
 
 
+def spaced(most: int) -> Format:
+    return {"type": "json_schema", "json_schema": {"type": "array"}, "max_whitespace_cnt": most}
+
+
 @pytest.mark.parametrize(
-    ("most", "good", "bad"), [(0, "[1,2]", "[1, 2]"), (2, "[1,\n 2]", "[1,\n  2]")]
+    ("most", "good", "bad"),
+    [
+        (0, "[1,2]", "[1, 2]"),
+        pytest.param(2, "[1,\n 2]", "[1,\n  2]", marks=COUNTS_SPACES),
+    ],
 )
 def test_white_space_has_a_limit(most: int, good: str, bad: str) -> None:
-    grammar = of(
-        {"type": "json_schema", "json_schema": {"type": "array"}, "max_whitespace_cnt": most}
-    )
+    grammar = of(spaced(most))
     assert is_whole(grammar, good)
     assert not is_whole(grammar, bad)
+
+
+def test_a_limit_that_the_compiler_would_pass_by_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(texts, "SPACES_ARE_COUNTED", False)
+    with pytest.raises(
+        InvalidField, match=r"max_whitespace_cnt other than 0 needs llguidance 1\.8"
+    ):
+        of(spaced(3))  # which was not compiled before
+    assert is_whole(of(spaced(0)), "[1,2]")
 
 
 def test_of_ends_that_overlap_the_first_counts() -> None:
