@@ -3,6 +3,7 @@
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 Range = tuple[int, int]  # of code points, both ends included
 
@@ -24,6 +25,9 @@ class Chars:
 @dataclass(frozen=True)
 class Literal:
     text: str
+    mark: str = (
+        ""  # tells it from the same text elsewhere: what follows each is looked at by itself
+    )
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,13 @@ class Lexeme:
     """A regular part of the grammar, which the lexer matches as one lexeme."""
 
     node: "Node"
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.node)  # deep, and asked for again and again
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,7 @@ class Nested:
     text: str
     begins: tuple[Range, ...]  # its first character
     goes_on: tuple[Range, ...]  # what its last lexeme may read on: the digits of a number
+    mark: str = ""  # as that of a literal
     place: str = field(default="", compare=False)  # for errors
 
 

@@ -1,6 +1,7 @@
 """Every kind of constraint as the text that llguidance compiles. What is too large is refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from segue.engine.constraints.schemas.schema_text import schema_text
 from segue.engine.constraints.schemas.values import Json, read_json
 from segue.engine.constraints.structural import formats
 from segue.engine.constraints.structural.tokens import KnownTokens
+from segue.engine.constraints.structural.walking import Wishes
 from segue.types import Constraint, ConstraintKind
 
 MAX_CHOICES = 10_000
@@ -30,6 +32,9 @@ MAX_CHARS: dict[ConstraintKind, int] = {
     "llguidance": 262_144,
     "structural_tag": 262_144,
 }
+
+
+_NO_WISHES = Wishes()
 
 
 class GrammarText(NamedTuple):
@@ -75,18 +80,19 @@ def _json_object(asked: _Asked) -> str:
     return _grammars({"lark_grammar": _schema({"type": "object"}, asked)})
 
 
-def _schema(schema: Json, asked: _Asked, whitespace: str | None = None) -> str:
-    written = schema_text(schema, _options(schema, asked, whitespace))
+def _schema(schema: Json, asked: _Asked, wishes: Wishes = _NO_WISHES) -> str:
+    written = schema_text(schema, _options(schema, asked, wishes))
     asked.ignored.update(dict.fromkeys(written.ignored))
     return written.text
 
 
-def _options(schema: Json, asked: _Asked, whitespace: str | None) -> Options:
-    """`whitespace`: what this schema wishes for, before what the caller does."""
+def _options(schema: Json, asked: _Asked, wishes: Wishes) -> Options:
+    """`wishes`: of the schema's format, before what the caller wishes for all."""
     if not isinstance(schema, bool | dict):
         raise GrammarError("the schema must be a JSON object")
-    spaces = asked.constraint.whitespace if whitespace is None else whitespace
-    return read_options(schema, spaces, asked.constraint.lenient)
+    spaces = asked.constraint.whitespace if wishes.whitespace is None else wishes.whitespace
+    options = read_options(schema, spaces, asked.constraint.lenient)
+    return replace(options, excludes=wishes.excludes)
 
 
 def _regex(asked: _Asked) -> str:
@@ -169,11 +175,11 @@ class _Schemas:
         self._asked = asked
         self.read: list[Arguments] = []
 
-    def text(self, schema: Json, whitespace: str | None) -> str:
-        return _schema(schema, self._asked, whitespace)
+    def text(self, schema: Json, wishes: Wishes) -> str:
+        return _schema(schema, self._asked, wishes)
 
-    def arguments(self, schema: Json, whitespace: str | None) -> Arguments:
-        self.read.append(Arguments(schema, _options(schema, self._asked, whitespace)))
+    def arguments(self, schema: Json, wishes: Wishes) -> Arguments:
+        self.read.append(Arguments(schema, _options(schema, self._asked, wishes)))
         return self.read[-1]
 
 

@@ -22,7 +22,7 @@ from segue.engine.constraints.scalars.strings import char_class
 
 _MAX_NESTING = 8  # what is deeper gets a name: llguidance reads about thirty levels
 _SHORT = 4  # brackets and commas need no name
-_ANY, _SOME = "/(?s:.*)/", "/(?s:.+)/"
+ANY_TEXT, _SOME = "/(?s:.*)/", "/(?s:.+)/"
 _TIMES: dict[tuple[int, int | None], str] = {(0, None): "*", (1, None): "+", (0, 1): "?"}
 
 
@@ -54,13 +54,13 @@ def _in_string(c: str) -> str:
 def _free(free: Free) -> str:
     stops = " | ".join(map(quoted, free.stops))
     if free.until is None:
-        within = _ANY if free.most is None else f"/(?s:.{{0,{free.most}}})/"
-        return f"{within} & ~({_ANY} ({stops}) {_ANY})" if stops else within
+        within = ANY_TEXT if free.most is None else f"/(?s:.{{0,{free.most}}})/"
+        return f"{within} & ~({ANY_TEXT} ({stops}) {ANY_TEXT})" if stops else within
     if free.like:
-        return f"(({free.like}) & ~({_ANY} ({stops}) {_ANY})) {quoted(free.until)}"
-    body = f"({_ANY} {quoted(free.until)}) & ~({_ANY} ({stops}) {_SOME})"
+        return f"(({free.like}) & ~({ANY_TEXT} ({stops}) {ANY_TEXT})) {quoted(free.until)}"
+    body = f"({ANY_TEXT} {quoted(free.until)}) & ~({ANY_TEXT} ({stops}) {_SOME})"
     longer = [stop for stop in free.stops if stop != free.until and stop.endswith(free.until)]
-    return f"{body} & ~({_ANY} ({' | '.join(map(quoted, longer))}))" if longer else body
+    return f"{body} & ~({ANY_TEXT} ({' | '.join(map(quoted, longer))}))" if longer else body
 
 
 class _Writer:

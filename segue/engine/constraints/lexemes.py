@@ -34,7 +34,7 @@ from segue.engine.constraints.grammar import (
 from segue.engine.constraints.regular import regular_names
 
 _MAX_ROUNDS = 64
-_MAX_WORK = 1_000_000
+_MAX_WORK = 2_000_000
 
 Lexemes = frozenset[Lexeme]
 _NONE: Lexemes = frozenset()

@@ -55,10 +55,34 @@ class Arguments:
             facts = tuple(fact for fact in branch.facts if fact.of in ("", "object"))
             members = Fields(Emitter(self._expander, self._options), facts).members()
             if members is not None:
-                found.append(_told_apart(members, facts))
+                found.append(self._told_apart(members, facts))
         if not found:
             raise Unenforceable("no object fits the schema, and parameters are one")
         return found
+
+    def but_excluded(self, terminal: str) -> str:
+        """Texts without those that hold what is excluded."""
+        return self._options.but_excluded(terminal)
+
+    def _is_excluded(self, text: str) -> bool:
+        return any(each in text for each in self._options.excludes)
+
+    def _told_apart(self, members: Members, facts: tuple[Fact, ...]) -> Object:
+        """Raises Unenforceable for what counts properties, or looks at names that are not listed."""
+        is_open = bool(members.free)
+        num_required = sum(own.is_required for own in members.named.values())
+        is_counted = members.least > num_required or (
+            members.most is not None and (is_open or members.most < len(members.named))
+        )
+        if is_counted or members.some is not None:
+            raise Unenforceable("properties are not counted in this style")
+        if is_open and (
+            any(map(_looks_at_names, facts)) or any(map(_is_name, self._options.excludes))
+        ):
+            raise Unenforceable(
+                "patternProperties, propertyNames and excluded names are not enforced in this style"
+            )
+        return Object(members.named, members.free[0].goals if is_open else None)
 
     def types(self, goals: Goals) -> frozenset[str]:
         found: set[str] = set()
@@ -75,11 +99,11 @@ class Arguments:
             facts = tuple(fact for fact in branch.facts if fact.of in ("", "string"))
             strings = shapes.strings_of(facts)
             if values is not None:
-                listed += [value for value in values if isinstance(value, str)]
+                listed += [v for v in values if isinstance(v, str) and not self._is_excluded(v)]
             elif strings.are_all:
                 return Texts(True)
             elif not strings.is_void:
-                terminals.append(strings.terminal(escapes=None))
+                terminals.append(self.but_excluded(strings.terminal(escapes=None)))
         return Texts(False, tuple(dict.fromkeys(listed)), tuple(dict.fromkeys(terminals)))
 
     def scalars(self, goals: Goals) -> list[str]:
@@ -106,21 +130,12 @@ def _of_types(types: Set[str]) -> Goal:
     return Goal(_PARTS.setdefault(key, Part({"type": sorted(types)}, "#")))
 
 
-def _told_apart(members: Members, facts: tuple[Fact, ...]) -> Object:
-    """Raises Unenforceable for what counts properties, or looks at names that are not listed."""
-    is_open = bool(members.free)
-    num_required = sum(own.is_required for own in members.named.values())
-    is_counted = members.least > num_required or (
-        members.most is not None and (is_open or members.most < len(members.named))
-    )
-    if is_counted or members.some is not None:
-        raise Unenforceable("properties are not counted in this style")
-    if is_open and any(map(_looks_at_names, facts)):
-        raise Unenforceable("patternProperties and propertyNames are not enforced in this style")
-    return Object(members.named, members.free[0].goals if is_open else None)
-
-
 def _looks_at_names(fact: Fact) -> bool:
     if isinstance(fact, Every):
         return bool(fact.keys.patterns) or fact.keys.wanted is not None
     return isinstance(fact, Names)
+
+
+def _is_name(text: str) -> bool:
+    """Whether it can be a part of an identifier."""
+    return text.isascii() and text.replace("_", "a").isalnum()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from segue.engine.constraints.grammar import GrammarError, Node, Terminal
-from segue.engine.constraints.scalars.strings import ALL_ESCAPES
+from segue.engine.constraints.scalars.strings import ALL_ESCAPES, literal, quoted
 from segue.engine.constraints.schemas.values import Json
 
 # One space, or a line break with some indentation: enough to be pretty, too little to go on for ever.
@@ -26,6 +26,25 @@ class Options:
     is_lenient: bool = False
     one_of_is_any_of: bool = False
     asserts_format: bool = True
+    excludes: tuple[str, ...] = ()  # from strings and names, as they are written
+
+    def but_excluded(self, terminal: str) -> str:
+        """The terminal, without texts that hold what is excluded."""
+        if not self.excludes:
+            return terminal
+        holding = "|".join(map(literal, self.excludes))
+        return f"({terminal}) & ~/(?s:.*)(?:{holding})(?s:.*)/"
+
+    def is_excluded(self, value: Json) -> bool:
+        """Whether a string or name in it holds what is excluded."""
+        match value:
+            case str():
+                return any(each in quoted(value, self.escapes)[1:-1] for each in self.excludes)
+            case list():
+                return any(map(self.is_excluded, value))
+            case dict():
+                return any(self.is_excluded(part) for item in value.items() for part in item)
+        return False
 
     @property
     def comma(self) -> Node:

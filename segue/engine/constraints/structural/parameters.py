@@ -17,7 +17,7 @@ from segue.engine.constraints.grammar import (
     char_set,
     either,
 )
-from segue.engine.constraints.lark_text import quoted
+from segue.engine.constraints.lark_text import ANY_TEXT, quoted
 from segue.engine.constraints.scalars.pattern import read_pattern
 from segue.engine.constraints.schemas.arguments import Arguments, Object
 from segue.engine.constraints.schemas.facts import Goals
@@ -37,7 +37,7 @@ class Maker(Protocol):
         """For errors."""
         ...
 
-    def json(self, text: str, kinds: Collection[str]) -> Node:
+    def json(self, text: str, kinds: Collection[str], mark: str) -> Node:
         """For values of these types, as Lark text."""
         ...
 
@@ -89,23 +89,24 @@ STYLES = {
 
 def parameters(style: Style, arguments: Arguments, maker: Maker) -> Node:
     """Those that fit the schema, in its order, with or without space between them. Raises GrammarError."""
-    return _Writer(style, arguments, maker).all()
+    kinds = enumerate(arguments.objects())
+    return either(*(_Writer(style, arguments, maker, f"{i}").object(own) for i, own in kinds))
 
 
 class _Writer:
-    def __init__(self, style: Style, arguments: Arguments, maker: Maker) -> None:
+    """Writes one kind of object. Its parts are marked: what follows them elsewhere can be something else."""
+
+    def __init__(self, style: Style, arguments: Arguments, maker: Maker, kind: str) -> None:
         self._style = style
         self._arguments = arguments
         self._maker = maker
+        self._mark = f"{maker.place} {kind}"
         spaces = arguments.whitespace
         self._space: Node = EMPTY
         if spaces is not None:
             self._space = Repeat(read_pattern(f"^(?:{spaces})$").holds[0], 0, 1)
 
-    def all(self) -> Node:
-        return either(*map(self._object, self._arguments.objects()))
-
-    def _object(self, own: Object) -> Node:
+    def object(self, own: Object) -> Node:
         found: list[Node] = []
         for name, member in own.named.items():
             one = self._parameter(self._name(name), member.goals)
@@ -132,7 +133,7 @@ class _Writer:
         options = [
             one_after_another(
                 self._space,
-                Literal(style.before),
+                Literal(style.before, self._mark),
                 name,
                 Literal(style.mark + tells),
                 self._opened(self._value(goals, kinds)),
@@ -153,7 +154,9 @@ class _Writer:
             return self._spaced(self._json(goals, others))
         texts = arguments.texts(goals)
         if texts.are_all:  # which a text of any other type is too
-            return Free((closes,), closes, place=self._maker.place)
+            any_text = arguments.but_excluded(ANY_TEXT)
+            like = any_text if any_text != ANY_TEXT else ""
+            return Free((closes,), closes, like=like, place=self._maker.place)
         if _CONTAINERS & set(others):
             if texts.terminals:
                 raise Unenforceable(
@@ -162,17 +165,18 @@ class _Writer:
             return self._spaced(*map(Literal, texts.listed), self._json(goals, others))
         scalars = arguments.scalars(goals) if others else []
         terminals = [*map(quoted, texts.listed), *texts.terminals, *scalars]
+        if not terminals:
+            return Either(())
         like = self._terminal(terminals)
         return Free((closes,), closes, like=like, place=self._maker.place)
 
     def _json(self, goals: Goals, kinds: Collection[str]) -> Node:
         text = self._arguments.json(goals, frozenset(kinds)) if kinds else None
-        return Either(()) if text is None else self._maker.json(text, kinds)
+        return Either(()) if text is None else self._maker.json(text, kinds, self._mark)
 
     def _spaced(self, *options: Node) -> Node:
-        return one_after_another(
-            self._space, either(*options), self._space, Literal(self._style.closes)
-        )
+        closes = Literal(self._style.closes, self._mark)
+        return one_after_another(self._space, either(*options), self._space, closes)
 
     def _terminal(self, terminals: Iterable[str]) -> str:
         """Any of these. Where it is told that a string comes, space around it is part of it."""

@@ -4,14 +4,14 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from segue.engine.constraints import gbnf
-from segue.engine.constraints.grammar import Free, Nested, Node, Range, char_set
+from segue.engine.constraints.grammar import Free, GrammarError, Nested, Node, Range, char_set
 from segue.engine.constraints.scalars.pattern import read_pattern
 from segue.engine.constraints.schemas.options import SPACES_ARE_COUNTED
 from segue.engine.constraints.schemas.values import Json
 from segue.engine.constraints.structural import shapes
 from segue.engine.constraints.structural.joining import literal
 from segue.engine.constraints.structural.parameters import STYLES, parameters
-from segue.engine.constraints.structural.walking import At, Walker
+from segue.engine.constraints.structural.walking import At, Walker, Wishes
 
 MAX_FREE_CHARS = 10_000  # a lexer has a state for each
 MAX_PATTERN = 16_384
@@ -27,9 +27,10 @@ def regex(walker: Walker, own: shapes.Regex, at: At) -> Node:
     if len(own.pattern) > MAX_PATTERN:
         raise at.error(f"the pattern has more than {MAX_PATTERN} characters")
     with at.blamed():
-        read_pattern(own.pattern)  # what is wrong is told in the caller's columns
-        pattern = read_pattern(f"^(?:{own.pattern})$")
-    return pattern.holds[0]
+        told = read_pattern(own.pattern)  # what is wrong is told in the caller's columns
+        if told.lacks or len(told.holds) > 1:
+            raise GrammarError("look-ahead is not supported here; in the pattern of a schema it is")
+        return read_pattern(f"^(?:{own.pattern})$").holds[0]
 
 
 def grammar(walker: Walker, own: shapes.Grammar, at: At) -> Node:
@@ -54,15 +55,14 @@ def schema(walker: Walker, own: shapes.Schema, at: At) -> Node:
     if own.style != "json" and own.style not in STYLES:
         known = ", ".join(["json", *STYLES])
         raise at.error(f"the style {own.style!r} is not supported; {known} are")
-    if own.excludes:
-        raise at.error("excludes within JSON are not supported; a pattern in the schema is")
     if own.max_whitespace_cnt and not SPACES_ARE_COUNTED:
         raise at.error("max_whitespace_cnt other than 0 needs llguidance 1.8 or newer")
-    spaces, maker = _spaces(own.max_whitespace_cnt), _Maker(walker, at)
+    wishes = Wishes(_spaces(own.max_whitespace_cnt), at.stops(own.excludes))
+    maker = _Maker(walker, at)
     with at.blamed():
         if own.style == "json":
-            return maker.json(walker.schemas.text(own.json_schema, spaces), _types(own.json_schema))
-        arguments = walker.schemas.arguments(own.json_schema, spaces)
+            return maker.json(walker.schemas.text(own.json_schema, wishes), _types(own.json_schema))
+        arguments = walker.schemas.arguments(own.json_schema, wishes)
         return parameters(STYLES[own.style], arguments, maker)
 
 
@@ -81,10 +81,10 @@ class _Maker(NamedTuple):
     def place(self) -> str:
         return self.at.place
 
-    def json(self, text: str, kinds: Collection[str]) -> Node:
+    def json(self, text: str, kinds: Collection[str], mark: str = "") -> Node:
         begins = char_set([r for kind in kinds for r in _FIRST[kind]])
         goes_on = _IN_NUMBER if "number" in kinds or "integer" in kinds else ()
-        return self.rule(Nested(text, begins, goes_on, self.at.place))
+        return self.rule(Nested(text, begins, goes_on, mark, self.at.place))
 
     def rule(self, body: Node) -> Node:
         return self.walker.rule(body)

@@ -45,12 +45,19 @@ class At(NamedTuple):
         return found
 
 
+class Wishes(NamedTuple):
+    """How a schema is to be written."""
+
+    whitespace: str | None = None  # between parts; None: as usual
+    excludes: tuple[str, ...] = ()  # from strings and names
+
+
 class Schemas(Protocol):
-    """Reads schemas, with the white space wished for in them. Raises GrammarError."""
+    """Reads schemas. Raises GrammarError."""
 
-    def text(self, schema: Json, whitespace: str | None) -> str: ...
+    def text(self, schema: Json, wishes: Wishes) -> str: ...
 
-    def arguments(self, schema: Json, whitespace: str | None) -> Arguments: ...
+    def arguments(self, schema: Json, wishes: Wishes) -> Arguments: ...
 
 
 class Walker(Protocol):

@@ -138,6 +138,17 @@ def test_a_limit_that_the_compiler_would_pass_by_is_refused(
     assert is_whole(of(spaced(0)), "[1,2]")
 
 
+def test_what_is_excluded_stands_in_no_string_and_no_name() -> None:
+    enum = {"type": "array", "items": {"enum": ["<a", "b", "c"]}, "uniqueItems": True}
+    listed = {"type": ["integer", "string"]}
+    schema = {"properties": {"e": enum, "s": listed, "<a>": {}}, "additionalProperties": listed}
+    grammar = of({"type": "json_schema", "json_schema": schema, "excludes": ["<a", "no"]})
+    for good in ('{"e":["c","b"]}', '{"e":[],"s":"<","x":"n"}', '{"s":"n"}', '{"s":5}'):
+        assert is_whole(grammar, good)
+    for bad in ('{"e":["<a"]}', '{"s":"x<a"}', '{"no":"x"}', '{"x":"nono"}', '{"<a>":5}'):
+        assert not is_whole(grammar, bad)
+
+
 def test_of_ends_that_overlap_the_first_counts() -> None:
     grammar = of(triggered(["```"], tag("```x\n", ANY, "```")))
     assert is_whole(grammar, "a ```x\nb``` c")
@@ -197,7 +208,8 @@ LOOSE = several("sequence", text("x"), ANY)
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"type": "json_schema", "json_schema": {}, "excludes": ["a"]}, "excludes within JSON"),
+        ({"type": "json_schema", "json_schema": {}, "excludes": [""]}, "must not be empty"),
+        ({"type": "regex", "pattern": "^(?=a)[ab]"}, "format: look-ahead is not supported here"),
         (ANY | {"max_tokens": 3}, "format: max_tokens is not supported; max_chars is"),
         (ANY | {"exclude": ["a"]}, "unknown field `exclude`"),
         (ANY | {"excludes": [""]}, "must not be empty"),

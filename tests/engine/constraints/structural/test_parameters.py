@@ -113,6 +113,39 @@ def test_white_space_has_a_limit() -> None:
     assert not is_whole(grammar, f"{city} {days}")
 
 
+def test_what_is_excluded_stands_in_no_string() -> None:
+    schema = {
+        "properties": {
+            "a": {"type": "string"},
+            "b": {"enum": ["<x", "y", "z"]},
+            "c": {"type": "array", "items": {"type": "string", "maxLength": 3}},
+        },
+        "additionalProperties": False,
+    }
+    for style in STYLES:
+        grammar = of(styled(schema, style, excludes=["<x", "/"]))
+        for good in (("a", "<y"), ("a", ""), ("b", "y"), ("c", ["x", "<"])):
+            assert is_whole(grammar, written(style, *good)), (style, good)
+        for bad in (("a", "a<x"), ("a", "/"), ("b", "<x"), ("c", ["<x"])):
+            assert not is_whole(grammar, written(style, *bad)), (style, bad)
+
+
+def test_tools_of_all_sorts_stand_beside_each_other() -> None:
+    """A name that is free in one of them is listed in the other, with the same text around both."""
+    one = {"properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+    other = {"properties": {"q": {"type": "string"}, "in": {"type": "integer"}}}
+    for style in STYLES:
+        tags = [
+            {"type": "tag", "begin": f"<f={name}>", "content": styled(own, style), "end": "</f>"}
+            for name, own in (("a", one), ("b", other | {"additionalProperties": False}))
+        ]
+        grammar = of({"type": "triggered_tags", "triggers": ["<f="], "tags": tags})
+        city, days = written(style, "city", "x"), written(style, "days", 5)
+        assert is_whole(grammar, f"<f=a>{city}{days}{written(style, 'in', 'x')}</f>")
+        assert is_whole(grammar, f"<f=b>{written(style, 'in', 5)}</f> <f=a>{days}</f>")
+        assert not is_whole(grammar, f"<f=b>{written(style, 'in', 5)}{days}</f>")
+
+
 def test_references_and_alternatives_are_followed() -> None:
     one = {"properties": {"kind": {"const": "a"}, "n": {"$ref": "#/$defs/n"}}, "required": ["kind"]}
     other = {"properties": {"kind": {"const": "b"}, "t": {"type": "string"}}, "required": ["kind"]}
@@ -136,7 +169,7 @@ def test_references_and_alternatives_are_followed() -> None:
         (styled({"properties": {"a": {"type": "x"}}}), "format: at #/properties/a: "),
         (styled({"properties": {"a>b": {}}}), "format: the name 'a>b' holds '>'"),
         (styled({"minProperties": 2}), "format: properties are not counted in this style"),
-        (styled({"patternProperties": {"^a": {}}}), "format: patternProperties and propertyNames"),
+        (styled({"patternProperties": {"^a": {}}}), "format: patternProperties, propertyNames"),
         (
             styled({"properties": {"a": {"type": ["string", "array"], "minLength": 2}}}),
             "format: in this style a string with conditions cannot be told from an array",

@@ -37,6 +37,8 @@ class Distinct:
         for taken, place in places.items():
             options: list[Node] = [EMPTY] if len(taken) >= self._arrays.least else []
             for key, value in self._next(taken).items():
+                if writer.options.is_excluded(value):
+                    continue
                 comma = (writer.options.comma,) if taken else ()
                 options.append(seq(*comma, writer.constant(value), places[taken | {key}]))
             writer.define(place, Either(tuple(options)))

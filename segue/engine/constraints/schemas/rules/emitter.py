@@ -133,13 +133,18 @@ class Emitter:
             case "number":
                 return self._numbers(facts)
             case "string":
-                strings = shapes.strings_of(facts)
-                return (
-                    [] if strings.is_void else [Terminal(strings.terminal(self._spelling.escapes))]
-                )
+                return self._strings(facts)
             case "array":
                 return Tuples(self, shapes.arrays_of(facts)).options()
         return Fields(self, facts).options()
+
+    def _strings(self, facts: tuple[Fact, ...]) -> list[Node]:
+        strings = shapes.strings_of(facts)
+        if strings.is_void:
+            return []
+        terminal = self._spelling.but_excluded(strings.terminal(self._spelling.escapes))
+        is_void = bool(self._spelling.excludes) and oracle.is_empty(terminal)
+        return [] if is_void else [Terminal(terminal)]
 
     def _numbers(self, facts: tuple[Fact, ...]) -> list[Node]:
         numbers = shapes.numbers_of(facts)
@@ -160,6 +165,7 @@ class Emitter:
 
     def _constants(self, values: list[Json], branch: Branch) -> list[Node]:
         """Values that are no arrays or objects are one terminal."""
+        values = [value for value in values if not self._spelling.is_excluded(value)]
         plain = [v for v in values if not isinstance(v, list | dict)]
         is_whole = any(f == Whole() for f in branch.facts)
         is_integer = is_whole or not any(

@@ -74,7 +74,7 @@ class Fields:
         """What free names must match, and names that propertyNames lists."""
         goals = tuple(f.goal for f in self._facts if isinstance(f, Names))
         if not goals:
-            return [shapes.Strings().terminal(self._escapes)], []
+            return [self._writer.options.but_excluded(shapes.Strings().terminal(self._escapes))], []
         keys: list[str] = []
         listed: list[str] = []
         for branch in self._writer.reader.together(goals):
@@ -86,7 +86,8 @@ class Fields:
                 continue
             strings = shapes.strings_of(tuple(f for f in branch.facts if f.of in ("", "string")))
             if not strings.is_void:
-                keys.append(f"({strings.terminal(self._escapes)})")
+                terminal = strings.terminal(self._escapes)
+                keys.append(f"({self._writer.options.but_excluded(terminal)})")
         return keys, listed
 
     def _named(self, names: dict[str, None]) -> dict[str, Named] | None:
@@ -97,7 +98,12 @@ class Fields:
         by_name = shapes.goals_by_name(names, self._facts)
         found: dict[str, Named] = {}
         for name in names:
-            is_allowed = name not in absent and judge.meets(name, goals, self._writer.reader)
+            is_excluded = self._writer.options.is_excluded(name)
+            is_allowed = (
+                not is_excluded
+                and name not in absent
+                and judge.meets(name, goals, self._writer.reader)
+            )
             if is_allowed:
                 found[name] = Named(by_name[name], name in required)
             elif name in required:
