@@ -53,9 +53,9 @@ _OLLAMA_NAMES = frozenset(
 )
 
 
-def snippet(said: Translation, language: Language, url: str, needs_key: bool) -> str:
+def snippet(translation: Translation, language: Language, url: str, needs_key: bool) -> str:
     """`url` is this server's own address, without a slash at its end."""
-    return _WRITERS[language](said, url, needs_key)
+    return _WRITERS[language](translation, url, needs_key)
 
 
 def _pretty(body: dict[str, Any]) -> str:
@@ -67,12 +67,12 @@ def _pretty(body: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def _curl(said: Translation, url: str, needs_key: bool) -> str:
-    body = _pretty(said.body).replace("'", "'\\''")
+def _curl(translation: Translation, url: str, needs_key: bool) -> str:
+    body = _pretty(translation.body).replace("'", "'\\''")
     key = " \\\n  -H 'authorization: Bearer '\"$SEGUE_API_KEY\"" if needs_key else ""
-    quiet = "-sN" if said.body.get("stream") else "-s"
+    quiet = "-sN" if translation.body.get("stream") else "-s"
     return (
-        f"curl {quiet} {url}{said.path} \\\n  -H 'content-type: application/json'{key} \\\n"
+        f"curl {quiet} {url}{translation.path} \\\n  -H 'content-type: application/json'{key} \\\n"
         f"  -d '{body}'\n"
     )
 
@@ -80,12 +80,12 @@ def _curl(said: Translation, url: str, needs_key: bool) -> str:
 # --- Python --------------------------------------------------------------------------------------
 
 
-def _python(said: Translation, url: str, needs_key: bool) -> str:
-    if said.path.endswith("/completions"):
-        return _openai_package(said, url, needs_key)
-    if said.dialect == "ollama":
-        return _ollama_package(said, url, needs_key)
-    return _plain_python(said, url, needs_key)
+def _python(translation: Translation, url: str, needs_key: bool) -> str:
+    if translation.path.endswith("/completions"):
+        return _openai_package(translation, url, needs_key)
+    if translation.dialect == "ollama":
+        return _ollama_package(translation, url, needs_key)
+    return _plain_python(translation, url, needs_key)
 
 
 def _imports(needs_key: bool, others: str) -> str:
@@ -98,30 +98,30 @@ def _arguments(body: dict[str, Any], names: frozenset[str]) -> str:
     return "".join(known) + (f"    extra_body={rest!r},\n" if rest else "")
 
 
-def _openai_package(said: Translation, url: str, needs_key: bool) -> str:
-    base = url + said.path.removesuffix("/completions")
+def _openai_package(translation: Translation, url: str, needs_key: bool) -> str:
+    base = url + translation.path.removesuffix("/completions")
     key = 'os.environ["SEGUE_API_KEY"]' if needs_key else '"none"'
-    call = f"client.completions.create(\n{_arguments(said.body, _OPENAI_NAMES)})"
+    call = f"client.completions.create(\n{_arguments(translation.body, _OPENAI_NAMES)})"
     return (
         _imports(needs_key, "from openai import OpenAI\n\n")
         + f'client = OpenAI(base_url="{base}", api_key={key})\n'
-        + _printed(call, said, "for choice in part.choices:", "choice.text")
+        + _printed(call, translation, "for choice in part.choices:", "choice.text")
     )
 
 
-def _ollama_package(said: Translation, url: str, needs_key: bool) -> str:
+def _ollama_package(translation: Translation, url: str, needs_key: bool) -> str:
     key = ', headers={"authorization": "Bearer " + os.environ["SEGUE_API_KEY"]}'
-    call = f"client.generate(\n{_arguments(said.body, _OLLAMA_NAMES)})"
+    call = f"client.generate(\n{_arguments(translation.body, _OLLAMA_NAMES)})"
     return (
         _imports(needs_key, "from ollama import Client\n\n")
         + f'client = Client("{url}/ollama"{key if needs_key else ""})\n'
-        + _printed(call, said, "", "part.response")
+        + _printed(call, translation, "", "part.response")
     )
 
 
-def _printed(call: str, said: Translation, loop: str, text: str) -> str:
+def _printed(call: str, translation: Translation, loop: str, text: str) -> str:
     """The call, and code that prints its texts."""
-    if said.body.get("stream"):
+    if translation.body.get("stream"):
         head, indent = f"for part in {call}:\n", "    "
     else:
         head, indent = f"part = {call}\n", ""
@@ -130,22 +130,22 @@ def _printed(call: str, said: Translation, loop: str, text: str) -> str:
     return head + f'{indent}print({text}, end="", flush=True)\n'
 
 
-def _plain_python(said: Translation, url: str, needs_key: bool) -> str:
+def _plain_python(translation: Translation, url: str, needs_key: bool) -> str:
     key = ', "authorization": "Bearer " + os.environ["SEGUE_API_KEY"]' if needs_key else ""
     read = (
         "    for line in answer:\n"
         '        if line.startswith(b"data: "):\n'
         '            print(json.loads(line[6:])["content"], end="", flush=True)\n'
-        if said.body.get("stream")
+        if translation.body.get("stream")
         else '    print(json.load(answer)["content"], end="")\n'
     )
-    if said.body.get("n_cmpl", 1) > 1 and not said.body.get("stream"):
+    if translation.body.get("n_cmpl", 1) > 1 and not translation.body.get("stream"):
         read = '    for part in json.load(answer):\n        print(part["content"], end="")\n'
     return (
         _imports(needs_key, "import json\nfrom urllib.request import Request, urlopen\n\n")
-        + f"body = {said.body!r}\n"
+        + f"body = {translation.body!r}\n"
         f'headers = {{"content-type": "application/json"{key}}}\n'
-        f'request = Request("{url}{said.path}", json.dumps(body).encode(), headers)\n'
+        f'request = Request("{url}{translation.path}", json.dumps(body).encode(), headers)\n'
         f"with urlopen(request) as answer:\n{read}"
     )
 
@@ -175,12 +175,12 @@ const write = (part) => {
 """
 
 
-def _javascript(said: Translation, url: str, needs_key: bool) -> str:
-    body = _pretty(said.body).replace("\n", "\n  ")
+def _javascript(translation: Translation, url: str, needs_key: bool) -> str:
+    body = _pretty(translation.body).replace("\n", "\n  ")
     key = ", authorization: `Bearer ${process.env.SEGUE_API_KEY}`" if needs_key else ""
-    read = _READ_STREAM if said.body.get("stream") else _READ_WHOLE
+    read = _READ_STREAM if translation.body.get("stream") else _READ_WHOLE
     return (
-        f'const answer = await fetch("{url}{said.path}", {{\n'
+        f'const answer = await fetch("{url}{translation.path}", {{\n'
         f'  method: "POST",\n'
         f'  headers: {{ "content-type": "application/json"{key} }},\n'
         f"  body: JSON.stringify({body}),\n}});\n{_WRITE}{read}"

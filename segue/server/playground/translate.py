@@ -40,27 +40,27 @@ def translate(
     if source in dialect.operations:
         return Translation(dialect.name, f"/{dialect.name}{source.path}", body, ())
     operation = _operation(dialect, wanted)
-    said = _beginning(body, operation, dialect.name)
+    translated = _beginning(body, operation, dialect.name)
     wires = _wires(body, source)
-    for target in _differing(said, operation, wanted, info):
+    for target in _differing(translated, operation, wanted, info):
         for row in operation.table.rows:
             if row.target == target and (found := _wire(row, wires, wanted)) is not None:
-                _put(said, row.name, found)
+                _put(translated, row.name, found)
                 break
     known = {row.name: row.target for row in operation.table.rows}
     if wanted.logprobs is not None and "logprobs" not in known.values() and "logprobs" in known:
-        said |= {
+        translated |= {
             "logprobs": True,
             "top_logprobs": wanted.logprobs,
         }  # Ollama has two fields for this
     if "stream" in known:
-        said["stream"] = bool(body.get("stream", False))
-    left = _differing(said, operation, wanted, info)
+        translated["stream"] = bool(body.get("stream", False))
+    left = _differing(translated, operation, wanted, info)
     names = {row.target: row.name for row in reversed(source.table.rows)}
     names |= source.table.read(body).given
     lost = dict.fromkeys(names.get(target, target.rpartition(".")[2]) for target in left)
     prefix = f"/{dialect.name}{operation.path}"
-    return Translation(dialect.name, prefix, said, tuple(lost))
+    return Translation(dialect.name, prefix, translated, tuple(lost))
 
 
 def _operation(dialect: Dialect, wanted: CompletionRequest) -> Operation:
@@ -74,11 +74,11 @@ def _operation(dialect: Dialect, wanted: CompletionRequest) -> Operation:
 
 def _beginning(body: dict[str, Any], operation: Operation, name: str) -> dict[str, Any]:
     """The fields that every request to this path needs."""
-    said: dict[str, Any] = {"model": body.get("model") or "default"}
+    translated: dict[str, Any] = {"model": body.get("model") or "default"}
     if operation.path == "/infill":
-        return said | {"input_prefix": body["prompt"], "input_suffix": body.get("suffix", "")}
-    said["prompt"] = body["prompt"]
-    return said | {"raw": True} if name == "ollama" else said
+        return translated | {"input_prefix": body["prompt"], "input_suffix": body.get("suffix", "")}
+    translated["prompt"] = body["prompt"]
+    return translated | {"raw": True} if name == "ollama" else translated
 
 
 def _wires(body: dict[str, Any], source: Operation) -> dict[str, Any]:
@@ -93,30 +93,33 @@ def _wires(body: dict[str, Any], source: Operation) -> dict[str, Any]:
     return written
 
 
-def _put(said: dict[str, Any], name: str, value: Any) -> None:
+def _put(translated: dict[str, Any], name: str, value: Any) -> None:
     group, dot, inner = name.partition(".")
     if dot:
-        said.setdefault(group, {})[inner] = value
+        translated.setdefault(group, {})[inner] = value
     else:
-        said[group] = value
+        translated[group] = value
 
 
 # --- whether two requests ask for the same -------------------------------------------------------
 
 
 def _differing(
-    said: dict[str, Any], operation: Operation, wanted: CompletionRequest, info: ModelInfo | None
+    translated: dict[str, Any],
+    operation: Operation,
+    wanted: CompletionRequest,
+    info: ModelInfo | None,
 ) -> list[str]:
     """The targets that this body does not set as wanted, and that matter."""
     try:
-        call = operation.parse(said, _STAMP)
+        call = operation.parse(translated, _STAMP)
     except RequestError as error:
         rows = [row for row in operation.table.rows if error.param in row.spellings]
         return [row.target for row in rows] or ["prompts"]
     if info is not None:
         call = operation.fill(call, info)
     has, wants = _values(call.request), _values(wanted)
-    return [t for t in wants if not _is_same(t, has[t], wants[t]) and _matters(t, wanted)]
+    return [t for t in wants if not _is_same(has[t], wants[t]) and _matters(t, wanted)]
 
 
 def _values(request: CompletionRequest) -> dict[str, Any]:
@@ -132,7 +135,7 @@ def _values(request: CompletionRequest) -> dict[str, Any]:
     }
 
 
-def _is_same(target: str, one: Any, other: Any) -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, Constraint) and isinstance(other, Constraint):
         return _plain(one) == _plain(other)
     return bool(one == other)
@@ -191,7 +194,7 @@ def _wire(row: Field, wires: dict[str, Any], wanted: CompletionRequest) -> Any:
             read = row.kind.read(wire)
         except (Mismatch, TypeError):
             continue
-        if _is_same(row.target, read, value):
+        if _is_same(read, value):
             return wire
     return None
 
