@@ -14,7 +14,14 @@ from pathlib import Path
 PREFIX = "fp_"
 _ROOT = Path(__file__).parent
 # From a request to tokens, from logits to text, and from events to an answer; and the libraries that take part.
-_ANSWERING = ("engine", "dialects", "models/vocabulary", "exact_math.py", "types")
+_ANSWERING = (
+    "engine",
+    "dialects",
+    "models/vocabulary",
+    "exact_math.py",
+    "types",
+    "unicode_categories.py",
+)
 _LIBRARIES = ("xllamacpp", "llguidance")
 
 

@@ -23,6 +23,7 @@ _BASE = (
     "segue.exact_math",
     "segue.fingerprint",
     "segue.detokenizer",
+    "segue.unicode_categories",
 )
 _BELOW_REQUEST = ("segue.engine.sampling", "segue.engine.constraints", "segue.engine.infill")
 _REQUEST = (*_BASE, "segue.engine.seam", "segue.engine.tokens", *_BELOW_REQUEST)
@@ -33,6 +34,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.exact_math": (),
     "segue.fingerprint": (),
     "segue.detokenizer": (),
+    "segue.unicode_categories": (),
     "segue.logs": (),
     "segue.cpus": ("segue.machine",),
     "segue.processes.shared_numbers": (),

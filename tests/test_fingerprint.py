@@ -13,7 +13,7 @@ from segue import fingerprint
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package of a few sources in the place of ours."""
     names = ("engine/sampler.py", "dialects/base.py", "models/vocabulary/tokens.py")
-    for name in (*names, "exact_math.py", "types/events.py", "other.py"):
+    for name in (*names, "exact_math.py", "types/events.py", "unicode_categories.py", "other.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# {name}\n")

@@ -1,10 +1,9 @@
 """Unicode's general categories, as `\\p{...}` names them."""
 
-import unicodedata
-from functools import cache, lru_cache
-from itertools import groupby
+from functools import cache
 
 from segue.engine.constraints.grammar import LAST, Range, char_set
+from segue.unicode_categories import CATEGORIES, runs
 
 _LONG = {
     "Letter": "L",
@@ -28,29 +27,7 @@ _LONG = {
     "Other": "C",
     "Control": "Cc",
 }
-_SHORT = frozenset(
-    {
-        "L",
-        "Ll",
-        "Lu",
-        "Lt",
-        "Lm",
-        "Lo",
-        "M",
-        "Mn",
-        "Mc",
-        "Me",
-        "N",
-        "Nd",
-        "Nl",
-        "No",
-        "P",
-        "Pc",
-        "Pd",
-    }
-    | {"Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C", "Cc"}
-    | {"Cf", "Co", "Cn"}
-)
+_SHORT = frozenset(CATEGORIES) - {"Cs"} | {category[0] for category in CATEGORIES}
 
 
 def unicode_class(name: str) -> tuple[Range, ...] | None:
@@ -64,18 +41,6 @@ def unicode_class(name: str) -> tuple[Range, ...] | None:
     return _ranges(short) if short in _SHORT else None
 
 
-@lru_cache(64)
-def _ranges(category: str) -> tuple[Range, ...]:
-    parts = [ranges for name, ranges in _all().items() if name.startswith(category)]
-    return char_set([r for ranges in parts for r in ranges])
-
-
 @cache
-def _all() -> dict[str, list[Range]]:
-    """By category of two letters, in one pass: it takes a good part of a second."""
-    found: dict[str, list[Range]] = {}
-    runs = groupby(range(LAST + 1), lambda code: unicodedata.category(chr(code)))
-    for category, codes in runs:
-        run = list(codes)
-        found.setdefault(category, []).append((run[0], run[-1]))
-    return found
+def _ranges(category: str) -> tuple[Range, ...]:
+    return char_set([(run.first, run.last) for run in runs() if run.category.startswith(category)])

@@ -1,15 +1,15 @@
 """A text with every character outside ASCII as one that stands for its category, so that `re` can split by categories.
 
-The categories are those of llama.cpp (`unicode_runs.py`), whatever the version of Python's own tables.
+The categories are those of llama.cpp (`segue/unicode_categories.py`), whatever the version of Python's own tables.
 """
 
-import re
 from functools import cache
 
-from segue.models.vocabulary.words.unicode_runs import RUNS
+from segue.unicode_categories import runs
 
-# By the letters of RUNS. White space is a vertical tab, as ASCII knows it.
-_STAND_INS = {"C": 0xD0, "N": 0xD1, "L": 0xD2, "P": 0xD3, "M": 0xD4, "S": 0xD5, "W": 0x0B}
+# By the first letter of a category; _OTHERS for all others. White space is a vertical tab, as ASCII knows it.
+_OTHERS = 0xD0
+_STAND_INS = {"N": 0xD1, "L": 0xD2, "P": 0xD3, "M": 0xD4, "S": 0xD5}
 _JOINERS, _HAN, _HAN_UNLETTERED, _LONG_S = 0xD6, 0xD7, 0xD8, 0xD9
 # CJK ideographs, extensions A to F, and compatibility ideographs: first and last.
 _HAN_RANGES = (
@@ -59,9 +59,12 @@ def in_plain_space(text: str) -> str:
 @cache
 def _table() -> bytes:
     """By code point."""
-    table = bytearray(range(128))
-    for letter, length in re.findall("([A-Z])([0-9a-z]*)", RUNS):
-        table += bytes([_STAND_INS[letter]]) * int(length or "1", 36)
+    table = bytearray()
+    for category, first, last in runs():
+        table += bytes([_STAND_INS.get(category[0], _OTHERS)]) * (last - first + 1)
+    table[:128] = range(128)
+    for point, stand_in in _WHITE_SPACE.items():
+        table[point] = stand_in
     table[0x017F] = _LONG_S
     table[0x200C] = table[0x200D] = _JOINERS
     return bytes(table)
