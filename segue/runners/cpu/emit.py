@@ -73,10 +73,19 @@ def splat(b: Builder, value: Value, kind: Any = FLOATS) -> Value:
 
 def cell(b: Builder, value: Value) -> Value:
     """A variable that begins as this value; LLVM keeps it in a register."""
-    with b.goto_entry_block():  # allocated once per function, even inside a loop
-        place = b.alloca(value.type)
+    place = _allocated(b, value.type)
     b.store(value, place)
     return place
+
+
+def room(b: Builder, kind: Any, count: int) -> Value:
+    """The address of room for so many values, with whatever was there: LLVM would clear it byte by byte."""
+    return b.ptrtoint(_allocated(b, ir.ArrayType(kind, count)), i64)
+
+
+def _allocated(b: Builder, kind: Any) -> Value:
+    with b.goto_entry_block():  # once per function, even inside a loop
+        return b.alloca(kind)
 
 
 # --- memory ---

@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from segue.runners.cpu.draws.writing import Num, Writer
-from segue.runners.cpu.emit import f32, i32, i64
+from segue.runners.cpu.emit import f32, i32, i64, room
 
 _VOID = ir.VoidType()
 _DIGITS, _BITS = 4, 8  # passes, an even number, and bits that each looks at
@@ -42,9 +42,7 @@ def _spread(made: ir.Module) -> Any:
     """(keys, places, out keys, out places, count, shift): a pass, by the digit that many bits up."""
     w = Writer(made, "spread", _VOID, *(i64, i64, i64, i64, i64, i64))
     keys, places, out_keys, out_places, count, shift = w.args
-    with w.b.goto_entry_block():
-        room = w.b.alloca(ir.ArrayType(i64, _NUM_BUCKETS))
-    starts = Num(w.b, w.b.ptrtoint(room, i64))
+    starts = Num(w.b, room(w.b, i64, _NUM_BUCKETS))
 
     def digit(key: Num) -> Num:
         return Num(w.b, w.b.lshr((key & _ALL).value, shift.value)) & (_NUM_BUCKETS - 1)

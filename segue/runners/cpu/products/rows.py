@@ -12,7 +12,6 @@ from segue.runners.cpu.emit import (
     Value,
     ahead,
     at,
-    cell,
     f32,
     fma,
     i8,
@@ -21,6 +20,7 @@ from segue.runners.cpu.emit import (
     load,
     loop,
     number,
+    room,
     splat,
     store,
 )
@@ -42,7 +42,7 @@ def build(module: Any, kind: Kind, form: Format) -> Any:
     b = ir.IRBuilder(function.append_basic_block())
     tile, blocks, lane, out, *factor = function.args
     reader, width, lanes = Reader(kind, form, *factor), kind.flavour.width, kind.flavour.lanes
-    scratch = b.ptrtoint(cell(b, ir.Constant(ir.ArrayType(i8, width * GROUP), None)), i64)
+    scratch = room(b, i8, width * GROUP)
     with loop(b, blocks) as block:
         start = at(b, tile, block.index, form.kept_bytes * width)
         # The lane's own vector, as if it were the first one.

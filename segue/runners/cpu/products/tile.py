@@ -31,6 +31,7 @@ from segue.runners.cpu.emit import (
     load,
     loop,
     number,
+    room,
     splat,
     store,
 )
@@ -279,9 +280,9 @@ def write(b: Builder, kind: Kind, sums: list[Value], out: Value, valid: Value) -
             for v, value in enumerate(sums):
                 store(b, value, ahead(b, out, v * size))
         with some:
-            scratch = cell(b, ir.Constant(ir.ArrayType(kind.floats, len(sums)), None))
+            scratch = room(b, kind.floats, len(sums))
             for v, value in enumerate(sums):
-                store(b, value, ahead(b, b.ptrtoint(scratch, i64), v * size))
+                store(b, value, ahead(b, scratch, v * size))
             with loop(b, valid) as each:
-                one = load(b, at(b, b.ptrtoint(scratch, i64), each.index, 4), f32)
+                one = load(b, at(b, scratch, each.index, 4), f32)
                 store(b, one, at(b, out, each.index, 4))

@@ -161,23 +161,28 @@ def fold_into(
     last = b.sub(count, b.mul(width, number(_LAYERS - 1)))  # how many the last layer has
     num_vectors = b.udiv(last, number(LANES))
 
-    def tree(column: Value, kind: Any, layers: int, layer: int, stride: int) -> Value:
+    def item(column: Value, kind: Any, layer: int) -> Value:
+        at_all = column if not layer else b.add(column, b.mul(width, number(layer)))
+        if kind == FLOATS or layer < _LAYERS - 1:
+            return change(load(b, at(b, values, at_all, _FLOAT_BYTES), kind))
+        is_there = b.icmp_signed("<", column, last)
+        value = change(
+            load(b, at(b, values, b.select(is_there, at_all, column), _FLOAT_BYTES), kind)
+        )
+        return b.select(is_there, value, ir.Constant(value.type, -0.0))  # which changes no sum
+
+    def tree(column: Value, kind: Any, layer: int = 0, stride: int = 1) -> Value:
         """The sum of one column: recursively the sum of its even layers plus that of its odd layers."""
         if stride == _LAYERS:
-            if layer >= layers:
-                return None
-            place = b.add(column, b.mul(width, number(layer)))
-            return change(load(b, at(b, values, place, _FLOAT_BYTES), kind))
-        front = tree(column, kind, layers, layer, 2 * stride)
-        back = tree(column, kind, layers, layer + stride, 2 * stride)
-        return front if back is None else b.fadd(front, back)
+            return item(column, kind, layer)
+        front = tree(column, kind, layer, 2 * stride)
+        return b.fadd(front, tree(column, kind, layer + stride, 2 * stride))
 
-    def columns(first: Value, until: Value, kind: Any, layers: int, step: int) -> None:
+    def columns(first: Value, until: Value, kind: Any, step: int) -> None:
         with loop(b, b.udiv(b.sub(until, first), number(step))) as each:
             column = b.add(first, b.mul(each.index, number(step)))
-            store(b, tree(column, kind, layers, 0, 1), at(b, out, column, out_bytes))
+            store(b, tree(column, kind), at(b, out, column, out_bytes))
 
     in_vectors = b.mul(num_vectors, number(LANES))
-    columns(number(0), in_vectors, FLOATS, _LAYERS, LANES)
-    columns(in_vectors, last, f32, _LAYERS, 1)
-    columns(last, width, f32, _LAYERS - 1, 1)
+    columns(number(0), in_vectors, FLOATS, LANES)
+    columns(in_vectors, width, f32, 1)
