@@ -13,6 +13,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Ollama cuts about half of it away and says nothing.",
     ),
     Difference(
+        "An answer without a bound ends where the context is full, and one that repeats itself goes on; every stream "
+        "has a last line.",
+        "Ollama drops the first tokens and goes on, to ten times the context, unless shift is false; after 31 equal "
+        "pieces it ends without that line, or with done false.",
+    ),
+    Difference(
+        "think may only be false; what a model thinks is part of its response.",
+        "Ollama tells it apart where a model's template has tags for it.",
+    ),
+    Difference(
         "A model's template is the Jinja one its file carries; the request's own may use .System, .Prompt, "
         ".Suffix, .Response, if, else and end.",
         "Ollama keeps templates in Go's language beside the model; others are refused rather than misread.",
@@ -58,8 +68,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Ollama leaves out tokens that end within a character, and cuts one that a stop text begins in.",
     ),
     Difference(
-        "context has the tokens of the answer as they were drawn, with the end token.",
-        "Ollama makes tokens of the text again, so that the next message follows an answer that has no end.",
+        "context is taken as tokens, and has the answer's as they were drawn, with the end token.",
+        "Ollama makes text of it, and tokens of the text again: others at times, and without the end of an answer.",
+    ),
+    Difference(
+        "Where nothing may follow what format has let through, the answer ends, without an end token.",
+        "Ollama draws that token and counts it.",
+    ),
+    Difference(
+        "Bytes at the end of an answer that are no whole character are written as U+FFFD.",
+        "Ollama leaves them out, and text and tokens do not agree.",
     ),
     Difference(
         "_debug_render_only has no effect; /llamacpp/apply-template shows a prompt.",
