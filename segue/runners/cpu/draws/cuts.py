@@ -12,12 +12,13 @@ from llvmlite import ir
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.heap import Heap
 from segue.runners.cpu.draws.passes import Passes
-from segue.runners.cpu.draws.sorting import sort
+from segue.runners.cpu.draws.sorting import floor_of, sort
 from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
 from segue.runners.cpu.emit import f32, i32, i64
 
 LOWEST = float(np.finfo(np.float32).min)  # every logit but −inf is at least this
 _FEW = 4096  # so many are taken from a heap, one by one; if more are wanted, all are sorted
+_SOME = 256  # likewise of the highest, of which no others are left then
 SMALL = 512  # up to this many are sorted without a floor
 
 # Parameters of every cut: (scratch, bytes per part, ids, logits, how many, the highest logit, the part of the scratch
@@ -59,6 +60,7 @@ class Cuts:
     def __init__(self, made: ir.Module, passes: Passes, heap: Heap) -> None:
         self._passes, self._heap = passes, heap
         self._sort = sort(made)
+        self._floor_of = floor_of(made)
         self._first = self._write_first(made)
         self._leading_of_many = self._write_leading_of_many(made)
         self.leading = self._write_leading(made)
@@ -89,14 +91,18 @@ class Cuts:
             w.give(w.call(self._first, *those, value, count))
         values, places = those.part_at(of.VALUES), those.part_at(of.PLACES)
         found = Var(w.whole(0))
-        with w.whether(those.ids.differs(0)) as (is_cut, is_whole):
-            with is_cut:
-                every = (those.logits, w.whole(0), those.size, w.real(LOWEST))
+        with w.whether((count > _SOME) | those.ids.differs(0)) as (is_many, is_few):
+            with is_many:
+                floor = Var(w.real(LOWEST))
+                with w.when((count > _SOME) & (count < those.size)):
+                    about = (those.logits, those.size, count, floor.now)
+                    floor.set(w.call(self._floor_of, *about))
+                every = (those.logits, w.whole(0), those.size, floor.now)
                 found.set(w.call(self._passes.gather, *every, values, places, w.whole(0)))
-            with is_whole:
+            with is_few:
                 self._gather_top(w, those, count, found)
         kept = (found.now < count).pick(found.now, count)
-        with w.when(kept > _FEW):
+        with w.when(kept > _SOME):
             self._sort_found(w, those, found.now)
             with w.each(kept) as i:
                 those.take(w, w.load(i32, places, i), i)
