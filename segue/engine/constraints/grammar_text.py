@@ -92,7 +92,7 @@ def _options(schema: Json, asked: _Asked, wishes: Wishes) -> Options:
         raise GrammarError("the schema must be a JSON object")
     spaces = asked.constraint.whitespace if wishes.whitespace is None else wishes.whitespace
     options = read_options(schema, spaces, asked.constraint.lenient)
-    return replace(options, excludes=wishes.excludes)
+    return replace(options, excludes=wishes.excludes, any_order=wishes.any_order)
 
 
 def _regex(asked: _Asked) -> str:

@@ -100,7 +100,7 @@ class _Writer:
                 written = (f"{low}-{high}" if high > low else f"{low}" for low, high in ids)
                 return f"<[{','.join(written)}]>"
             case Nested(text):
-                return f"%lark {{\n{text}}}"
+                return self._own_words(f"%lark {{\n{text}}}")
         if depth == _MAX_NESTING:
             return self._named(node, in_lexeme)
         match node:
@@ -131,7 +131,7 @@ class _Writer:
         if len(text) < _SHORT and text[0] == text[-1] == '"':
             return text
         if text not in self._own:
-            kind = "j" if text.startswith("%json") else "W"  # a schema is no lexeme
+            kind = "j" if text.startswith("%") else "W"  # a schema or grammar is no lexeme
             self._own[text] = f"{kind}{len(self._own)}"
             self._written.append(f"{self._own[text]}: {text}\n")
         return self._own[text]

@@ -47,6 +47,10 @@ class Arguments:
         """What may stand between parts, as a regular expression; None if nothing may."""
         return self._options.whitespace
 
+    @property
+    def any_order(self) -> bool:
+        return self._options.any_order
+
     def objects(self) -> list[Object]:
         """The kinds of objects that fit: one of them has to. Raises GrammarError."""
         goals = (self._root, _of_types({"object"}))

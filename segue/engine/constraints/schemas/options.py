@@ -12,6 +12,7 @@ from segue.engine.constraints.schemas.values import Json
 
 # One space, or a line break with some indentation: enough to be pretty, too little to go on for ever.
 WHITESPACE = r"[ ]|\n[ \t]{0,40}"
+MAX_ANY_ORDER = 6  # properties: there is a rule for each set of those that are written
 FLEXIBLE = r"[\x20\x0A\x0D\x09]+"
 # The compiler before 1.8, which vLLM still asks for, lets spaces follow spaces: it does not know `ignore_once`.
 SPACES_ARE_COUNTED = tuple(map(int, version("llguidance").split(".")[:2])) >= (1, 8)
@@ -27,6 +28,7 @@ class Options:
     one_of_is_any_of: bool = False
     asserts_format: bool = True
     excludes: tuple[str, ...] = ()  # from strings and names, as they are written
+    any_order: bool = False  # of an object's properties, where they are few enough
 
     def but_excluded(self, terminal: str) -> str:
         """The terminal, without texts that hold what is excluded."""

@@ -18,11 +18,14 @@ from segue.engine.constraints.structural.walking import At, Schemas, Walker
 
 MAX_DEPTH = 32
 MAX_FORMATS = 2000
+MAX_ANY_ORDER = (
+    16  # schemas whose properties come in any order; of more none do, or they would cost too much
+)
 
 
 def rules_of(whole: Json, schemas: Schemas, known: KnownTokens | None) -> Rules:
     """Raises GrammarError with the place in the format."""
-    walker = _Walker(schemas, TokenSets(known))
+    walker = _Walker(schemas, TokenSets(known), _num_any_order(whole) <= MAX_ANY_ORDER)
     match whole:
         case {"format": inner}:
             read(shapes.Whole, whole, "it")
@@ -37,10 +40,11 @@ def rules_of(whole: Json, schemas: Schemas, known: KnownTokens | None) -> Rules:
 
 
 class _Walker:
-    def __init__(self, schemas: Schemas, tokens: TokenSets) -> None:
+    def __init__(self, schemas: Schemas, tokens: TokenSets, any_order: bool) -> None:
         self.rules: Rules = {}  # those that formats refer to
         self.schemas = schemas
         self.tokens = tokens
+        self.any_order = any_order
         self._names: dict[Node, str] = {}  # of rules, by what they are
         self._num_formats = 0
 
@@ -72,6 +76,15 @@ class _Walker:
         prefix = f"{self._num_formats}."
         self.rules |= {prefix + name: renamed(body, prefix) for name, body in rules.items()}
         return Ref(f"{prefix}root")
+
+
+def _num_any_order(value: Json) -> int:
+    match value:
+        case dict():
+            return (value.get("any_order") is True) + sum(map(_num_any_order, value.values()))
+        case list():
+            return sum(map(_num_any_order, value))
+    return 0
 
 
 # --- formats of formats ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from segue.engine.constraints.scalars.pattern import read_pattern
 from segue.engine.constraints.schemas.arguments import Arguments, Object
 from segue.engine.constraints.schemas.facts import Goals
 from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
-from segue.engine.constraints.schemas.options import slashed
+from segue.engine.constraints.schemas.options import MAX_ANY_ORDER, slashed
 from segue.engine.constraints.schemas.values import TYPES
 from segue.engine.constraints.structural.joining import one_after_another
 
@@ -107,14 +107,34 @@ class _Writer:
             self._space = Repeat(read_pattern(f"^(?:{spaces})$").holds[0], 0, 1)
 
     def object(self, own: Object) -> Node:
-        found: list[Node] = []
-        for name, member in own.named.items():
-            one = self._parameter(self._name(name), member.goals)
-            found.append(one if member.is_required else Repeat(one, 0, 1))
+        named = [
+            (self._parameter(self._name(name), member.goals), member.is_required)
+            for name, member in own.named.items()
+        ]
+        others: Node = EMPTY
         if own.others is not None:
             other = self._parameter(_identifier(own.named), own.others)
-            found.append(Repeat(self._maker.rule(Pieces((other,))), 0, None))
-        return one_after_another(self._maker.rule(Pieces(tuple(found))), self._space)
+            others = Repeat(self._maker.rule(Pieces((other,))), 0, None)
+        is_any_order = self._arguments.any_order and len(named) <= MAX_ANY_ORDER
+        whole = (self._any_order if is_any_order else self._in_order)(named, others)
+        return one_after_another(whole, self._space)
+
+    def _in_order(self, named: list[tuple[Node, bool]], others: Node) -> Node:
+        found = [one if is_required else Repeat(one, 0, 1) for one, is_required in named]
+        return self._maker.rule(Pieces((*found, others)))
+
+    def _any_order(self, named: list[tuple[Node, bool]], others: Node) -> Node:
+        """By which there are already."""
+        needed = sum(1 << i for i, (_, is_required) in enumerate(named) if is_required)
+        after: dict[int, Node] = {}
+        for have in reversed(range(1 << len(named))):  # those that follow are known
+            missing = [(i, one) for i, (one, _) in enumerate(named) if not have >> i & 1]
+            more: list[Node] = [
+                self._maker.rule(Pieces((one, after[have | 1 << i]))) for i, one in missing
+            ]
+            end = [EMPTY] if needed & ~have == 0 else []
+            after[have] = self._maker.rule(Pieces((others, Either((*end, *more)))))
+        return after[0]
 
     def _name(self, name: str) -> Node:
         for plain, escaped in self._style.escapes:

@@ -36,7 +36,7 @@ class Const(Strict):
 class Schema(Strict):
     json_schema: bool | dict[str, Any]
     style: str = "json"
-    any_order: bool = False  # what is written in order is fine in any order too
+    any_order: bool = False
     max_whitespace_cnt: Count | None = None
     excludes: list[str] = []
 

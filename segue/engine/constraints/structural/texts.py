@@ -57,7 +57,8 @@ def schema(walker: Walker, own: shapes.Schema, at: At) -> Node:
         raise at.error(f"the style {own.style!r} is not supported; {known} are")
     if own.max_whitespace_cnt and not SPACES_ARE_COUNTED:
         raise at.error("max_whitespace_cnt other than 0 needs llguidance 1.8 or newer")
-    wishes = Wishes(_spaces(own.max_whitespace_cnt), at.stops(own.excludes))
+    any_order = own.any_order and walker.any_order
+    wishes = Wishes(_spaces(own.max_whitespace_cnt), at.stops(own.excludes), any_order)
     maker = _Maker(walker, at)
     with at.blamed():
         if own.style == "json":

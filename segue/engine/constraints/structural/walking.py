@@ -50,6 +50,7 @@ class Wishes(NamedTuple):
 
     whitespace: str | None = None  # between parts; None: as usual
     excludes: tuple[str, ...] = ()  # from strings and names
+    any_order: bool = False  # of properties
 
 
 class Schemas(Protocol):
@@ -68,6 +69,11 @@ class Walker(Protocol):
 
     @property
     def tokens(self) -> TokenSets: ...
+
+    @property
+    def any_order(self) -> bool:
+        """Whether schemas may ask for properties in any order."""
+        ...
 
     def format(self, value: Json, at: At, kind: str | None = None) -> Node:
         """`kind`: the only one that is fine here; then it need not be told."""

@@ -72,12 +72,12 @@ class Parameters:
             own["additionalProperties"] = self.rng.choice(VALUES)[0]
         return own
 
-    def text(self, style: str, schema: Schema) -> str:
+    def text(self, style: str, schema: Schema, any_order: bool = False) -> str:
         """One that fits more often than not."""
         wanted = [n for n in schema["properties"] if n in schema["required"] or self._maybe()]
         if self._maybe():
             wanted.append(self.rng.choice(["c", "a", "_x", "9"]))
-        if self.rng.random() < 0.1:
+        if any_order or self.rng.random() < 0.1:
             self.rng.shuffle(wanted)
         text = "".join(self._space() + self._one(style, schema, name) for name in wanted)
         text += self._space()
@@ -110,11 +110,14 @@ def written(style: str, name: str, value: Any, space: str = "") -> str:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def accepts(style: str, schema: Schema, text: str) -> bool:
+def accepts(style: str, schema: Schema, text: str, any_order: bool = False) -> bool:
     found = _read(style, text)
     if found is None:
         return False
     names = [name for name, _ in found]
+    if any_order:  # then as if they were in order
+        order = list(schema["properties"])
+        names.sort(key=lambda name: order.index(name) if name in order else len(order))
     listed = [name for name in schema["properties"] if name in names]
     others = names[len(listed) :]
     if names[: len(listed)] != listed or not set(schema["required"]) <= set(listed):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,32 @@ def test_a_limit_that_the_compiler_would_pass_by_is_refused(
     ):
         of(spaced(3))  # which was not compiled before
     assert is_whole(of(spaced(0)), "[1,2]")
+
+
+def test_properties_come_in_any_order_and_as_often_as_in_order() -> None:
+    inner = {"properties": {"x": {"const": 1}, "y": {"const": 2}}, "additionalProperties": False}
+    schema = {"properties": {"a": {"const": 1}, "b": inner}, "required": ["a", "b"]}
+    closed = schema | {"additionalProperties": False}
+    opened = schema | {"additionalProperties": {"type": "null"}}
+    ordered = {"type": "json_schema", "any_order": True}
+    a, b, free = '"a":1', '"b":{"y":2,"x":1}', '"z":null'
+
+    def text(*parts: str) -> str:
+        return "{" + ",".join(parts) + "}"
+
+    for own, good in ((closed, permutations([a, b])), (opened, permutations([a, b, free, free]))):
+        grammar = of(ordered | {"json_schema": own})
+        for parts in good:
+            assert is_whole(grammar, text(*parts)), parts
+        for bad in ([a], [b], [], [a, a, b], [a, b, b], [b, free, a, a]):
+            assert not is_whole(grammar, text(*bad)), bad
+    many = {"properties": {name: {} for name in "abcdefgh"}, "additionalProperties": False}
+    assert is_whole(of(ordered | {"json_schema": many}), '{"a":1,"h":2}')
+    small = schema | {"properties": {"a": {"const": 1}, "b": {"const": 2}}}
+    tags = [tag(f"<{i}>", ordered | {"json_schema": small}, ";") for i in range(17)]
+    grammar = of(triggered(["<"], *tags))  # too many for any order
+    assert is_whole(grammar, '<16>{"a":1,"b":2};')
+    assert not is_whole(grammar, '<16>{"b":2,"a":1};')
 
 
 def test_what_is_excluded_stands_in_no_string_and_no_name() -> None:

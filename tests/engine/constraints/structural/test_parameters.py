@@ -58,10 +58,11 @@ def test_random_parameters(seed: int) -> None:
     num_accepted = 0
     for _ in range(40):
         style, schema = own.rng.choice(list(STYLES)), own.schema()
-        grammar = of(styled(schema, style))
+        any_order = own.rng.random() < 0.3
+        grammar = of(styled(schema, style, any_order=any_order))
         for _ in range(8):
-            text = own.text(style, schema)
-            expected = accepts(style, schema, text)
+            text = own.text(style, schema, any_order)
+            expected = accepts(style, schema, text, any_order)
             num_accepted += expected
             assert is_whole(grammar, text) == expected, (style, schema, text)
     assert 80 < num_accepted < 240

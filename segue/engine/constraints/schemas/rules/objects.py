@@ -18,6 +18,7 @@ from segue.engine.constraints.schemas.facts import (
     Writer,
 )
 from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
+from segue.engine.constraints.schemas.options import MAX_ANY_ORDER
 from segue.engine.constraints.schemas.shapes import Free, Named
 
 MAX_OPTIONAL = 450  # properties that may be left out; each costs the parser a few items
@@ -136,8 +137,12 @@ class Fields:
         num_required = sum(is_required for _, is_required in fields)
         rest, ending = self._kinds(free), None if last is None else self._kinds(last)
         is_counted = self._least > num_required or self._most is not None
-        is_plain = not is_counted and ending is None
-        body = self._plain(fields, rest) if is_plain else self._counted(fields, rest, ending)
+        if is_counted or ending is not None:
+            body = self._counted(fields, rest, ending)
+        elif self._writer.options.any_order and len(fields) <= MAX_ANY_ORDER:
+            body = self._any_order(fields, rest)
+        else:
+            body = self._plain(fields, rest)
         return [Seq((_OPEN, body, _CLOSE))]
 
     def _key(self, name: str) -> Node:
@@ -171,6 +176,24 @@ class Fields:
             options.append(seq(field, tail))
             tail = self._writer.rule(seq(Repeat(seq(comma, field), 0, 1), tail))
         return Either(tuple(options))
+
+    def _any_order(self, fields: list[tuple[Node, bool]], rest: Node | None) -> Node:
+        """By which there are already."""
+        comma = self._writer.options.comma
+        again = EMPTY if rest is None else Repeat(seq(comma, rest), 0, None)
+        needed = sum(1 << i for i, (_, is_required) in enumerate(fields) if is_required)
+
+        def more(have: int, before: tuple[Node, ...]) -> list[Node]:
+            """One more, or none if none is missing."""
+            missing = [(i, field) for i, (field, _) in enumerate(fields) if not have >> i & 1]
+            found = [seq(*before, field, after[have | 1 << i]) for i, field in missing]
+            return [EMPTY, *found] if needed & ~have == 0 else found
+
+        after: dict[int, Node] = {}
+        for have in reversed(range(1 << len(fields))):  # those that follow are known
+            after[have] = self._writer.rule(seq(again, Either(tuple(more(have, (comma,))))))
+        first = more(0, ()) + ([] if rest is None else [seq(rest, after[0])])
+        return Either(tuple(first))
 
     def _counted(
         self, fields: list[tuple[Node, bool]], rest: Node | None, ending: Node | None
