@@ -57,7 +57,7 @@ class VllmEngine:
         self._launch = launch
         self._launched: Launched | None = None
         self._requests: VllmRequests | None = None  # None while vLLM is not up
-        self._living: asyncio.Task[None] | None = None
+        self._supervision: asyncio.Task[None] | None = None
         self._open: set[_Open] = set()
         self._nothing_open = asyncio.Event()
         self._nothing_open.set()
@@ -67,7 +67,7 @@ class VllmEngine:
     async def start(self) -> None:
         """Start vLLM and wait until the model is loaded. Raises the error of a failed load."""
         await self._take(await self._launch())
-        self._living = asyncio.create_task(self._live())
+        self._supervision = asyncio.create_task(self._supervise())
 
     @property
     def info(self) -> ModelInfo:
@@ -145,9 +145,9 @@ class VllmEngine:
                 await asyncio.wait_for(self._nothing_open.wait(), drain_s)
         for box in list(self._open):
             box.fail(Unavailable("the server is shutting down"))
-        if self._living is not None:
-            self._living.cancel()
-            await asyncio.wait([self._living])
+        if self._supervision is not None:
+            self._supervision.cancel()
+            await asyncio.wait([self._supervision])
         if self._requests is not None:
             requests, self._requests = self._requests, None
             await asyncio.to_thread(requests.launched.llm.shutdown)
@@ -263,7 +263,7 @@ class VllmEngine:
             raise
         self._launched, self._requests = launched, requests
 
-    async def _live(self) -> None:
+    async def _supervise(self) -> None:
         pause_s, begun = 0.0, time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)

@@ -36,7 +36,7 @@ class Crashed(Struct, frozen=True, tag=True, array_like=True):
     """The model's worker of that number is gone. `running`: digests of requests it had from here, by their ids."""
 
     model: str
-    life: int
+    worker: int
     running: dict[str, bytes]
 
 

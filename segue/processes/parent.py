@@ -53,7 +53,7 @@ class Parent:
         self._plan = plan
         self._dealer = Dealer(listener)
         self._channels: dict[int, Channel] = {}
-        self._lives: list[asyncio.Task[None]] = []
+        self._supervisions: list[asyncio.Task[None]] = []
         self._telling: set[asyncio.Task[Answer]] = set()
         self._is_stopping = asyncio.Event()
         self._num_started = 0
@@ -68,7 +68,7 @@ class Parent:
     def start(self) -> None:
         """Start the processes. `failure` has the reason if one does not come up twice, and none has."""
         numbers = range(self._plan.num_processes)
-        self._lives = [asyncio.create_task(self._live(number)) for number in numbers]
+        self._supervisions = [asyncio.create_task(self._supervise(number)) for number in numbers]
 
     async def stop(self) -> None:
         """Let every process drain and end, then the models. A second call shortens the drain."""
@@ -79,22 +79,22 @@ class Parent:
         for process in self._starting.values():
             process.kill()
         await self._tell(messages.Stop())
-        if is_first and self._lives:
-            _, late = await asyncio.wait(self._lives, timeout=self._plan.drain_s + _LAST_S)
-            for life in late:
-                life.cancel()
-            await asyncio.gather(*self._lives, return_exceptions=True)
+        if is_first and self._supervisions:
+            _, late = await asyncio.wait(self._supervisions, timeout=self._plan.drain_s + _LAST_S)
+            for supervision in late:
+                supervision.cancel()
+            await asyncio.gather(*self._supervisions, return_exceptions=True)
             await self._fleet.close()
 
     # --- one process after another, for each number -------------------------------------------------
 
-    async def _live(self, number: int) -> None:
+    async def _supervise(self, number: int) -> None:
         pause_s, is_first = 0.0, True
         while not self._is_stopping.is_set():
             begun, num_started = time.monotonic(), self._num_started
             how = f"server process {number + 1} "
             try:
-                how += ending((await self._one_life(number)).exitcode)
+                how += ending((await self._run_process(number)).exitcode)
             except Exception as error:  # of starting it
                 how += f"could not be started ({error})"
             self._plan.forget(number)
@@ -110,7 +110,7 @@ class Parent:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_stopping.wait(), pause_s)
 
-    async def _one_life(self, number: int) -> BaseProcess:
+    async def _run_process(self, number: int) -> BaseProcess:
         ours, theirs = socket.socketpair()
         taker, source = socket.socketpair()
         process = self._plan.spawn(number, theirs, source)
@@ -179,8 +179,8 @@ class Parent:
             case messages.Apply(model, adapters):
                 await self._fleet.apply_adapters(model, adapters)
                 await self._tell(messages.Applied(model, adapters))
-            case messages.Crashed(model, life, running):
-                self._suspects[model].crashed(life, running)
+            case messages.Crashed(model, worker, running):
+                self._suspects[model].crashed(worker, running)
             case _:
                 raise EngineFault("the parent does not answer that")
         return None

@@ -43,8 +43,8 @@ class SharedFleet(Fleet):
         async def start() -> Engine:
             address = await self._call(messages.Open(name))
 
-            def tell(life: int, running: dict[str, bytes]) -> None:
-                self._tell(messages.Crashed(name, life, running))
+            def tell(worker: int, running: dict[str, bytes]) -> None:
+                self._tell(messages.Crashed(name, worker, running))
 
             return await self._attach(str(address), tell)
 

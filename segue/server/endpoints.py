@@ -48,7 +48,7 @@ from segue.server.report_headers import (
     report,
 )
 from segue.server.service import fingerprint_of, open_engine, settled_adapters
-from segue.server.stream import SIGN_OF_LIFE, Stream
+from segue.server.stream import KEEP_ALIVE, Stream
 from segue.server.transport.chunk_writer import ChunkWriter, chunk_writer
 from segue.types import (
     CompletionRequest,
@@ -210,7 +210,7 @@ class Completions:
         await _start(send, frame, headers)
         while not events:  # the model is being loaded, and every object contains fields about it
             events = await feed.take(PING_S)
-            for body in [] if events else frame.note(SIGN_OF_LIFE):
+            for body in [] if events else frame.note(KEEP_ALIVE):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
         stream = Stream(call, frame, self._renderer(call), self._broken)
         while True:

@@ -13,7 +13,7 @@ from segue.types import LAST, Event, Failed, Prompted, Searching
 
 log = logging.getLogger(__name__)
 
-SIGN_OF_LIFE = "keep-alive"  # not "ping": an editor's client drops what it reads together with that
+KEEP_ALIVE = "keep-alive"  # not "ping": an editor's client drops what it reads together with that
 
 
 class Stream:
@@ -40,7 +40,7 @@ class Stream:
         return True
 
     def render(self, events: Sequence[Event]) -> tuple[list[bytes], bool]:
-        """What to write for these events, and whether the stream is over then. No events: a sign of life."""
+        """What to write for these events, and whether the stream is over then. No events: a comment."""
         objects: list[Any] = []
         is_over = False
         try:
@@ -69,7 +69,7 @@ class Stream:
     def _writes(self, events: Sequence[Event], objects: list[Any], is_over: bool) -> list[bytes]:
         writes = self._frame.wrap(objects, is_over)
         if not events:
-            return self._frame.note(SIGN_OF_LIFE) + writes
+            return self._frame.note(KEEP_ALIVE) + writes
         if self._may_search and Searching in map(type, events):
             last = [event for event in events if isinstance(event, Searching)][-1]
             so_far = f"infill: {last.num_drawn} tokens drawn, {last.num_scored} places tried"

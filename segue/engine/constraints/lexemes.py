@@ -1,7 +1,7 @@
 """Divides a grammar into lexemes, for a parser whose lexer always takes the longest match.
 
 The longer a lexeme, the cheaper the parser; but one that runs on where the next should begin makes texts of the grammar
-impossible. So everything regular starts as one lexeme, the lexer is played through over all sets of lexemes that can be
+impossible. So everything regular starts as one lexeme, the lexer is simulated over all sets of lexemes that can be
 expected together, and a lexeme that runs on is taken apart, down to single characters if need be.
 """
 
@@ -50,7 +50,7 @@ def cut(rules: Rules) -> Rules:
         if isinstance(shaped["root"], Lexeme):
             return shaped
         try:
-            running_on = _Play(shaped, rules, work).running_on()
+            running_on = _Simulation(shaped, rules, work).running_on()
         except (Undecided, RecursionError):
             break
         if not running_on:
@@ -126,7 +126,7 @@ class _Shaper:
         return node in self.apart
 
 
-class _Play:
+class _Simulation:
     """Which lexemes can follow which, and where the longest match would read too much."""
 
     def __init__(self, shaped: Rules, rules: Rules, work: Work) -> None:
@@ -142,7 +142,7 @@ class _Play:
 
     def running_on(self) -> set[Lexeme]:
         """Lexemes that may read on into the text of a lexeme that should follow."""
-        guilty: set[Lexeme] = set()
+        found: set[Lexeme] = set()
         expected = {self._first["root"]}
         waiting = list(expected)
         seen: set[State] = set()  # what can follow a state does not hang on how it was reached
@@ -155,7 +155,7 @@ class _Play:
                 for state, ended in self._automaton.steps(states.pop()):
                     if ended:
                         _check_alone(state, ended)
-                        guilty |= self._guilty(state, ended)
+                        found |= self._readers_on(state, ended)
                         after = _NONE.union(*(self._follow[lexeme] for lexeme in ended))
                         if after not in expected:
                             expected.add(after)
@@ -163,23 +163,23 @@ class _Play:
                     if state not in seen:
                         seen.add(state)
                         states.append(state)
-        return guilty
+        return found
 
-    def _guilty(self, state: State, ended: Lexemes) -> set[Lexeme]:
+    def _readers_on(self, state: State, ended: Lexemes) -> set[Lexeme]:
         owed = [r for lexeme in ended for r in self._ranges_after(lexeme)]
         self._work.spend(len(state) * len(owed) // 4)
         automaton = self._automaton
-        guilty = {
+        found = {
             automaton.owner[position]
             for position in state
             if overlap(automaton.ranges[position], tuple(owed))
         }
-        numbers = [lexeme.node.nested.place for lexeme in guilty if isinstance(lexeme.node, Edge)]
+        numbers = [lexeme.node.nested.place for lexeme in found if isinstance(lexeme.node, Edge)]
         if numbers:
             raise GrammarError(
                 f"{min(numbers)}: where this number ends cannot be told from what follows it"
             )
-        return guilty
+        return found
 
     def _ranges_after(self, lexeme: Lexeme) -> list[Range]:
         automaton = self._automaton

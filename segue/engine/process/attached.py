@@ -22,12 +22,12 @@ class Attached(Client):
         """`address`: the path of the worker's socket."""
         super().__init__(on_crash)
         self._address = address
-        self._living: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Task[None] | None = None
         self._was_ready = asyncio.Event()
 
     async def start(self) -> None:
         """Connect, and wait until the worker is ready."""
-        self._living = asyncio.create_task(self._live())
+        self._connecting = asyncio.create_task(self._stay_connected())
         try:
             await self._was_ready.wait()
         except BaseException:
@@ -37,11 +37,11 @@ class Attached(Client):
     async def close(self, drain_s: float = 0.0) -> None:
         """End the connection, after at most `drain_s` for open requests; the worker goes on."""
         await self._drain(drain_s)
-        if self._living is not None:
-            self._living.cancel()
-            await asyncio.wait([self._living])
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait([self._connecting])
 
-    async def _live(self) -> None:
+    async def _stay_connected(self) -> None:
         while True:
             try:
                 reader, self._writer = await asyncio.open_unix_connection(

@@ -44,7 +44,7 @@ class Supervisor(Client):
         self._step_timeout_s = step_timeout_s
         self._listener = listener
         self._process: BaseProcess | None = None
-        self._living: asyncio.Task[None] | None = None
+        self._supervision: asyncio.Task[None] | None = None
         self._has_loaded = False  # the current worker, even if it has died since
         self._is_closed = asyncio.Event()
         self._num_unanswered = 0  # pings since the last message of the worker
@@ -52,7 +52,7 @@ class Supervisor(Client):
     async def start(self) -> None:
         """Start the worker and wait until its model is loaded. Raises the error of a failed load."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._living = asyncio.create_task(self._live(ready))
+        self._supervision = asyncio.create_task(self._supervise(ready))
         try:
             await ready
         except BaseException:
@@ -69,17 +69,17 @@ class Supervisor(Client):
         self._is_closed.set()
         if self._writer is not None:
             self._writer.close()  # the worker ends when its socket closes
-        if self._living is not None:
-            await asyncio.wait([self._living])
+        if self._supervision is not None:
+            await asyncio.wait([self._supervision])
 
     # --- one worker after another -----------------------------------------------------------------
 
-    async def _live(self, ready: asyncio.Future[None]) -> None:
+    async def _supervise(self, ready: asyncio.Future[None]) -> None:
         pause_s = 0.0
         while not self._is_closed.is_set():
             begun, self._has_loaded = time.monotonic(), False
             try:
-                await self._one_life(ready)
+                await self._run_worker(ready)
             except Exception as error:
                 if not ready.done():  # the first start failed: the caller of start() gets the error
                     short = shortage(error)
@@ -95,7 +95,7 @@ class Supervisor(Client):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_closed.wait(), pause_s)
 
-    async def _one_life(self, ready: asyncio.Future[None]) -> None:
+    async def _run_worker(self, ready: asyncio.Future[None]) -> None:
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(
             target=run_worker,
@@ -118,7 +118,7 @@ class Supervisor(Client):
             theirs.close()
             while (report := await messages.read(reader, messages.reports)) is not None:
                 self._num_unanswered = 0
-                self._take_life(report, ready)
+                self._take_report(report, ready)
             if not ready.done():
                 await beside(lambda: reap(process))
                 how = ending(process.exitcode)
@@ -156,8 +156,8 @@ class Supervisor(Client):
             self._is_ready = False
             self._process.kill()
 
-    def _take_life(self, report: messages.Report, ready: asyncio.Future[None]) -> None:
-        """A message, with what it means for the worker's life."""
+    def _take_report(self, report: messages.Report, ready: asyncio.Future[None]) -> None:
+        """A message, with what it says of the worker itself."""
         self._take(report)
         match report:
             case messages.Pong():

@@ -20,18 +20,18 @@ log = logging.getLogger("segue.supervisor")
 
 class Suspects:
     def __init__(self) -> None:
-        self._life = -1
+        self._worker = -1
         self._last: set[bytes] = set()
         self._now: set[bytes] = set()
 
-    def crashed(self, life: int, running: Mapping[str, bytes]) -> list[str]:
+    def crashed(self, worker: int, running: Mapping[str, bytes]) -> list[str]:
         """The ids of the requests in `running` that were running at the previous crash too; they are logged.
 
-        `life`: the number of the worker that crashed. Several server processes may report the same crash.
+        `worker`: the number of the worker that crashed. Several server processes may report the same crash.
         """
-        if life != self._life:
-            self._last = self._now if life == self._life + 1 else set()
-            self._now, self._life = set(), life
+        if worker != self._worker:
+            self._last = self._now if worker == self._worker + 1 else set()
+            self._now, self._worker = set(), worker
         self._now |= set(running.values())
         again = [request_id for request_id, digest in running.items() if digest in self._last]
         for request_id in again:

@@ -23,11 +23,11 @@ Trace = Callable[[RequestRecord, str], None]
 
 METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
-HYGIENE: tuple[Header, ...] = (
+SECURITY_HEADERS: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-PAGE_HYGIENE: tuple[Header, ...] = (
+PAGE_SECURITY_HEADERS: tuple[Header, ...] = (
     (
         b"content-security-policy",
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -56,7 +56,10 @@ class IncomingRequest:
         scope[_STATE] = self
         self.is_examined = False
         self.record = RequestRecord(scope)
-        self.headers: list[Header] = [(b"x-request-id", self.record.public_id.encode()), *HYGIENE]
+        self.headers: list[Header] = [
+            (b"x-request-id", self.record.public_id.encode()),
+            *SECURITY_HEADERS,
+        ]
         self.rates: Callable[[], list[Header]] = list  # evaluated when the answer begins
 
     @staticmethod
@@ -65,10 +68,10 @@ class IncomingRequest:
         incoming: IncomingRequest | None = scope.get(_STATE)
         return incoming or IncomingRequest(scope)
 
-    def carried(self, headers: list[Header]) -> list[Header]:
+    def added(self, headers: list[Header]) -> list[Header]:
         """Further headers for an answer with these headers."""
         is_page = dict(headers).get(b"content-type", b"").startswith(b"text/html")
-        return [*self.headers, *self.rates(), *(PAGE_HYGIENE if is_page else ())]
+        return [*self.headers, *self.rates(), *(PAGE_SECURITY_HEADERS if is_page else ())]
 
 
 class Admission:
@@ -128,7 +131,7 @@ class Admission:
         except SegueError as error:
             reply = self.dialect_at(scope["path"]).error(error)
             start, body = reply_messages(reply, error_headers(error))
-            headers = [*start["headers"], *incoming.carried(start["headers"])]
+            headers = [*start["headers"], *incoming.added(start["headers"])]
             incoming.record.status = reply.status
             incoming.record.refuse(error)
             self.finish(incoming.record)

@@ -29,7 +29,7 @@ class Guard:
         answer = _Answer(send, incoming, self._admission.finish)
         dialect_at = self._admission.dialect_at
         try:
-            await self._let_in(scope, receive, answer, incoming)
+            await self._serve(scope, receive, answer, incoming)
         except Disconnected:
             incoming.record.status = CLIENT_LEFT  # also if the answer had begun
         except SegueError as error:
@@ -43,7 +43,7 @@ class Guard:
         finally:
             self._admission.finish(incoming.record)
 
-    async def _let_in(
+    async def _serve(
         self, scope: Scope, receive: Receive, answer: "_Answer", incoming: IncomingRequest
     ) -> None:
         self._admission.examine(scope, incoming)
@@ -91,7 +91,7 @@ class _Answer:
         if message["type"] == "http.response.start":
             self._incoming.record.status = message["status"]
             headers = message["headers"]
-            message = {**message, "headers": [*headers, *self._incoming.carried(headers)]}
+            message = {**message, "headers": [*headers, *self._incoming.added(headers)]}
         elif not message.get("more_body", False):  # the last part of the body
             self._finish(self._incoming.record)
         await self._send(message)

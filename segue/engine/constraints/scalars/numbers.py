@@ -11,6 +11,7 @@ from math import gcd
 import msgspec
 
 from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.scalars.strings import NOTHING
 
 _INTEGER = "(?:0|[1-9][0-9]*)"
 _FRACTION = r"(?:\.[0-9]+)?"
@@ -18,7 +19,7 @@ ANY_NUMBER = rf"/-?{_INTEGER}{_FRACTION}(?:[eE][\-+]?[0-9]+)?/"
 _MAX_ENUMERATED = 64
 _MAX_STEP = 10_000
 _MAX_ENDS = 500
-_SAFE = 2**53
+_SAFE = 2**53  # doubles hold every integer up to it, and readers make one of what has a point
 
 Bound = tuple[Fraction, bool]  # and whether it is excluded itself
 
@@ -113,14 +114,11 @@ def written(numbers: Numbers) -> str:
     return " & ".join(parts)
 
 
-_DOUBLES_HOLD = 2**53  # every integer up to it, as readers make one of what has a point
-
-
 def value_regex(value: Fraction, is_integer: bool) -> str:
     """How one number may be spelled: an integer also with ".0" if it need not be one, and if doubles hold it."""
     whole, digits = split(abs(value))
     sign = "-" if value < 0 else ""
-    zero = "" if is_integer or whole > _DOUBLES_HOLD else r"(?:\.0)?"
+    zero = "" if is_integer or whole > _SAFE else r"(?:\.0)?"
     return f"{sign}{whole}" + (rf"\.{digits}" if digits else zero)
 
 
@@ -172,9 +170,6 @@ def _magnitudes(low: Bound | None, high: Bound | None, is_integer: bool) -> str:
     if high is not None:
         parts.append(f"/{_to(high)}/")
     return " & ".join(parts) or f"/{_INTEGER}{_FRACTION}/"
-
-
-NOTHING = r"[^\x{0}-\x{10ffff}]"
 
 
 def _integer_from(bound: Bound) -> int:

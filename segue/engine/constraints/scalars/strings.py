@@ -28,6 +28,7 @@ _SHORT = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
 _SPECIAL = char_set([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
 _HEX = "0123456789abcdef"
 _META = frozenset("\\.+*?()|[]{}^$/#&-~")
+NOTHING = r"[^\x{0}-\x{10ffff}]"  # a regular expression that no text matches
 
 
 def quoted(text: str, escapes: str | None = ALL_ESCAPES) -> str:
@@ -120,9 +121,6 @@ def regex_text(node: Node) -> str:
         case Ref() | Lexeme() | Terminal():
             pass
     raise TypeError(f"not a node of a pattern: {node}")
-
-
-NOTHING = r"[^\x{0}-\x{10ffff}]"
 
 
 def _group(node: Node) -> str:
