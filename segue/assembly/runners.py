@@ -17,6 +17,7 @@ from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.cpu.step.board import MAX_THREADS
 from segue.runners.llama.runner import LlamaLoader
 from segue.runners.llama.scaled import scaled_obstacle
+from segue.runners.llama.unturned import unturned_obstacle
 from segue.runners.vocab import llama_obstacle as llama_obstacle
 
 log = logging.getLogger("segue")
@@ -72,7 +73,13 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
     if runner == "cpu":
         return cpu_obstacle(path, adapters)
     adapted = [name for file in adapters for name in adapter_files.pairs(gguf.header(file))]
-    return nonsense(path) or llama_obstacle() or scaled_obstacle(gguf.header(path), adapted)
+    header = gguf.header(path)
+    return (
+        nonsense(path)
+        or llama_obstacle()
+        or scaled_obstacle(header, adapted)
+        or unturned_obstacle(header)
+    )
 
 
 def runner_memory(runner: str, path: Path) -> str:

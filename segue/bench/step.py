@@ -55,6 +55,7 @@ NAMES = {
     on.MAMBA_GATE: "gate of scans",
     on.NARROW: "narrow rows",
     on.SELECT: "scan",
+    on.PART: "part heads",
     on.SHIFT: "shift",
     on.BEND: "bend",
     on.WKV: "wkv",

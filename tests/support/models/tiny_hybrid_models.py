@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.support.models.layers.tiny_latent import TinyLatent
-from tests.support.models.tiny_writer import HIDDEN, KEY_HEADS, LAYER, Tiny, Value
+from tests.support.models.tiny_writer import HEADS, HIDDEN, KEY_HEADS, LAYER, Tiny, Value
 
+_AFTER = ("post_attention_norm", "post_ffw_norm")
 _MIXTURE: dict[str, Value] = {"expert_count": 8, "expert_used_count": 3}
 _LFM2 = Tiny(
     "lfm2", layers=4, head_norms="each", is_tied=True, output_norm="token_embd_norm", mixer="conv"
@@ -51,6 +52,23 @@ _NEMOTRON_H = Tiny(
     attention__head_count_kv=[0, 0, KEY_HEADS, 0, 0],
     feed_forward_length=[0, HIDDEN, 0, 0, HIDDEN],
     attention__layer_norm_epsilon=1e-5,
+)
+
+# llama.cpp turns nothing, for ever, if the first layer counts no heads of queries, as converted files have it.
+_PLAMO2 = Tiny(
+    "plamo2",
+    layers=4,
+    norms=("attn_norm", "ffn_norm", *_AFTER),
+    ends=dict.fromkeys(_AFTER, ""),
+    is_fused=True,
+    head_norms="own",
+    feed_forward=("up", "down"),
+    up_rows=2 * HIDDEN,
+    mixer="plamo",
+).with_settings(
+    **{**_SSM, "ssm__group_count": 0},
+    attention__head_count=HEADS,
+    attention__head_count_kv=[0, KEY_HEADS, 0, KEY_HEADS],
 )
 
 _RWKV7: dict[str, Value] = {
@@ -119,6 +137,7 @@ HYBRIDS: Mapping[str, Tiny] = {
         expert_shared_count=1, expert_gating_func=2, expert_weights_scale=2.446,
         expert_group_count=1, expert_group_used_count=1,
     ),
+    "plamo2": _PLAMO2,
     "mamba": _MAMBA,
     "mamba, normed, of an odd rank": _MAMBA.with_settings(
         ssm__time_step_rank=48, ssm__state_size=32, ssm__dt_b_c_rms=True

@@ -14,7 +14,7 @@ from tests.support.models.layers.tiny_gemma4 import (
     embeddings_of_layers,
     of_embeddings,
 )
-from tests.support.models.layers.tiny_hybrids import kda, mamba, mamba1, short_convolution
+from tests.support.models.layers.tiny_hybrids import kda, mamba, mamba1, plamo, short_convolution
 from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.layers.tiny_rwkv import rwkv6_layer, rwkv_layer
 from tests.support.models.quick_writer import Writer
@@ -68,8 +68,8 @@ class Tiny:
     has_layer_scales: bool = False
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
     output_norm: str = "output_norm"
-    # "conv", "mamba", "mamba1", "kda": of layers without keys; "mamba beside": of all layers, beside attention; "rwkv",
-    # "rwkv adapted", "rwkv6", "rwkv6 apart", "rwkv6 adapted": of all layers, with all else that they have.
+    # "conv", "mamba", "mamba1", "plamo", "kda": of layers without keys; "mamba beside": of all layers, with attention;
+    # "rwkv", "rwkv adapted", "rwkv6", "rwkv6 apart", "rwkv6 adapted": of all layers, with all else that they have.
     mixer: str = ""
     has_mixer_norm: bool = True
     has_time_norms: bool = False
@@ -246,6 +246,8 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
         yield from mamba(tiny.count, WIDTH, weights, tiny.has_mixer_norm)
     elif tiny.mixer == "kda" and not has_keys:
         yield from kda(tiny.count, HEADS, WIDTH, weights)
+    elif tiny.mixer == "plamo" and not has_keys:
+        yield from plamo(tiny.count, WIDTH, weights)
     elif tiny.mixer == "mamba1" and not has_keys:
         yield from mamba1(tiny.count, WIDTH, weights, tiny.has_time_norms)
 

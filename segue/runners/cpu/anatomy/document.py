@@ -40,6 +40,10 @@ _TAIL = """
   older files, five. Sums are halved after every so many layers, if a file of `rwkv6` says so; `rwkv6qwen2` passes over
   it, as llama.cpp does, and its heads may share keys and values. Both extra dimensions are a multiple of 32. Of
   adapters, those of what mixtures are made of (`time_mix_w2`) have no effect. No real file was at hand here either.
+- PLaMo 2 (`plamo2`): its converter lists heads of each layer, and the first has none. By that one llama.cpp (build
+  11549) counts the dimensions that positions turn, and a loop of its never ends: such files are not given to it.
+  Here all dimensions turn, as they do there if the file has one number for all layers; both give the same bits. Its
+  vocabulary is read by llama.cpp. No real file was at hand.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -103,6 +107,7 @@ _MIXERS = {
     "conv": "a gated convolution over the last tokens instead, in layers without heads of keys",
     "mamba": "Mamba 2 instead, in layers without heads of keys",
     "kda": "Kimi's delta net, whose keys fade each by itself, instead in layers without heads of keys",
+    "plamo": "Mamba 2 instead, with times made as in Mamba 1, in layers without heads of keys",
     "mamba1": "Mamba 1 instead, in layers without heads of keys",
     "wkv6": "none; RWKV 6's time mix",
     "wkv7": "none; RWKV 7's time mix",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Mixer = Literal["attention", "delta", "conv", "mamba", "mamba1", "kda", "wkv6", "wkv7"]
+Mixer = Literal["attention", "delta", "conv", "mamba", "mamba1", "plamo", "kda", "wkv6", "wkv7"]
 Turns = Literal["neighbours", "halves", "none"]
 Rotated = Literal["all", "three of four", "windowed", "by setting", "none"]
 Norm = Literal["rms", "layer"]
@@ -86,9 +86,9 @@ class Family:
     # where each head's gate follows its query.
     attention_gate: Gate = "none"
     # What layers without attention have: "delta", a gated delta net, in all but every fourth layer; "conv", a short
-    # convolution with gates, "mamba", a state of Mamba 2, "mamba1", one of Mamba 1, and "kda", a delta net whose keys
-    # fade each by itself, in layers for which the file counts no heads of keys; "wkv6" and "wkv7", the time mixes of
-    # RWKV 6 and 7, in all.
+    # convolution with gates, "mamba", a state of Mamba 2, "mamba1", one of Mamba 1, "plamo", one of Mamba 2 whose times
+    # are made as Mamba 1's, and "kda", a delta net whose keys fade each by itself, in layers for which the file counts
+    # no heads of keys; "wkv6" and "wkv7", the time mixes of RWKV 6 and 7, in all.
     mixer: Mixer = "attention"
     is_mixer_beside: bool = False  # every layer has both, side by side
     # What the feed-forward takes is mixed with the row before, and its tensors have RWKV's names (channel mix).

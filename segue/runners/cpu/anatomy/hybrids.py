@@ -182,6 +182,16 @@ HYBRIDS: Mapping[str, Family] = {
         ),
         needed=("expert_feed_forward_length", "expert_gating_func", "expert_shared_count", *_KIMI),
     ),
+    "plamo2": Family(
+        after=("post_attention_norm", "post_ffw_norm"),
+        head_norms="own",
+        is_gate_fused=True,
+        mixer="plamo",
+        may_have_factors=False,  # llama.cpp has none
+        renamed=("_norm", "_norm.weight"),
+        settings=_STATES,
+        needed=(*_MAMBA1, "attention.key_length"),
+    ),
     "mamba": Family(
         rotated="none",
         norms=("attn_norm", ""),

@@ -117,7 +117,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         shares_norm=is_parallel and "blk.0.ffn_norm.weight" not in names,
         has_fused_heads=f"blk.{attending}.attn_qkv.weight" in names,
         has_fused_experts=any(name.endswith("ffn_gate_up_exps.weight") for name in names),
-        has_head_norms="blk.0.attn_q_norm.weight" in names
+        has_head_norms=f"blk.{attending}.attn_q_norm.weight" in names
         or (family.head_norms == "unweighted" and experts != _EXPERTS_WITHOUT_NORMS),
         experts=experts,
         experts_used=used,

@@ -102,6 +102,7 @@ def _wrong_measures(header: GgufHeader) -> str | None:
     each[BY_LAYER[2]] = hidden = counts(header, BY_LAYER[2])
     family = FAMILIES[header.architecture]
     may_lack = {BY_LAYER[1]} if family.mixer in WITHOUT_KEYS else set()
+    may_lack |= {BY_LAYER[0]} if family.mixer == "plamo" else set()
     may_lack |= {*BY_LAYER[:2]} if family.mixer in RWKV else set()
     may_lack |= {*BY_LAYER} if family.layers_are != "whole" else set()
     may_lack |= {BY_LAYER[2]} if family.experts == "all" and not any(hidden) else set()
@@ -210,10 +211,9 @@ def _wrong_states(header: GgufHeader) -> str | None:
     found = recurrence_of(header, family)
     if not 2 <= found.taps <= MOST_TAPS:
         return f"its convolutions see {found.taps} tokens, not 2 to {MOST_TAPS}"
-    if found.mixer == "mamba":
-        return _wrong_mamba(found)
-    if found.mixer == "mamba1":
-        return _wrong_mamba1(found, header.count("embedding_length"))
+    if found.mixer in ("mamba", "mamba1", "plamo"):
+        wrong = _wrong_mamba(found) if found.mixer != "mamba1" else None
+        return wrong or _wrong_times(found, header.count("embedding_length"))
     if found.mixer == "kda" and not found.heads:
         return f"{header.architecture}.{BY_LAYER[0]} is not one number"
     if found.size > header.count("embedding_length"):  # see program/recurrent.py: rows of an input
@@ -245,7 +245,7 @@ def _wrong_mamba(found: Recurrence) -> str | None:
     return _uneven(multiples)
 
 
-def _wrong_mamba1(found: Recurrence, width: int) -> str | None:
+def _wrong_times(found: Recurrence, width: int) -> str | None:
     if found.rank > width:  # they are rows of an input, as the residual is
         return f"times are made of {found.rank} numbers, more than {width}"
     multiples = {

@@ -19,13 +19,13 @@ from segue.runners.cpu.anatomy.states.rwkv import (
     time_mix_extras,
     time_mix_shapes,
 )
+from segue.runners.cpu.anatomy.states.shapes import KDA_PARTS, RECURRENT, mamba_extras
 
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
 DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
 
 Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
 
-KDA_PARTS = ("q", "k", "v")
 CONVOLUTIONS = (
     "conv1d.weight",
     *(f"conv1d_{part}.weight" for part in KDA_PARTS),
@@ -91,7 +91,7 @@ def extras(anatomy: Anatomy) -> Shapes:
         if layer.latent is None:
             whole |= _in_layer(i, _biases(anatomy, layer))
         if layer.recurrence is not None and layer.recurrence.mixer == "mamba":
-            whole |= _in_layer(i, _mamba_extras(layer.recurrence))
+            whole |= _in_layer(i, mamba_extras(layer.recurrence))
         if layer.recurrence is not None and layer.recurrence.mixer in RWKV:
             whole |= _in_layer(i, time_mix_extras(layer.recurrence, family.norm == "rms"))
         if family.has_layer_scales:
@@ -152,81 +152,14 @@ def _parts(layer: Layer) -> str:
 
 def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
     own, found = _norm(anatomy, anatomy.family.norms[0]), layer.recurrence
+    own |= {f"{name}.weight": (anatomy.width,) for name in anatomy.family.after if name}
     if found is not None and found.mixer in RWKV:
         return own | time_mix_shapes(found, is_adapted=anatomy.family.norm == "rms")
     if found is not None:
-        own |= _RECURRENT[found.mixer](anatomy, found)
+        own |= RECURRENT[found.mixer](anatomy, found)
     if layer.latent is not None:
         return own | latent_shapes(layer.latent, layer.heads, anatomy.width)
     return own | _attention(anatomy, layer) if layer.attends else own
-
-
-def _delta(anatomy: Anatomy, layer: Recurrence) -> Shapes:
-    width, heads, size = anatomy.width, layer.heads, layer.size
-    own: Shapes = {"attn_qkv.weight": (width, layer.channels)}
-    own |= {"attn_gate.weight": (width, layer.taken), "ssm_out.weight": (layer.taken, width)}
-    own |= {"ssm_conv1d.weight": (layer.taps, layer.channels), "ssm_norm.weight": (size,)}
-    own |= {"ssm_a": (heads,), "ssm_dt.bias": (heads,)}
-    if anatomy.family.is_delta_grouped:
-        return own | {"ssm_ba.weight": (width, 2 * heads)}
-    return own | {f"ssm_{name}.weight": (width, heads) for name in ("beta", "alpha")}
-
-
-def _kda(anatomy: Anatomy, layer: Recurrence) -> Shapes:
-    width, whole, heads, size = anatomy.width, layer.taken, layer.heads, layer.size
-    own: Shapes = {f"attn_{part}.weight": (width, whole) for part in KDA_PARTS}
-    own |= {f"ssm_conv1d_{part}.weight": (layer.taps, 1, whole) for part in KDA_PARTS}
-    own |= {f"ssm_{name}_a.weight": (width, size) for name in "fg"}
-    own |= {f"ssm_{name}_b.weight": (size, whole) for name in "fg"}
-    own |= {"ssm_a": (1, heads), "ssm_dt.bias": (whole,), "ssm_beta.weight": (width, heads)}
-    return own | {"ssm_norm.weight": (size,), "attn_output.weight": (whole, width)}
-
-
-def _mamba(anatomy: Anatomy, layer: Recurrence) -> Shapes:
-    """GGUF has the numbers of heads as matrices of one column."""
-    width, heads, groups = anatomy.width, (1, layer.heads), layer.key_heads
-    own: Shapes = {"ssm_in.weight": (width, layer.outputs), "ssm_out.weight": (layer.taken, width)}
-    own |= {"ssm_conv1d.weight": (layer.taps, layer.channels), "ssm_dt.bias": heads[1:]}
-    own |= {"ssm_a": heads, "ssm_d": heads}
-    if not anatomy.family.is_mixer_beside:
-        own["ssm_norm.weight"] = (layer.taken // groups, groups)
-    return own
-
-
-def _mamba_extras(layer: Recurrence) -> Shapes:
-    groups = layer.key_heads
-    norm = (layer.taken // groups, groups)
-    return {"ssm_conv1d.bias": (layer.channels,), "ssm_norm.weight": norm}
-
-
-def _short_convolution(anatomy: Anatomy, layer: Recurrence) -> Shapes:
-    width = anatomy.width
-    return {
-        "shortconv.in_proj.weight": (width, layer.outputs),
-        "shortconv.conv.weight": (layer.taps, width),
-        "shortconv.out_proj.weight": (width, width),
-    }
-
-
-def _mamba1(anatomy: Anatomy, layer: Recurrence) -> Shapes:
-    width, inner, states, rank = anatomy.width, layer.taken, layer.states, layer.rank
-    own: Shapes = {"ssm_in.weight": (width, 2 * inner), "ssm_out.weight": (inner, width)}
-    own |= {"ssm_conv1d.weight": (layer.taps, inner), "ssm_conv1d.bias": (inner,)}
-    own |= {"ssm_x.weight": (inner, rank + 2 * states), "ssm_dt.weight": (rank, inner)}
-    own |= {"ssm_dt.bias": (inner,), "ssm_a": (states, inner), "ssm_d": (inner,)}
-    if anatomy.family.has_time_norms:
-        sizes = {"dt": rank, "b": states, "c": states}
-        own |= {f"ssm_{name}_norm.weight": (size,) for name, size in sizes.items()}
-    return own
-
-
-_RECURRENT = {
-    "delta": _delta,
-    "kda": _kda,
-    "mamba": _mamba,
-    "mamba1": _mamba1,
-    "conv": _short_convolution,
-}
 
 
 def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
@@ -251,8 +184,6 @@ def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
         own |= {f"attn_{name}_norm.weight": (size, n) for name, n in counts.items()}
     if family.has_sinks:
         own["attn_sinks.weight"] = (layer.heads,)
-    for name in filter(None, family.after):
-        own[f"{name}.weight"] = (width,)
     sizes = _bias_sizes(anatomy, layer)
     own |= {f"{name}.bias": (sizes[name],) for name in family.biases if name in sizes}
     return own

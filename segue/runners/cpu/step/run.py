@@ -34,7 +34,7 @@ from segue.runners.cpu.step.products import gated_phase, product_phase
 from segue.runners.cpu.step.recurrent.convolution import convolve_phase
 from segue.runners.cpu.step.recurrent.delta import delta_phase
 from segue.runners.cpu.step.recurrent.mamba import mamba_gate_phase, scan_phase
-from segue.runners.cpu.step.recurrent.selective import narrow_phase, select_phase
+from segue.runners.cpu.step.recurrent.selective import narrow_phase, part_phase, select_phase
 from segue.runners.cpu.step.recurrent.shift import bend_phase, gate_rows_phase, shift_phase
 from segue.runners.cpu.step.recurrent.wkv import wkv_phase
 from segue.runners.cpu.step.recurrent.wkv6 import wkv6_phase
@@ -109,6 +109,8 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         mamba_gate_phase(board, row, counter)
     elif kind == on.NARROW:
         narrow_phase(board, row, counter)
+    elif kind == on.PART:
+        part_phase(board, row, counter)
     elif kind == on.SELECT:
         select_phase(board, row, counter, tid)
     elif kind == on.SHIFT:

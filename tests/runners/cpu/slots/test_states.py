@@ -31,6 +31,7 @@ TEXT = random.Random(4).choices(range(256), k=80)
         "falcon-h1",
         "nemotron_h",
         "kimi-linear",
+        "plamo2",
         "mamba",
         "mamba2",
         "rwkv6",

@@ -72,3 +72,18 @@ def kda(count: Count, heads: int, width: int, weights: Weights) -> Iterator[tupl
     yield "ssm_dt.bias", weights.vector(-1.0, whole)
     yield "ssm_norm.weight", weights.vector(1.0, size)
     yield "attn_output.weight", weights.matrix(width, whole, 1.5)
+
+
+def plamo(count: Count, width: int, weights: Weights) -> Iterator[tuple[str, Array]]:
+    inner, states = count("ssm.inner_size", 0), count("ssm.state_size", 0)
+    heads, rank = count("ssm.time_step_rank", 0), max(64, width // 16)
+    yield "ssm_in.weight", weights.matrix(2 * inner, width, 1.5)
+    yield "ssm_conv1d.weight", weights.matrix(inner, count("ssm.conv_kernel", 0))
+    yield "ssm_x.weight", weights.matrix(rank + 2 * states, inner, 4.0)
+    for name, size in {"dt": rank, "b": states, "c": states}.items():
+        yield f"ssm_{name}_norm", weights.vector(1.2, size)
+    yield "ssm_dt.weight", weights.matrix(heads, rank)
+    yield "ssm_dt.bias", weights.vector(-1.0, heads)
+    yield "ssm_a", -np.abs(weights.vector(0.3, heads))
+    yield "ssm_d", weights.vector(1.0, heads)
+    yield "ssm_out.weight", weights.matrix(width, inner, 1.5)

@@ -15,6 +15,7 @@ WITHOUT_KEYS = (
     "conv",
     "mamba",
     "mamba1",
+    "plamo",
     "kda",
 )  # mixers of layers that a file gives no heads of keys
 _USUAL_INTERVAL = 4  # every fourth layer attends, if the file does not say
@@ -57,7 +58,7 @@ class Recurrence:
     change_floats: int  # of what a token changes in a head's state
     outputs: int  # floats per row that the products before it give
     taken: int  # floats per row that the product after it takes
-    # Numbers that the times of all columns are made of (Mamba 1), or each mixture of rows (RWKV 6).
+    # Numbers that all times are made of (Mamba 1, PLaMo), or each mixture of rows (RWKV 6).
     rank: int = 0
     is_normed: bool = False  # Mamba 1: these, and what states take and give, are normed
     ranks: Ranks = _NO_RANKS
@@ -95,6 +96,8 @@ def wrong_recurrence(header: GgufHeader, family: Family) -> str | None:
         return _wrong_mamba(header)
     if family.mixer == "mamba1":
         return _wrong_mamba1(header)
+    if family.mixer == "plamo":
+        return _wrong_plamo(header)
     if family.mixer == "kda":
         return _wrong_kda(header)
     return _wrong_delta(header) if family.mixer == "delta" else None
@@ -128,6 +131,15 @@ def _wrong_mamba1(header: GgufHeader) -> str | None:
         return f"its convolutions see {taps} tokens"
     normed = header.metadata.get(f"{header.architecture}.{NORMED}", False)
     return None if type(normed) is bool else f"{NORMED} is {normed!r:.40}"
+
+
+def _wrong_plamo(header: GgufHeader) -> str | None:
+    inner, heads = header.count("ssm.inner_size"), header.count("ssm.time_step_rank")
+    states, groups = header.count("ssm.state_size"), header.count("ssm.group_count")
+    if not min(inner, heads, states) or inner % heads or groups:
+        return f"{heads} heads in {groups} groups are {inner} wide and have {states} states"
+    taps = header.count("ssm.conv_kernel")
+    return f"its convolutions see {taps} tokens" if taps < 2 else None
 
 
 def _wrong_kda(header: GgufHeader) -> str | None:
@@ -258,6 +270,25 @@ def _mamba1(header: GgufHeader) -> Recurrence:
     )
 
 
+def _plamo(header: GgufHeader) -> Recurrence:
+    """PLaMo 2: heads as in Mamba 2, which all share what states take and give; times are made as in Mamba 1."""
+    inner, heads = header.count("ssm.inner_size"), header.count("ssm.time_step_rank")
+    states, rank = header.count("ssm.state_size"), max(64, header.count("embedding_length") // 16)
+    return Recurrence(
+        mixer="plamo",
+        taps=header.count("ssm.conv_kernel"),
+        channels=inner,
+        heads=heads,
+        key_heads=1,
+        size=inner // heads,
+        states=states,
+        change_floats=inner // heads + states + _FACTOR,
+        outputs=4 * inner + 2 * states + rank + heads,
+        taken=inner,
+        rank=rank,
+    )
+
+
 def _convolution(header: GgufHeader) -> Recurrence:
     """A short convolution, whose inputs and outputs are gated."""
     width = header.count("embedding_length")
@@ -329,5 +360,6 @@ _MADE = {
     "kda": _kda,
     "mamba": _mamba,
     "mamba1": _mamba1,
+    "plamo": _plamo,
     "conv": _convolution,
 }

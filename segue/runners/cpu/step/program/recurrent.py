@@ -78,7 +78,8 @@ def _mamba(weights: Weights, places: Places, number: int, layer: Recurrence) -> 
     row += [layer.heads, layer.size, layer.states, layer.key_heads]
     row += [places.states[number] + 4 * layer.convolution_floats, 4 * layer.head_floats]
     row += [4 * layer.change_floats]
-    yield [on.SCAN, *row, *(weights.vector(f"{name}ssm_{of}") for of in ("dt.bias", "a", "d"))]
+    row += [weights.vector(f"{name}ssm_{of}") for of in ("dt.bias", "a", "d")]
+    yield [on.SCAN, *row, places.convolved + 4 * inner, 4 * layer.channels]
     row = [places.projected, 4 * layer.outputs, inner, layer.key_heads]
     norm = weights.vector(f"{name}ssm_norm.weight")
     yield [on.MAMBA_GATE, *row, norm, float_word(weights.anatomy.epsilon)]
@@ -99,7 +100,8 @@ def _mamba1(weights: Weights, places: Places, number: int, layer: Recurrence) ->
     norms = [weights.vector(f"{name}ssm_{part}_norm.weight") for part in ("dt", "b", "c")]
     if layer.is_normed:
         norms = [weights.ones(count) for count in (layer.rank, states, states)]
-    words = [places.projected + 4 * made, row, layer.rank, on.INPUT_FLOATS, states, *norms]
+    words = [places.projected + 4 * made, row, layer.rank, on.INPUT_FLOATS]
+    words += [states, places.projected + 4 * (made + layer.rank), *norms]
     yield [on.NARROW, *words, float_word(weights.anatomy.epsilon)]
     yield _projection(weights, places, layer, {f"{name}ssm_dt": times})
     starts = (made + layer.rank, times, inner)
@@ -107,6 +109,33 @@ def _mamba1(weights: Weights, places: Places, number: int, layer: Recurrence) ->
     words += [places.states[number] + 4 * layer.convolution_floats]
     words += [4 * layer.head_floats, 4 * layer.change_floats]
     yield [on.SELECT, *words, *(weights.vector(f"{name}ssm_{of}") for of in ("dt.bias", "a", "d"))]
+
+
+# --- PLaMo 2 ---
+
+
+def _plamo(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
+    """The products give gates and inputs head by head, which are parted; then, of what the convolution gives, B, C and
+    what times are made of; then times.
+    """
+    name, inner, states, row = f"blk.{number}.", layer.taken, layer.states, 4 * layer.outputs
+    starts = (2 * inner, 3 * inner, 4 * inner, 4 * inner + 2 * states, layer.outputs - layer.heads)
+    inputs, gates, made, short, times = (places.projected + 4 * start for start in starts)
+    epsilon = float_word(weights.anatomy.epsilon)
+    yield _projection(weights, places, layer, {f"{name}ssm_in": 0})
+    yield [on.PART, places.projected, row, layer.heads, layer.size, inputs]
+    yield _convolution(weights, places, layer, number, starts[0], places.convolved)
+    yield [on.NARROW, places.convolved, 4 * inner, inner, on.HEADS_FLOATS]
+    yield _projection(weights, places, layer, {f"{name}ssm_x": starts[2]}, on.HEADS_FLOATS)
+    norms = [weights.vector(f"{name}ssm_{part}_norm.weight") for part in ("dt", "b", "c")]
+    yield [on.NARROW, short, row, layer.rank, on.INPUT_FLOATS, states, made, *norms, epsilon]
+    yield _projection(weights, places, layer, {f"{name}ssm_dt": starts[4]})
+    words = [places.convolved, 4 * inner, times, row, layer.heads, layer.size, states, 1]
+    words += [places.states[number] + 4 * layer.convolution_floats]
+    words += [4 * layer.head_floats, 4 * layer.change_floats]
+    words += [weights.vector(f"{name}ssm_{of}") for of in ("dt.bias", "a", "d")]
+    yield [on.SCAN, *words, made, row]
+    yield [on.MAMBA_GATE, gates, row, inner, 1, 0, epsilon]
 
 
 # --- delta nets ---
@@ -194,6 +223,7 @@ _MADE = {
     "kda": _kda,
     "mamba": _mamba,
     "mamba1": _mamba1,
+    "plamo": _plamo,
     "conv": _short_convolution,
     "wkv6": time_mix6,
     "wkv7": time_mix,

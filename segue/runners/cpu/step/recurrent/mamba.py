@@ -42,7 +42,7 @@ from segue.runners.cpu.step.recurrent.spans import over_spans
 
 # Words of SCAN.
 (
-    MIXED,  # f32 [rows][columns, then B of each group, then C of each group]: the output of the convolution
+    MIXED,  # address of the first row's columns: the output of the convolution
     MIXED_ROW,  # bytes
     TIMES,  # address of the first row's dt, one for each head
     TIMES_ROW,
@@ -56,7 +56,9 @@ from segue.runners.cpu.step.recurrent.spans import over_spans
     TIME_BIAS,  # one float per head, as the next two
     A,
     D,
-) = range(1, 15)
+    FIRST_B,  # address of the first row's B of each group, which C of each group follow; and bytes per row
+    B_ROW,
+) = range(1, 17)
 # Words of MAMBA_GATE. GATE: address of the first row's gate; WEIGHTS: of the norm of each group of columns, or 0.
 GATE, GATE_ROW, COLUMNS, GATE_GROUPS, WEIGHTS, EPSILON = range(1, 7)
 
@@ -78,7 +80,8 @@ class _Scan(NamedTuple):
     x: Value  # of the columns in the first row; of their B and C there
     first_b: Value
     first_c: Value
-    row_bytes: Value
+    row_bytes: Value  # of the columns; of B and C
+    b_row: Value
     steps: Value
     state: Value
     change: Value  # what the first change brings; its B and decay
@@ -102,12 +105,12 @@ class _Scan(NamedTuple):
 
     def passed(self, states: list[Value], index: Value) -> list[Value]:
         """The states after a row, to whose output is added."""
-        b, offset = self.b, self.b.mul(index, self.row_bytes)
+        b, offset = self.b, self.b.mul(index, self.b_row)
         step, place = (
             at(b, self.steps, index, STEP_BYTES),
             b.add(self.out, b.mul(index, self.out_row)),
         )
-        brought = b.fmul(load(b, b.add(self.x, offset)), float_at(b, step))
+        brought = b.fmul(load(b, b.add(self.x, b.mul(index, self.row_bytes))), float_at(b, step))
         total, found = load(b, place), []
         for i, held in enumerate(states):
             starts = (self.first_b, self.first_c)
@@ -118,7 +121,7 @@ class _Scan(NamedTuple):
         return found
 
 
-@define(VOID, *[INT] * 15)
+@define(VOID, *[INT] * 16)
 def _scan_some(
     b: Builder, rows: Value, num_taken: Value, pending: Value, *addresses: Value
 ) -> None:
@@ -144,6 +147,7 @@ def _leave(
     """Keep what the last `left` rows bring, some of which may be among the `pending` ones before the span."""
     size, states = word(row + 8 * SIZE), word(row + 8 * STATES)
     mixed_row, change_bytes = word(row + 8 * MIXED_ROW), word(row + 8 * CHANGE_BYTES)
+    b_row = word(row + 8 * B_ROW)
     taken = pending + rows - left
     for i in range(taken, pending):
         copy(changes + i * change_bytes, changes + (i - taken) * change_bytes, change_bytes // 4)
@@ -151,7 +155,7 @@ def _leave(
         change, step = changes + (pending + m - taken) * change_bytes, steps + m * STEP_BYTES
         scale(real(step), x + m * mixed_row, change, size)
         for i in range(states):
-            put_real(change + 4 * (size + i), real(first_b + m * mixed_row + 4 * i))
+            put_real(change + 4 * (size + i), real(first_b + m * b_row + 4 * i))
         put_real(change + 4 * (size + states), real(step + 4))
 
 
@@ -162,11 +166,12 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
     pending, left = word(span + 8 * on.SPAN_PENDING), word(span + 8 * on.SPAN_LEFT)
     heads, size, states = word(row + 8 * HEADS), word(row + 8 * SIZE), word(row + 8 * STATES)
     groups, mixed_row = word(row + 8 * GROUPS), word(row + 8 * MIXED_ROW)
+    b_row = word(row + 8 * B_ROW)
     columns = heads * size
     steps = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)
     _take_steps(row, first, rows, head, steps)
     x = word(row + 8 * MIXED) + first * mixed_row
-    first_b = x + (columns + head // (heads // groups) * states) * 4
+    first_b = word(row + 8 * FIRST_B) + first * b_row + head // (heads // groups) * states * 4
     first_c = first_b + groups * states * 4
     x += head * size * 4
     out = word(board + 8 * on.HEADS_FLOATS) + (first * columns + head * size) * 4
@@ -187,9 +192,10 @@ def _scan_head(board: Any, row: Any, span: Any, head: Any, tid: Any) -> None:
                     taken if start else taken + before,
                     0 if start else pending,
                     x + start * mixed_row + column * 4,
-                    first_b + start * mixed_row + i * 4,
-                    first_c + start * mixed_row + i * 4,
+                    first_b + start * b_row + i * 4,
+                    first_c + start * b_row + i * 4,
                     mixed_row,
+                    b_row,
                     steps + start * STEP_BYTES,
                     state + (column * states + i * LANES) * 4,
                     changes + column * 4,

@@ -37,12 +37,16 @@ _BROUGHT = 4 * SELECTIVE_SIZE  # bytes from dt to the columns times dt, of a row
     MADE_ROW,
     RANK,  # how many these are
     TARGET,  # the board's index of the input that they become
-    NUM_STATES,  # of B, and of C, which follow them in Mamba 1
+    NUM_STATES,  # of B, and of C
+    B_BESIDE,  # address of the first row's B, which C follows, in the same rows
     RANK_NORM,  # addresses of weights of RMS norms of the three, or 0
     B_NORM,
     C_NORM,
     EPSILON,
-) = range(1, 10)
+) = range(1, 11)
+# Words of PART. PARTED: address of the first row's heads, each a gate and then an input, and bytes per row; INPUTS: of
+# all inputs of that row, which all gates follow.
+PARTED, PARTED_ROW, PARTED_HEADS, PARTED_SIZE, INPUTS = range(1, 6)
 # Words of SELECT.
 (
     COLUMNS,
@@ -85,10 +89,28 @@ def narrow_phase(board: Any, row: Any, counter: Any) -> None:
         scales = word(target + 16) + m * rank // 2
         quantise(out, word(target + 8) + m * rank, scales, rank // 32)
         if kind == on.RMS_NORM:
-            x += 4 * rank
+            x = word(row + 8 * B_BESIDE) + m * word(row + 8 * MADE_ROW)
             norm(kind, x, word(row + 8 * B_NORM), 0, epsilon, x, states)
             x += 4 * states
             norm(kind, x, word(row + 8 * C_NORM), 0, epsilon, x, states)
+        m = fetch_add(counter, 1)
+    finish(board, counter, done, count)
+
+
+@compiled
+def part_phase(board: Any, row: Any, counter: Any) -> None:
+    """Put the inputs of all heads side by side, and their gates."""
+    heads, size = word(row + 8 * PARTED_HEADS), word(row + 8 * PARTED_SIZE)
+    count, row_bytes = word(board + 8 * on.ROWS), word(row + 8 * PARTED_ROW)
+    done, m = 0, fetch_add(counter, 1)
+    while m < count:
+        done += 1
+        x = word(row + 8 * PARTED) + m * row_bytes
+        out = word(row + 8 * INPUTS) + m * row_bytes
+        for head in range(heads):
+            place = 4 * size * head
+            copy(x + 2 * place, out + 4 * size * heads + place, size)
+            copy(x + 2 * place + 4 * size, out + place, size)
         m = fetch_add(counter, 1)
     finish(board, counter, done, count)
 

@@ -81,10 +81,11 @@ class Slot:
         board[on.HEADS_FLOATS] = address(out)
         board[on.SPANS], board[on.NUM_SPANS] = address(span), 1
         row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
-        row[1:15] = [
+        row[1:17] = [
             address(layer.mixed), 4 * MIXED, address(layer.times), 4 * HEADS,
             HEADS, SIZE, STATES, GROUPS, 64, 4 * HEAD_FLOATS, 4 * CHANGE_FLOATS,
             *map(address, (layer.bias, layer.a, layer.d)),
+            address(layer.mixed) + 4 * COLUMNS, 4 * MIXED,
         ]  # fmt: skip
         self._scan(address(board), address(row), address(counter), 0)
         self.pending, self.length = left, end

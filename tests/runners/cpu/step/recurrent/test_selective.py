@@ -16,7 +16,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.step.recurrent.decay import power_of_two
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE, scan_scratch
-from segue.runners.cpu.step.recurrent.selective import narrow_phase, select_phase
+from segue.runners.cpu.step.recurrent.selective import narrow_phase, part_phase, select_phase
 from tests.runners.cpu.translation.test_functions import built
 
 Floats = NDArray[np.float32]
@@ -161,8 +161,8 @@ def test_what_times_are_made_of_is_normed_and_rounded(is_normed: bool) -> None:
     board[on.INPUT_FLOATS : on.INPUT_FLOATS + 3] = [*map(address, (out, codes, scales))]
     row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
     norms = [*map(address, weights)] if is_normed else [0, 0, 0]
-    few = [address(given), 4 * given.shape[1], RANK, on.INPUT_FLOATS, STATES]
-    row[1:10] = [*few, *norms, float_word(EPSILON)]
+    few = [address(given), 4 * given.shape[1], RANK, on.INPUT_FLOATS]
+    row[1:11] = [*few, STATES, address(given) + 4 * RANK, *norms, float_word(EPSILON)]
     counter = zeros(on.COUNTER_WORDS, np.int64)
     phase(address(board), address(row), address(counter))
     np.testing.assert_allclose(out, parts[0], rtol=1e-5, atol=1e-6)
@@ -192,3 +192,19 @@ def test_powers_of_two_are_near_the_truth() -> None:
     raise_two(address(x))
     assert (x > 0).all()
     assert (x < 1e-37).all()
+
+
+def test_gates_and_inputs_of_heads_are_parted() -> None:
+    heads, size, count = 3, 16, 5
+    random = np.random.default_rng(3)
+    rows = random.standard_normal((count, 4 * heads * size + 8)).astype(np.float32)
+    given = rows[:, : 2 * heads * size].reshape(count, heads, 2, size).copy()
+    board: Words = zeros(on.NUM_WORDS, np.int64)
+    board[on.THREADS], board[on.ROWS] = 1, count
+    row: Words = zeros(on.INSTRUCTION_WORDS, np.int64)
+    row[1:6] = [address(rows), 4 * rows.shape[1], heads, size, address(rows) + 8 * heads * size]
+    counter = zeros(on.COUNTER_WORDS, np.int64)
+    built(part_phase, 3)(address(board), address(row), address(counter))
+    inputs, gates = np.split(rows[:, 2 * heads * size : -8].reshape(count, -1, size), 2, axis=1)
+    np.testing.assert_array_equal(gates, given[:, :, 0])
+    np.testing.assert_array_equal(inputs, given[:, :, 1])
