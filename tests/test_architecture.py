@@ -200,9 +200,7 @@ class Facts(NamedTuple):
     docstring: str | None
     imports: tuple[str, ...]  # whole names, lazy imports included
     functions: tuple[Function, ...]
-    made: tuple[
-        tuple[str, int, int], ...
-    ]  # classes that are called: name, values without one, line
+    made: tuple[tuple[str, int, int], ...]  # classes that are called: name, unnamed values, line
     reads_json: bool
 
 

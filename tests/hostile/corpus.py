@@ -103,9 +103,8 @@ def send(
     """The answer, once all of it has come. To the end: and all that comes until we have sent our farewell."""
     received = b""
     with socket.create_connection(address, timeout=timeout_s) as client:
-        with contextlib.suppress(
-            ConnectionError
-        ):  # refused before all was sent: there is an answer
+        # Suppressed where it is refused before all was sent: there is an answer.
+        with contextlib.suppress(ConnectionError):
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for part in filter(None, (request, then)):
                 client.sendall(part)
