@@ -124,6 +124,11 @@ class Sequence:
         return self.guide is not None and not self.guide.is_ready
 
     @property
+    def forced(self) -> tuple[int, ...]:
+        """The next tokens, as far as its constraint allows no others and that is known."""
+        return () if self.guide is None else self.guide.forced
+
+    @property
     def is_scoring(self) -> bool:
         """Whether prompt rows are still to be scored: until every token from `score_from` on has a score."""
         scores = self.scores

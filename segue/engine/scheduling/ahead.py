@@ -39,7 +39,7 @@ class Ahead:
         self._memory = state.memory
         self._forced = Forced(state)
         self._drafts = state.text_drafts
-        self._draft_model = state.draft
+        self._draft_model = state.draft_model
 
     def plan_draws(self, batch: Batch) -> None:
         """Give the batch its draws, if the runner can make all of them. Then its step may be begun."""
@@ -69,9 +69,7 @@ class Ahead:
         if self._waiting and (batch.num_prompt_rows or self._memory.has_deferred):
             return None  # one of them may be able to start
         going_on = [sequence for sequence in batch.sequences if sequence not in batch.void]
-        if self._drafts.are_coming(going_on):
-            return None
-        if self._draft_model is not None and self._draft_model.is_coming(len(going_on)):
+        if self._drafts.are_coming(going_on) or self._are_proposed(going_on):
             return None
         made = Batch(is_ahead=True)
         drawn = {sequence: number for number, sequence in enumerate(batch.draws)}
@@ -90,6 +88,13 @@ class Ahead:
             made.num_cells <= self._runner.cells_free and made.num_rows <= self._limits.max_rows
         )
         return made if made.spans and is_all and has_room else None
+
+    def _are_proposed(self, going_on: list[Sequence]) -> bool:
+        """Whether the draft model will probably propose tokens: it does not where a constraint forces them."""
+        model = self._draft_model
+        if model is None or all(sequence.forced for sequence in going_on):
+            return False
+        return model.is_coming(len(going_on))
 
     def _go_on(self, made: Batch, sequence: Sequence, span: Span, number: int) -> bool:
         """Add what follows the span to a batch, if anything does; False: it cannot be told yet.

@@ -170,14 +170,13 @@ class Committer:
             events += job.progressed(sequence)
             if draft[num_drawn - 1 : num_drawn] != sequence.tokens[-1:]:
                 break
-        if sequence.slot is not None:
-            sequence.computed = len(sequence.tokens) - 1
-            num_accepted = num_drawn - 1
-            if num_accepted < len(draft):
-                self._memory.trim(sequence)
-            self._counts.drafts += 1
-            self._counts.draft_tokens += len(draft)
-            self._counts.draft_accepted += num_accepted
+        sequence.computed = len(sequence.tokens) - 1
+        num_accepted = num_drawn - 1
+        if num_accepted < len(draft):
+            self._memory.trim(sequence)
+        self._counts.drafts += 1
+        self._counts.draft_tokens += len(draft)
+        self._counts.draft_accepted += num_accepted
         return events
 
     def _draw(

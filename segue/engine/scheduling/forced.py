@@ -14,7 +14,7 @@ class Forced:
 
     def is_certain(self, sequence: Sequence, draft: abc.Sequence[int]) -> bool:
         """Whether the draft needs no logits: it is forced, not scored, and the sampler cannot change it."""
-        if not draft or sequence.guide is None or not sequence.guide.forced:
+        if not draft or not sequence.forced:
             return False
         job = self._jobs[sequence.request_id]
         ends_here = any(token in job.rules.causes for token in draft)

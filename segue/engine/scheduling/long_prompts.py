@@ -21,9 +21,7 @@ class LongPrompts:
         self._left: dict[str, int] = {}  # by tenant, for all of its long prompts
         self._leaves_rows = False
         self.has_left_rows = False  # a long prompt got fewer rows than there were
-        self.num_cells = (
-            0  # left free by sequences that start now: long prompts being read need them
-        )
+        self.num_cells = 0  # which those that start now leave to long prompts that are being read
 
     def begin_step(self, reading: Iterable[Sequence], step_rows: int) -> None:
         """`reading`: whose prompts are being read. `step_rows`: how many rows of prompts the step takes."""

@@ -39,7 +39,7 @@ class Planner:
         self._running = state.running
         self._counts = state.counts
         self._mask_wait = state.mask_wait
-        self._draft_model = state.draft
+        self._draft_model = state.draft_model
         self._text_drafts = state.text_drafts
         # For this step: from texts, and by the draft model for sequences without.
         self._drafted: dict[Sequence, list[int]] = {}
@@ -47,9 +47,7 @@ class Planner:
         self._rows_for_prompts = 0  # of this step, that drafts do not take
         self._most_prompt_rows = 0  # of this step
         self._long = LongPrompts(self._chunk_rows)
-        self.awaits_mask = (
-            False  # a sequence was left out of the last batch: its mask was not ready
-        )
+        self.awaits_mask = False  # one was left out of the last batch: its mask was not ready
 
     def next_batch(self) -> Batch | None:
         batch = Batch()
@@ -100,9 +98,7 @@ class Planner:
         return model.propose(
             (sequence, min(count, sequence.max_tokens - sequence.num_output - 1))
             for sequence in decoding
-            if not sequence.awaits_mask
-            and not (sequence.guide and sequence.guide.forced)
-            and sequence not in self._drafted
+            if not (sequence.awaits_mask or sequence.forced or sequence in self._drafted)
         )
 
     def _draft(self, batch: Batch, sequence: Sequence, num_left: int) -> list[int]:
@@ -111,9 +107,8 @@ class Planner:
         `num_left`: sequences that have no row yet, this one among them.
         """
         limits = self._limits
-        forced = () if sequence.guide is None else sequence.guide.forced
         drafted = self._drafted.get(sequence, [])
-        draft = forced or drafted or self._proposed.get(sequence, [])
+        draft = sequence.forced or drafted or self._proposed.get(sequence, [])
         if not draft:
             return []
         limit = min(
@@ -286,9 +281,7 @@ class Planner:
             if victim is None:
                 return False
             self._preempt(batch, victim)
-            match = self._memory.match(
-                sequence
-            )  # the match may have been in the slot of the preempted one
+            match = self._memory.match(sequence)  # it may have been in the slot of that one
 
     def _victim_for(self, sequence: Sequence) -> Sequence | None:
         """The youngest sequence of the tenant that runs most, if this sequence's tenant runs less than its share."""
@@ -365,7 +358,10 @@ class Planner:
             span = batch.spans.pop(at)
             del batch.sequences[at]
             batch.num_rows -= len(span.tokens)
-            batch.num_prompt_rows -= 0 if victim.is_decoding else len(span.tokens)
+            if not victim.is_decoding:
+                batch.num_prompt_rows -= len(span.tokens)
+            elif victim in self._drafted:
+                batch.num_drafted -= len(span.tokens) - 1
             batch.num_cells -= self._cells(victim, len(span.tokens))
         self._memory.retire(victim, keep=False)
         victim.rewind()

@@ -82,8 +82,8 @@ class Scheduler:
         kind, num_expected = _kind(batch), num_sequences + batch.num_drafted
         if batch.num_rows == num_expected and not batch.has_proposals:
             state.draft_costs.learn(num_sequences, batch.num_rows, kind, seconds)
-        if state.draft is not None and not batch.num_drafted:
-            state.draft.learn(num_sequences, kind, seconds, batch.num_tokens)
+        if state.draft_model is not None and not batch.num_drafted:
+            state.draft_model.learn(num_sequences, kind, seconds, batch.num_tokens)
 
     @property
     def awaits_mask(self) -> bool:

@@ -37,7 +37,7 @@ class State:
         self.text_drafts = TextDrafts(self.limits, self.draft_costs)
         self.clock = clock
         self.memory = Memory(runner)
-        self.draft = draft
+        self.draft_model = draft
         self.counts = Counts()
         self.jobs: dict[str, Job] = {}
         self.waiting = WaitingQueue(lambda s: self.jobs[s.request_id].request.tenant)

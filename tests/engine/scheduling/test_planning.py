@@ -122,3 +122,20 @@ def test_a_long_queue_costs_a_full_server_nothing(
     assert made.stories[late.request_id].done is not None
     made.run()
     assert all(story.done is not None for story in made.stories.values())
+
+
+def test_one_that_is_preempted_takes_its_draft_along() -> None:
+    """Else the step would count as one with drafts, and what it takes would be learned as their cost."""
+    bench = Bench()
+    for number in range(2):
+        bench.submit(ask(f"{number} of two", max_tokens=30))
+    for _ in range(3):
+        bench.step()
+    planner, running = bench.scheduler._planner, bench.scheduler._state.running
+    planner._text_drafts.plan = lambda decoding: {each: [97, 98] for each in decoding}  # type: ignore[method-assign]
+    batch = planner.next_batch()
+    assert batch is not None
+    assert (batch.num_rows, batch.num_drafted) == (6, 4)
+    for num_left in (1, 0):
+        planner._preempt(batch, running[-1])
+        assert (batch.num_rows, batch.num_drafted) == (3 * num_left, 2 * num_left)

@@ -68,8 +68,8 @@ class DraftModel:
         scouts: dict[Sequence, Scout] = {}
         spans: list[Span] = []
         for sequence, limit in wanted:
-            scout = self._scout(sequence)
             span = self._next_span(sequence, limit, spans)
+            scout = self._scout(sequence) if span is not None else None
             if span is None or (sequence.guide and scout is None):
                 self._num_rested = 0
                 continue

@@ -48,8 +48,7 @@ class TextDrafts:
 
 
 def _may_draft(sequence: Sequence) -> bool:
-    is_forced = sequence.guide is not None and bool(sequence.guide.forced)
-    return not (is_forced or sequence.awaits_mask)
+    return not (sequence.forced or sequence.awaits_mask)
 
 
 def _chances(sequence: Sequence, most: int, num_open: int) -> Iterable[float]:

@@ -1,6 +1,7 @@
 """A draft model changes nothing but the number of steps."""
 
 import itertools
+import random
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -22,7 +23,7 @@ from segue.engine.seam import Logits, Runner, Span
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
 from segue.types import CompletionRequest, Constraint, Sampling
 from tests.engine.harness import Bench, ask, ticking
-from tests.engine.scheduling.ahead_runner import runner
+from tests.engine.scheduling.ahead_runner import arrive, check_answers, runner
 
 
 class Always(Payoff):
@@ -101,30 +102,37 @@ def requests(plan: list[tuple[int, int, int]]) -> list[CompletionRequest]:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, 30), st.integers(0, 25)),
+    plan=st.lists(
+        st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, 8), st.integers(0, 25)),
         min_size=1,
         max_size=5,
     ),
-    st.sampled_from([0, 1]),
-    st.sampled_from([Always, Rarely, Payoff]),
-    st.sampled_from([4, 64]),
-    st.sampled_from([0, 1, 8]),
-    st.sampled_from([0, 16]),
+    seed=st.sampled_from([0, 1]),
+    payoff=st.sampled_from([Always, Rarely, Payoff]),
+    can_give_back=st.sampled_from([0, 1, 8]),
+    rows_ahead=st.sampled_from([0, 16]),
+    luck=st.integers(0, 2**32),
 )
 def test_outputs_are_those_without_one(
     plan: list[tuple[int, int, int]],
     seed: int,
     payoff: type[Payoff],
-    num_slots: int,
     can_give_back: int,
     rows_ahead: int,
+    luck: int,
 ) -> None:
-    plain = bench(None, num_slots=num_slots).run(*requests(plan))
-    target = runner(num_slots=num_slots, can_give_back=can_give_back, rows_ahead=rows_ahead)
-    helped = ticking(bench(seed, payoff(), target=target))
-    drafted = helped.run(*requests(plan))
-    assert [story.essence for story in drafted] == [story.essence for story in plain]
+    """Whoever comes, goes or is preempted meanwhile."""
+    asked, chance = requests(plan), random.Random(luck)
+    alone = {request.request_id: bench(None).run(request)[0] for request in asked}
+    limits = {"num_slots": chance.choice([4, 64]), "num_cells": chance.choice([150, 65536])}
+    limits |= {"context_length": 140, "rows_ahead": rows_ahead}
+    helped = bench(seed, payoff(), target=runner(can_give_back=can_give_back, **limits))
+    helped = ticking(helped)
+    helped.may_go_on = lambda: chance.random() < 0.9
+    cancelled = arrive(helped, asked, chance, most_steps=4)
+    helped.run()
+    helped.scheduler.check()
+    check_answers(helped, alone, cancelled)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -264,7 +272,7 @@ def test_steps_go_ahead_while_the_draft_model_does_not_pay(monkeypatch: pytest.M
     monkeypatch.setattr(Drafter, "chances", lambda *_: [])
     target = runner()
     own = bench(1, Payoff(), target=target)
-    draft = own.scheduler._state.draft
+    draft = own.scheduler._state.draft_model
     assert draft is not None
     own.step_clock = Slow(own, draft._runner)  # type: ignore[arg-type]
     [story] = own.run(ask("abcdef", **NEVER_PAYS))
@@ -304,10 +312,19 @@ def test_what_it_reads_late_does_not_count_against_its_drafts(
     """It reads a long prompt once, while steps run: what that takes says nothing about drafts."""
     monkeypatch.setattr(Drafter, "chances", lambda *_: [])
     own = bench(0, Payoff(), target=runner())
-    draft = own.scheduler._state.draft
+    draft = own.scheduler._state.draft_model
     assert draft is not None
     rows = draft._runner
     assert isinstance(rows, FakeRunner)
     own.step_clock = lambda: own.num_steps + 0.1 * rows.num_rows
     own.run(ask("abc " * 60, **NEVER_PAYS | {"max_tokens": 200}))
     assert own.num_steps < 80
+
+
+def test_forced_tokens_go_ahead_beside_a_draft_model() -> None:
+    """It has no drafts where a constraint forces what comes."""
+    target = runner()
+    own = ticking(bench(0, Always(), target=target))
+    forced = Constraint(kind="choice", value=("all that comes is known before it comes" * 3,))
+    own.run(ask("abc", max_tokens=117, constraint=forced, sampling=Sampling(seed=1)))
+    assert target.num_ahead > 0
