@@ -43,7 +43,7 @@ def floor_of(made: ir.Module) -> Any:
 
     It is not below `lowest`, whether or not so many values reach that. No value is NaN.
     """
-    w = Writer(made, "floor_of", f32, i64, i64, i64, f32)
+    w = Writer(made, "floor_of", f32, *(i64, i64, i64, f32))
     values, count, wanted, lowest = w.args
     numbers = _zeros(w, 1 << _FLOOR_BITS)
     with w.each(count) as i:
