@@ -124,10 +124,14 @@ def test_outputs_are_those_without_one(
     """Whoever comes, goes or is preempted meanwhile."""
     asked, chance = requests(plan), random.Random(luck)
     alone = {request.request_id: bench(None).run(request)[0] for request in asked}
-    limits = {"num_slots": chance.choice([4, 64]), "num_cells": chance.choice([150, 65536])}
-    limits |= {"context_length": 140, "rows_ahead": rows_ahead}
-    helped = bench(seed, payoff(), target=runner(can_give_back=can_give_back, **limits))
-    helped = ticking(helped)
+    target = runner(
+        can_give_back=can_give_back,
+        rows_ahead=rows_ahead,
+        context_length=140,
+        num_slots=chance.choice([4, 64]),
+        num_cells=chance.choice([150, 65536]),
+    )
+    helped = ticking(bench(seed, payoff(), target=target))
     helped.may_go_on = lambda: chance.random() < 0.9
     cancelled = arrive(helped, asked, chance, most_steps=4)
     helped.run()
