@@ -260,10 +260,12 @@ def _edged(body: Node) -> Node:
 def _check_alone(state: State, ended: Lexemes) -> None:
     """Once a nested grammar has begun, nothing else may be possible: its lexemes cannot be taken apart."""
     nodes = [lexeme.node for lexeme in ended]
-    begun = [node.nested.place for node in nodes if isinstance(node, Edge) and not node.is_end]
-    if begun and (state or len(ended) > 1):
+    begun = [node.nested for node in nodes if isinstance(node, Edge) and not node.is_end]
+    is_one = len(begun) == len(nodes) and len({nested.text for nested in begun}) == 1
+    if begun and (state or not is_one):
+        place = min(nested.place for nested in begun)
         raise GrammarError(
-            f"{min(begun)}: where this JSON begins, something else may begin in the same way; "
+            f"{place}: where this JSON begins, something else may begin in the same way; "
             "write several schemas as one with anyOf, and other text so that it begins otherwise"
         )
     tokens = [node for node in nodes if isinstance(node, Tokens)]

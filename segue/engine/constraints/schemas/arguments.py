@@ -51,17 +51,29 @@ class Arguments:
     def any_order(self) -> bool:
         return self._options.any_order
 
-    def objects(self) -> list[Object]:
-        """The kinds of objects that fit: one of them has to. Raises GrammarError."""
-        goals = (self._root, _of_types({"object"}))
+    def objects(self, goals: Goals | None = None) -> list[Object]:
+        """The kinds of objects that meet the goals, or else fit the schema: one of them has to. Raises GrammarError."""
+        wanted = (self._root,) if goals is None else goals
         found: list[Object] = []
-        for branch in self._expander.together(goals):
+        for branch in self._expander.together((*wanted, _of_types({"object"}))):
             facts = tuple(fact for fact in branch.facts if fact.of in ("", "object"))
             members = Fields(Emitter(self._expander, self._options), facts).members()
             if members is not None:
                 found.append(self._told_apart(members, facts))
-        if not found:
+        if not found and goals is None:
             raise Unenforceable("no object fits the schema, and parameters are one")
+        return found
+
+    def arrays(self, goals: Goals) -> list[shapes.Arrays]:
+        """The kinds of arrays that meet them. Raises Unenforceable for what looks at items together."""
+        found: list[shapes.Arrays] = []
+        for branch in self._expander.together((*goals, _of_types({"array"}))):
+            facts = tuple(fact for fact in branch.facts if fact.of in ("", "array"))
+            arrays = shapes.arrays_of(facts)
+            if arrays.contains or (arrays.unique is not None and arrays.most not in (0, 1)):
+                raise Unenforceable("contains and uniqueItems are not enforced in this style")
+            if arrays.most is None or arrays.least <= arrays.most:
+                found.append(arrays)
         return found
 
     def but_excluded(self, terminal: str) -> str:

@@ -46,7 +46,7 @@ class _Walker:
         self.tokens = tokens
         self.any_order = any_order
         self._names: dict[Node, str] = {}  # of rules, by what they are
-        self._num_formats = 0
+        self._num_formats = self._num_new = 0
 
     def format(self, value: Json, at: At, kind: str | None = None) -> Node:
         shape, build = _KINDS[self.kind(value, at, kind)]
@@ -71,6 +71,14 @@ class _Walker:
         name = self._names.setdefault(body, f"{len(self._names)}")
         self.rules.setdefault(name, body)
         return Ref(name)
+
+    def new(self) -> Node:
+        self._num_new += 1
+        return Ref(f"new {self._num_new}")
+
+    def define(self, place: Node, body: Node) -> None:
+        if isinstance(place, Ref):
+            self.rules[place.name] = body
 
     def grammar(self, rules: Rules) -> Node:
         prefix = f"{self._num_formats}."

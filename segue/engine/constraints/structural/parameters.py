@@ -1,8 +1,7 @@
 """The parameters of a function as models write them between tags: strings as they are, everything else as JSON."""
 
 import string
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from segue.engine.constraints.grammar import (
@@ -20,11 +19,13 @@ from segue.engine.constraints.grammar import (
 from segue.engine.constraints.lark_text import ANY_TEXT, quoted
 from segue.engine.constraints.scalars.pattern import read_pattern
 from segue.engine.constraints.schemas.arguments import Arguments, Object
-from segue.engine.constraints.schemas.facts import Goals
-from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
+from segue.engine.constraints.schemas.facts import Goal, Goals
+from segue.engine.constraints.schemas.keywords.assertions import ENDLESS, Unenforceable
 from segue.engine.constraints.schemas.options import MAX_ANY_ORDER, slashed
+from segue.engine.constraints.schemas.shapes import Arrays
 from segue.engine.constraints.schemas.values import TYPES
-from segue.engine.constraints.structural.joining import one_after_another
+from segue.engine.constraints.structural.joining import literal, one_after_another
+from segue.engine.constraints.structural.styles import Style
 
 _CONTAINERS = frozenset({"array", "object"})
 
@@ -43,81 +44,99 @@ class Maker(Protocol):
 
     def rule(self, body: Node) -> Node: ...
 
+    def new(self) -> Node:
+        """A rule that is defined later: it may lead back to itself."""
+        ...
 
-@dataclass(frozen=True)
-class Style:
-    before: str  # the name
-    mark: str  # right after the name, which must not hold it
-    tells: Mapping[str, str] = field(default_factory=dict)  # after the mark, by the value's type
-    opens: str = ""  # the value, after a space maybe
-    closes: str = "</parameter>"
-    escapes: tuple[tuple[str, str], ...] = ()  # in names
-
-    @property
-    def tells_strings(self) -> bool:
-        return len(set(self.tells.values())) > 1
-
-
-def _each(string: str, others: str) -> dict[str, str]:
-    return {kind: string if kind == "string" else others for kind in TYPES}
-
-
-def _dsml(space: str) -> Style:
-    return Style(
-        f'<｜DSML｜{space}parameter name="',
-        '"',
-        _each(' string="true">', ' string="false">'),
-        closes=f"</｜DSML｜{space}parameter>",
-    )
-
-
-STYLES = {
-    "qwen_xml": Style("<parameter=", ">"),
-    "minimax_xml": Style('<parameter name="', '"', _each(">", ">")),
-    "deepseek_xml": _dsml(""),
-    "deepseek_v4_1_xml": _dsml(" "),
-    "glm_xml": Style("<arg_key>", "</arg_key>", opens="<arg_value>", closes="</arg_value>"),
-    "kimi_k3_xml": Style(
-        '<|open|>argument key="',
-        '"',
-        {kind: f' type="{kind}"<|sep|>' for kind in TYPES},
-        closes="<|close|>argument<|sep|>",
-        escapes=(("&", "&amp;"), ('"', "&quot;")),
-    ),
-}
+    def define(self, place: Node, body: Node) -> None: ...
 
 
 def parameters(style: Style, arguments: Arguments, maker: Maker) -> Node:
     """Those that fit the schema, in its order, with or without space between them. Raises GrammarError."""
-    kinds = enumerate(arguments.objects())
-    return either(*(_Writer(style, arguments, maker, f"{i}").object(own) for i, own in kinds))
+    return _Parameters(style, arguments, maker).all()
+
+
+class _Parameters:
+    """All that is written for one schema."""
+
+    def __init__(self, style: Style, arguments: Arguments, maker: Maker) -> None:
+        self.style = style
+        self.arguments = arguments
+        self.maker = maker
+        spaces = arguments.whitespace
+        self.space: Node = EMPTY
+        if spaces is not None:
+            self.space = Repeat(read_pattern(f"^(?:{spaces})$").holds[0], 0, 1)
+        self._within: dict[tuple[frozenset[Goal], str], Node] = {}
+        self._num_marks = 0
+
+    def all(self) -> Node:
+        kinds = map(self._object, self.arguments.objects())
+        return either(*(one_after_another(kind, self.space) for kind in kinds))
+
+    def within(self, goals: Goals, kind: str) -> Node:
+        """The rule of an array or object that is written as its own items or properties are."""
+        key = frozenset(goals), kind
+        if key not in self._within:
+            self._within[key] = place = self.maker.new()
+            if kind == "object":
+                options = [self._object(own) for own in self.arguments.objects(goals)]
+            else:
+                options = [self._writer().array(own) for own in self.arguments.arrays(goals)]
+            self.maker.define(place, Pieces((either(*options),)))
+        return self._within[key]
+
+    def _object(self, own: Object) -> Node:
+        return self._writer().object(own)
+
+    def _writer(self) -> "_Writer":
+        self._num_marks += 1
+        return _Writer(self, f"{self.maker.place} {self._num_marks}")
 
 
 class _Writer:
-    """Writes one kind of object. Its parts are marked: what follows them elsewhere can be something else."""
+    """Writes one object or array. Its parts are marked: what follows them elsewhere can be something else."""
 
-    def __init__(self, style: Style, arguments: Arguments, maker: Maker, kind: str) -> None:
-        self._style = style
-        self._arguments = arguments
-        self._maker = maker
-        self._mark = f"{maker.place} {kind}"
-        spaces = arguments.whitespace
-        self._space: Node = EMPTY
-        if spaces is not None:
-            self._space = Repeat(read_pattern(f"^(?:{spaces})$").holds[0], 0, 1)
+    def __init__(self, whole: _Parameters, mark: str) -> None:
+        self._whole = whole
+        self._style = whole.style
+        self._arguments = whole.arguments
+        self._maker = whole.maker
+        self._space = whole.space
+        self._mark = mark
 
     def object(self, own: Object) -> Node:
         named = [
-            (self._parameter(self._name(name), member.goals), member.is_required)
+            (self._named(name, member.goals), member.is_required)
             for name, member in own.named.items()
         ]
         others: Node = EMPTY
-        if own.others is not None:
-            other = self._parameter(_identifier(own.named), own.others)
+        if (
+            own.others is not None and not self._style.named_end
+        ):  # else it must be known how it ends
+            other = self._property(_identifier(own.named), self._style.closes, own.others)
             others = Repeat(self._maker.rule(Pieces((other,))), 0, None)
-        is_any_order = self._arguments.any_order and len(named) <= MAX_ANY_ORDER
-        whole = (self._any_order if is_any_order else self._in_order)(named, others)
-        return one_after_another(whole, self._space)
+        # Where any object may stand in another, a name that follows it could be one of its own.
+        is_clear = not self._style.item or others == EMPTY
+        is_any_order = self._arguments.any_order and len(named) <= MAX_ANY_ORDER and is_clear
+        return (self._any_order if is_any_order else self._in_order)(named, others)
+
+    def array(self, own: Arrays) -> Node:
+        """Items, with the space before each that properties have."""
+        most = None if own.most is None else min(own.most, ENDLESS)
+        num = len(own.items) if most is None else min(len(own.items), most)
+        inner: Node = EMPTY
+        if most is None or most > num:
+            rest = self._maker.rule(Pieces((self._item(own.rest),)))
+            inner = Repeat(rest, max(0, own.least - num), None if most is None else most - num)
+        for index in reversed(range(num)):
+            inner = self._maker.rule(Pieces((self._item(own.items[index]), inner)))
+            if index >= own.least:
+                inner = Repeat(inner, 0, 1)
+        return inner
+
+    def _item(self, goals: Goals) -> Node:
+        return self._element(EMPTY, self._style.item, self._style.end("item"), goals)
 
     def _in_order(self, named: list[tuple[Node, bool]], others: Node) -> Node:
         found = [one if is_required else Repeat(one, 0, 1) for one, is_required in named]
@@ -136,27 +155,31 @@ class _Writer:
             after[have] = self._maker.rule(Pieces((others, Either((*end, *more)))))
         return after[0]
 
-    def _name(self, name: str) -> Node:
-        for plain, escaped in self._style.escapes:
-            name = name.replace(plain, escaped)
+    def _named(self, name: str, goals: Goals) -> Node:
+        name = self._style.escaped(name)
         if self._style.mark in name:
             raise Unenforceable(f"the name {name!r} holds {self._style.mark!r}, which would end it")
-        return Literal(name) if name else EMPTY
+        return self._property(Literal(name) if name else EMPTY, self._style.end(name), goals)
 
-    def _parameter(self, name: Node, goals: Goals) -> Node:
-        """With the space before it. For each thing that is told of a value's type, the values of such types."""
-        style = self._style
+    def _property(self, name: Node, closes: str, goals: Goals) -> Node:
+        return self._element(
+            one_after_another(name, Literal(self._style.mark)), self._style.before, closes, goals
+        )
+
+    def _element(self, name: Node, before: str, closes: str, goals: Goals) -> Node:
+        """For each thing that is told of a value's type, the values of such types."""
         told: dict[str, list[str]] = {}
         for kind in sorted(self._arguments.types(goals), key=TYPES.index):
-            told.setdefault(style.tells.get(kind, ""), []).append(kind)
+            told.setdefault(self._style.tells.get(kind, ""), []).append(kind)
+        is_spaced = before == self._style.before or self._style.spaces_items
         # In each option, not before all: so a name is one piece with what ends it, and can be told from a longer one.
         options = [
             one_after_another(
-                self._space,
-                Literal(style.before, self._mark),
+                self._space if is_spaced else EMPTY,
+                Literal(before, self._mark),
                 name,
-                Literal(style.mark + tells),
-                self._opened(self._value(goals, kinds)),
+                literal(tells),
+                self._opened(self._value(goals, kinds, closes)),
             )
             for tells, kinds in told.items()
         ]
@@ -166,43 +189,51 @@ class _Writer:
         opens = self._style.opens
         return one_after_another(self._space, Literal(opens), value) if opens else value
 
-    def _value(self, goals: Goals, kinds: Collection[str]) -> Node:
+    def _value(self, goals: Goals, kinds: Collection[str], closes: str) -> Node:
         """With what closes it."""
-        closes, arguments = self._style.closes, self._arguments
+        containers = [kind for kind in kinds if kind in _CONTAINERS]
+        if containers and self._style.item:
+            if len(containers) < len(kinds):
+                raise Unenforceable("in this style an array or object cannot be told from a value")
+            options = [self._whole.within(goals, kind) for kind in containers]
+            return one_after_another(either(*options), self._space, Literal(closes, self._mark))
         others = [kind for kind in kinds if kind != "string"]
-        if "string" not in kinds:
-            return self._spaced(self._json(goals, others))
-        texts = arguments.texts(goals)
+        if "string" not in kinds and not self._style.named_end:
+            return self._spaced(closes, self._json(goals, others))
+        texts = self._arguments.texts(goals)
         if texts.are_all:  # which a text of any other type is too
-            any_text = arguments.but_excluded(ANY_TEXT)
-            like = any_text if any_text != ANY_TEXT else ""
-            return Free((closes,), closes, like=like, place=self._maker.place)
-        if _CONTAINERS & set(others):
+            return self._free(closes, "")
+        if containers:
             if texts.terminals:
                 raise Unenforceable(
                     "in this style a string with conditions cannot be told from an array or object"
                 )
-            return self._spaced(*map(Literal, texts.listed), self._json(goals, others))
-        scalars = arguments.scalars(goals) if others else []
+            return self._spaced(closes, *map(Literal, texts.listed), self._json(goals, others))
+        scalars = self._arguments.scalars(goals) if others else []
         terminals = [*map(quoted, texts.listed), *texts.terminals, *scalars]
-        if not terminals:
-            return Either(())
-        like = self._terminal(terminals)
+        return self._free(closes, self._terminal(terminals)) if terminals else Either(())
+
+    def _free(self, closes: str, like: str) -> Node:
+        """Text like this, or any without what is excluded, and without what begins every end."""
+        like = like or self._arguments.but_excluded(ANY_TEXT)
+        if self._style.named_end:
+            like = f"({like}) & ~({ANY_TEXT} {quoted(self._style.closes)} {ANY_TEXT})"
+        like = "" if like == ANY_TEXT else like
         return Free((closes,), closes, like=like, place=self._maker.place)
 
     def _json(self, goals: Goals, kinds: Collection[str]) -> Node:
         text = self._arguments.json(goals, frozenset(kinds)) if kinds else None
         return Either(()) if text is None else self._maker.json(text, kinds, self._mark)
 
-    def _spaced(self, *options: Node) -> Node:
-        closes = Literal(self._style.closes, self._mark)
-        return one_after_another(self._space, either(*options), self._space, closes)
+    def _spaced(self, closes: str, *options: Node) -> Node:
+        end = Literal(closes, self._mark)
+        return one_after_another(self._space, either(*options), self._space, end)
 
     def _terminal(self, terminals: Iterable[str]) -> str:
         """Any of these. Where it is told that a string comes, space around it is part of it."""
         values = " | ".join(f"({terminal})" for terminal in terminals)
         spaces = self._arguments.whitespace
-        if spaces is None or self._style.tells_strings:
+        if spaces is None or self._style.tells_strings or self._style.named_end:
             return values
         space = f"/(?:{slashed(spaces)})?/"
         return f"{space} ({values}) {space}"

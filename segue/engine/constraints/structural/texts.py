@@ -10,7 +10,8 @@ from segue.engine.constraints.schemas.options import SPACES_ARE_COUNTED
 from segue.engine.constraints.schemas.values import Json
 from segue.engine.constraints.structural import shapes
 from segue.engine.constraints.structural.joining import literal
-from segue.engine.constraints.structural.parameters import STYLES, parameters
+from segue.engine.constraints.structural.parameters import parameters
+from segue.engine.constraints.structural.styles import STYLES
 from segue.engine.constraints.structural.walking import At, Walker, Wishes
 
 MAX_FREE_CHARS = 10_000  # a lexer has a state for each
@@ -89,6 +90,12 @@ class _Maker(NamedTuple):
 
     def rule(self, body: Node) -> Node:
         return self.walker.rule(body)
+
+    def new(self) -> Node:
+        return self.walker.new()
+
+    def define(self, place: Node, body: Node) -> None:
+        self.walker.define(place, body)
 
 
 def _spaces(most: int | None) -> str | None:
