@@ -68,23 +68,30 @@ class _Parameters:
         if spaces is not None:
             self.space = Repeat(read_pattern(f"^(?:{spaces})$").holds[0], 0, 1)
         self._within: dict[tuple[frozenset[Goal], str], Node] = {}
+        # A loop works them off, since schemas can refer to others for long.
+        self._todo: list[tuple[Node, Goals, str]] = []
         self._num_marks = 0
 
     def all(self) -> Node:
         kinds = map(self._object, self.arguments.objects())
-        return either(*(one_after_another(kind, self.space) for kind in kinds))
+        whole = either(*(one_after_another(kind, self.space) for kind in kinds))
+        while self._todo:
+            place, goals, kind = self._todo.pop()
+            self.maker.define(place, Pieces((either(*self._options(goals, kind)),)))
+        return whole
 
     def within(self, goals: Goals, kind: str) -> Node:
         """The rule of an array or object that is written as its own items or properties are."""
         key = frozenset(goals), kind
         if key not in self._within:
             self._within[key] = place = self.maker.new()
-            if kind == "object":
-                options = [self._object(own) for own in self.arguments.objects(goals)]
-            else:
-                options = [self._writer().array(own) for own in self.arguments.arrays(goals)]
-            self.maker.define(place, Pieces((either(*options),)))
+            self._todo.append((place, goals, kind))
         return self._within[key]
+
+    def _options(self, goals: Goals, kind: str) -> list[Node]:
+        if kind == "object":
+            return [self._object(own) for own in self.arguments.objects(goals)]
+        return [self._writer().array(own) for own in self.arguments.arrays(goals)]
 
     def _object(self, own: Object) -> Node:
         return self._writer().object(own)
@@ -111,9 +118,7 @@ class _Writer:
             for name, member in own.named.items()
         ]
         others: Node = EMPTY
-        if (
-            own.others is not None and not self._style.named_end
-        ):  # else it must be known how it ends
+        if own.others is not None and not self._style.named_end:  # there it must be known
             other = self._property(_identifier(own.named), self._style.closes, own.others)
             others = Repeat(self._maker.rule(Pieces((other,))), 0, None)
         # Where any object may stand in another, a name that follows it could be one of its own.
@@ -159,7 +164,7 @@ class _Writer:
         name = self._style.escaped(name)
         if self._style.mark in name:
             raise Unenforceable(f"the name {name!r} holds {self._style.mark!r}, which would end it")
-        return self._property(Literal(name) if name else EMPTY, self._style.end(name), goals)
+        return self._property(literal(name), self._style.end(name), goals)
 
     def _property(self, name: Node, closes: str, goals: Goals) -> Node:
         return self._element(
@@ -203,15 +208,16 @@ class _Writer:
         texts = self._arguments.texts(goals)
         if texts.are_all:  # which a text of any other type is too
             return self._free(closes, "")
-        if containers:
-            if texts.terminals:
-                raise Unenforceable(
-                    "in this style a string with conditions cannot be told from an array or object"
-                )
-            return self._spaced(closes, *map(Literal, texts.listed), self._json(goals, others))
-        scalars = self._arguments.scalars(goals) if others else []
-        terminals = [*map(quoted, texts.listed), *texts.terminals, *scalars]
-        return self._free(closes, self._terminal(terminals)) if terminals else Either(())
+        if not containers:
+            scalars = self._arguments.scalars(goals) if others else []
+            terminals = [*map(quoted, texts.listed), *texts.terminals, *scalars]
+            return self._free(closes, self._terminal(terminals)) if terminals else Either(())
+        if texts.terminals:
+            raise Unenforceable(
+                "in this style a string with conditions cannot be told from an array or object"
+            )
+        listed = [literal(text) for text in texts.listed if closes not in text]
+        return self._spaced(closes, *listed, self._json(goals, others))
 
     def _free(self, closes: str, like: str) -> Node:
         """Text like this, or any without what is excluded, and without what begins every end."""

@@ -171,6 +171,20 @@ def test_what_is_open_is_nested_as_deep_as_it_likes() -> None:
     assert not is_whole(grammar, cohere(value).replace("raw", "json"))
 
 
+@pytest.mark.parametrize("style", WRITERS)
+def test_schemas_that_refer_to_others_one_after_the_other(style: str) -> None:
+    links = {
+        f"{i}": {
+            "type": "object",
+            "properties": {"a": {"$ref": f"#/$defs/{i + 1}"}},
+            "additionalProperties": False,
+        }
+        for i in range(300)
+    }
+    schema = links["0"] | {"$defs": links | {"300": {"type": "integer"}}}
+    assert is_whole(of(schema, style), WRITERS[style]({"a": {"a": {}}}))
+
+
 def test_names_are_escaped() -> None:
     schema = {"properties": {'<&">': {"type": "null"}}, "additionalProperties": False}
     assert is_whole(

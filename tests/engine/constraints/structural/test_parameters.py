@@ -114,6 +114,14 @@ def test_white_space_has_a_limit() -> None:
     assert not is_whole(grammar, f"{city} {days}")
 
 
+def test_a_listed_string_cannot_hold_what_closes_it() -> None:
+    listed = {"enum": ["", "a", "b</parameter>c"]}
+    for own in (listed, {"anyOf": [listed, {"type": "array"}]}):
+        grammar = of(styled({"properties": {"x": own}, "additionalProperties": False}))
+        for text, is_fine in (("", True), ("a", True), ("b</parameter>c", False), ("b", False)):
+            assert is_whole(grammar, written("qwen_xml", "x", text)) == is_fine, (own, text)
+
+
 def test_what_is_excluded_stands_in_no_string() -> None:
     schema = {
         "properties": {
