@@ -91,12 +91,12 @@ class _Parameters:
     def _options(self, goals: Goals, kind: str) -> list[Node]:
         if kind == "object":
             return [self._object(own) for own in self.arguments.objects(goals)]
-        return [self._writer().array(own) for own in self.arguments.arrays(goals)]
+        return [self.writer().array(own) for own in self.arguments.arrays(goals)]
 
     def _object(self, own: Object) -> Node:
-        return self._writer().object(own)
+        return self.writer().object(own)
 
-    def _writer(self) -> "_Writer":
+    def writer(self) -> "_Writer":
         self._num_marks += 1
         return _Writer(self, f"{self.maker.place} {self._num_marks}")
 
@@ -132,15 +132,16 @@ class _Writer:
         num = len(own.items) if most is None else min(len(own.items), most)
         inner: Node = EMPTY
         if most is None or most > num:
-            rest = self._maker.rule(Pieces((self._item(own.rest),)))
+            rest = self._maker.rule(Pieces((self.item(own.rest),)))
             inner = Repeat(rest, max(0, own.least - num), None if most is None else most - num)
         for index in reversed(range(num)):
-            inner = self._maker.rule(Pieces((self._item(own.items[index]), inner)))
+            item = self._whole.writer().item(own.items[index])  # marked by itself: it has no name
+            inner = self._maker.rule(Pieces((item, inner)))
             if index >= own.least:
                 inner = Repeat(inner, 0, 1)
         return inner
 
-    def _item(self, goals: Goals) -> Node:
+    def item(self, goals: Goals) -> Node:
         return self._element(EMPTY, self._style.item, self._style.end("item"), goals)
 
     def _in_order(self, named: list[tuple[Node, bool]], others: Node) -> Node:

@@ -85,6 +85,17 @@ def test_arrays_and_objects(style: str) -> None:
         assert is_whole(grammar, write(value)) == (value in good), value
 
 
+@pytest.mark.parametrize("style", WRITERS)
+def test_items_by_their_place(style: str) -> None:
+    items = [{"type": "integer"}, {"type": "boolean"}, {"type": "integer"}]
+    array = {"type": "array", "prefixItems": items, "items": {"type": "null"}, "minItems": 2}
+    grammar = of({"properties": {"a": array}, "additionalProperties": False}, style)
+    for good in ([1, True], [1, True, 2], [1, False, 2, None, None]):
+        assert is_whole(grammar, WRITERS[style]({"a": good})), good
+    for bad in ([1], [1, 2], [True, 1], [1, True, None], [1, True, 2, 3]):
+        assert not is_whole(grammar, WRITERS[style]({"a": bad})), bad
+
+
 def random_schema(rng: random.Random, depth: int) -> Any:
     kind = rng.choice(["scalar", "array", "object"]) if depth else "scalar"
     if kind == "scalar":
