@@ -5,17 +5,26 @@ import contextlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import click
 
 from segue.bench.faithfulness import passage
-from segue.bench.load.drive import Outcome, Target, closed_loop, open_loop
+from segue.bench.load.drive import (
+    FIRST_MODEL,
+    Outcome,
+    Target,
+    closed_loop,
+    listed_model,
+    open_loop,
+)
 from segue.bench.load.plot import cost, throughput
 from segue.bench.load.report import Figures, figures, table
 from segue.bench.load.requests import REQUEST_FORMATS, Body, prompt
 from segue.cpus import usable_cpus
+from segue.errors import Unavailable
 
 WARM_UP = 2
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -41,7 +50,8 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 @click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--against", help='another server to measure in turns: its URL, or "llama.cpp"')
 @click.option("--against-dialect", type=click.Choice(list(REQUEST_FORMATS)), default="openai")
-@click.option("--model", default="default", help="the file --against llama.cpp serves")
+@click.option("--model", help="the model to ask for; none: the first that the server lists")
+@click.option("--against-model", help="the other's; for llama.cpp, the file it serves")
 @click.option(
     "--svg",
     "svg_file",
@@ -61,7 +71,8 @@ def bench(
     max_tokens: int,
     against: str | None,
     against_dialect: str,
-    model: str,
+    model: str | None,
+    against_model: str | None,
     svg_file: Path | None,
     json_file: Path | None,
 ) -> None:
@@ -74,19 +85,21 @@ def bench(
     loads = _numbers(contexts or rate or clients)
     unit = "words" if contexts else "/s" if rate else "clients"
     words = passage().split()
-    with _peer(against, model) as other:
+    with _peer(against, against_model) as other:
         key = os.environ.get("SEGUE_API_KEY", "")
         ours = Target(_server(url), REQUEST_FORMATS[dialect], key)
-        targets = {"segue" if against else _host(url): ours}
+        targets = {"segue" if against else _host(url): _named(ours, model)}
         if other and against:
-            targets[against] = Target(_server(other), REQUEST_FORMATS[against_dialect])
+            theirs = Target(_server(other), REQUEST_FORMATS[against_dialect])
+            asked = None if against == "llama.cpp" else against_model
+            targets[_host(against)] = _named(theirs, asked)
 
         async def one(target: Target, load: float, seed: int) -> list[Outcome]:
             length = int(load) if contexts else prompt_words
 
             def body(number: int) -> Body:
                 text = prompt(words, length, seed + number)
-                return target.format.body(text, max_tokens, seed + number)
+                return target.format.body(target.model, text, max_tokens, seed + number)
 
             if rate:
                 return await open_loop(target, body, load, seconds)
@@ -113,8 +126,13 @@ def _server(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1")
 
 
+def _named(target: Target, model: str | None) -> Target:
+    """With the model that is asked of it: vLLM and Ollama answer to its name alone."""
+    return replace(target, model=model or asyncio.run(listed_model(target)))
+
+
 def _host(url: str) -> str:
-    return url.partition("//")[2].rstrip("/") or url
+    return url.rpartition("//")[2].rstrip("/")
 
 
 def _numbers(text: str) -> list[float]:
@@ -136,9 +154,10 @@ async def _measure(
     """Every load on one server, then on the other, so that both see the same machine."""
     rows = []
     for name, target in targets.items():
-        warm = await closed_loop(target, partial(target.format.body, "Hello", 4), 1, WARM_UP)
+        hello = partial(target.format.body, target.model, "Hello", 4)
+        warm = await closed_loop(target, hello, 1, WARM_UP)
         if problem := next((each.problem for each in warm if each.problem), ""):
-            raise click.ClickException(f"{name} does not answer: {problem}")
+            raise Unavailable(f"{name} {problem}")
     for place, load in enumerate(loads):
         for name, target in targets.items():
             outcomes = await one(target, load, 1000 * (place + 1))
@@ -153,7 +172,7 @@ def _load_words(load: float, unit: str) -> str:
 
 
 @contextlib.contextmanager
-def _peer(against: str | None, model: str) -> Iterator[str | None]:
+def _peer(against: str | None, model: str | None) -> Iterator[str | None]:
     """The address of the other server; llama.cpp's own is started for the time."""
     if against != "llama.cpp":
         yield against
@@ -161,5 +180,5 @@ def _peer(against: str | None, model: str) -> Iterator[str | None]:
     from segue.bench.harness.llama_server import llama_server
     from segue.bench.peers import SLOTS, model_path
 
-    with llama_server(model_path(model), usable_cpus(), SLOTS) as address:
+    with llama_server(model_path(model or FIRST_MODEL), usable_cpus(), SLOTS) as address:
         yield address

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from segue.bench.load.requests import Body, RequestFormat, objects
 
 PATIENCE_S = 600.0
+FIRST_MODEL = "default"  # as Segue calls its first
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,12 @@ class Target:
     url: str
     format: RequestFormat
     key: str = ""
+    model: str = FIRST_MODEL
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One request. Times are seconds from its sending; `problem` is empty if all went well."""
+    """One request. Times are seconds from its sending; `problem` says what it came to, "" if all went well."""
 
     sent_at: float
     first_s: float
@@ -42,26 +44,58 @@ async def ask(target: Target, body: Body) -> Outcome:
     """Send one request. Never raises for errors of the server."""
     begun = time.perf_counter()
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            first, content = await _exchange(target, body)
+        first, content = await _exchange(target, "POST", target.format.path, json.dumps(body))
         parts = objects(content)
-        problem = next((str(part["error"])[:200] for part in parts if part.get("error")), "")
+        problem = next((f"answers {part['error']}" for part in parts if part.get("error")), "")
         tokens = 0 if problem else target.format.count(parts)
-        return Outcome(begun, first - begun, time.perf_counter() - begun, tokens, problem)
-    except (OSError, EOFError, ValueError, TimeoutError) as error:
-        words = str(error)[:200] or type(error).__name__
-        return Outcome(begun, 0.0, time.perf_counter() - begun, 0, words)
+        return Outcome(begun, first - begun, time.perf_counter() - begun, tokens, problem[:300])
+    except (OSError, EOFError, ValueError) as error:
+        return Outcome(begun, 0.0, time.perf_counter() - begun, 0, _problem(error))
 
 
-async def _exchange(target: Target, body: Body) -> tuple[float, bytes]:
-    """Time to first token, and the whole answer."""
+async def listed_model(target: Target) -> str:
+    """The first model that the server lists, by the path that all of them have; without a list, Segue's word for it."""
+    try:
+        _, content = await _exchange(target, "GET", "/v1/models")
+        return str(json.loads(content)["data"][0]["id"])
+    except (OSError, EOFError, ValueError, LookupError, TypeError):
+        return FIRST_MODEL  # what is wrong is told when the server is asked for text
+
+
+def _problem(error: Exception) -> str:
+    said = str(error) or type(error).__name__
+    is_answer = isinstance(error, ValueError)
+    return (f"answers {said}" if is_answer else f"does not answer: {said}")[:300]
+
+
+async def _exchange(
+    target: Target, method: str, path: str, content: str = ""
+) -> tuple[float, bytes]:
+    """Time to first token, and the whole answer. Raises ValueError if it is a refusal."""
+    async with asyncio.timeout(PATIENCE_S):
+        first, head, answer = await _sent(target, method, path, content.encode())
+    if b"transfer-encoding: chunked" in head.lower():
+        answer = _dechunked(answer)
+    status = int(head.split(b" ", 2)[1])
+    if status != 200:
+        raise ValueError(f"{status}: {_words(answer)}")
+    return first, answer
+
+
+async def _sent(
+    target: Target, method: str, path: str, content: bytes
+) -> tuple[float, bytes, bytes]:
+    """Time to first token, head and body of the answer, as they came."""
     parts = urlsplit(target.url)
     is_tls = parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
     context = ssl.create_default_context() if is_tls else None
+    key = f"authorization: Bearer {target.key}\r\n" if target.key else ""
+    line = f"{method} {parts.path.rstrip('/')}{path} HTTP/1.1\r\nhost: {parts.netloc}\r\n{key}"
+    kind = f"content-type: application/json\r\ncontent-length: {len(content)}\r\n"
     reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=context)
     try:
-        writer.write(_request(target, body, parts.netloc, parts.path.rstrip("/")))
+        writer.write(f"{line}{kind}connection: close\r\n\r\n".encode() + content)
         head = await reader.readuntil(b"\r\n\r\n")
         first, pieces = 0.0, []
         while piece := await reader.read(1 << 16):
@@ -70,23 +104,18 @@ async def _exchange(target: Target, body: Body) -> tuple[float, bytes]:
             pieces.append(piece)
     finally:
         writer.close()
-    content = b"".join(pieces)
-    if b"transfer-encoding: chunked" in head.lower():
-        content = _dechunked(content)
-    status = int(head.split(b" ", 2)[1])
-    if status != 200:
-        raise ValueError(f"{status}: {content[:150].decode(errors='replace')}")
-    return first, content
+    return first, head, b"".join(pieces)
 
 
-def _request(target: Target, body: Body, host: str, prefix: str) -> bytes:
-    content = json.dumps(body).encode()
-    key = f"authorization: Bearer {target.key}\r\n" if target.key else ""
-    head = (
-        f"POST {prefix}{target.format.path} HTTP/1.1\r\nhost: {host}\r\n{key}"
-        f"content-type: application/json\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
-    )
-    return head.encode() + content
+def _words(content: bytes) -> str:
+    """What a refusal says, in the shape of any of the systems."""
+    try:
+        said = json.loads(content)
+        for name in ("error", "message", "detail"):
+            said = said.get(name, said) if isinstance(said, dict) else said
+        return said if isinstance(said, str) else json.dumps(said)
+    except ValueError:
+        return content.decode(errors="replace").strip()
 
 
 def _dechunked(content: bytes) -> bytes:

@@ -57,9 +57,13 @@ def _share(values: list[float], share: float) -> float:
 
 
 def table(rows: Sequence[Figures]) -> str:
-    head = f"{'':14}{'load':>12}{'tokens/s':>10}{'req/s':>8}{'first ms':>10}{'p90':>8}{'gap ms':>8}{'p90':>8}  failed"
+    width = max([14, *(len(row.name) for row in rows)])
+    head = (
+        f"{'':{width}}{'load':>12}{'tokens/s':>10}{'req/s':>8}{'first ms':>10}{'p90':>8}"
+        f"{'gap ms':>8}{'p90':>8}  failed"
+    )
     lines = [
-        f"{row.name[:14]:14}{row.load:>12}{row.tokens_per_second:10.1f}{row.requests_per_second:8.2f}"
+        f"{row.name:{width}}{row.load:>12}{row.tokens_per_second:10.1f}{row.requests_per_second:8.2f}"
         f"{row.first_p50:10.0f}{row.first_p90:8.0f}{row.gap_p50:8.1f}{row.gap_p90:8.1f}  {row.failed}"
         for row in rows
     ]

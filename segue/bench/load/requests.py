@@ -12,16 +12,16 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class RequestFormat:
-    """`body` takes prompt, tokens and seed; `count` the objects of an answer."""
+    """`body` takes model, prompt, tokens and seed; `count` the objects of an answer."""
 
     path: str
-    body: Callable[[str, int, int], Body]
+    body: Callable[[str, str, int, int], Body]
     count: Callable[[list[Body]], int]
 
 
-def _openai(prompt: str, tokens: int, seed: int) -> Body:
+def _openai(model: str, prompt: str, tokens: int, seed: int) -> Body:
     return {
-        "model": "default",
+        "model": model,
         "prompt": prompt,
         "max_tokens": tokens,
         "temperature": 0.8,
@@ -32,14 +32,14 @@ def _openai(prompt: str, tokens: int, seed: int) -> Body:
     }
 
 
-def _llamacpp(prompt: str, tokens: int, seed: int) -> Body:
-    fields = {"prompt": prompt, "n_predict": tokens, "temperature": 0.8, "seed": seed}
-    return {**fields, "stream": True, "ignore_eos": True}
+def _llamacpp(model: str, prompt: str, tokens: int, seed: int) -> Body:
+    fields = {"model": model, "prompt": prompt, "n_predict": tokens, "temperature": 0.8}
+    return {**fields, "seed": seed, "stream": True, "ignore_eos": True}
 
 
-def _ollama(prompt: str, tokens: int, seed: int) -> Body:
+def _ollama(model: str, prompt: str, tokens: int, seed: int) -> Body:
     options = {"num_predict": tokens, "temperature": 0.8, "seed": seed}
-    return {"model": "default", "prompt": prompt, "raw": True, "options": options}
+    return {"model": model, "prompt": prompt, "raw": True, "options": options}
 
 
 def _usage(parts: list[Body]) -> int:

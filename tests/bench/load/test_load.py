@@ -84,7 +84,7 @@ def test_the_servers_are_compared_with_llamacpps_own(live: Live, tmp_path: Path)
     model = write_tiny_gguf(tmp_path / "tiny.gguf")
     result = bench(
         *(live.url, "--clients", "1", "--requests", "1"),
-        *("--against", "llama.cpp", "--model", str(model)),
+        *("--against", "llama.cpp", "--against-model", str(model)),
     )
     assert result.exit_code == 0, result.output
     head, ours, theirs, ratio = result.output.splitlines()
@@ -98,8 +98,8 @@ def test_prompts_may_be_longer_than_the_text() -> None:
 
 
 def test_a_server_that_is_not_there_or_refuses_is_told(live: Live) -> None:
-    assert "does not answer" in bench("http://127.0.0.1:9").output
-    assert "404" in bench(live.url + "/nothing").output
+    assert "127.0.0.1:9 does not answer: " in str(bench("http://127.0.0.1:9").exception)
+    assert "/nothing answers 404: There is nothing" in str(bench(live.url + "/nothing").exception)
     for arguments in (["foo"], ["127.0.0.1:8080"], [live.url, "--against", "foo"]):
         assert "is no address such as http" in bench(*arguments).output
     assert "must be numbers" in bench(live.url, "--clients", "x").output
