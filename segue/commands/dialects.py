@@ -16,13 +16,14 @@ NAMES = [dialect.name for dialect in DIALECTS]
 
 
 @click.command()
-@click.argument("name", type=click.Choice(NAMES), required=False)
+@click.argument("name", type=click.Choice(NAMES), required=False, metavar="[NAME]")
 @click.option("--markdown", "as_markdown", is_flag=True, help="everything, as in docs/dialects.md")
 @click.option(
     "--sampling", is_flag=True, help="the samplers of each dialect, as in docs/sampling.md"
 )
 def dialects(name: str | None, as_markdown: bool, sampling: bool) -> None:
-    """Print which dialect has which fields; with NAME, the fields of that dialect."""
+    """Print which dialect has which fields; with NAME, the fields of that dialect: openai, llamacpp, llamafile,
+    mistralrs, vllm, llamastack or ollama."""
     if as_markdown:
         click.echo(markdown(DIALECTS), nl=False)
         return

@@ -31,6 +31,11 @@ def test_in_a_narrow_terminal_every_name_stands_over_its_column() -> None:
     assert [column for column, sign in enumerate(prompt) if sign == "●"] == at
 
 
+def test_its_help_names_every_dialect_whole() -> None:
+    words = run("--help", columns=80).replace(",", " ").replace(".", " ").split()
+    assert set(NAMES) <= set(words)
+
+
 def test_one_dialect() -> None:
     shown = run("llamafile")
     assert "/llamafile/v1/completions" in shown

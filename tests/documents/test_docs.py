@@ -1,5 +1,6 @@
 """What the documentation names must exist."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -38,24 +39,9 @@ def test_every_corpus_that_is_named_exists_and_none_is_forgotten() -> None:
     assert named == {path.name for path in (ROOT / "tests" / "hostile").glob("*.json")}
 
 
-PLACES = [ROOT / "segue", *(ROOT / "segue").rglob("*"), *(ROOT / "tests").rglob("*")]
-
-
-def named_places(document: str) -> list[str]:
-    """What stands in backquotes and looks like a Python file, or like a folder with a slash at its end."""
-    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
-    return sorted(set(re.findall(r"`((?:\w+/)+|[\w/]+\.py)`", text)))
-
-
-@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
-def test_every_file_and_folder_that_is_named_exists(document: str) -> None:
-    found = {path.relative_to(ROOT).as_posix() for path in PLACES}
-    ends = {"/".join(name.split("/")[at:]) for name in found for at in range(name.count("/") + 1)}
-    assert [name for name in named_places(document) if name.rstrip("/") not in ends] == []
-
-
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 DOCUMENTS = [*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").rglob("*.md"))]
+OF_NOW = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
 
 
 def without_code(path: Path) -> str:
@@ -75,3 +61,27 @@ def test_every_link_leads_somewhere(document: Path) -> None:
         target = document.parent / file if file else document
         assert target.exists(), file
         assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
+
+
+FOLDERS = [ROOT / name for name in ("segue", "tests", "deploy", "docs", "examples")]
+PLACES = [*FOLDERS, *(path for folder in FOLDERS for path in folder.rglob("*"))]
+OF_OTHERS = {"convert_lora_to_gguf.py"}  # llama.cpp's
+
+
+def named_places(document: Path) -> set[str]:
+    """What stands in backquotes and looks like a Python file, or like a folder with a slash at its end."""
+    return set(re.findall(r"`((?:\w+/)+|[\w/]+\.py)`", without_code(document)))
+
+
+@pytest.mark.parametrize("document", OF_NOW, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_file_and_folder_that_is_named_exists(document: Path) -> None:
+    found = {path.relative_to(ROOT).as_posix() for path in PLACES}
+    ends = {"/".join(name.split("/")[at:]) for name in found for at in range(name.count("/") + 1)}
+    named = named_places(document) - OF_OTHERS
+    assert {name for name in named if name.rstrip("/") not in ends} == set()
+
+
+@pytest.mark.parametrize("document", OF_NOW, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_module_that_is_run_exists(document: Path) -> None:
+    for module in re.findall(r"python -m ((?:segue|tests)[\w.]*\w)", document.read_text()):
+        assert importlib.util.find_spec(module), module

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from segue import config
+from segue.bench.load.command import bench
 from segue.cli import cli
 from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
@@ -32,7 +33,7 @@ SHIMS = {
         '#!/bin/sh\ngrep -q "^$1:" {root}/Makefile || exit 1\neval "set -- $1 ${2#ARGS=}"\n' + NOTE
     ),
     "git": '#!/bin/sh\n[ "$1" = clone ] && mkdir -p segue\n',
-    "pip": '#!/bin/sh\n[ "$1 $2" = "install segue" ]\n',
+    "pip": '#!/bin/sh\n[ "$1 $2" = "install ." ]\n',
 }
 
 
@@ -107,7 +108,7 @@ PAGES = sorted(
     [*(ROOT / "docs" / "from").glob("*.md"), ROOT / "docs/operations.md", ROOT / "docs/security.md"]
 )
 FLAGS = {row.flag for row in config.TABLE} | {"--config", "--print-config", "--model"}
-BENCH = {"--clients", "--contexts", "--rate", "--against", "--url"}
+BENCH = {name for each in bench.params for name in each.opts} | {"--url"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

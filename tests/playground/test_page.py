@@ -14,6 +14,7 @@ from tests.playground.browser import Chromium, Page
 from tests.playground.writing import (
     IDLE,
     TOKENS,
+    choose,
     complete,
     num_branches,
     num_tokens,
@@ -220,33 +221,6 @@ def test_an_answer_keeps_to_its_constraint(page: Page, kind: str, text: str, all
     assert set(complete(page).removeprefix("Answer: ")) <= set(allowed)
 
 
-def choose(page: Page, selector: str, option: str) -> None:
-    page.js(
-        f"(() => {{ const each = document.querySelector('{selector}'); each.value = '{option}';"
-        " each.dispatchEvent(new Event('change')); })()"
-    )
-
-
-def test_the_wire_shows_the_request_that_was_refused(page: Page) -> None:
-    """Not the one behind the answer on the sheet: what came back stands below it."""
-    write(page, "x", max_tokens=4, seed=1)
-    complete(page)
-    page.click("#tab-constraint")
-    choose(page, "#constraint-kind", "json_schema")
-    page.click("#constraint-text")
-    page.type('{"type": "nonsense"}')
-    page.press("Ctrl", "Enter")
-    page.until("!document.querySelector('#problem').hidden")
-    page.click("#tab-wire")
-    page.until("document.querySelector('#wire-code').textContent.includes('nonsense')")
-    assert "HTTP 400" in page.text("#wire-raw")
-    choose(page, "#constraint-kind", "")
-    complete(page)
-    page.until("!document.querySelector('#wire-code').textContent.includes('nonsense')")
-    assert "HTTP 200" in page.text("#wire-raw")
-    page.errors.clear()  # the browser itself notes every 400
-
-
 def test_a_refused_parameter_is_told_at_its_field(page: Page) -> None:
     write(page, "x", temperature=9)
     page.press("Ctrl", "Enter")
@@ -280,20 +254,6 @@ def test_the_tokens_of_the_text_are_shown(page: Page) -> None:
     page.click("#tab-tokens")
     page.until("document.querySelectorAll('#token-list span').length === 4")
     assert "4 tokens of 4096" in page.text("#token-count")
-
-
-def test_the_request_is_shown_and_sent_in_every_dialect(page: Page, served: Live) -> None:
-    write(page, "The sea", max_tokens=5, seed=1, temperature=0)
-    complete(page)
-    page.click("#tab-wire")
-    page.until("document.querySelector('#wire-raw').textContent.includes('data: ')")
-    for name in json.loads(served.client.get("/play/guide.json").text)["dialects"]:
-        choose(page, "#wire-dialect", name["name"])
-        page.until(f"document.querySelector('#wire-code').textContent.includes('/{name['name']}/')")
-        page.click("#wire-send")
-        page.until("document.querySelector('#wire-raw').textContent.includes('HTTP 200')")
-    choose(page, "#wire-language", "python")
-    page.until("document.querySelector('#wire-code').textContent.includes('import')")
 
 
 def test_models_and_their_state_are_shown(page: Page) -> None:

@@ -124,3 +124,14 @@ def test_a_gap_goes_to_the_path_for_gaps() -> None:
     assert said.path == "/llamacpp/infill"
     assert said.body["input_prefix"] == "The sea"
     assert said.body["input_suffix"] == "."
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)
+def test_a_prompt_with_tokens_is_text_where_prompts_are_text(dialect: Dialect) -> None:
+    """As what the page continues has them: the code was refused, and had lost its settings in silence."""
+    body = PLAIN | {"prompt": ["The s", 101, 97]}
+    said = translate(body, SOURCE, dialect, text="The sea")
+    assert 7 in (said.body.get("seed"), said.body.get("options", {}).get("seed"))
+    is_text = dialect.name in ("llamafile", "mistralrs", "ollama")
+    assert said.body["prompt"] == ("The sea" if is_text else body["prompt"])
+    assert ("token ids in the prompt" in said.lost) == is_text

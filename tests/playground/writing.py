@@ -22,6 +22,13 @@ def set_parameter(page: Page, name: str, value: object) -> None:
     )
 
 
+def choose(page: Page, selector: str, option: str) -> None:
+    page.js(
+        f"(() => {{ const each = document.querySelector('{selector}'); each.value = '{option}';"
+        " each.dispatchEvent(new Event('change')); })()"
+    )
+
+
 def complete(page: Page) -> str:
     page.press("Ctrl", "Enter")
     page.until(f"{IDLE} && {TOKENS}.length > 0")

@@ -159,7 +159,9 @@ class _Translations:
             raise InvalidField(f"dialect must be one of {', '.join(self._dialects)}", "dialect")
         if type(body) is not dict:
             raise InvalidField("request must be a JSON object", "request")
-        translated = translate(body, self._source, dialect, self._info(body.get("model")))
+        text = str(asked.get("text") or "")
+        info = self._info(body.get("model"))
+        translated = translate(body, self._source, dialect, info, text=text)
         code = {each: snippet(translated, each, url, self._needs_key) for each in LANGUAGES}
         return {
             "path": translated.path,

@@ -30,17 +30,26 @@ class Translation(NamedTuple):
 
 
 def translate(
-    body: dict[str, Any], source: Operation, dialect: Dialect, info: ModelInfo | None = None
+    body: dict[str, Any],
+    source: Operation,
+    dialect: Dialect,
+    info: ModelInfo | None = None,
+    *,
+    text: str = "",
 ) -> Translation:
     """The body in another dialect. Raises RequestError if the body itself is invalid.
 
     `info`: of the model, if it is loaded. Where its own defaults count, a field must be given to be as wanted.
+    `text`: what a prompt with token ids says, for dialects whose prompts are text alone.
     """
     wanted = source.parse(body, _STAMP).request
     if source in dialect.operations:
         return Translation(dialect.name, f"/{dialect.name}{source.path}", body, ())
     operation = _operation(dialect, wanted)
     translated = _beginning(body, operation, dialect.name)
+    is_text = bool(text) and not _is_readable(translated, operation)
+    if is_text:
+        translated = _beginning({**body, "prompt": text}, operation, dialect.name)
     wires = _wires(body, source)
     for target in _differing(translated, operation, wanted, info):
         for row in operation.table.rows:
@@ -58,6 +67,8 @@ def translate(
     left = _differing(translated, operation, wanted, info)
     names = {row.target: row.name for row in reversed(source.table.rows)}
     names |= source.table.read(body).given
+    if is_text:
+        names["prompts"] = "token ids in the prompt"
     lost = dict.fromkeys(names.get(target, target.rpartition(".")[2]) for target in left)
     prefix = f"/{dialect.name}{operation.path}"
     return Translation(dialect.name, prefix, translated, tuple(lost))
@@ -79,6 +90,14 @@ def _beginning(body: dict[str, Any], operation: Operation, name: str) -> dict[st
         return translated | {"input_prefix": body["prompt"], "input_suffix": body.get("suffix", "")}
     translated["prompt"] = body["prompt"]
     return translated | {"raw": True} if name == "ollama" else translated
+
+
+def _is_readable(translated: dict[str, Any], operation: Operation) -> bool:
+    try:
+        operation.parse(translated, _STAMP)
+    except RequestError:
+        return False
+    return True
 
 
 def _wires(body: dict[str, Any], source: Operation) -> dict[str, Any]:

@@ -33,11 +33,16 @@ export class Desk {
     return this.#abort !== null;
   }
 
-  /** The request behind the answer on the sheet, or the one Complete would send. Throws where a field cannot be read. */
-  get request() {
-    const facts = this.isEdited || this.isRefused ? null : this.current?.facts;
-    if (facts?.request && facts.seed) return { ...facts.request, seed: Number(facts.seed) };
-    return requestOf({ model: this.model(), base: this.sheet.segments, tail: "", fields: this.fields() });
+  /**
+   * The request behind the answer on the sheet, or the one Complete would send, and its prompt as text.
+   * Throws where a field cannot be read.
+   */
+  get asked() {
+    const node = this.isEdited || this.isRefused ? null : this.current;
+    const { request, seed } = node?.facts ?? {};
+    if (request && seed) return { request: { ...request, seed: Number(seed) }, text: textOf(node.base) };
+    const base = this.sheet.segments;
+    return { request: requestOf({ model: this.model(), base, tail: "", fields: this.fields() }), text: textOf(base) };
   }
 
   /** What the last answer was asked with, and the answer itself. */

@@ -22,7 +22,7 @@ let isDismissed = false; // the dialog for the key was closed without one: what 
 const parameters = new Parameters(changed);
 const constraint = new Constraint(changed);
 const models = new Models({ onKeys: () => isDismissed || keyRefused(), onReady: changed });
-const wire = new Wire(() => desk.request);
+const wire = new Wire(() => desk.asked);
 const desk = new Desk({
   model: () => models.name,
   fields: () => ({ ...parameters.values, ...constraint.values }),

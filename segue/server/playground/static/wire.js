@@ -6,14 +6,14 @@ const MAX_RAW_CHARS = 200_000;
 const byId = (id) => document.getElementById(id);
 
 export class Wire {
-  #request = () => null;
+  #asked = () => null;
   #said = null;
   #raw = "";
   #abort = null;
 
-  /** `request` gives the request of now, or throws. */
-  constructor(request) {
-    this.#request = request;
+  /** `asked` gives the request of now and its prompt as text, or throws. */
+  constructor(asked) {
+    this.#asked = asked;
     for (const id of ["wire-dialect", "wire-language"]) byId(id).addEventListener("change", () => this.refresh());
     byId("wire-copy").addEventListener("click", () => this.#copy());
     byId("wire-send").addEventListener("click", () => this.#send());
@@ -33,7 +33,7 @@ export class Wire {
   async refresh() {
     if (!this.isShown) return;
     try {
-      this.#said = await ask("/play/translate", { dialect: byId("wire-dialect").value, request: this.#request() });
+      this.#said = await ask("/play/translate", { dialect: byId("wire-dialect").value, ...this.#asked() });
     } catch (error) {
       this.#said = null;
       byId("wire-code").textContent = error.message;
