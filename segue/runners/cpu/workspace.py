@@ -52,7 +52,7 @@ class Workspace:
         self._inputs(on.EXPERT_FLOATS, max_rows * used, width)
         self._set(on.QUERIES, self._floats(max_rows * queries))
         units = max_rows * 2 * UNIT_FLOATS * 4
-        attention = max(scratch_bytes(layer.head_size) for layer in layers)
+        attention = max((scratch_bytes(layer.head_size) for layer in attending), default=0)
         inputs = 4 * columns * anatomy.layers
         sizes = [each.size for each in recurrences]
         heads = max(map(matrices_scratch, sizes), default=0)

@@ -92,7 +92,8 @@ _NORMS = {"rms": "RMS", "layer": "layer"}
 _HEAD_NORMS = {
     "each": "queries and keys normed head by head",
     "each or none": "queries and keys may be normed head by head",
-    "own": "queries and keys may be normed, weights of each head",
+    "own": "queries and keys normed, weights of each head",
+    "own or none": "queries and keys may be normed, weights of each head",
     "whole": "queries and keys normed, all heads together",
     "unweighted": "queries and keys normed head by head without weights, where RoPE turns them",
 }
@@ -256,7 +257,7 @@ def _residual_scale(family: Family) -> str:
 
 
 def _head(family: Family) -> str:
-    parts = ["tied" if family.is_tied else "own or tied"]
+    parts = ["tied" if family.is_tied else "own" if family.is_untied else "own or tied"]
     if "output" in (*family.biases, *family.may_bias):
         parts.append("bias")
     if "logit_scale" in family.settings or family.logit_width:

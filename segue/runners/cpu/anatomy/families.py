@@ -130,7 +130,7 @@ FAMILIES: Mapping[str, Family] = {
     "stablelm": Family(
         norm="layer",
         has_norm_bias=True,
-        head_norms="own",
+        head_norms="own or none",
         residuals="by norm",
         settings=("use_parallel_residual",),
     ),
@@ -172,7 +172,7 @@ FAMILIES: Mapping[str, Family] = {
         "neighbours",
         norm="layer",
         norms=("attn_norm", ""),
-        head_norms="own",
+        head_norms="own or none",
         residuals="parallel",
         is_tied=True,
         settings=("logit_scale",),

@@ -7,7 +7,7 @@ Mixer = Literal["attention", "delta", "conv", "mamba", "mamba1", "plamo", "kda",
 Turns = Literal["neighbours", "halves", "none"]
 Rotated = Literal["all", "three of four", "windowed", "by setting", "none"]
 Norm = Literal["rms", "layer"]
-HeadNorms = Literal["none", "each", "each or none", "own", "whole", "unweighted"]
+HeadNorms = Literal["none", "each", "each or none", "own", "own or none", "whole", "unweighted"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
 Activation = Literal["silu", "gelu", "squared relu", "clamped silu", "xielu"]
 Experts = Literal["none", "some", "all", "by layer"]
@@ -104,6 +104,7 @@ class Family:
     biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
     may_bias: tuple[str, ...] = ()  # products that may have a bias
     is_tied: bool = False  # the output matrix is always the embedding matrix
+    is_untied: bool = False  # it never is: a file without an output matrix lacks it
     window: Window | None = None
     query_scale: float = 0.0  # 0: by the size of a head
     wide_scale: int = 0  # a model with this many layers scales queries by width / heads

@@ -63,6 +63,8 @@ def shapes(anatomy: Anatomy) -> Shapes:
         whole |= _norm(anatomy, "token_embd_norm")
     if family.turns == "none":
         whole["position_embd.weight"] = (width, anatomy.train_context)
+    if family.is_untied:
+        whole["output.weight"] = (width, anatomy.vocab_size)
     if "output" in family.biases:
         whole["output.bias"] = (anatomy.vocab_size,)
     if family.needs_factors:
@@ -180,7 +182,9 @@ def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
         own |= {f"attn_{name}_norm.weight": (size,) for name in _parts(layer)[:2]}
     elif family.head_norms == "whole":
         own |= {f"attn_{name}_norm.weight": (size * n,) for name, n in counts.items()}
-    elif family.head_norms == "own" and anatomy.has_head_norms:
+    elif family.head_norms == "own" or (
+        family.head_norms == "own or none" and anatomy.has_head_norms
+    ):
         own |= {f"attn_{name}_norm.weight": (size, n) for name, n in counts.items()}
     if family.has_sinks:
         own["attn_sinks.weight"] = (layer.heads,)

@@ -212,6 +212,15 @@ def test_tensors_of_states_are_all_needed(tmp_path: Path, name: str, lost: str) 
     assert "the file lacks tensors" in (supports(replace(found, tensors=left)) or "")
 
 
+def test_heads_of_plamo_2_are_normed(tmp_path: Path) -> None:
+    """Those of other families whose heads have weights of their own may have no norms."""
+    found = header(write(tmp_path / "x.gguf", MODELS["plamo2"]))
+    norms = ("attn_q_norm.weight", "attn_k_norm.weight")
+    left = tuple(tensor for tensor in found.tensors if not tensor.name.endswith(norms))
+    lost = "the file lacks tensors (blk.1.attn_k_norm.weight)"
+    assert supports(replace(found, tensors=left)) == lost
+
+
 def test_layers_with_experts_are_those_with_a_router(tmp_path: Path) -> None:
     found = header(write(tmp_path / "x.gguf", MODELS["jamba with experts"]))
     anatomy = anatomy_of(found)

@@ -8,6 +8,8 @@ from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.words import NORMS, Row, float_word, product
 from segue.runners.cpu.weights import Weights
 
+_OWN = ("own", "own or none")  # norms of heads: each has weights of its own
+
 
 def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
@@ -53,8 +55,8 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         biases = [weights.vector(f"{name}attn_qkv.bias", start) for start in starts]
     else:
         biases = [weights.vector(f"{name}attn_{part}.bias") for part in "qkv"]
-    norms, own = [0, 0], 4 * layer.head_size if anatomy.family.head_norms == "own" else 0
-    if anatomy.family.head_norms in ("each", "each or none", "own"):
+    norms, own = [0, 0], 4 * layer.head_size if anatomy.family.head_norms in _OWN else 0
+    if anatomy.family.head_norms in ("each", "each or none", *_OWN):
         norms = [weights.vector(f"{name}attn_{part}_norm.weight") for part in "qk"]
     if anatomy.family.head_norms == "unweighted" and anatomy.has_head_norms and layer.pairs:
         norms = [weights.ones(layer.head_size)] * 2
