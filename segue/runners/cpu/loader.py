@@ -84,7 +84,8 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
         if is_vector(name):
             return f"it adapts what is no matrix ({name})"
         if len(pair.a.shape) != 2:
-            return f"it adapts experts ({name})"
+            what = "experts" if "_exps." in name else "several matrices in one tensor"
+            return f"it adapts {what} ({name})"
         if is_fused and name.endswith(".ffn_up.weight"):
             return f"it adapts gate and up as one matrix ({name})"
         for tensor in (pair.a, pair.b):

@@ -204,6 +204,40 @@ def test_what_is_no_matrix_is_refused(tmp_path: Path, name: str, tensor: str) ->
     assert f"it adapts what is no matrix ({tensor})" in (obstacle(path, [str(lora)]) or "")
 
 
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("rwkv6", ("w1", "decay_w1", "decay_w2")),
+        ("rwkv6qwen2", ("w1", "decay_w1", "decay_w2")),
+        ("rwkv7", ("w1", "w2", "a1", "a2", "v1", "v2", "g1", "g2")),
+    ],
+)
+def test_pairs_of_rwkv_which_llama_cpp_passes_over(
+    tmp_path: Path, name: str, parts: tuple[str, ...]
+) -> None:
+    path = write(tmp_path / "b.gguf", MODELS[name])
+    names = [f"blk.1.time_mix_{part}.weight" for part in parts]
+    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=names, architecture=name)
+    ours, alone, theirs = (
+        load(path, adapters={"l": str(lora)}),
+        load(merged(tmp_path / "m", path, (lora, 1))),
+        LlamaRunner(str(path), threads=1, adapters={"l": str(lora)}),
+    )
+    found = whole(ours, ((0, 1.0),))
+    assert divergence(found, whole(alone, ())) < 1e-6
+    assert divergence(found, whole(ours, ())) > 1e-3
+    np.testing.assert_array_equal(whole(theirs, ((0, 1.0),)), whole(theirs, ()))
+    for runner in (ours, alone, theirs):
+        runner.close()
+
+
+def test_several_matrices_in_one_tensor_are_not_called_experts(tmp_path: Path) -> None:
+    path, tensor = write(tmp_path / "b.gguf", MODELS["rwkv6"]), "blk.1.time_mix_w2.weight"
+    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=[tensor], architecture="rwkv6")
+    told = f"it adapts several matrices in one tensor ({tensor})"
+    assert told in (obstacle(path, [str(lora)]) or "")
+
+
 def test_of_layers_that_are_not_computed_has_no_effect(tmp_path: Path) -> None:
     path = write(tmp_path / "b.gguf", MODELS["glm4moe, normed heads, drafts"])
     lora = write_tiny_lora(

@@ -38,8 +38,11 @@ _TAIL = """
   random weights.
 - RWKV 6 (`rwkv6`, and `rwkv6qwen2`, which was made from Qwen 2.5): shares of mixtures of rows are one tensor or, in
   older files, five. Sums are halved after every so many layers, if a file of `rwkv6` says so; `rwkv6qwen2` passes over
-  it, as llama.cpp does, and its heads may share keys and values. Both extra dimensions are a multiple of 32. Of
-  adapters, those of what mixtures are made of (`time_mix_w2`) have no effect. No real file was at hand here either.
+  it, as llama.cpp does, and its heads may share keys and values. Both extra dimensions are a multiple of 32. With an
+  adapter of what mixtures are made of (`time_mix_w2`, five matrices in one tensor) a model goes to llama.cpp, where
+  that has no effect. No real file was at hand here either.
+- Of adapters for RWKV's small pairs of matrices (`time_mix_w1` and others, of decays, rates, shares and gates) those of
+  RWKV 7, and all but `time_mix_w2` of RWKV 6, are computed here; llama.cpp passes over all of them.
 - PLaMo 2 (`plamo2`): its converter lists heads of each layer, and the first has none. By that one llama.cpp (build
   11549) counts the dimensions that positions turn, and a loop of its never ends: such files are not given to it.
   Here all dimensions turn, as they do there if the file has one number for all layers; both give the same bits. Its
