@@ -10,6 +10,7 @@ from rich.table import Table
 
 from segue import config
 from segue.assembly.runners import choose_runner, runner_memory, runner_obstacle
+from segue.commands.completing import files
 from segue.commands.options import with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import gguf, model_defaults, names, sources
@@ -59,7 +60,7 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
 
 
 @models.command()
-@click.argument("model", default="default")
+@click.argument("model", default="default", shell_complete=files)
 @with_engine_settings
 def show(model: str, config_file: Path | None, **flags: Any) -> None:
     """Describe MODEL, and say which runner would serve it here and why."""

@@ -8,11 +8,20 @@ from typing import Any
 import click
 
 from segue import config
+from segue.commands.completing import dialect_names, files
 from segue.setting import AUTO, Kind, Setting
 
 Command = Callable[..., Any]
 
 _METAVARS: dict[Kind, str] = {"int": "N", "float": "N", "path": "PATH"}
+
+# What a shell completes where a setting is text; paths are files.
+_COMPLETED = {
+    "dialect": dialect_names,
+    "lora": files,
+    "draft": files,
+    "generation_config": files,
+}
 
 # Settings of commands that run a model without serving it.
 _RUNNING = (
@@ -32,14 +41,15 @@ _RUNNING = (
 def with_settings(command: Command) -> Command:
     """Every setting, and the models to serve as arguments."""
     command = _with_rows(command, [row for row in config.TABLE if row.flag])
-    return click.argument("models", nargs=-1)(command)
+    return click.argument("models", nargs=-1, shell_complete=files)(command)
 
 
 def with_engine(command: Command) -> Command:
     """The settings of one engine, and the model it runs."""
     command = with_engine_settings(command)
     help = "PATH.gguf or OWNER/REPO[:QUANT]; none: the embedded one"
-    return click.option("--model", "models", type=click.STRING, help=help)(command)
+    option = click.option("--model", "models", type=click.STRING, help=help, shell_complete=files)
+    return option(command)
 
 
 def with_engine_settings(command: Command) -> Command:
@@ -82,6 +92,7 @@ def _option(row: Setting) -> Callable[[Command], Command]:
         metavar=_METAVARS.get(row.kind),
         multiple=is_list,
         help=row.help + _default(row),
+        shell_complete=files if row.kind == "path" else _COMPLETED.get(row.name),
     )
 
 

@@ -86,3 +86,14 @@ def test_everything_that_can_be_pressed_has_a_name(page: Page) -> None:
 def test_pictures_can_be_taken(page: Page, tmp_path: Path) -> None:
     page.picture(tmp_path / "page.png")
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_choices_of_different_lengths_begin_at_one_height(page: Page) -> None:
+    write(page, "The sea", max_tokens=12, n=3, seed=1)
+    complete(page)
+    page.js("document.querySelector('.choice span').append(' and more'.repeat(40))")
+    tops = page.js(
+        "[...document.querySelectorAll('.choice small')].map(e => e.getBoundingClientRect().top)"
+    )
+    assert len(tops) == 3
+    assert len(set(tops)) == 1

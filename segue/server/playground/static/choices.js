@@ -3,30 +3,33 @@
 import { shade } from "./tokens.js";
 
 const box = document.getElementById("choices");
-let columns = new Map();
+let texts = new Map();
 
 /** One column a node; none where there is only one. */
 export function drawChoices(nodes, current, onChoose) {
   box.hidden = nodes.length < 2;
-  columns = new Map();
+  texts = new Map();
   if (box.hidden) return box.replaceChildren();
-  nodes.forEach((node, index) => {
+  const columns = nodes.map((node, index) => {
     const column = document.createElement("button");
     const head = document.createElement("small");
+    const text = document.createElement("span");
     const finish = node.facts?.finish?.[index];
     column.type = "button";
     column.className = "choice";
     column.setAttribute("aria-pressed", node.id === current?.id);
     head.textContent = `choice ${index + 1}${finish ? ` · ${node.tokens.length} tokens · ${finish}` : ""}`;
-    column.append(head, ...node.tokens.map(span));
+    text.append(...node.tokens.map(span));
+    column.append(head, text);
     column.addEventListener("click", () => onChoose(node));
-    columns.set(node.id, column);
+    texts.set(node.id, text);
+    return column;
   });
-  return box.replaceChildren(...columns.values());
+  return box.replaceChildren(...columns);
 }
 
 export function appendToChoice(node, segment) {
-  columns.get(node.id)?.append(span(segment));
+  texts.get(node.id)?.append(span(segment));
 }
 
 function span(segment) {
