@@ -20,6 +20,7 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s{}: %(message)s"
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _FACTS = "facts"  # `extra` of a record: values by name, which are members of its line in JSON
+_ERASE_LINE = b"\r\x1b[2K"
 _MAX_WAITING = 10_000
 _LAST_WORDS_S = 1.0
 _is_json = False  # what was set up
@@ -39,13 +40,20 @@ def set_up(
     os.environ[_FORMAT_VARIABLE] = "json" if as_json else "text"
     global _is_json
     _is_json = as_json
-    handler: logging.Handler = Direct(sys.stderr.fileno())
+    descriptor = sys.stderr.fileno()
+    handler: logging.Handler = Direct(descriptor, b"" if as_json else line_begin(descriptor))
     text = _FORMAT.format("" if process is None else f" [{process}]")
     handler.setFormatter(JsonFormatter(process) if as_json else Formatter(text, "%H:%M:%S"))
     if in_background:
         handler = Background(handler)
         atexit.register(handler.finish)
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def line_begin(descriptor: int) -> bytes:
+    """What a line begins with: in a terminal a bar of progress may be on it, of this process or of its parent."""
+    is_dumb = os.name == "nt" or os.environ.get("TERM", "dumb") == "dumb"
+    return b"" if is_dumb or not os.isatty(descriptor) else _ERASE_LINE
 
 
 def end_with(words: str) -> bool:
@@ -106,9 +114,10 @@ class Direct(logging.Handler):
     Whoever is writing to a pipe that nobody reads holds them, and the interpreter waits for them when it ends.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, begin: bytes = b"") -> None:
         super().__init__()
         self._descriptor = descriptor
+        self._begin = begin
 
     def createLock(self) -> None:  # called by logging; no lock is needed, as one line is one write
         self.lock = None
@@ -121,7 +130,8 @@ class Direct(logging.Handler):
         return bool(found)
 
     def emit(self, record: logging.LogRecord) -> None:
-        data = memoryview((self.format(record) + "\n").encode(errors="backslashreplace"))
+        line = f"{self.format(record)}\n".encode(errors="backslashreplace")
+        data = memoryview(self._begin + line)
         with contextlib.suppress(OSError):  # nobody reads the log any more
             while data:
                 data = data[os.write(self._descriptor, data) :]

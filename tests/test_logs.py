@@ -2,7 +2,9 @@ import io
 import json
 import logging
 import os
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -183,3 +185,27 @@ def test_a_line_is_written_without_the_lock_of_logging(monkeypatch: pytest.Monke
     os.close(write)
     with open(read) as file:
         assert file.read() == "a line\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudoterminals")
+def test_in_a_terminal_a_line_takes_the_place_of_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines began behind it: "Loading smollm2 ━━━━━━ 0 s23:33:02 INFO"."""
+    monkeypatch.setenv("TERM", "xterm")
+    read, write = os.openpty()
+    record = logging.makeLogRecord({"msg": "runs on the CPU runner"})
+    try:
+        logs.Direct(write, logs.line_begin(write)).handle(record)
+        assert os.read(read, 100) == b"\r\x1b[2Kruns on the CPU runner\r\n"
+        monkeypatch.setenv("TERM", "dumb")
+        assert logs.line_begin(write) == b""
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def test_in_a_file_a_line_begins_with_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with (tmp_path / "log").open("wb") as file:
+        assert logs.line_begin(file.fileno()) == b""

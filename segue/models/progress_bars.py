@@ -1,10 +1,10 @@
 """The progress of downloads and loading as bars on the command line."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.filesize import decimal
 from rich.progress import (
     BarColumn,
@@ -23,7 +23,7 @@ from segue.models.progress import Report
 
 @contextmanager
 def shown(console: Console) -> Iterator[Report]:
-    """One bar for each thing while it lasts; without a terminal, one line."""
+    """A bar for what began last, while it lasts; without a terminal, one line for each thing."""
     if not console.is_terminal:
         yield as_lines(lambda line: console.print(line, highlight=False))
         return
@@ -39,7 +39,7 @@ class _Bars:
 
     def __init__(self, console: Console) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), _Amount())
-        self._progress = Progress(*columns, console=console, transient=True)
+        self._progress = _Newest(*columns, console=console, transient=True)
         self._open: dict[str, TaskID] = {}
         self._lock = Lock()  # models are fetched and loaded by several threads
 
@@ -62,6 +62,13 @@ class _Bars:
 
     def stop(self) -> None:
         self._progress.stop()
+
+
+class _Newest(Progress):
+    """One bar, however many are open: a line of the log, of any process, takes the place of one line (logs.py)."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks[-1:])
 
 
 class _Amount(ProgressColumn):

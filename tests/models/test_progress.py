@@ -4,7 +4,7 @@ from io import StringIO
 from rich.console import Console
 from rich.live import _RefreshThread
 
-from segue.models.progress_bars import shown
+from segue.models.progress_bars import _Newest, shown
 from tests.support.waiting import PATIENCE_S
 
 
@@ -38,11 +38,13 @@ def test_what_has_no_size_gets_its_seconds() -> None:
 def test_bars_that_are_over_are_gone_and_nothing_is_drawn_then() -> None:
     out = StringIO()
     console = Console(file=out, force_terminal=True, width=80)
+    others = set(threading.enumerate())  # that of the test before may not have ended
     with shown(console) as report:
         report("Fetching x", 0, 100)
         report("Loading y", 0, 0)
         report("Fetching x", 100, 100)
-        [drawing] = [each for each in threading.enumerate() if isinstance(each, _RefreshThread)]
+        begun = set(threading.enumerate()) - others
+        [drawing] = [each for each in begun if isinstance(each, _RefreshThread)]
         report("Loading y", 1, 1)
         report("Loading y", 1, 1)  # told twice
         drawing.join(PATIENCE_S)
@@ -50,3 +52,15 @@ def test_bars_that_are_over_are_gone_and_nothing_is_drawn_then() -> None:
         report("Loading z", 0, 0)
         report("Loading z", 1, 1)
     assert "Loading z" in out.getvalue()
+
+
+def test_of_several_things_the_newest_is_shown_on_one_line() -> None:
+    """A line of the log takes the place of one: of two bars the other would stay for ever, and the line go."""
+    out = StringIO()
+    bars = _Newest(console=Console(file=out, force_terminal=True, width=80), auto_refresh=False)
+    bars.add_task("Loading x", total=None)
+    bars.add_task("Compiling", total=None)
+    bars.console.print(bars)
+    assert "Compiling" in out.getvalue()
+    assert "Loading x" not in out.getvalue()
+    assert out.getvalue().count("\n") == 1

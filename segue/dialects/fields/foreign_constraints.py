@@ -46,9 +46,13 @@ def refuse_foreign(draft: Draft, body: Mapping[str, Any], table: Table) -> None:
     """Raises InvalidField for a constraint among the fields that `table` does not know."""
     for name in draft.ignored:
         if name in _KNOWN and name not in table.known and _KNOWN[name](body[name]):
-            raise InvalidField(f"{name} cannot be enforced here: {_instead(table)}", param=name)
+            raise InvalidField(
+                f"{name} cannot be enforced here: {_instead(name, table)}", param=name
+            )
 
 
-def _instead(table: Table) -> str:
+def _instead(name: str, table: Table) -> str:
+    """The field that has the name in its own, as guided_regex has regex; else any that constrains."""
     names = [row.name for row in table.rows if row.target == "constraint"]
+    names = [each for each in names if name in each.split("_")] or names
     return f"use {' or '.join(names)}" if names else "this dialect has no constraints"

@@ -85,3 +85,8 @@ def test_what_asks_for_nothing_is_only_named(which: str, name: str) -> None:
     call = OPERATIONS[which].parse({**BODY, name: NOT_ASKED[name]}, STAMP)
     assert name in call.ignored
     assert call.request.constraint is None
+
+
+def test_the_field_of_the_same_name_is_proposed() -> None:
+    with pytest.raises(InvalidField, match=r"regex cannot be enforced here: use guided_regex$"):
+        OPERATIONS["openai/v1/completions"].parse({**BODY, "regex": "a+"}, STAMP)

@@ -24,7 +24,7 @@ class Flavour:
     name: str
     arch: str  # "x86_64", "aarch64", or "" for any
     needs: frozenset[str]  # instruction sets, as LLVM names them
-    dot: str  # how four products are summed: see dots.py
+    dot: str  # how four products are summed: see dots/
     lanes: int  # numbers of 32 bits in a register
     vectors: int  # registers of outputs in a tile
     rows: tuple[int, ...]  # how many rows a tile may take, most first; ends with 1
