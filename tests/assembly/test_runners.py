@@ -45,9 +45,12 @@ def load(runner: str = "auto", **flags: str) -> config.Settings:
         (EXPERTS, {"expert_used_count": 9}, "9 of 8 experts are used"),
         (EXPERTS, {"expert_count": 0}, "3 of 0 experts are used"),
         (EXPERTS, {"expert_count": 100_000}, "3 of 100000 experts are used"),
-        # With these it computes what is no number, or ends later.
+        # With these it computes what is no number, or for ever, or ends later.
         ("llama", {"rope.freq_base": float("nan")}, "rope.freq_base is nan"),
         ("phi2", {"rope.dimension_count": 99}, "positions turn 99 of a head's 16 dimensions"),
+        ("phi2", {"rope.dimension_count": 0}, "phi2.rope.dimension_count is 0: no dimension"),
+        ("plamo2", {"rope.dimension_count": 0}, "plamo2.rope.dimension_count is 0: no dimension"),
+        ("gemma4", {"rope.dimension_count_swa": 0}, "gemma4.rope.dimension_count_swa is 0"),
         ("glm4moe", {"nextn_predict_layers": 3}, "3 of 3 layers are for drafts"),
         # Beside a setting that our kernels do not know.
         ("llama", {"novelty": 1, "block_count": 600}, "block_count is 600, but the file has"),
@@ -76,6 +79,13 @@ def test_what_our_kernels_do_not_know_goes_on_to_llama_cpp(tmp_path: Path) -> No
 @pytest.mark.parametrize("model", MODELS)
 def test_every_known_model_makes_sense(tmp_path: Path, model: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[model])
+    assert choose_runner(load(), path, "x") == ("cpu", "")
+    assert runner_obstacle("llama", path) is None
+
+
+@pytest.mark.parametrize("model", ["gpt2", "mamba", "granitehybrid"])
+def test_dimensions_that_turn_may_be_none_where_nothing_turns(tmp_path: Path, model: str) -> None:
+    path = write(tmp_path / "x.gguf", MODELS[model].with_settings(rope__dimension_count=0))
     assert choose_runner(load(), path, "x") == ("cpu", "")
     assert runner_obstacle("llama", path) is None
 

@@ -13,6 +13,7 @@ from segue.runners.cpu.anatomy.layers import (
     heads_of,
     hidden_sizes,
     mixers,
+    pairs_of,
     rotated_dimensions,
 )
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
@@ -120,6 +121,7 @@ def senseless(header: GgufHeader) -> str | None:
         return wrong
     return (
         wrong_number(header)
+        or _wrong_turns(header)
         or _wrong_heads(header)
         or _wrong_queries(header)
         or _wrong_gating(header)
@@ -208,6 +210,18 @@ def _wrong_heads(header: GgufHeader) -> str | None:
         size, turning = head_size(header, is_windowed), rotated_dimensions(header, is_windowed)
         if turning > size or turning % 2:
             return f"positions turn {turning} of a head's {size} dimensions"
+    return None
+
+
+def _wrong_turns(header: GgufHeader) -> str | None:
+    """Dimensions that positions turn, where a file says 0, which is another thing than nothing: llama.cpp then ends the
+    process, or computes for ever (build 11549).
+    """
+    family, key = FAMILIES[header.architecture], "rope.dimension_count"
+    for name in (key, *({f"{key}_swa"} & {*family.settings})):
+        told = f"{header.architecture}.{name}"
+        if header.metadata.get(told) == 0 and pairs_of(header, family):
+            return f"{told} is 0: no dimension would turn"
     return None
 
 

@@ -80,7 +80,8 @@ def test_layers_are_told_apart(
         ("rwkv7", {"wkv.head_size": 48}, "heads of 48 do not go evenly into 128 columns"),
         ("rwkv7", {"wkv.head_size": -64}, "wkv.head_size is -64, not a count"),
         ("rwkv7", {"token_shift_count": 1}, "layers keep 1 rows of the past, and mix 2"),
-        ("arwkv7", {"token_shift_count": 0}, "layers keep 2 rows of the past, and mix 1"),
+        ("rwkv7", {"token_shift_count": 0}, "layers keep 0 rows of the past, and mix 2"),
+        ("arwkv7", {"token_shift_count": 0}, "layers keep 0 rows of the past, and mix 1"),
         ("arwkv7", {"attention.gate_lora_rank": 2**40}, "lora_rank is 1099511627776, not a count"),
     ],
 )

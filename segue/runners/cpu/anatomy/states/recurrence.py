@@ -179,8 +179,9 @@ def interval(header: GgufHeader) -> int:
 
 
 def shifts_of(header: GgufHeader) -> int:
-    """Of RWKV: how many rows of the past a layer keeps."""
-    return header.count(SHIFTS) or _USUAL_SHIFTS
+    """Of RWKV: how many rows of the past a layer keeps. 0 is not as good as unsaid: llama.cpp keeps none then."""
+    is_told = f"{header.architecture}.{SHIFTS}" in header.metadata
+    return header.count(SHIFTS) if is_told else _USUAL_SHIFTS
 
 
 def rwkv_key_heads(header: GgufHeader) -> tuple[int, ...]:
