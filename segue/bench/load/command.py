@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -85,6 +86,7 @@ def bench(
     loads = _numbers(contexts or rate or clients)
     unit = "words" if contexts else "/s" if rate else "clients"
     words = passage().split()
+    run = secrets.randbits(32)  # what the servers cached in an earlier one is of no use
     with _peer(against, against_model) as other:
         key = os.environ.get("SEGUE_API_KEY", "")
         ours = Target(_server(url), REQUEST_FORMATS[dialect], key)
@@ -98,7 +100,7 @@ def bench(
             length = int(load) if contexts else prompt_words
 
             def body(number: int) -> Body:
-                text = prompt(words, length, seed + number)
+                text = prompt(words, length, seed + number, run)
                 return target.format.body(target.model, text, max_tokens, seed + number)
 
             if rate:

@@ -65,10 +65,11 @@ REQUEST_FORMATS: Mapping[str, RequestFormat] = {
 }
 
 
-def prompt(words: list[str], length: int, seed: int) -> str:
-    """A piece of the text, begun again at its end, after a unique number, so that the prefix cache has no match."""
+def prompt(words: list[str], length: int, seed: int, run: int = 0) -> str:
+    """A piece of the text, begun again at its end. It begins with a number that no other request has, nor one of
+    another `run`, so that the prefix cache has no match."""
     start = random.Random(seed).randrange(len(words))
-    return f"{seed} {' '.join(islice(cycle(words), start, start + length))}"
+    return f"{run}-{seed} {' '.join(islice(cycle(words), start, start + length))}"
 
 
 def objects(content: bytes) -> list[Body]:

@@ -19,6 +19,7 @@ class Strict(BaseHTTPRequestHandler):
     """Lists its models, and refuses all others with the words of a system."""
 
     asked: list[str]
+    prompts: list[str]
 
     def do_GET(self) -> None:
         self._answer(200, {"data": [{"id": name} for name in LISTED]})
@@ -26,6 +27,7 @@ class Strict(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.asked.append(body["model"])
+        self.prompts.append(body["prompt"])
         if body["model"] in LISTED:
             return self._answer(200, {"choices": [{"text": "a"}]})
         return self._answer(404, {"error": {"message": f"no model {body['model']}"}})
@@ -41,7 +43,7 @@ class Strict(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def strict() -> Iterator[str]:
-    Strict.asked = []
+    Strict.asked, Strict.prompts = [], []
     with ThreadingHTTPServer(("127.0.0.1", 0), Strict) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -67,6 +69,15 @@ def test_each_server_is_asked_for_its_own(strict: str) -> None:
     _, ours, theirs, _ = result.output.splitlines()
     assert ours.split()[0] == "segue"
     assert theirs.split()[0] == strict.removeprefix("http://")
+
+
+def test_a_second_run_finds_nothing_in_the_prefix_cache(strict: str) -> None:
+    """The same prompts again were not read again, and the server looked faster than it was."""
+    bench(strict)
+    bench(strict)
+    first, second = (each for each in Strict.prompts if each != "Hello")
+    assert first.split()[0] != second.split()[0]
+    assert first.split()[1:] == second.split()[1:]
 
 
 def test_a_model_that_is_not_there_is_told_in_the_servers_words(strict: str) -> None:
