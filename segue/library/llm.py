@@ -17,8 +17,9 @@ import queue
 import secrets
 import weakref
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from os import PathLike
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 import msgspec
 
@@ -40,6 +41,13 @@ Text = str | Sequence[int]
 T = TypeVar("T")
 
 _OPERATION = OPENAI.operations[0]
+# Methods of other libraries, and what would be right here.
+_METHODS_ELSEWHERE = {
+    "generate": "use complete, or complete_batch for several prompts",
+    "create_completion": "use complete, or stream",
+    **dict.fromkeys(("chat", "create_chat_completion"), "there is no chat here: completions only"),
+    **dict.fromkeys(("embed", "create_embedding"), "there are no embeddings here"),
+}
 _numbers = itertools.count()
 
 
@@ -58,6 +66,13 @@ class LLM:
         self.close = weakref.finalize(self, self._thread.close)
         # Registered now, so that it runs before multiprocessing kills the worker, which would look like a crash.
         atexit.register(self.close)
+
+    if not TYPE_CHECKING:  # a checker shall not believe that there is every attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = _METHODS_ELSEWHERE.get(name)
+            more = f"; {hint}" if hint else ""
+            raise AttributeError(f"an LLM has no {name}{more}", name=name, obj=self)
 
     def __enter__(self) -> Self:
         return self
@@ -245,8 +260,10 @@ def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
     stamp = Stamp(request_id=number, public_id=number, created=0, seed=seed, fingerprint="")
     call = _OPERATION.parse(body, stamp)
     if call.ignored:
-        names = ", ".join(call.ignored)
-        raise TypeError(f"there is no option {names}, or it has no effect beside the others")
+        known, name = Options.__annotations__, call.ignored[0]
+        near = [] if name in known else get_close_matches(name, known, 1)
+        hint = f"; did you mean {near[0]}?" if near else ", or it has no effect beside the others"
+        raise TypeError(f"there is no option {', '.join(call.ignored)}{hint}")
     if len(call.request.prompts) > 1:
         raise InvalidField("prompt must be one prompt: complete_batch takes several", "prompt")
     return msgspec.structs.replace(call.request, model="")

@@ -177,7 +177,8 @@ def test_a_wrong_option_is_named(llm: LLM, options: typing.Any, word: str) -> No
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("temprature", "there is no option temprature"),
+        ("temprature", r"there is no option temprature; did you mean temperature\?"),
+        ("xyzzy", "there is no option xyzzy, or it has no effect"),
         ("stream", "no option stream: the method stream"),  # these two had no effect
         ("model", "no option model: an LLM has one model"),
     ],
@@ -186,6 +187,20 @@ def test_an_unknown_option_is_a_type_error(llm: LLM, option: str, words: str) ->
     options: typing.Any = {option: 1}
     with pytest.raises(TypeError, match=words):
         llm.complete("x", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("generate", "an LLM has no generate; use complete, or complete_batch"),
+        ("chat", "there is no chat here"),
+        ("xyzzy", "an LLM has no xyzzy$"),
+    ],
+)
+def test_a_method_of_another_library_is_answered_with_ours(llm: LLM, name: str, words: str) -> None:
+    with pytest.raises(AttributeError, match=words):
+        getattr(llm, name)
+    assert not hasattr(llm, name)
 
 
 def test_an_option_whose_step_does_not_act_is_a_type_error(llm: LLM) -> None:
