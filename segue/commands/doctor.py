@@ -15,13 +15,19 @@ from rich.table import Table
 
 from segue import __version__, config, machine
 from segue.assembly.fleet import companion_obstacle, idle_settings
-from segue.assembly.runners import draft_obstacle, llama_obstacle, threads_used, wrong_flavour
+from segue.assembly.runners import (
+    choose_runner,
+    draft_obstacle,
+    llama_obstacle,
+    threads_used,
+    wrong_flavour,
+)
 from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 from segue.config import Settings
 from segue.cpus import usable_cpus
 from segue.errors import SegueError
-from segue.models import adapter_files, gguf, model_defaults, names
+from segue.models import adapter_files, gguf, model_defaults, names, sources
 from segue.models.embedded import SMOLLM2
 
 LEAST_MEMORY = 1 << 30
@@ -62,6 +68,7 @@ def examine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
         yield from _kernels(settings, root)
         yield _huge_pages(root)
         yield from _cache(settings)
+        yield from _models(settings)
     yield _memory(root)
     yield from _companions(settings)
     yield from _generation_config(settings)
@@ -155,6 +162,31 @@ def _cache(settings: Settings) -> Iterator[Finding]:
         yield Finding("cache", "fails", f"{words}: too little for the embedded model")
     else:
         yield Finding("cache", "ok", words)
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    """Whether each can be served, if its file is on this machine."""
+    try:
+        refs = names.parse_all(settings.models, settings.aliases)
+    except SegueError as error:
+        yield Finding("model", "fails", error.message)
+        return
+    for ref in refs:
+        yield _model(settings, ref)
+
+
+def _model(settings: Settings, ref: names.ModelRef) -> Finding:
+    name, is_path = ref.served_name, ref.source == "path"
+    find = sources.fetch if is_path else sources.present
+    try:
+        path = find(ref, settings.cache_dir)
+        if path is None:
+            return Finding("model", "ok", f"{name}: fetched at the start")
+        runner, why = choose_runner(settings, path, name)
+    except SegueError as error:
+        return Finding("model", "fails", error.message)
+    is_second = bool(why) and settings.runner == "auto"
+    return Finding("model", "slow" if is_second else "ok", f"{name}: runner {runner}{why}")
 
 
 def _companions(settings: Settings) -> Iterator[Finding]:

@@ -121,6 +121,24 @@ def test_what_is_about_our_engine_is_not_told_of_vllms(
     assert "lora_modules" in adapter[1]
 
 
+def test_a_model_that_could_not_be_served_is_found(tmp_path: Path) -> None:
+    """It was content with a file that is not there, and promised to fail where serving would."""
+    good = write_tiny_gguf(tmp_path / "good.gguf")
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(good.read_bytes()[:2000])
+    assert states(tmp_path, GOOD, models=(str(good),))["model"] == ("ok", "good: runner cpu")
+    assert states(tmp_path, GOOD)["model"] == ("ok", "smollm2-135m-instruct: fetched at the start")
+    for model, words in (
+        ("./nowhere.gguf", "there is no file nowhere.gguf"),
+        ("llama3", "no model 'llama3'"),
+        (str(cut), "is not a sound GGUF file"),
+        (str(tmp_path), "is a folder"),
+    ):
+        state, said = states(tmp_path, GOOD, models=(model,))["model"]
+        assert state == "fails", model
+        assert words in said
+
+
 def test_adapters_and_the_draft_model_must_go_with_the_model(tmp_path: Path) -> None:
     base, other = (
         write_tiny_gguf(tmp_path / "base.gguf"),
