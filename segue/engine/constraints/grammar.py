@@ -25,9 +25,8 @@ class Chars:
 @dataclass(frozen=True)
 class Literal:
     text: str
-    mark: str = (
-        ""  # tells it from the same text elsewhere: what follows each is looked at by itself
-    )
+    # Tells it from the same text elsewhere: what follows each is looked at by itself.
+    mark: str = ""
 
 
 @dataclass(frozen=True)

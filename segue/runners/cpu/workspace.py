@@ -24,9 +24,8 @@ def item_rows(shared: int) -> int:
 
 class Workspace:
     def __init__(self, anatomy: Anatomy, max_rows: int, threads: int):
-        self.board: NDArray[np.int64] = zeros(
-            on.NUM_WORDS, np.int64
-        )  # every step's board is a copy
+        # Every step's board is a copy.
+        self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
         self.max_rows = max_rows
         layers = anatomy.by_layer
         self.item_rows = item_rows(max(1, *(layer.shared for layer in layers)))

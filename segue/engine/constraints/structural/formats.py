@@ -18,14 +18,13 @@ from segue.engine.constraints.structural.walking import At, Schemas, Walker
 
 MAX_DEPTH = 32
 MAX_FORMATS = 2000
-MAX_ANY_ORDER = (
-    16  # schemas whose properties come in any order; of more none do, or they would cost too much
-)
+# Schemas whose properties come in any order; of more none do, or they would cost too much.
+MAX_ANY_ORDER_SCHEMAS = 16
 
 
 def rules_of(whole: Json, schemas: Schemas, known: KnownTokens | None) -> Rules:
     """Raises GrammarError with the place in the format."""
-    walker = _Walker(schemas, TokenSets(known), _num_any_order(whole) <= MAX_ANY_ORDER)
+    walker = _Walker(schemas, TokenSets(known), _num_any_order(whole) <= MAX_ANY_ORDER_SCHEMAS)
     match whole:
         case {"format": inner}:
             read(shapes.Whole, whole, "it")
@@ -72,13 +71,12 @@ class _Walker:
         self.rules.setdefault(name, body)
         return Ref(name)
 
-    def new(self) -> Node:
+    def new(self) -> Ref:
         self._num_new += 1
         return Ref(f"new {self._num_new}")
 
-    def define(self, place: Node, body: Node) -> None:
-        if isinstance(place, Ref):
-            self.rules[place.name] = body
+    def define(self, place: Ref, body: Node) -> None:
+        self.rules[place.name] = body
 
     def grammar(self, rules: Rules) -> Node:
         prefix = f"{self._num_formats}."

@@ -12,6 +12,7 @@ from segue.engine.constraints.grammar import (
     Literal,
     Node,
     Pieces,
+    Ref,
     Repeat,
     char_set,
     either,
@@ -44,11 +45,11 @@ class Maker(Protocol):
 
     def rule(self, body: Node) -> Node: ...
 
-    def new(self) -> Node:
+    def new(self) -> Ref:
         """A rule that is defined later: it may lead back to itself."""
         ...
 
-    def define(self, place: Node, body: Node) -> None: ...
+    def define(self, place: Ref, body: Node) -> None: ...
 
 
 def parameters(style: Style, arguments: Arguments, maker: Maker) -> Node:
@@ -67,9 +68,9 @@ class _Parameters:
         self.space: Node = EMPTY
         if spaces is not None:
             self.space = Repeat(read_pattern(f"^(?:{spaces})$").holds[0], 0, 1)
-        self._within: dict[tuple[frozenset[Goal], str], Node] = {}
+        self._within: dict[tuple[frozenset[Goal], str], Ref] = {}
         # A loop works them off, since schemas can refer to others for long.
-        self._todo: list[tuple[Node, Goals, str]] = []
+        self._todo: list[tuple[Ref, Goals, str]] = []
         self._num_marks = 0
 
     def all(self) -> Node:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from segue.engine.constraints import gbnf
-from segue.engine.constraints.grammar import Free, GrammarError, Nested, Node, Range, char_set
+from segue.engine.constraints.grammar import Free, GrammarError, Nested, Node, Range, Ref, char_set
 from segue.engine.constraints.scalars.pattern import read_pattern
 from segue.engine.constraints.schemas.options import SPACES_ARE_COUNTED
 from segue.engine.constraints.schemas.values import Json
@@ -91,10 +91,10 @@ class _Maker(NamedTuple):
     def rule(self, body: Node) -> Node:
         return self.walker.rule(body)
 
-    def new(self) -> Node:
+    def new(self) -> Ref:
         return self.walker.new()
 
-    def define(self, place: Node, body: Node) -> None:
+    def define(self, place: Ref, body: Node) -> None:
         self.walker.define(place, body)
 
 

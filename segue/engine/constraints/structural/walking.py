@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from segue.engine.constraints.free_text import MAX_STOP_CHARS
-from segue.engine.constraints.grammar import GrammarError, Node, Rules
+from segue.engine.constraints.grammar import GrammarError, Node, Ref, Rules
 from segue.engine.constraints.schemas.arguments import Arguments
 from segue.engine.constraints.schemas.values import Json
 from segue.engine.constraints.structural.tokens import TokenSets
@@ -87,11 +87,11 @@ class Walker(Protocol):
         """A rule for it; the same for the same."""
         ...
 
-    def new(self) -> Node:
+    def new(self) -> Ref:
         """A rule that is defined later."""
         ...
 
-    def define(self, place: Node, body: Node) -> None: ...
+    def define(self, place: Ref, body: Node) -> None: ...
 
     def grammar(self, rules: Rules) -> Node:
         """The root of a grammar of its own."""

@@ -63,9 +63,8 @@ class Family:
     # "unweighted": per head in layers with RoPE, if there are not 128 experts.
     head_norms: HeadNorms = "none"
     norms_heads_last: bool = False  # after they are rotated
-    norms_values: bool = (
-        False  # values are normed, without weights; a layer that has none takes its keys for them
-    )
+    # Values are normed, without weights; a layer that has none takes its keys for them.
+    norms_values: bool = False
     residuals: Residuals = "sequential"
     activation: Activation = "silu"
     is_gated: bool = True

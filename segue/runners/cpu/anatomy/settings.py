@@ -101,11 +101,8 @@ SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other ei
 MOST_EXPERTS = 1024
 GATING = "expert_gating_func"
 _MOST_GATING = 4  # the last one that llama.cpp knows
-_SQUARE = (
-    "jamba",
-    "lfm2",
-    "lfm2moe",
-)  # llama.cpp takes queries as wide as the residual in any case
+# Where llama.cpp takes queries as wide as the residual in any case.
+_SQUARE = ("jamba", "lfm2", "lfm2moe")
 BASES = ("rope.freq_base", "rope.freq_base_swa")  # above 1; all real numbers may be 0: not given
 
 

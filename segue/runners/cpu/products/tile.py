@@ -43,11 +43,8 @@ from segue.runners.cpu.products.processor import Flavour
 from segue.runners.cpu.products.weights import Reader, prefetch
 
 PARTS = 2  # integer sums of activations are kept for each half of a group
-SCALE, ADDED, SUMS = (
-    0,
-    1,
-    2,
-)  # words of a group of activations: its scale, that times its sum, then the sums
+# Words of a group of activations: its scale, that times its sum, then the sums.
+SCALE, ADDED, SUMS = range(3)
 SMALL = 4  # bytes of one scale or sum of activations
 _MANY_ROWS = 4  # of a tile on ARM: see _in_turn
 

@@ -243,9 +243,8 @@ def test_a_chunk_is_read_as_if_nothing_stood_before_it(tmp_path: Path) -> None:
     later = runner.decode([Span(0, tokens[8160:], 8160, 72)]).copy()
     alone = runner.decode([Span(1, tokens[8192:], 0, 40), Span(2, tokens[8160:], 0, 72)]).copy()
     assert divergences(alone[:40], later[32:]).mean() <= MOST_KL
-    assert (
-        divergences(alone[40:72], later[:32]).mean() > MOST_KL
-    )  # which have the whole chunk before
+    # Which have the whole chunk before.
+    assert divergences(alone[40:72], later[:32]).mean() > MOST_KL
     runner.close()
 
 

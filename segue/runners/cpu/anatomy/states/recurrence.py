@@ -25,9 +25,8 @@ RWKV = ("wkv6", "wkv7")  # mixers of all layers of a model
 # Rows of the past that a layer of RWKV keeps, of its time mix and of its channel mix.
 SHIFTS = "token_shift_count"
 _USUAL_SHIFTS = 2  # if the file does not say
-MIXTURES = (
-    5  # of rows with those before them: what RWKV 6 takes for decays, keys, values, reads and gates
-)
+# Mixtures of rows with those before them: what RWKV 6 takes for decays, keys, values, reads and gates.
+MIXTURES = 5
 
 
 class Ranks(NamedTuple):

@@ -5,9 +5,8 @@ BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
 TILE_ROWS = 48  # query heads worked on together: they read a segment's keys and values once
-QUERY_PART = (
-    SEGMENT  # dimensions of a query that fit into a row: wider heads are taken part by part
-)
+# Dimensions of a query that fit into a row: wider heads are taken part by part.
+QUERY_PART = SEGMENT
 
 # Bytes per row of scores or queries. Padded: rows exactly 1 KiB apart would fall into the same few sets of the
 # first-level cache.
