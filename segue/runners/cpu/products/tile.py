@@ -79,9 +79,7 @@ class Line:
 
 def row_counts(flavour: Flavour, form: Format) -> tuple[int, ...]:
     """How many rows a tile may take: limited by the number of registers."""
-    takes_two = flavour.dot == "maddubs" and flavour.lanes == 16 and form.is_signed  # sums for each
-    is_few = takes_two or is_paired(flavour, form)
-    return tuple(rows for rows in flavour.rows if rows <= 4 or not is_few)
+    return tuple(rows for rows in flavour.rows if rows <= 4 or not is_paired(flavour, form))
 
 
 def _has_pairs(kind: Kind, form: Format, rows: int) -> bool:
@@ -178,7 +176,7 @@ def _group(
 ) -> None:
     kind, form = reader.kind, reader.form
     has_pairs = _has_pairs(kind, form, len(shared))
-    for some in _in_turn(kind, len(shared), has_pairs):
+    for some in _in_turn(kind, form, len(shared), has_pairs):
         dots = _dots(b, reader, group, some, shared)
         scales = [_scales(b, reader, group, head(v), v) for v in some]
         if has_pairs:
@@ -192,15 +190,17 @@ def _group(
                 b.store(_add_minima(b, scale, line, y), place)
 
 
-def _in_turn(kind: Kind, rows: int, has_pairs: bool) -> list[range]:
+def _in_turn(kind: Kind, form: Format, rows: int, has_pairs: bool) -> list[range]:
     """The tile's registers of outputs, those together that are computed together.
 
     One after the other if integer sums of all of them would not leave enough registers for the rest.
     """
-    count = kind.flavour.vectors
-    if _reads_late(kind) and not has_pairs and rows >= _MANY_ROWS:
-        return [range(v, v + 1) for v in range(count)]
-    return [range(count)]
+    flavour, count = kind.flavour, range(kind.flavour.vectors)
+    has_digits = (
+        flavour.dot == "maddubs" and flavour.lanes == 16 and form.is_signed
+    )  # sums for both
+    is_many = _reads_late(kind) and not has_pairs and rows >= _MANY_ROWS
+    return [range(v, v + 1) for v in count] if has_digits or is_many else [count]
 
 
 def _dots(b: Builder, reader: Reader, group: Value, some: range, shared: list[Row]) -> Any:
