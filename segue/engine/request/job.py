@@ -94,7 +94,7 @@ class Job:
             self.sequences.extend(self._candidates(index, prompt))
         self._num_open = len(self.sequences)
         self._held: dict[Sequence, list[Event]] = {}
-        self._begun: set[int] = set()  # prompts whose first progress event was sent
+        self._most_read: dict[int, int] = {}  # per prompt, as its progress events told
         self._usage = Usage(sum(map(len, prepared.prompts)), 0, 0)
 
     @property
@@ -189,16 +189,19 @@ class Job:
     # --- events ----------------------------------------------------------------------------------
 
     def read(self, leader: Sequence, now: float) -> list[Event]:
-        """Progress of a prompt. The first call also reports how much was cached."""
+        """Progress of a prompt. The first call also reports how much was cached.
+
+        It never goes back: what is read again after a preemption is not told again.
+        """
         if not self.request.report_progress or leader.leader is not None:
             return []
-        started_s = leader.prompt_started_s or now
-        steps = [(min(leader.computed, leader.num_prompt), now - started_s)]
-        if leader.prompt_index not in self._begun:
-            self._begun.add(leader.prompt_index)
-            steps.insert(0, (leader.num_cached, 0.0))
+        index, num_read = leader.prompt_index, min(leader.computed, leader.num_prompt)
+        steps = [] if index in self._most_read else [(leader.num_cached, 0.0)]
+        if num_read > self._most_read.get(index, 0):
+            self._most_read[index] = num_read
+            steps.append((num_read, now - (leader.prompt_started_s or now)))
         about = (leader.num_prompt, leader.num_cached)
-        return [Progress(leader.prompt_index, num, *about, seconds) for num, seconds in steps]
+        return [Progress(index, num, *about, seconds) for num, seconds in steps]
 
     def prompted(self, leader: Sequence, now: float) -> list[Event]:
         """Events of a prompt that is computed. With max_tokens 0 nothing else follows."""

@@ -304,10 +304,12 @@ class Planner:
         return not (is_forkable and leader in batch.sequences)
 
     def _note_start(self, sequence: Sequence) -> None:
-        if not sequence.has_read_prompt and sequence.leader is None:
+        """Its first start says when its prompt began and how much was cached; after a preemption both stay."""
+        if sequence.prompt_started_s is not None:
+            return
+        sequence.prompt_started_s = self._clock()
+        if sequence.leader is None:
             sequence.num_cached = min(sequence.computed, sequence.num_prompt)
-        if sequence.prompt_started_s is None:
-            sequence.prompt_started_s = self._clock()
 
     def _has_budget(self, batch: Batch) -> bool:
         has_rows = batch.num_prompt_rows < self._most_prompt_rows

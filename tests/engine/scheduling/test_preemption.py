@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.scheduling.batch import Batch
-from segue.types import CompletionRequest, Constraint, Repetition
-from tests.engine.harness import Bench
+from segue.types import CompletionRequest, Constraint, Progress, Repetition
+from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead.test_answers import requests
 from tests.engine.scheduling.ahead_runner import check_answers, runner
 from tests.engine.scheduling.guesses import guess, texts
@@ -33,9 +33,8 @@ REPETITIONS = (
 STOPS = ((), (), (), ("the ha",), ("t the", "–x"), ("it is\n", "babab"))
 
 
-MOST = (
-    25  # preemptions of a crowd: one that reads its text in small chunks would never come to an end
-)
+# Preemptions of a crowd: one that reads its text in small chunks would never come to an end.
+MOST = 25
 
 
 @st.composite
@@ -119,3 +118,30 @@ def test_answers_are_those_without_preemption(
             num_preempted += preempt(crowd, chance)
     assert crowd.scheduler.stats.preemptions == num_preempted
     check_answers(crowd, alone, set())
+
+
+def test_progress_never_goes_back() -> None:
+    """A client draws a bar of it. What the cache had at first, and is gone by then, stays told too."""
+    bench = Bench(chunk_rows=10)
+    shared = "x" * 40
+    bench.run(ask(shared, max_tokens=1))
+    request = ask(shared + "y" * 60, report_progress=True, max_tokens=2)
+    bench.submit(request)
+    for _ in range(3):
+        bench.step()
+    [reading] = bench.scheduler._state.running
+    assert 40 < reading.computed < 100
+    bench.scheduler._planner._preempt(Batch(), reading)
+    bench.scheduler._state.memory.forget(frozenset({str(reading.salt)}))
+    bench.run()
+    story = bench.stories[request.request_id]
+    steps = [event for event in story.events if isinstance(event, Progress)]
+    read = [step.num_read for step in steps]
+    assert read == sorted(set(read)), "each tells of more"
+    assert read[0] == 40
+    assert read[-1] == 100
+    assert {step.num_cached for step in steps} == {40}
+    seconds = [step.prompt_s for step in steps]
+    assert seconds == sorted(seconds)
+    assert story.done is not None
+    assert story.done.usage.cached_tokens == story.prompted[0].num_cached == 40
