@@ -20,7 +20,7 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
     rows = {
         "page": f"{address}/",
         "completions": f"{address}/v1/completions",
-        "model": f"{info.name} ({info.architecture}, {info.quantization}, {_size(info)})",
+        "model": f"{info.name} ({info.architecture}, {info.quantization}, {decimal(info.file_bytes)})",
         "runner": info.runner + _threads(info.runner, settings.threads or usable_cpus()),
         **_companions(settings),
         **_defaults(info),
@@ -69,8 +69,3 @@ def _defaults(info: ModelInfo) -> dict[str, str]:
         return {}
     words = f"{model_defaults.in_words(own)} ({own.source}), for the dialects that read them"
     return {"sampling": words}
-
-
-def _size(info: ModelInfo) -> str:
-    """Of the file, as `segue models list` tells it; of the weights where there is none."""
-    return decimal(info.origin.num_bytes or info.size_bytes)

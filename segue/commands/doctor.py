@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import click
 from rich.console import Console
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
@@ -135,8 +136,8 @@ def _memory(root: Path) -> Finding:
     if total is None:
         return Finding("memory", "ok", "the system does not say")
     if available is None:
-        return Finding("memory", "ok", f"{total / 1e9:.1f} GB")
-    words = f"{available / 1e9:.1f} of {total / 1e9:.1f} GB available"
+        return Finding("memory", "ok", decimal(total))
+    words = f"{decimal(available)} of {decimal(total)} available"
     if available < LEAST_MEMORY:
         return Finding("memory", "fails", f"{words}: even the embedded model needs 1 GB")
     return Finding("memory", "ok", words)
@@ -157,7 +158,7 @@ def _cache(settings: Settings) -> Iterator[Finding]:
         yield Finding("cache", "fails", words)
         return
     free = machine.free_bytes(folder)
-    words = f"{folder}, {free / 1e9:.1f} GB free"
+    words = f"{folder}, {decimal(free)} free"
     if free < LEAST_DISK and not any((folder / "models").glob("*.gguf")):
         yield Finding("cache", "fails", f"{words}: too little for the embedded model")
     else:

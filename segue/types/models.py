@@ -35,7 +35,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     context_length: int
     vocab_size: int
     num_params: int
-    size_bytes: int
+    size_bytes: int  # of the weights
     quantization: str
     has_fim: bool
     deterministic: bool  # the same request gives the same bytes, whatever runs beside it
@@ -54,6 +54,11 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     on_gpu: bool = False  # whether its weights are in the memory of a GPU
     adapter_digests: dict[str, str] = {}  # SHA-256 of its LoRA adapters, by name
     defaults: ModelDefaults | None = None  # None: it brings none, or they are off
+
+    @property
+    def file_bytes(self) -> int:
+        """The size that people are told: of the file, as they find it on disk; of the weights where there is none."""
+        return self.origin.num_bytes or self.size_bytes
 
 
 class ServedAdapter(Struct, frozen=True):

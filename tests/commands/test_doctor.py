@@ -42,7 +42,8 @@ def test_a_good_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("total", "words"), [(None, "the system does not say"), (16 * 10**9, "16.0 GB")]
+    ("total", "words"),
+    [(None, "the system does not say"), (16 * 10**9, "16.0 GB"), (900 * 10**6, "900.0 MB")],
 )
 def test_a_system_that_does_not_say_what_is_available(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: int | None, words: str

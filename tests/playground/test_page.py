@@ -261,6 +261,7 @@ def test_models_and_their_state_are_shown(page: Page) -> None:
     page.until("document.querySelector('#models .card')")
     assert "fake" in page.text("#models")
     assert "promised" in page.text("#models")
+    assert "0 M parameters, 0 bytes" in page.text("#models")
     assert page.js("document.querySelector('#model-dot').dataset.status") == "ready"
 
 

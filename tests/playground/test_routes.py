@@ -3,12 +3,18 @@
 import re
 
 import pytest
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from segue.bounds import MAX_TRANSLATED_BYTES
 from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.playground.paths import NAMES, STATIC
+from segue.server.playground.routes import routes
+from segue.types import Origin
+from tests.support.fakes import INFO, OneModel, ScriptedEngine, speak
 from tests.support.live import Live
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}
@@ -74,6 +80,18 @@ def test_the_state_of_the_models_is_told(served: Live) -> None:
     assert model["status"] == "ready"
     assert model["info"]["deterministic"] is True
     assert state["keys"] is False
+
+
+def test_the_size_of_a_model_is_told_as_the_command_line_tells_it() -> None:
+    """It was that of the tensors, in other digits."""
+    engine = ScriptedEngine(speak())
+    engine.info = replace(INFO, size_bytes=96_600_000, origin=Origin(num_bytes=98_362_432))
+    models = OneModel()
+    models.load(engine)
+    page = Starlette(routes=routes(models, DIALECTS, "openai", needs_key=False))
+    with TestClient(page) as client:
+        [model] = client.get("/play/models.json").json()["models"]
+    assert model["size"] == "98.4 MB"
 
 
 def test_with_keys_the_page_opens_and_what_it_links_to_and_nothing_else() -> None:

@@ -76,5 +76,4 @@ def modified(card: Card) -> float:
 
 def file_size(card: Card) -> int:
     """In bytes; that of the weights where there is no one file, and 0 if it is not known."""
-    info = card.known
-    return info.origin.num_bytes or info.size_bytes if info else 0
+    return card.known.file_bytes if card.known else 0

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from rich.filesize import decimal
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -108,20 +109,22 @@ class _State:
         names: dict[str, list[str]] = {}
         for name in models.names:
             names.setdefault(models.resolve(name), []).append(name)
-        adapters = {name: [each.name for each in models.adapters(name)] for name in names}
-        cards = [
-            {
-                "name": name,
-                "aliases": [each for each in others if each not in (name, *adapters[name])],
-                "adapters": adapters[name],
-                "status": self._status(name, stats),
-                "info": getattr(models.loaded(name), "info", None),
-                "stats": stats.get(name),
-            }
-            for name, others in names.items()
-        ]
+        cards = [self._card(name, called, stats) for name, called in names.items()]
         body = encode({"models": cards, "keys": self._needs_key})
         return Response(body, headers=_FRESH, media_type="application/json")
+
+    def _card(self, name: str, called: list[str], stats: Mapping[str, Any]) -> dict[str, Any]:
+        info: ModelInfo | None = getattr(self._models.loaded(name), "info", None)
+        adapters = [each.name for each in self._models.adapters(name)]
+        return {
+            "name": name,
+            "aliases": [each for each in called if each not in (name, *adapters)],
+            "adapters": adapters,
+            "status": self._status(name, stats),
+            "info": info,
+            "size": decimal(info.file_bytes) if info else "",
+            "stats": stats.get(name),
+        }
 
     def _status(self, name: str, stats: Mapping[str, Any]) -> str:
         if self._models.loaded(name) is not None:

@@ -64,9 +64,8 @@ export class Models {
 // Names to choose from: the model's, and its adapters', each of which is a model to a client.
 const served = ({ name, adapters }) => [name, ...adapters];
 const count = (number) => number.toLocaleString("en");
-const size = (bytes) => (bytes > 1e9 ? `${(bytes / 1e9).toFixed(2)} GB` : `${(bytes / 1e6).toFixed(0)} MB`);
 
-function card({ name, aliases, adapters, status, info, stats }) {
+function card({ name, aliases, adapters, status, info, size, stats }) {
   const element = document.createElement("div");
   const title = document.createElement("h3");
   const dot = document.createElement("span");
@@ -80,7 +79,7 @@ function card({ name, aliases, adapters, status, info, stats }) {
   if (adapters.length) rows["LoRA adapters"] = adapters.join(", ");
   if (info) {
     rows.architecture = `${info.architecture}, ${info.quantization}`;
-    rows.size = `${(info.num_params / 1e6).toFixed(0)} M parameters, ${size(info.size_bytes)}`;
+    rows.size = `${(info.num_params / 1e6).toFixed(0)} M parameters, ${size}`;
     rows.runner = info.runner;
     rows["same bytes"] = info.deterministic ? "promised, whatever else runs" : "not promised by this runner";
     rows.context = `${count(info.context_length)} tokens`;
