@@ -1,7 +1,12 @@
-"""What a shell completes besides commands and flags: files, and the names of dialects."""
+"""What a shell completes besides commands and flags: files, and the names of dialects and models."""
+
+import contextlib
 
 import click
 from click.shell_completion import CompletionItem
+
+from segue import config
+from segue.errors import SegueError
 
 
 def files(
@@ -16,5 +21,29 @@ def dialect_names(
 ) -> list[CompletionItem]:
     from segue.dialects import DIALECTS  # only where one is completed: it is long to read
 
-    names = (dialect.name for dialect in DIALECTS)
+    return _beginning(incomplete, [dialect.name for dialect in DIALECTS])
+
+
+def model_names(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Of the models on this machine, as `segue models list` names them."""
+    from segue.models.inventory import local_models
+
+    names: list[str] = []
+    with contextlib.suppress(SegueError):  # of the settings: it is told once the command runs
+        flags = {"cache_dir": context.params.get("cache_dir")}
+        settings = config.load(flags, file=context.params.get("config_file"))
+        names = [kept.name for kept in local_models(settings.cache_dir)]
+    return _beginning(incomplete, names)
+
+
+def names_and_files(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """A model that is here, or a file."""
+    return model_names(context, parameter, incomplete) + files(context, parameter, incomplete)
+
+
+def _beginning(incomplete: str, names: list[str]) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]

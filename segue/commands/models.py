@@ -10,7 +10,7 @@ from rich.table import Table
 
 from segue import config
 from segue.assembly.runners import choose_runner, runner_memory, runner_obstacle
-from segue.commands.completing import files
+from segue.commands.completing import model_names, names_and_files
 from segue.commands.options import with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import gguf, model_defaults, names, sources
@@ -60,7 +60,7 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
 
 
 @models.command()
-@click.argument("model", default="default", shell_complete=files)
+@click.argument("model", default="default", shell_complete=names_and_files)
 @with_engine_settings
 def show(model: str, config_file: Path | None, **flags: Any) -> None:
     """Describe MODEL, and say which runner would serve it here and why."""
@@ -92,7 +92,7 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
 
 
 @models.command()
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.option("--yes", is_flag=True, help="do not ask for confirmation")
 @with_cache
 def rm(model: str, yes: bool, config_file: Path | None, **flags: Any) -> None:

@@ -29,6 +29,7 @@ from segue.errors import Unavailable
 
 WARM_UP = 2
 DEFAULT_URL = "http://127.0.0.1:8080"
+KEYS = ("SEGUE_API_KEY", "SEGUE_AGAINST_API_KEY")  # variables: what is in a command, everybody sees
 
 
 @click.command()
@@ -77,8 +78,8 @@ def bench(
     svg_file: Path | None,
     json_file: Path | None,
 ) -> None:
-    """Send load to the server at URL and print what came of it. Without a URL, http://127.0.0.1:8080. Its key is read
-    from SEGUE_API_KEY."""
+    """Send load to the server at URL and print what came of it. Without a URL, http://127.0.0.1:8080. Keys are read
+    from SEGUE_API_KEY and, for the server of --against, SEGUE_AGAINST_API_KEY."""
     if rate and contexts:
         raise click.UsageError("--rate and --contexts exclude each other")
     for address in (url, against):
@@ -88,11 +89,11 @@ def bench(
     words = passage().split()
     run = secrets.randbits(32)  # what the servers cached in an earlier one is of no use
     with _peer(against, against_model) as other:
-        key = os.environ.get("SEGUE_API_KEY", "")
+        key, against_key = (os.environ.get(name, "") for name in KEYS)
         ours = Target(_server(url), REQUEST_FORMATS[dialect], key)
         targets = {"segue" if against else _host(url): _named(ours, model)}
         if other and against:
-            theirs = Target(_server(other), REQUEST_FORMATS[against_dialect])
+            theirs = Target(_server(other), REQUEST_FORMATS[against_dialect], against_key)
             asked = None if against == "llama.cpp" else against_model
             targets[_host(against)] = _named(theirs, asked)
 

@@ -20,17 +20,23 @@ class Strict(BaseHTTPRequestHandler):
 
     asked: list[str]
     prompts: list[str]
+    keys: set[tuple[str, str | None]]  # with the methods
 
     def do_GET(self) -> None:
+        self._note_key()
         self._answer(200, {"data": [{"id": name} for name in LISTED]})
 
     def do_POST(self) -> None:
+        self._note_key()
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.asked.append(body["model"])
         self.prompts.append(body["prompt"])
         if body["model"] in LISTED:
             return self._answer(200, {"choices": [{"text": "a"}]})
         return self._answer(404, {"error": {"message": f"no model {body['model']}"}})
+
+    def _note_key(self) -> None:
+        self.keys.add((self.command, self.headers["authorization"]))
 
     def _answer(self, status: int, content: dict[str, Any]) -> None:
         self.send_response(status)
@@ -43,7 +49,7 @@ class Strict(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def strict() -> Iterator[str]:
-    Strict.asked, Strict.prompts = [], []
+    Strict.asked, Strict.prompts, Strict.keys = [], [], set()
     with ThreadingHTTPServer(("127.0.0.1", 0), Strict) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -69,6 +75,18 @@ def test_each_server_is_asked_for_its_own(strict: str) -> None:
     _, ours, theirs, _ = result.output.splitlines()
     assert ours.split()[0] == "segue"
     assert theirs.split()[0] == strict.removeprefix("http://")
+
+
+def test_each_server_is_sent_its_own_key(strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one got none."""
+    monkeypatch.setenv("SEGUE_API_KEY", "ours")
+    assert bench(strict, "--against", strict).exit_code == 0
+    assert {key for _, key in Strict.keys} == {"Bearer ours", None}
+    monkeypatch.setenv("SEGUE_AGAINST_API_KEY", "theirs")
+    Strict.keys.clear()
+    assert bench(strict, "--against", strict).exit_code == 0
+    keys = ("Bearer ours", "Bearer theirs")
+    assert Strict.keys == {(method, key) for method in ("GET", "POST") for key in keys}
 
 
 def test_a_second_run_finds_nothing_in_the_prefix_cache(strict: str) -> None:
