@@ -2,10 +2,14 @@
 
 import ast
 import functools
+import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 MAX_LINES = 400
@@ -162,6 +166,15 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pickle": (),
 }
 
+# Library that comes with an extra, or by hand → the only modules that may import it.
+OPTIONAL: dict[str, str] = {
+    "jsonschema": "segue.bench.exactness",
+    "opentelemetry": "segue.server.tracing",
+    "ray": "segue.distributed",
+    "torch": "segue.distributed",
+    "vllm": "segue.distributed",
+}
+
 # Nothing of the wire reaches the engine. JSON is read there only where it is a constraint: a schema.
 BANNED: dict[str, tuple[str, ...]] = {"segue.engine": ("json", "http", "starlette", "uvicorn")}
 JSON_READERS = "segue.engine.constraints"
@@ -274,6 +287,16 @@ def test_libraries_have_one_owner() -> None:
             assert owners is None or name.startswith(owners), f"{name} imports {module}"
             for room, banned in BANNED.items():
                 assert not (is_under(name, room) and library in banned), f"{name} imports {module}"
+
+
+def test_what_is_imported_is_installed_with_segue() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {Requirement(each).name.replace("-", "_") for each in project["dependencies"]}
+    known = sys.stdlib_module_names | needed | {"segue"}
+    for name in MODULES:
+        strangers = {module.split(".")[0] for module in facts(name).imports} - known
+        wrong = {each for each in strangers if not is_under(name, OPTIONAL.get(each, ""))}
+        assert wrong == set(), f"{name} imports {wrong}, which pyproject.toml does not ask for"
 
 
 def test_the_engine_reads_json_only_in_constraints() -> None:

@@ -5,6 +5,7 @@ python -m segue.bench.exactness [schemas] [regexes] [grammars] [--trials 2000] [
 
 import argparse
 import sys
+from importlib.util import find_spec
 from random import Random
 
 from segue.bench.exactness.trial import Findings, try_grammar, try_regex, try_schema
@@ -20,9 +21,12 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    kinds = options.kinds or list(KINDS)
+    if "schemas" in kinds and find_spec("jsonschema") is None:
+        parser.error("schemas are held to the jsonschema package: pip install jsonschema")
     compiler = Compiler(FakeVocab(), VOCAB_SIZE)
     is_wrong = False
-    for name in options.kinds or KINDS:
+    for name in kinds:
         found = Findings()
         for trial in range(options.trials):
             try:

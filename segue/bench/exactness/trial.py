@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
 
-import jsonschema
 import msgspec
 import numpy as np
 
@@ -37,6 +36,8 @@ class Findings:
 
 
 def try_schema(random: Random, compiler: Compiler, found: Findings) -> None:
+    import jsonschema  # a development tool, and the other trials do without
+
     schema = schemas.schema(random)
     text = msgspec.json.encode(schema).decode()
     try:
