@@ -4,11 +4,13 @@ Twice: quickly, with the dependencies of this environment lent to it; and, for `
 pip with all it needs into an environment that has nothing.
 """
 
+import email
 import os
 import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -22,11 +24,14 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
+import segue
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.oldest import oldest
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
+ABOUT = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+PYTHON = "Programming Language :: Python ::"
 READY = re.compile(r"segue is ready: (\S+)")
 
 # Where llvmlite 0.50 has wheels; elsewhere pip would fetch its sources and look for a compiler. It has them for Windows
@@ -61,7 +66,8 @@ def test_the_compiler_of_kernels_is_asked_for_where_it_has_wheels(
 
 
 def test_every_dependency_names_the_oldest_version_that_it_was_tested_with() -> None:
-    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    requirements = project["dependencies"] + project["optional-dependencies"]["otel"]
     named = {pin.partition("==")[0] for pin in oldest(requirements)}
     assert named == {
         each.name
@@ -88,6 +94,12 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(packages)
     (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return folder / "bin" / "python"
+
+
+def sources() -> set[str]:
+    """The files of the package here."""
+    inside = (path for path in (ROOT / "segue").rglob("*") if path.is_file())
+    return {path.relative_to(ROOT).as_posix() for path in inside if "__pycache__" not in path.parts}
 
 
 def environment() -> dict[str, str]:
@@ -154,12 +166,31 @@ def test_pip_installs_it_where_nothing_is_and_our_kernels_serve(
 def test_the_wheel_holds_what_it_needs_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    inside = {path.relative_to(ROOT).as_posix() for path in (ROOT / "segue").rglob("*.*")}
-    wanted = {name for name in inside if "__pycache__" not in name}
-    assert wanted <= set(names)
-    assert not [name for name in names if name.startswith(("tests/", "docs/"))]
+        [entry_points] = [name for name in names if name.endswith("/entry_points.txt")]
+        commands = archive.read(entry_points).decode()
+    about = entry_points.removesuffix("entry_points.txt")
+    assert {name for name in names if not name.startswith(about)} == sources()
+    assert {name.removeprefix(about) for name in names if name.startswith(about)} == ABOUT
+    assert "segue = segue.cli:main" in commands
 
 
-def test_the_source_archive_can_be_made(tmp_path: Path) -> None:
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        said = email.message_from_bytes(archive.read(name))
+    assert said["Version"] == segue.__version__
+    assert said["License-Expression"] == "Apache-2.0"
+    assert said["Description-Content-Type"] == "text/markdown"
+    classifiers = said.get_all("Classifier", [])
+    releases = [line.split(" :: ")[-1] for line in classifiers if PYTHON in line]
+    assert releases[0] == "3"  # whichever
+    assert said["Requires-Python"] == f">={releases[1]}"
+
+
+def test_the_source_archive_holds_what_it_is_built_and_tested_from(tmp_path: Path) -> None:
     [path] = SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
-    assert Path(path).stat().st_size > 100_000
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "README.md", "pyproject.toml", "PKG-INFO", "Makefile"} <= names
+    assert sources() <= names
+    assert not [name for name in names if re.search(r"__pycache__|\.(pyc|gguf|so|whl)$", name)]

@@ -21,4 +21,5 @@ def oldest(requirements: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(oldest(tomllib.loads(PROJECT.read_text())["project"]["dependencies"])))
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    print("\n".join(oldest(project["dependencies"] + project["optional-dependencies"]["otel"])))
