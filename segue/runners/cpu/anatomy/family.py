@@ -54,6 +54,8 @@ class Family:
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
     sections: Sections = "none"
     norm: Norm = "rms"
+    # Whose name the epsilon has in every file, if that is not the family's norm. Under the latter's it counts first.
+    epsilon_of: Norm | Literal[""] = ""
     has_norm_bias: bool = False
     has_norm_weights: bool = True
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward

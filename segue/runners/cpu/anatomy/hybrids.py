@@ -108,6 +108,7 @@ HYBRIDS: Mapping[str, Family] = {
     ),
     "nemotron_h": Family(
         rotated="none",
+        epsilon_of="layer",
         norms=("attn_norm", ""),
         activation="squared relu",
         is_gated=False,
@@ -119,6 +120,7 @@ HYBRIDS: Mapping[str, Family] = {
     ),
     "nemotron_h_moe": Family(
         rotated="none",
+        epsilon_of="layer",
         norms=("attn_norm", ""),
         activation="squared relu",
         is_gated=False,
@@ -213,7 +215,7 @@ HYBRIDS: Mapping[str, Family] = {
         has_embedding_norm=True,
         is_untied=True,
         settings=(*_WKV6, _RESCALE, _SHIFTS),
-        needed=(*_WKV6, "attention.layer_norm_epsilon"),
+        needed=_WKV6,
     ),
     # llama.cpp reads how often sums are halved, and does not halve them.
     "rwkv6qwen2": Family(
@@ -221,7 +223,7 @@ HYBRIDS: Mapping[str, Family] = {
         mixer="wkv6",
         is_untied=True,
         settings=(*_WKV6, _RESCALE, _SHIFTS),
-        needed=(*_WKV6, "attention.layer_norm_rms_epsilon"),
+        needed=_WKV6,
     ),
     "rwkv7": Family(
         rotated="none",
@@ -235,14 +237,14 @@ HYBRIDS: Mapping[str, Family] = {
         has_embedding_norm=True,
         is_untied=True,
         settings=(*_WKV7, _GATE_RANK, _SHIFTS),
-        needed=(*_WKV7, _GATE_RANK, "attention.layer_norm_epsilon"),
+        needed=(*_WKV7, _GATE_RANK),
     ),
     "arwkv7": Family(
         rotated="none",
         mixer="wkv7",
         is_untied=True,
         settings=(*_WKV7, _GATE_RANK, _SHIFTS),
-        needed=(*_WKV7, "attention.layer_norm_rms_epsilon"),
+        needed=_WKV7,
     ),
     "mamba2": Family(
         rotated="none",

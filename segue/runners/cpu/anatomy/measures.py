@@ -1,16 +1,21 @@
 """A model's dimensions and scales, from the row of its architecture and the metadata of its file."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.family import Family, Routing
+from segue.runners.cpu.anatomy.family import Family, Norm, Routing
 from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale, real
 
 ROUTER = "ffn_gate_inp.weight"
+EPSILONS: Mapping[Norm, str] = {
+    "rms": "attention.layer_norm_rms_epsilon",
+    "layer": "attention.layer_norm_epsilon",
+}
 SOFTMAX, SIGMOID = 1, 2  # as an expert_gating_func
 _EXPERTS_WITHOUT_NORMS = 128  # Llama 4 Maverick's
 
@@ -152,9 +157,13 @@ def _routing(header: GgufHeader, family: Family) -> Routing:
     return "sigmoid" if told == SIGMOID else "softmax"
 
 
+def epsilon_key(family: Family) -> str:
+    """The key of the norms' epsilon that every file has."""
+    return EPSILONS[family.epsilon_of or family.norm]
+
+
 def _epsilon(header: GgufHeader, family: Family) -> float:
-    name = "layer_norm_rms_epsilon" if family.norm == "rms" else "layer_norm_epsilon"
-    return real(header, f"attention.{name}", 1e-5)
+    return real(header, EPSILONS[family.norm], real(header, epsilon_key(family)))
 
 
 def _is_parallel(header: GgufHeader, family: Family, names: set[str]) -> bool:

@@ -14,7 +14,13 @@ from segue.runners.cpu.anatomy.layers import (
     hidden_sizes,
     layers_of,
 )
-from segue.runners.cpu.anatomy.measures import SIGMOID, SOFTMAX, anatomy_of
+from segue.runners.cpu.anatomy.measures import (
+    EPSILONS,
+    SIGMOID,
+    SOFTMAX,
+    anatomy_of,
+    epsilon_key,
+)
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
 from segue.runners.cpu.anatomy.scaling import real
 from segue.runners.cpu.anatomy.settings import senseless
@@ -35,8 +41,7 @@ COMMON = {
     *BY_LAYER,
     "attention.causal",
     "attention.key_length",
-    "attention.layer_norm_epsilon",
-    "attention.layer_norm_rms_epsilon",
+    *EPSILONS.values(),
     "attention.value_length",
     "context_length",
     "rope.dimension_count",
@@ -78,12 +83,18 @@ def supports(header: GgufHeader) -> str | None:
 
 
 def _wrong_settings(header: GgufHeader) -> str | None:
-    prefix = f"{header.architecture}."
+    prefix, family = f"{header.architecture}.", FAMILIES[header.architecture]
     given = {key for key, value in header.metadata.items() if value} | {*header.array_lengths}
     own = {key.removeprefix(prefix) for key in given if key.startswith(prefix)}
-    if unknown := own - COMMON - {*FAMILIES[header.architecture].settings}:
+    if unknown := own - COMMON - {*family.settings}:
         return f"the file has settings it does not know: {', '.join(sorted(unknown)[:4])}"
-    if missing := {*FAMILIES[header.architecture].needed} - own:
+    # llama.cpp refuses a file without these two; what they say may be 0.
+    unsaid = {
+        key
+        for key in ("context_length", epsilon_key(family))
+        if prefix + key not in header.metadata
+    }
+    if missing := (unsaid | {*family.needed}) - own:
         return f"the file does not say {prefix}{min(missing)}"
     for key in MEASURES:
         if not header.count(key):
@@ -91,7 +102,7 @@ def _wrong_settings(header: GgufHeader) -> str | None:
     lists = {key.removeprefix(prefix) for key in header.array_lengths if key.startswith(prefix)}
     if lists := lists - {PATTERN, SECTIONS, *BY_LAYER}:
         return f"{prefix}{min(lists)} is not one number"
-    if FAMILIES[header.architecture].experts == "all" and not header.count("expert_count"):
+    if family.experts == "all" and not header.count("expert_count"):
         return f"{prefix}expert_count is not one number"
     return None
 

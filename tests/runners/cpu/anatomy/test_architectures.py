@@ -13,8 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from segue.engine.seam import Logits, Span
+from segue.errors import ModelUnavailable
 from segue.models.gguf import header
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.measures import anatomy_of, epsilon_key
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
@@ -30,6 +32,8 @@ MOST_KL = 0.003
 # Of half of the tokens. Keys and values are halves here and floats there.
 MOST_MEDIAN_KL = 2e-5
 NEAR_TIE = 0.005
+# llama.cpp takes 0 where the file names none.
+OWN_EPSILON = ("arwkv7", "qwen2vl", "rwkv6", "rwkv6qwen2", "rwkv7")
 SEEDS, LENGTH, CONTINUED = 4, 40, 32
 TEXT = random.Random(1).choices(range(256), k=90)
 
@@ -91,6 +95,39 @@ def tiny(
 
 def test_every_architecture_has_a_tiny_model() -> None:
     assert {model.architecture for model in MODELS.values()} == {*FAMILIES}
+
+
+@pytest.mark.parametrize("architecture", FAMILIES)
+def test_files_without_a_context_or_an_epsilon_are_refused_here_as_there(
+    tmp_path: Path, architecture: str
+) -> None:
+    """Both were taken to be what most files say."""
+    tiny = next(each for each in MODELS.values() if each.architecture == architecture)
+    path = write(tmp_path / "x.gguf", tiny)
+    found, content = header(path), path.read_bytes()
+    for key in ("context_length", epsilon_key(FAMILIES[architecture])):
+        name = f"{architecture}.{key}"
+        left = {other: value for other, value in found.metadata.items() if other != name}
+        assert supports(replace(found, metadata=left)) == f"the file does not say {name}"
+        if "epsilon" in key:
+            assert supports(replace(found, metadata={**left, name: 0.0})) is None
+        path.write_bytes(content.replace(name.encode(), name[:-1].encode() + b"_"))
+        if "epsilon" in key and architecture in OWN_EPSILON:
+            LlamaRunner(str(path), threads=1, num_slots=1, max_rows=8).close()
+            continue
+        with pytest.raises(ModelUnavailable, match="key not found"):
+            LlamaRunner(str(path), threads=1, num_slots=1, max_rows=8)
+
+
+@pytest.mark.parametrize("architecture", ["nemotron_h", "nemotron_h_moe"])
+def test_an_epsilon_may_be_named_after_the_other_norm(tmp_path: Path, architecture: str) -> None:
+    """As llama.cpp takes it: its own name counts first."""
+    settings = {"attention__layer_norm_epsilon": 0.5, "attention__layer_norm_rms_epsilon": 0.25}
+    found = header(write(tmp_path / "x.gguf", MODELS[architecture].with_settings(**settings)))
+    assert anatomy_of(found).epsilon == 0.25
+    left = {key: value for key, value in found.metadata.items() if "rms_epsilon" not in key}
+    assert supports(replace(found, metadata=left)) is None
+    assert anatomy_of(replace(found, metadata=left)).epsilon == 0.5
 
 
 @pytest.mark.parametrize("name", MODELS)

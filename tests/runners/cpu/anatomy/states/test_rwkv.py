@@ -23,7 +23,6 @@ from tests.support.models.tiny_writer import write
         ("rwkv7", {"attention.value_residual_mix_lora_rank": 48}, "ranks of 48, not a multiple of"),
         ("rwkv7", {"attention.iclr_lora_rank": 32}, "blk.0.time_mix_a1.weight has the shape"),
         ("rwkv7", {"feed_forward_length": 256}, "blk.0.channel_mix_key.weight has the shape"),
-        ("rwkv7", {"attention.layer_norm_epsilon": 0.0}, "does not say rwkv7.attention.layer_norm"),
         ("rwkv7", {"rescale_every_n_layers": 6}, "does not know: rescale_every_n_layers"),
         ("arwkv7", {"attention.gate_lora_rank": 0}, "tensors it does not know: blk.N.time_mix_gN"),
         ("rwkv6", {"wkv.head_size": 0}, "does not say rwkv6.wkv.head_size"),
@@ -34,10 +33,8 @@ from tests.support.models.tiny_writer import write
         ("rwkv6", {"time_mix_extra_dim": 2**31}, "blk.0.time_mix_w1.weight has the shape"),
         ("rwkv6", {"time_decay_extra_dim": 16}, "ranks of 16, not a multiple of 32"),
         ("rwkv6", {"time_decay_extra_dim": 32}, "blk.0.time_mix_decay_w1.weight has the shape"),
-        ("rwkv6", {"attention.layer_norm_epsilon": 0.0}, "does not say rwkv6.attention.layer_norm"),
         ("rwkv6", {"attention.decay_lora_rank": 32}, "does not know: attention.decay_lora_rank"),
         ("rwkv6qwen2", {"attention.head_count_kv": 4}, "blk.0.time_mix_key.weight has the shape"),
-        ("rwkv6qwen2", {"attention.layer_norm_rms_epsilon": 0.0}, "does not say rwkv6qwen2.attent"),
     ],
 )
 def test_what_the_table_does_not_know_is_left_to_llama_cpp(
