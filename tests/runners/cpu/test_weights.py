@@ -48,6 +48,16 @@ def test_a_file_with_weights_that_are_no_numbers_is_refused(
         Weights(damaged, TARGET, 1, KEPT)
 
 
+def test_so_is_one_whose_states_would_fade_by_no_numbers(tmp_path: Path) -> None:
+    """Its decays would be the fastest, and answers would look well."""
+    path = write(tmp_path / "tiny.gguf", MODELS["rwkv6"])
+    ends = ("decay.weight", "decay_w1.weight", "decay_w2.weight", "first.weight", "w1.weight")
+    for name in (f"blk.1.time_mix_{end}" for end in ends):
+        damaged = with_number(path, tmp_path / "x.gguf", name, np.nan)
+        with pytest.raises(ModelUnavailable, match=f"tensor {name} has .* not numbers"):
+            Weights(damaged, TARGET, 1, KEPT)
+
+
 def test_a_sink_may_take_nothing(tmp_path: Path) -> None:
     path, name = write(tmp_path / "tiny.gguf", MODELS["gpt-oss"]), "blk.0.attn_sinks.weight"
     runner = load(with_number(path, tmp_path / "x.gguf", name, -np.inf), threads=1)
