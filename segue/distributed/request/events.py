@@ -13,8 +13,8 @@ from segue.distributed.request.scores import (
     following_scores,
     prompt_scores,
 )
+from segue.distributed.request.witness import Witness
 from segue.engine.constraints.compiler import Grammar
-from segue.engine.constraints.guide import Witness
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence as Candidate
 from segue.engine.seam import Vocab

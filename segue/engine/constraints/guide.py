@@ -10,7 +10,6 @@ can read whatever the shared one could.
 """
 
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -311,43 +310,3 @@ def _restrict(row: Logits, grammar: Grammar, mask: Mask) -> bool:
         row.fill(-np.inf)
         row[token] = logit
     return True
-
-
-class Witness:
-    """Follows a text that another engine constrains: no masks, only whether the text is complete."""
-
-    def __init__(self, grammar: Grammar) -> None:
-        self._matcher = grammar.matcher.deep_copy()
-
-    def accept(self, token: int) -> bool:
-        """True if the text is complete and nothing may follow."""
-        self._matcher.consume_token(token)
-        return bool(self._matcher.is_stopped() and not self._matcher.is_error())
-
-    def allows(self, token: int) -> bool:
-        return bool(self._matcher.validate_tokens([token]))
-
-    @property
-    def is_whole(self) -> bool:
-        return bool(self._matcher.is_accepting())
-
-
-class MaskWait:
-    """Bounds the time that one step waits for masks, over all its sequences."""
-
-    def __init__(self, most_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most_s = most_s
-        self._clock = clock
-        self._left_s = 0.0
-
-    def begin_step(self) -> None:
-        self._left_s = self._most_s
-
-    def wait(self, guide: Guide) -> bool:
-        """Whether the mask is ready, now or within the remaining time."""
-        if guide.is_ready:
-            return guide.wait(0.0)
-        begun = self._clock()
-        is_ready = guide.wait(self._left_s)
-        self._left_s = max(0.0, self._left_s - (self._clock() - begun))
-        return is_ready

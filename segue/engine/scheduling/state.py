@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from segue.engine.constraints.guide import MaskWait
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch, Counts
 from segue.engine.scheduling.drafts.costs import DraftCosts
 from segue.engine.scheduling.drafts.model import DraftModel
 from segue.engine.scheduling.drafts.texts import TextDrafts
+from segue.engine.scheduling.mask_wait import MaskWait
 from segue.engine.scheduling.memory import Memory
 from segue.engine.scheduling.pace import Pace
 from segue.engine.scheduling.waiting import WaitingQueue

@@ -4,9 +4,9 @@ import llguidance
 import pytest
 
 from segue.distributed.request.grammars import lark
+from segue.distributed.request.witness import Witness
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.constraints.grammar_text import grammar_text
-from segue.engine.constraints.guide import Witness
 from segue.errors import InvalidField
 from segue.runners.fake import FakeVocab
 from segue.types import Constraint

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from segue import config
-from segue.runners.cpu.products.processor import Target
+from segue.runners.cpu.draws import drawer
+from segue.runners.cpu.products.processor import FLAVOURS, Flavour, Target
 from segue.runners.cpu.runner import CpuRunner
 from tests.support.models.tiny_gguf import write_tiny_gguf
 
 NOT_A_HALF = 0x7E00  # not a number, as f16
+BY_NAME: Mapping[str, Flavour] = {flavour.name: flavour for flavour in FLAVOURS}
 
 
 def load(
@@ -50,6 +52,12 @@ def shared_runner(q8_gguf: Path) -> Iterator[CpuRunner]:
 def runner(shared_runner: CpuRunner) -> Iterator[CpuRunner]:
     yield shared_runner
     empty(shared_runner)
+
+
+def be_patient(runner: CpuRunner) -> None:
+    """Draws wait to be told however long that takes: threads may be without a processor on a busy machine."""
+    for frame in runner._frames:
+        frame.draws._instruction[drawer._NAPS] = drawer._LARGEST
 
 
 class NewThreads:

@@ -21,7 +21,7 @@ from segue.engine.seam import (
 )
 from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
-from tests.runners.cpu.conftest import NewThreads, empty, load
+from tests.runners.cpu.conftest import NewThreads, be_patient, empty, load
 from tests.runners.cpu.writings import GREEDY, Writing, drawn_alone, some_writing
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_lora import write_tiny_lora
@@ -144,12 +144,6 @@ def runners(tmp_path_factory: pytest.TempPathFactory, q8_gguf: Path) -> Iterator
     yield found
     for runner in found:
         runner.close()
-
-
-def be_patient(runner: CpuRunner) -> None:
-    """However busy the machine is, no mask comes too late."""
-    for frame in runner._frames:
-        frame.draws.be_patient()
 
 
 def steps_of(num_writings: int) -> st.SearchStrategy[list[list[int]]]:

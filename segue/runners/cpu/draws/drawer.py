@@ -154,10 +154,6 @@ class Draws:
                 raise ValueError("infill needs texts of tokens")
         self._count = self._instruction[_COUNT] = len(draws)
 
-    def be_patient(self) -> None:
-        """Wait to be told however long that takes: for tests, whose threads may be without a processor."""
-        self._instruction[_NAPS] = _LARGEST
-
     def read(self) -> list[int | None]:
         """The token of each draw; None if the sampler must draw it."""
         tokens: list[int] = self._tokens[: self._count].tolist()

@@ -110,7 +110,6 @@ FLAVOURS: tuple[Flavour, ...] = (
     _flavour("neon", _ARM, "neon", "smull", tile=(4, 2), rows=(2, 1), cpu="cortex-a72"),
     _flavour("generic", "", "", "generic", tile=(8, 2), rows=(1,), cpu=""),
 )
-BY_NAME: Mapping[str, Flavour] = {flavour.name: flavour for flavour in FLAVOURS}
 
 
 @dataclass(frozen=True)

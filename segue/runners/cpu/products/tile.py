@@ -196,9 +196,8 @@ def _in_turn(kind: Kind, form: Format, rows: int, has_pairs: bool) -> list[range
     One after the other if integer sums of all of them would not leave enough registers for the rest.
     """
     flavour, count = kind.flavour, range(kind.flavour.vectors)
-    has_digits = (
-        flavour.dot == "maddubs" and flavour.lanes == 16 and form.is_signed
-    )  # sums for both
+    # Signed codes are summed in two digits, each in registers of its own.
+    has_digits = flavour.dot == "maddubs" and flavour.lanes == 16 and form.is_signed
     is_many = _reads_late(kind) and not has_pairs and rows >= _MANY_ROWS
     return [range(v, v + 1) for v in count] if has_digits or is_many else [count]
 

@@ -16,6 +16,7 @@ from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Constraint, S
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead_runner import same
 from tests.engine.test_same_bytes import empty, load, write_plain
+from tests.runners.cpu.conftest import be_patient
 
 WORDS = (" the", " and", "rain", " an", "other", ", ", "é", "then ")
 
@@ -215,8 +216,7 @@ def test_a_penalised_request_goes_ahead(loaded: Loaded, monkeypatch: pytest.Monk
 def test_a_request_with_dry_goes_ahead(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = loaded.runner
     assert isinstance(runner, CpuRunner)
-    for frame in runner._frames:
-        frame.draws.be_patient()
+    be_patient(runner)
     told = watched(runner, monkeypatch)
     sampling = Sampling(seed=1, dry_multiplier=9.0, dry_allowed_length=0, ignore_eos=True)
     [story] = Bench(runner, loaded.vocab).run(ask("so", sampling=sampling, max_tokens=30))
@@ -266,8 +266,7 @@ def test_a_request_with_a_constraint_goes_ahead(
 ) -> None:
     runner = loaded.runner
     assert isinstance(runner, CpuRunner)
-    for frame in runner._frames:
-        frame.draws.be_patient()
+    be_patient(runner)
     told = watched(runner, monkeypatch)
     sampling = Sampling(seed=1, temperature=0.9)
     word = Constraint(kind="regex", value="[a-z ]{200}")

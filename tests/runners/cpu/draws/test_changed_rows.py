@@ -26,10 +26,11 @@ from segue.runners.cpu.draws.writing import Writer
 from segue.runners.cpu.emit import f32, i64
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.products import machine_code
-from segue.runners.cpu.products.processor import BY_NAME, Target, possible, target_of
 from segue.runners.cpu.products.processor import FLAVOURS as ALL
+from segue.runners.cpu.products.processor import Target, possible, target_of
 from segue.runners.fake import FakeVocab
 from segue.types import Sampling
+from tests.runners.cpu.conftest import BY_NAME
 from tests.runners.cpu.draws.alone import FLAVOURS, one_of_each_width
 
 SIZE = 83

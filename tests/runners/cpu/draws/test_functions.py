@@ -13,7 +13,8 @@ from llvmlite import ir
 from segue import exact_math
 from segue.runners.cpu.draws.functions import Functions
 from segue.runners.cpu.products import machine_code
-from segue.runners.cpu.products.processor import BY_NAME, target_of
+from segue.runners.cpu.products.processor import target_of
+from tests.runners.cpu.conftest import BY_NAME
 from tests.runners.cpu.draws.alone import FLAVOURS
 
 NAMES = ["log_of", "exp_of"]

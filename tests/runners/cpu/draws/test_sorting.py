@@ -12,7 +12,8 @@ from llvmlite import ir
 from segue.runners.cpu.draws.sorting import floor_of, sort
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.products import machine_code
-from segue.runners.cpu.products.processor import BY_NAME, target_of
+from segue.runners.cpu.products.processor import target_of
+from tests.runners.cpu.conftest import BY_NAME
 from tests.runners.cpu.draws.alone import FLAVOURS, some_row
 
 LOWEST = float(np.finfo(np.float32).min)

@@ -1,6 +1,7 @@
 from typing import cast
 
-from segue.engine.constraints.guide import Guide, MaskWait
+from segue.engine.constraints.guide import Guide
+from segue.engine.scheduling.mask_wait import MaskWait
 
 
 class SlowGuide:
