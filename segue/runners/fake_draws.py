@@ -38,12 +38,14 @@ def num_adjusts(draw: Draw) -> int:
 
 
 def adjust(row: Logits, cut: Cut, draw: Draw, before: Sequence[int | None]) -> None:
-    """Penalties, or the costs of DRY."""
+    """Penalties, the costs of DRY, or biases."""
     costs = _told(draw).costs
     if cut.kind == "penalties" and draw.repeats is not None:
         _penalise(row, draw.repeats, before)
     if cut.kind == "dry" and costs is not None:
         row[costs.ids] += costs.added
+    if cut.kind == "logit_bias" and draw.biases is not None:
+        row[draw.biases.ids] += draw.biases.added
 
 
 def is_late(draw: Draw) -> bool:
@@ -79,10 +81,14 @@ def _penalise(row: Logits, repeats: Repeats, before: Sequence[int | None]) -> No
         tokens.append(before[repeats.drawn] or 0)
     factors = (repeats.repetition, repeats.presence, repeats.frequency)
     repetition, presence, frequency = map(np.float32, factors)
+    counts = Counter(tokens[repeats.counted :])
+    taken = {token: np.float32(count) * frequency + presence for token, count in counts.items()}
+    for token in taken if repeats.repetition_last else ():
+        row[token] -= taken[token]
     for token in set(tokens[repeats.first :]):
         row[token] = row[token] / repetition if row[token] > 0 else row[token] * repetition
-    for token, count in Counter(tokens[repeats.counted :]).items():
-        row[token] -= np.float32(count) * frequency + presence
+    for token in () if repeats.repetition_last else taken:
+        row[token] -= taken[token]
 
 
 def seen_by(draws: Sequence[Draw]) -> list[bytes]:
@@ -111,7 +117,7 @@ def draw_by_weight(
 
 
 def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
-    _, point, cuts, changes, repeats, late, feedback, _ = draw
+    _, point, cuts, changes, repeats, late, feedback, _, biases = draw
     if len(cuts) > MAX_CUTS:
         raise ValueError(f"fake runner: a draw takes {MAX_CUTS} cuts, not {len(cuts)}")
     if cuts and cuts[0].kind in ADJUSTS:
@@ -124,7 +130,7 @@ def _draw(row: Logits, draw: Draw, before: Sequence[int | None]) -> int | None:
     if cuts and (len(cuts) > 1 or cuts[0].kind != "scale"):
         return None
     has_list = changes is not None and changes.only is not None
-    if repeats is not None or late is not None or has_list:
+    if (repeats, late, biases) != (None, None, None) or has_list:
         row, changes = changed(row, draw, before), None
     key = (b"", b"") if changes is None else (changes.ids.tobytes(), changes.added.tobytes())
     sums = _running_sums(row.tobytes(), *key, cuts[0].value if cuts else 1.0)

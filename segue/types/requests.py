@@ -18,7 +18,8 @@ class Prompt(Struct, frozen=True, array_like=True):
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the next token is drawn. Every default is neutral: it leaves the distribution alone."""
 
-    order: tuple[Step, ...] = SCALE_FIRST  # steps that are not named are not applied
+    # Steps that are not named are not applied, but for logit_bias: that comes first then.
+    order: tuple[Step, ...] = SCALE_FIRST
     seed: int | None = None
 
     temperature: float = 1.0  # 0 is greedy
@@ -43,6 +44,7 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     frequency_penalty: float = 0.0
     penalty_window: int = -1  # how many of the last tokens are penalized; -1: all
     penalize_prompt: bool = False  # whether presence and frequency count prompt tokens too
+    repetition_last: bool = False  # the repetition penalty acts after these two, not before them
     dry_multiplier: float = 0.0  # 0 is off; looks at prompt and output
     dry_base: float = 1.75
     dry_allowed_length: int = 2

@@ -3,8 +3,8 @@
 from typing import Literal
 
 Step = Literal[
-    "penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature",
-    "infill", "adaptive_p",
+    "penalties", "dry", "logit_bias", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc",
+    "temperature", "infill", "adaptive_p",
 ]  # fmt: skip
 # The usual orders. If temperature comes last, the filters see the model's own probabilities; if it comes
 # first, they see the probabilities after temperature.
@@ -15,7 +15,7 @@ SCALE_FIRST: tuple[Step, ...] = (
     "penalties", "dry", "temperature", "top_n_sigma", "min_p", "top_k", "typical_p", "top_p", "xtc",
 )  # fmt: skip
 
-# Every name that llama.cpp knows a step by.
+# Every name that llama.cpp knows a step by. It has none for logit_bias, which comes first there.
 STEP_NAMES: dict[str, Step] = {
     "penalties": "penalties",
     "dry": "dry",

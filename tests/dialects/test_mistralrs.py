@@ -1,9 +1,11 @@
 from typing import Any
 
+import numpy as np
 import pytest
 
 from segue.dialects.base import Stamp
 from segue.dialects.mistralrs import MISTRALRS
+from segue.engine.sampling.sampler import Sampler, plan
 from segue.types import Sampling
 
 STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
@@ -17,6 +19,17 @@ def test_the_nucleus_is_found_before_min_p() -> None:
     order = sampling().order
     assert order.index("temperature") < order.index("top_k") < order.index("top_p")
     assert order.index("top_p") < order.index("min_p")
+
+
+def test_biases_come_after_penalties_and_of_these_repetition_comes_last() -> None:
+    """As seen in 0.9.5: a bias of 4 raised a token by 4, whatever its penalties; these were divided by repetition's."""
+    read = sampling(repetition_penalty=2, frequency_penalty=1, logit_bias={"0": 4}, temperature=0)
+    assert plan(read) == ("penalties", "logit_bias", "temperature")
+    sampler = Sampler(read, 1, 0, 3)
+    sampler.start([0])
+    sampler.push(0)
+    row = sampler.admitted(np.array([3, 1, -2], np.float32), 1).logits
+    assert row.tolist() == [(3 - 1) / 2 + 4, 1, -2]
 
 
 def test_penalties_of_the_prompt_are_of_repetition_alone() -> None:

@@ -33,14 +33,19 @@ DIFFERENCES = (
         "and ends at once with an empty one.",
     ),
     Difference(
-        "`logit_bias` is added before the penalties; token ids that the model does not have are refused.",
-        "The system adds it after them and passes such ids by. Before them is where the others add it.",
+        "Token ids in `logit_bias` that the model does not have are refused.",
+        "The system passes them by, and a bias that does nothing is a mistake.",
     ),
     Difference(
         "DRY counts no repetition across a breaker, nor one that begins with it; a breaker of several tokens counts as "
         "a whole. `dry_multiplier` below 0, `dry_base` below 1 and `repetition_penalty` of 0 and below are refused.",
-        "The system knows a breaker's last token, lets repetitions begin with it, and takes any number, which turns "
-        "penalties into rewards or ends in an error.",
+        "The system knows a breaker's last token, lets repetitions begin with it, counts 50 tokens of one at most, and "
+        "takes any number, which turns penalties into rewards or ends in an error.",
+    ),
+    Difference(
+        "The repetition penalty and DRY look at the whole prompt for every token.",
+        "The system, as seen in 0.9.5, leaves out what its cache had of the prompt, for the first token of an answer, "
+        "so that it depends on what was asked before.",
     ),
     Difference(
         "A choice whose regex or Lark grammar is complete ends there, with `stop`.",

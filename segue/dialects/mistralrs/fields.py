@@ -17,7 +17,9 @@ from segue.dialects.openai import fields as openai
 from segue.types import Sampling, Step
 
 # As its sampler goes about it.
-ORDER: tuple[Step, ...] = ("dry", "penalties", "temperature", "top_k", "top_p", "min_p")
+ORDER: tuple[Step, ...] = (
+    "dry", "penalties", "logit_bias", "temperature", "top_k", "top_p", "min_p",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def keep_the_best(draft: Draft) -> None:
 
 def set_order(draft: Draft) -> None:
     draft.values["sampling.order"] = ORDER
+    draft.values["sampling.repetition_last"] = True
 
 
 def allow_no_repetition(draft: Draft) -> None:

@@ -23,7 +23,8 @@ _INTRODUCTION = """\
 A token is drawn in steps; the order of the steps is data. Log-probabilities are of the raw logits, before all of
 them (llama.cpp's `post_sampling_probs` asks for the distribution after them). A draw is a pure function of the
 seed, the choice, the position and its purpose. Fill in `samplers` to set the order; a step that is not named does
-not act.
+not act. `logit_bias` cannot be named there, as it cannot in llama.cpp: biases are added before all steps, and bans hold
+throughout. Only mistral.rs' order has another place for biases.
 
 Two orders are the defaults:
 
@@ -37,6 +38,9 @@ penalties look at the output only in OpenAI's API, in vLLM and in mistral.rs (th
 apart from those of the prompt), and at prompt and output in llama.cpp, Ollama and llamafile, whose samplers are handed
 all tokens. `penalize_prompt` in the table below is that difference. The window (`repeat_last_n`) counts
 tokens back from the end of what they look at; -1 is all of it, 0 turns them off.
+
+The repetition penalty divides, or multiplies, a logit before presence and frequency penalties are taken off it; in
+mistral.rs it does so after them (`repetition_last`).
 
 ## Parameters
 

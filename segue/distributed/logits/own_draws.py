@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from segue.engine.sampling.sampler import Sampler, Snapshot, plan
-from segue.engine.sampling.token_rules import TokenRules
+from segue.engine.sampling.token_rules import TokenRules, biases
 from segue.engine.seam import Logits
 from segue.errors import InvalidField
 from segue.types import Sampling, Step
@@ -22,7 +22,7 @@ _NEEDS_HISTORY: frozenset[Step] = frozenset({"penalties", "dry"})
 
 
 class Draw(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the tokens of one candidate are drawn. Bans and biases are not part of it: they are vLLM's."""
+    """How the tokens of one candidate are drawn. Without bans and biases, which are vLLM's, but those of a step."""
 
     key: str  # of the candidate
     sampling: Sampling = Sampling()
@@ -44,11 +44,17 @@ def unpack(packed: bytes) -> Draw:
     return msgspec.msgpack.decode(packed, type=Draw)
 
 
-def steps_only(sampling: Sampling) -> Sampling:
-    """The sampling without bans, biases and ends."""
+def adds_biases(sampling: Sampling) -> bool:
+    """Whether biases are added after another step, and so not by vLLM, which adds them before all."""
+    return "logit_bias" in plan(sampling)[1:]
+
+
+def steps_only(sampling: Sampling, rules: TokenRules) -> Sampling:
+    """The sampling without bans and ends, and without biases unless they are added here."""
+    added = biases(sampling, rules) if adds_biases(sampling) else {}
     return msgspec.structs.replace(
         sampling,
-        logit_bias={},
+        logit_bias={token: bias for token, bias in added.items() if bias > -np.inf},
         text_bias=(),
         allowed_token_ids=None,
         bad_words=(),

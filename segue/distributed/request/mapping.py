@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from segue.distributed.logits.own_draws import adds_biases
 from segue.engine.sampling.sampler import plan
 from segue.engine.sampling.token_rules import TokenRules, biases
 from segue.errors import InvalidField
@@ -53,12 +54,13 @@ SAMPLING_ROWS = (
     Row("frequency_penalty", "vllm", "outside −2 to 2 as typical_p"),
     Row("penalty_window", "segue", "shorter than prompt and answer: as typical_p"),
     Row("penalize_prompt", "segue", "with presence or frequency: as typical_p"),
+    Row("repetition_last", "segue", "with repetition and presence or frequency: as typical_p"),
     Row("dry_multiplier", "segue", _OWN),
     Row("dry_base", "segue", "acts with dry_multiplier only"),
     Row("dry_allowed_length", "segue", "acts with dry_multiplier only"),
     Row("dry_window", "segue", "acts with dry_multiplier only"),
     Row("dry_sequence_breakers", "segue", "acts with dry_multiplier only"),
-    Row("logit_bias", "vllm", "unclamped"),
+    Row("logit_bias", "vllm", "unclamped; after penalties as typical_p"),
     Row("text_bias", "vllm", "logit_bias of the text's tokens"),
     Row("allowed_token_ids", "vllm", _SAME),
     Row("bad_words", "vllm", _SAME),
@@ -133,6 +135,8 @@ def is_drawn_here(sampling: Sampling, reach: int) -> bool:
     return (
         not _OWN_STEPS.isdisjoint(steps)
         or "penalties" in steps[1:]
+        or adds_biases(s)
+        or _is_repetition_last(s, steps)
         or len(set(steps)) < len(steps)
         or s.mirostat != 0
         or s.dynatemp_range > 0
@@ -143,6 +147,11 @@ def is_drawn_here(sampling: Sampling, reach: int) -> bool:
         or any(abs(getattr(s, field)) > most for field, most in _BOUNDS.items())
         or ("top_p" in steps and s.top_p <= 0)
     )
+
+
+def _is_repetition_last(s: Sampling, steps: tuple[Step, ...]) -> bool:
+    counts = s.presence_penalty or s.frequency_penalty
+    return "penalties" in steps and s.repetition_last and s.repetition_penalty != 1 and bool(counts)
 
 
 def _lacking(field: str, why: str) -> InvalidField:
@@ -203,9 +212,11 @@ def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
 
 
 def _biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
-    """Logit biases, as in engine/sampling/logit_bans.py."""
+    """Logit biases, as in engine/sampling/logit_bans.py: only those that ban, where a step adds the others."""
     ends = dict.fromkeys(rules.ends, -math.inf) if rules.ignores_ends else {}
-    return biases(s, rules) | ends
+    only_bans = adds_biases(s)
+    first = {t: bias for t, bias in biases(s, rules).items() if bias == -math.inf or not only_bans}
+    return first | ends
 
 
 def forced(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
@@ -233,7 +244,7 @@ def _steps(s: Sampling) -> dict[str, Any]:
         values |= {name: getattr(s, name) for name in names}
     if values["temperature"] == 0:
         return values
-    cuts = [step for step in steps if step != "penalties"]
+    cuts = [step for step in steps if step not in ("penalties", "logit_bias")]
     if _is_native(cuts):
         return values | {step: getattr(s, step) for step in cuts}
     listed = [(step, float(getattr(s, step))) for step in cuts]

@@ -179,7 +179,7 @@ class VllmRequests:
 
 
 def _draw(job: Job, candidate: Candidate, name: str) -> bytes:
-    sampling, openings = steps_only(job.request.sampling), candidate.sampler.openings
+    sampling, openings = steps_only(job.request.sampling, job.rules), candidate.sampler.openings
     breakers = tuple((token, tuple(tails)) for token, tails in job.rules.breakers.items())
     return Draw(
         key=name,

@@ -1,7 +1,7 @@
-"""Logit biases and bans: applied to a row of logits before all sampling steps."""
+"""Logit biases and bans: applied to a row of logits before all sampling steps, unless biases are one of the steps."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -12,8 +12,12 @@ from segue.types import Sampling
 
 
 class LogitBans:
-    def __init__(self, sampling: Sampling, rules: TokenRules) -> None:
+    def __init__(self, sampling: Sampling, rules: TokenRules, has_bias_step: bool = False) -> None:
+        """`has_bias_step`: a sampling step adds the biases. Those that ban are applied here all the same."""
         bias = biases(sampling, rules)
+        later = {token: each for token, each in bias.items() if has_bias_step and each > -np.inf}
+        self.biases = as_changes(later)  # for that step
+        bias = {token: each for token, each in bias.items() if token not in later}
         bias |= {word[0]: -np.inf for word in rules.bad_words if len(word) == 1}
         self._bias_ids = np.fromiter(bias.keys(), np.intp, len(bias))
         self._bias = np.fromiter(bias.values(), np.float32, len(bias))
@@ -32,7 +36,8 @@ class LogitBans:
     @property
     def is_lenient(self) -> bool:
         """Whether it bans no tokens other than end tokens."""
-        return not (self._bias_ids.size or self._phrases) and self._allowed is None
+        has_biases = bool(self._bias_ids.size) or self.biases is not None
+        return not (has_biases or self._phrases) and self._allowed is None
 
     def changes(self, position: int) -> Changes | None:
         """What `admitted` does to a row at this position, but for phrases (`completing`); None: nothing.
@@ -68,6 +73,11 @@ class LogitBans:
         begun = self._phrases.get(recent[-1], ()) if recent else ()
         return [last for *first, last in begun if recent[-len(first) :] == first]
 
+    def add_biases(self, row: Logits) -> None:
+        """The sampling step."""
+        if self.biases is not None:
+            row[self.biases.ids] += self.biases.added
+
     def admitted(self, row: Logits, position: int) -> Candidates:
         """The tokens that may be drawn at this position of the output."""
         if self._bias_ids.size:
@@ -92,6 +102,14 @@ class LogitBans:
             row[ends] = -np.inf
             if row.max() == -np.inf:
                 row[ends] = logits
+
+
+def as_changes(added: Mapping[int, float]) -> Changes | None:
+    """What is added to the logits of tokens; None: nothing."""
+    if not added:
+        return None
+    ids = np.fromiter(added.keys(), np.int64, len(added))
+    return Changes(ids, np.fromiter(added.values(), np.float32, len(added)))
 
 
 def _array(tokens: Collection[int]) -> Index:

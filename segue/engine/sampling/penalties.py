@@ -101,10 +101,12 @@ class Penalties:
         self._output = self._all if self._counts_prompt else Occurrences(self._window)
         self._history, self._num_prompt = History(), 0
         self._num_counted = 0  # tokens of the history that have been counted
+        self._repetition_last = sampling.repetition_last
         self._drawn_with = (  # of -0.0, which `apply` leaves out, 0.0 is made: it takes nothing off
             float(self._repetition),
             float(self._presence) + 0.0,
             float(self._frequency) + 0.0,
+            self._repetition_last,
         )
 
     def start(self, prompt: Sequence[int]) -> None:
@@ -126,12 +128,19 @@ class Penalties:
 
     def apply(self, logits: Logits) -> None:
         self._count()
+        if self._repetition_last:
+            self._take_off(logits)
         if self._repetition != 1.0:
             seen = self._all.ids
             before = logits[seen]
             logits[seen] = np.where(
                 before > 0, before / self._repetition, before * self._repetition
             )
+        if not self._repetition_last:
+            self._take_off(logits)
+
+    def _take_off(self, logits: Logits) -> None:
+        """The presence and frequency penalties."""
         if self._presence or self._frequency:
             seen = self._output.ids
             logits[seen] -= self._output.counts * self._frequency + self._presence

@@ -1,5 +1,7 @@
 """From a row of logits to the next token: bans and biases, the sampling steps in the requested order, the draw.
 
+Biases come before all steps unless the order has a place for them.
+
 The vocabulary is never sorted: each step keeps only candidates that can still win.
 """
 
@@ -16,11 +18,11 @@ from segue.engine.sampling.branches import branch_off
 from segue.engine.sampling.candidates import Candidates, Distribution, Index
 from segue.engine.sampling.choosers import AdaptiveP, ByWeight, Chooser, Mirostat
 from segue.engine.sampling.dry import Dry
-from segue.engine.sampling.logit_bans import LogitBans
+from segue.engine.sampling.logit_bans import LogitBans, as_changes
 from segue.engine.sampling.penalties import Penalties
 from segue.engine.sampling.randomness import Points
 from segue.engine.sampling.token_rules import TokenRules
-from segue.engine.seam import ADJUSTS, MAX_CUTS, Changes, Cut, Draw, Logits, Texts, Told
+from segue.engine.seam import ADJUSTS, MAX_CUTS, Cut, Draw, Logits, Texts, Told
 from segue.types import Sampling, Step
 
 
@@ -40,6 +42,10 @@ STEPS: dict[Step, StepInfo] = {
     "dry": StepInfo(
         "a cost on tokens that continue a repetition, rising with its length",
         lambda s: s.dry_multiplier != 0 and s.dry_base >= 1 and s.dry_window != 0,
+    ),
+    "logit_bias": StepInfo(
+        "add the biases; where an order does not name it, they are added before all steps",
+        lambda s: bool(s.logit_bias or s.text_bias),
     ),
     "top_n_sigma": StepInfo(
         "keep logits within n standard deviations of the highest", lambda s: s.top_n_sigma > 0
@@ -96,6 +102,7 @@ def cuts(sampling: Sampling, steps: Sequence[Step]) -> tuple[Cut, ...] | None:
     known: dict[Step, Cut] = {
         "penalties": Cut("penalties", 0.0, 0),
         "dry": Cut("dry", 0.0, 0),
+        "logit_bias": Cut("logit_bias", 0.0, 0),
         "temperature": _temperature_cut(s),
         "top_k": Cut("top_k", 0.0, s.top_k),
         "top_p": Cut("top_p", s.top_p, s.min_keep),
@@ -136,13 +143,15 @@ class Sampler:
         self.point = Points(seed, candidate).at
         self._xtc_points = Points(seed, candidate, "xtc")
         self._rules = rules or TokenRules()
-        self._forbidden = LogitBans(sampling, self._rules)
+        steps = plan(sampling)
+        self._forbidden = LogitBans(sampling, self._rules, "logit_bias" in steps)
         self._penalties: Penalties | None = None
         self._dry: Dry | None = None
-        steps = plan(sampling)
         num_before = next((i for i, step in enumerate(steps) if step not in ADJUSTS), len(steps))
         self._adjusts = [self._act(step) for step in steps[:num_before]]
         self._acts = [self._act(step) for step in steps[num_before:]]
+        # All that acts while it branches.
+        self._biases = [self._act(step) for step in steps if step == "logit_bias"]
         states: tuple[Penalties | Dry | None, ...] = (self._penalties, self._dry)
         self._states = [state for state in states if state is not None]
         self._followers = [state.push for state in self._states]  # told of every token
@@ -186,7 +195,7 @@ class Sampler:
         """What depends on the last tokens, all of which were pushed: bans of phrases, and the costs of DRY."""
         bans = dict.fromkeys(self._forbidden.completing(), -np.inf)
         costs = {} if self._dry is None else self._dry.added()
-        return Told(None, _changes(bans), _changes(costs))
+        return Told(None, as_changes(bans), as_changes(costs))
 
     def start(self, prompt: Sequence[int]) -> None:
         for state in self._states:
@@ -216,11 +225,16 @@ class Sampler:
             return None
         if position == 0 and self.openings is not None:
             return None
-        changes = self._forbidden.changes(position)
-        repeats = None if self._penalties is None else self._penalties.repeats(drawn)
-        feedback, texts = self._chooser.state(drawn), self._texts
-        point = self.point(position)
-        return Draw(row, point, found, changes, repeats, feedback=feedback, texts=texts)
+        return Draw(
+            row,
+            self.point(position),
+            found,
+            changes=self._forbidden.changes(position),
+            repeats=None if self._penalties is None else self._penalties.repeats(drawn),
+            feedback=self._chooser.state(drawn),
+            texts=self._texts,
+            biases=self._forbidden.biases,
+        )
 
     def follow(self, feedback: float) -> None:
         """A runner has drawn a token, and this is what that draw feeds back."""
@@ -249,7 +263,7 @@ class Sampler:
             logits.fill(-np.inf)
             logits[self.openings] = opening
         candidates = self._forbidden.admitted(logits, position)
-        for adjust in self._adjusts if self.branch is None else ():
+        for adjust in self._adjusts if self.branch is None else self._biases:
             adjust(candidates, position)
         return candidates
 
@@ -282,6 +296,8 @@ class Sampler:
             case "dry":
                 self._dry = dry = self._dry or Dry(s, self._rules.breakers)
                 return lambda c, _: c.adjust(dry.apply)
+            case "logit_bias":
+                return lambda c, _: c.adjust(self._forbidden.add_biases)
             case "top_n_sigma":
                 return lambda c, _: filters.top_n_sigma(c, s.top_n_sigma)
             case "top_k":
@@ -328,13 +344,6 @@ def _texts(rules: TokenRules) -> Texts | None:
     texts, allowed = rules.laid_texts, rules.allowed
     is_banned = texts is not None and allowed is not None and texts.end not in allowed.tolist()
     return replace(texts, end=None) if texts is not None and is_banned else texts
-
-
-def _changes(added: dict[int, float]) -> Changes | None:
-    if not added:
-        return None
-    ids = np.fromiter(added.keys(), np.int64, len(added))
-    return Changes(ids, np.fromiter(added.values(), np.float32, len(added)))
 
 
 def _chooser(sampling: Sampling, vocab_size: int) -> Chooser:

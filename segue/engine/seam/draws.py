@@ -1,18 +1,18 @@
 """A draw: all that decides which token comes out of a row of logits."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-Adjust = Literal["penalties", "dry"]
+Adjust = Literal["penalties", "dry", "logit_bias"]
 CutKind = (
     Adjust
     | Literal["scale", "dynamic_scale"]
     | Literal["top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc", "infill"]
 )
-ADJUSTS: frozenset[CutKind] = frozenset({"penalties", "dry"})  # change logits, remove no token
+ADJUSTS: frozenset[CutKind] = frozenset(get_args(Adjust))  # change logits, remove no token
 
 
 class Cut(NamedTuple):
@@ -52,6 +52,7 @@ class Repeats(NamedTuple):
     repetition: float  # these three are exact in 32 bits
     presence: float
     frequency: float
+    repetition_last: bool = False  # the repetition penalty comes after the others, not before
     drawn: int | None = None  # a draw of the step before, whose token has all three penalties too
 
 
@@ -110,7 +111,7 @@ class Late:
         self.words: NDArray[np.int64] = np.zeros(8, np.int64)
 
 
-MAX_CUTS = 10  # of a draw: room for every step of the sampler once
+MAX_CUTS = 11  # of a draw: room for every step of the sampler once
 
 
 class Draw(NamedTuple):
@@ -119,9 +120,10 @@ class Draw(NamedTuple):
     row: int
     point: float  # in [0, 1)
     cuts: tuple[Cut, ...]  # at most MAX_CUTS, in order; adjustments once each
-    # What follows is only given to `begin`. If one of the first three is given, no other draw is from this row.
+    # What follows is only given to `begin`. If changes are, repeats, late or biases, no other draw is from this row.
     changes: Changes | None = None  # made to the row before the cuts
     repeats: Repeats | None = None  # given if a cut is `penalties`
     late: Late | None = None  # its mask is applied before `changes`, its own changes after them
     feedback: Feedback | None = None  # of mirostat or adaptive-p, which act after the cuts
     texts: Texts | None = None  # given if a cut is `infill`; adjustments then come first
+    biases: Changes | None = None  # given if a cut is `logit_bias`: what it adds, without a list

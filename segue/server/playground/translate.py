@@ -182,6 +182,8 @@ def _matters(target: str, wanted: CompletionRequest) -> bool:
 
 def _has_order(sampling: Sampling) -> bool:
     """Whether another order of the steps could change the result."""
+    if (sampling.logit_bias or sampling.text_bias) and _penalizes(sampling):
+        return True
     cuts = sum(getattr(sampling, name) != neutral for name, neutral in _CUTS.items())
     is_scaled = sampling.temperature != 1
     return sampling.temperature > 0 and cuts + is_scaled > 1
@@ -198,6 +200,10 @@ _MATTERS: dict[str, Callable[[Sampling], bool]] = {
     "sampling.order": _has_order,
     "sampling.penalty_window": _penalizes,
     "sampling.penalize_prompt": _penalizes,
+    "sampling.repetition_last": lambda sampling: (
+        sampling.repetition_penalty != 1
+        and (sampling.presence_penalty, sampling.frequency_penalty) != (0, 0)
+    ),
     "sampling.dry_window": lambda sampling: sampling.dry_multiplier != 0,
 }
 

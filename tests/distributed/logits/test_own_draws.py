@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from segue.distributed.logits.own_draws import Draw, OwnDraws, needs_history, steps_only, unpack
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
-from segue.types import Sampling
+from segue.types import Sampling, Step
 
 WIDTH = 60
 SAMPLINGS: dict[str, dict[str, Any]] = {
@@ -21,6 +22,13 @@ SAMPLINGS: dict[str, dict[str, Any]] = {
     "mirostat 2": {"mirostat": 2, "mirostat_tau": 3.0, "mirostat_eta": 0.4},
     "adaptive_p": {"order": ("temperature", "adaptive_p"), "adaptive_target": 0.3},
     "dynatemp": {"dynatemp_range": 0.7},
+    "biases after penalties": {
+        "order": ("penalties", "logit_bias", "temperature"),
+        "repetition_penalty": 1.8,
+        "frequency_penalty": 1.0,
+        "repetition_last": True,
+        "logit_bias": {3: 2.0, 7: -1.5},
+    },
     "window": {"repetition_penalty": 1.8, "frequency_penalty": 1.0, "penalty_window": 3},
 }
 PROMPT = (3, 7, 3, 7, 9)
@@ -46,7 +54,7 @@ def draw_of(sampling: Sampling, key: str = "a") -> Draw:
     breakers = tuple((token, tuple(tails)) for token, tails in BREAKERS.items())
     draw = Draw(
         key=key,
-        sampling=steps_only(sampling),
+        sampling=steps_only(sampling, TokenRules()),
         seed=5,
         candidate=2,
         num_prompt=len(PROMPT),
@@ -100,4 +108,12 @@ def test_a_row_in_which_all_is_banned_is_left_alone() -> None:
 
 def test_bans_are_left_to_vllm() -> None:
     sampling = Sampling(logit_bias={1: -5.0}, min_tokens=3, allowed_token_ids=(1,), ignore_eos=True)
-    assert steps_only(sampling) == Sampling()
+    assert steps_only(sampling, TokenRules()) == Sampling()
+
+
+def test_biases_are_left_to_vllm_where_nothing_comes_before_them() -> None:
+    order: tuple[Step, ...] = ("penalties", "logit_bias", "temperature")
+    sampling = Sampling(order=order, logit_bias={1: -5.0, 2: -np.inf}, typical_p=0.5)
+    assert steps_only(sampling, TokenRules()).logit_bias == {}
+    sampling = msgspec.structs.replace(sampling, presence_penalty=0.5)
+    assert steps_only(sampling, TokenRules(text_bias={4: 2.0})).logit_bias == {1: -5.0, 4: 2.0}

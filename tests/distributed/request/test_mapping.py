@@ -59,6 +59,12 @@ DRAWN_HERE: list[dict[str, Any]] = [
     {"min_keep": 2, "top_p": 0.5},
     {"repetition_penalty": 1.1, "penalty_window": REACH - 1},
     {"presence_penalty": 1.0, "penalize_prompt": True},
+    {"presence_penalty": 1.0, "repetition_penalty": 1.1, "repetition_last": True},
+    {
+        "presence_penalty": 1.0,
+        "logit_bias": {5: 1.0},
+        "order": ["penalties", "logit_bias", "temperature"],
+    },
     {"temperature": 2.5},
     {"presence_penalty": -2.5},
     {"frequency_penalty": 3.0},
@@ -84,6 +90,13 @@ def test_one_token_is_left_to_vllm_where_our_own_sampler_draws() -> None:
     assert not values.keys() & {"seed", "top_p", "repetition_penalty"}
 
 
+def test_biases_after_penalties_are_not_added_by_vllm_too() -> None:
+    biases, order = {5: 1.0, 6: -math.inf}, ["penalties", "logit_bias"]
+    for penalty, wanted in ((0.0, biases), (1.0, {6: -math.inf})):
+        asked = request(logit_bias=biases, order=order, presence_penalty=penalty)
+        assert parameters(asked, RULES, ASKED)["logit_bias"] == wanted
+
+
 def test_refusals_name_the_field() -> None:
     with pytest.raises(InvalidField, match="vLLM") as caught:
         check(request(order=["infill", "temperature"]))
@@ -103,6 +116,9 @@ def test_refusals_name_the_field() -> None:
         {"penalty_window": 64},
         {"penalty_window": REACH, "repetition_penalty": 1.1},
         {"penalize_prompt": True, "repetition_penalty": 1.1},
+        {"repetition_last": True, "repetition_penalty": 1.1},
+        {"repetition_last": True, "presence_penalty": 1.1},
+        {"logit_bias": {5: 1.0}, "order": ["penalties", "logit_bias", "temperature"]},
         {"min_keep": 3},
         {"order": CUT_FIRST, "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05},
     ],

@@ -1,5 +1,6 @@
-"""Which tokens would complete a banned phrase."""
+"""Which tokens would complete a banned phrase, and which biases are left to a sampling step."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,3 +29,18 @@ def test_phrases_are_completed_by_their_last_tokens(
         if first and len(text) >= len(first) and end == first
     }
     assert set(bans.completing()) == expected
+
+
+def test_a_step_adds_all_biases_but_bans() -> None:
+    sampling = Sampling(logit_bias={0: 2.0, 1: -np.inf, 2: -3.0})
+    bans = LogitBans(sampling, TokenRules(text_bias={0: 0.5}), has_bias_step=True)
+    row = bans.admitted(np.zeros(4, np.float32), 0).logits
+    assert row.tolist() == [0, -np.inf, 0, 0]
+    bans.add_biases(row)
+    assert row.tolist() == [2.5, -np.inf, -3, 0]
+
+
+def test_whoever_adds_them_a_bias_may_forbid_what_a_constraint_forces() -> None:
+    sampling = Sampling(logit_bias={0: 2.0})
+    assert LogitBans(Sampling(), TokenRules()).is_lenient
+    assert not any(LogitBans(sampling, TokenRules(), step).is_lenient for step in (False, True))

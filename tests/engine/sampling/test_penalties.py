@@ -74,6 +74,20 @@ def test_presence_and_frequency_may_look_at_the_output_only() -> None:
     assert logits.tolist() == [2, 2 - 0.5 - 0.5, 4, -4]
 
 
+def test_the_repetition_penalty_may_come_last() -> None:
+    """As in mistral.rs: what presence and frequency take off is divided too."""
+    sampling = Sampling(
+        repetition_penalty=2.0, presence_penalty=0.5, frequency_penalty=0.25, repetition_last=True
+    )
+    penalties = Penalties(sampling)
+    penalties.start([0, 1])
+    for token in (1, 1, 3):
+        penalties.push(token)
+    logits = np.array([4, 4, 4, 0.5], np.float32)
+    penalties.apply(logits)
+    assert logits.tolist() == [2, (4 - 0.5 - 0.5) / 2, 4, (0.5 - 0.5 - 0.25) * 2]
+
+
 # --- told to a runner ---
 
 
@@ -85,6 +99,7 @@ def test_presence_and_frequency_may_look_at_the_output_only() -> None:
         st.sampled_from([1.0, 1.3]), st.sampled_from([0.0, -0.0, 0.7]), st.sampled_from([0.0, 0.2])
     ),
     counts_prompt=st.booleans(),
+    repetition_last=st.booleans(),
 )
 def test_what_is_told_ahead_is_what_is_applied(
     prompt: list[int],
@@ -92,6 +107,7 @@ def test_what_is_told_ahead_is_what_is_applied(
     window: int,
     factors: tuple[float, float, float],
     counts_prompt: bool,
+    repetition_last: bool,
 ) -> None:
     """With the last token known, and told before it was."""
     repetition, presence, frequency = factors
@@ -102,6 +118,7 @@ def test_what_is_told_ahead_is_what_is_applied(
             frequency_penalty=frequency,
             penalty_window=window,
             penalize_prompt=counts_prompt,
+            repetition_last=repetition_last,
         )
     )
     row = np.random.default_rng(len(output)).normal(0, 3, 7).astype(np.float32)

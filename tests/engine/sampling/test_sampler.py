@@ -127,6 +127,27 @@ def test_a_step_that_is_not_named_does_not_act() -> None:
     assert everything == pytest.approx(distribution(Sampling(), some_logits()))
 
 
+def test_biases_come_first_unless_the_order_has_a_place_for_them() -> None:
+    biased = Sampling(order=("penalties",), repetition_penalty=2.0, logit_bias={0: 3.0, 1: -np.inf})
+    for order, wanted in (((), 8), (("penalties",), 4), (("penalties", "logit_bias"), 5.5)):
+        sampler = Sampler(replace(biased, order=order), 1, 0, 3)
+        sampler.start([0, 1])
+        row = sampler.admitted(np.array([5, 5, 5], np.float32), 0).logits
+        assert row.tolist() == [wanted, -np.inf, 5]
+
+
+def test_biases_hold_where_a_candidate_branches() -> None:
+    """Of all steps it is the only one that does."""
+    order: tuple[Step, ...] = ("penalties", "logit_bias")
+    sampling = Sampling(order=order, repetition_penalty=9.0, logit_bias={2: 50.0})
+    sampler = Sampler(sampling, 1, 0, 3)
+    sampler.start([0])
+    sampler.branch = 0
+    row = np.array([5, 4, -9], np.float32)
+    assert sampler.admitted(row.copy(), 0).logits.tolist() == [5, 4, 41]
+    assert sampler.sample(row, 0) == 2
+
+
 def test_neutral_fields_plan_nothing() -> None:
     assert plan(Sampling()) == ()
     assert plan(Sampling(order=(*CUT_FIRST, "adaptive_p"))) == ()

@@ -173,7 +173,7 @@ class _Chain:
             number.set(self._may_end())
             how_many.set(w.args[0])
         kind, value, count = of_what.now, number.now, how_many.now
-        is_adjustment = kind.equals(of.PENALTIES) | kind.equals(of.DRY)
+        is_adjustment = (kind >= of.PENALTIES) & (kind <= of.LOGIT_BIAS)
         with w.whether(kind.equals(of.SCALE)) as (scales, otherwise):
             with scales:
                 self._scale(value)
@@ -234,7 +234,7 @@ class _Chain:
         return self.left.ids.now.differs(0).pick(self.left.logits.now, scratch + part * of.SCALED)
 
     def _adjust(self, kind: Num) -> None:
-        """Penalties, or the costs of DRY: on a row of the vocabulary's width, to and from which a few are copied."""
+        """Penalties, costs of DRY or biases: on a row of the vocabulary's width, to and from which a few are copied."""
         w, left = self._w, self.left
         record, _, _, scratch, part = w.args
         is_few = left.ids.now.differs(0)
@@ -246,12 +246,14 @@ class _Chain:
             with all_, w.when(left.logits.now.equals(self._row)):
                 w.call(self._passes.divide, self._row, left.size.now, w.real(1.0), whole)
                 left.logits.set(whole)
-        with w.whether(kind.equals(of.DRY)) as (costs, penalties):
-            with costs:
-                words = late_words(w, record) + 8 * of.LATE_COSTS
-                Changes(w, whole, words, of.SAVED_COSTS).apply()
+        with w.whether(kind.equals(of.PENALTIES)) as (penalties, adds):
             with penalties:
                 Penalties(w, whole).apply()
+            with adds:
+                is_dry, costs = kind.equals(of.DRY), late_words(w, record) + 8 * of.LATE_COSTS
+                words = is_dry.pick(costs, record + 8 * of.BIASED_IDS)
+                saved = is_dry.pick(w.whole(of.SAVED_COSTS), of.SAVED_BIASES)
+                Changes(w, whole, words, saved).apply()
         with w.when(is_few), w.each(left.size.now) as i:
             token = w.load(i32, left.ids.now, i)
             w.store(w.load(f32, whole, token), left.logits.now, i)

@@ -1,5 +1,7 @@
 """A draw from a row that is changed for it: a mask, biases and bans, penalties on tokens that occurred, costs of DRY.
 
+Penalties, costs and biases come in the order that the record has them in.
+
 The results are those of the sampler, to the bit: each operation is rounded once, in 32 bits. After the draw the row is
 as it was: with a mask, a copy of it is drawn from.
 """
@@ -12,7 +14,7 @@ from llvmlite import ir
 
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.draws.passes import VOID
-from segue.runners.cpu.draws.writing import Num, Var, Writer, f64
+from segue.runners.cpu.draws.writing import Num, Operand, Var, Writer, f64
 from segue.runners.cpu.emit import LANES, f32, floats, i8, i16, i32, i64, load, store
 
 
@@ -36,22 +38,29 @@ def draw_changed(made: ir.Module, name: str, draw: Any) -> None:
         w.call(_masked(made), logits + offset, width, allowed, masked)
         base.set(masked - offset)
     row = base.now + offset
-    early = w.load(i64, record, of.EARLY)
-    is_dry_first = early.equals(of.DRY_THEN_PENALTIES)
-    costs = late + 8 * of.LATE_COSTS
-    all_changes = (
+    always = (
         Changes(w, row, record + 8 * of.CHANGED_IDS, of.SAVED),
         Changes(w, row, late + 8 * of.LATE_CHANGES, of.SAVED_LATE),
-        Changes(w, row, costs, of.SAVED_COSTS, is_dry_first),
-        Penalties(w, row, early.differs(of.EARLY_DRY) & early.differs(0)),
-        Changes(
-            w, row, costs, of.SAVED_COSTS, (early > of.EARLY_PENALTIES) & is_dry_first.equals(0)
-        ),
     )
-    for each in all_changes:
+    adjustments: dict[int, Changes | Penalties] = {
+        of.PENALTIES: Penalties(w, row),
+        of.DRY: Changes(w, row, late + 8 * of.LATE_COSTS, of.SAVED_COSTS),
+        of.LOGIT_BIAS: Changes(w, row, record + 8 * of.BIASED_IDS, of.SAVED_BIASES),
+    }
+    for each in always:
         each.apply()
+    with w.each(w.whole(of.MOST_EARLY)) as i:
+        early = w.load(i64, record, i + of.EARLY)
+        for kind, adjustment in adjustments.items():
+            with w.when(early.equals(kind)):
+                adjustment.apply()
     w.call(draw, record, base.now, width, scratch, part)
-    for each in reversed(all_changes):
+    with w.each(w.whole(of.MOST_EARLY)) as i:
+        early = w.load(i64, record, w.whole(of.EARLY + of.MOST_EARLY - 1) - i)  # backwards
+        for kind, adjustment in adjustments.items():
+            with w.when(early.equals(kind)):
+                adjustment.undo()
+    for each in reversed(always):
         each.undo()
     w.give()
 
@@ -86,14 +95,11 @@ def _masked(made: ir.Module) -> Any:
 class Changes:
     """Biases, and bans, which are biases of -inf."""
 
-    def __init__(
-        self, w: Writer, row: Num, words: Num, saved: int, acts: Num | None = None
-    ) -> None:
+    def __init__(self, w: Writer, row: Num, words: Num, saved: Operand) -> None:
         """`words`: addresses of ids and floats, and how many; `saved`: part of the scratch for what was there."""
         _, _, _, scratch, part = w.args
         self._w, self._row, self._saved = w, row, scratch + part * saved
-        self._ids, self._added, count = (w.load(i64, words, i) for i in range(3))
-        self._count = count if acts is None else acts.pick(count, 0)
+        self._ids, self._added, self._count = (w.load(i64, words, i) for i in range(3))
 
     def apply(self) -> None:
         w = self._w
@@ -113,18 +119,17 @@ class Changes:
 class Penalties:
     """Tokens that occurred are gathered, each once. Counts lie where their tokens do in a row."""
 
-    def __init__(self, w: Writer, row: Num, acts: Num | None = None) -> None:
+    def __init__(self, w: Writer, row: Num) -> None:
         record, _, width, scratch, part = w.args
         self._w, self._row, self._width = w, row, width
         self._counts, self._nowhere = scratch + part * of.COUNTS, scratch + part * of.VALUES
         self._ids, self._saved = scratch + part * of.REPEATED, scratch + part * of.UNPENALISED
         self._seen, self._last = w.load(i64, record, of.SEEN), w.load(i64, record, of.LAST)
         self._num_seen = w.load(i64, record, of.NUM_SEEN)
-        num_all = self._num_seen + self._last.differs(0).pick(w.whole(1), 0)
-        uncounted = w.load(i64, record, of.NUM_UNCOUNTED)
-        self._num_all = num_all if acts is None else acts.pick(num_all, 0)
-        self._num_uncounted = uncounted if acts is None else acts.pick(uncounted, 0)
+        self._num_all = self._num_seen + self._last.differs(0).pick(w.whole(1), 0)
+        self._num_uncounted = w.load(i64, record, of.NUM_UNCOUNTED)
         self._factors = [w.load(f32, record + 8 * of.FACTORS, i) for i in range(3)]
+        self._repetition_last = w.load(i32, record + 8 * of.FACTORS, 3).differs(0)
         self._size = Var(w.whole(0))  # how many ids there are
 
     def apply(self) -> None:
@@ -135,9 +140,11 @@ class Penalties:
             token = w.load(i32, self._ids, i)
             logit, count = w.load(f32, self._row, token), w.load(f32, self._counts, token)
             w.store(logit, self._saved, i)
-            repeated = (logit > 0.0).pick(logit / repetition, logit * repetition)
-            less = repeated - (count * frequency + presence)
-            w.store((count > 0.0).pick(less, repeated), self._row, token)
+            taken, is_counted = count * frequency + presence, count > 0.0
+            less = (is_counted & self._repetition_last).pick(logit - taken, logit)
+            repeated = (less > 0.0).pick(less / repetition, less * repetition)
+            is_left = is_counted & self._repetition_last.equals(0)
+            w.store(is_left.pick(repeated - taken, repeated), self._row, token)
 
     def _gather(self) -> None:
         """A token that is not to be counted gets the count -1 if it has none."""

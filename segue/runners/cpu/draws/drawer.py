@@ -48,18 +48,13 @@ _KINDS: dict[CutKind, int] = {
     "infill": of.INFILL,
     "penalties": of.PENALTIES,
     "dry": of.DRY,
-}
-_EARLY: dict[tuple[CutKind, ...], int] = {
-    (): 0,
-    ("penalties",): of.EARLY_PENALTIES,
-    ("dry",): of.EARLY_DRY,
-    ("penalties", "dry"): of.PENALTIES_THEN_DRY,
-    ("dry", "penalties"): of.DRY_THEN_PENALTIES,
+    "logit_bias": of.LOGIT_BIAS,
 }
 _RECORD_BYTES = 8 * of.RECORD_WORDS
 _HEAD = struct.Struct("=qd")
+_EARLY = struct.Struct(f"={of.MOST_EARLY}qq")  # and how many other cuts there are
 _CUT = struct.Struct("=qdqdd")
-_REPEATS = struct.Struct("=qqqqfff")  # from of.SEEN on
+_REPEATS = struct.Struct("=qqqqfffi")  # from of.SEEN on
 _NO_REPEATS = bytes(_REPEATS.size)
 _FEEDBACK = struct.Struct("=qddqd")  # from of.FEEDBACK_KIND on
 _NO_FEEDBACK = MirostatState(of.NO_FEEDBACK, 0.0, 0.0, 0.0)
@@ -102,6 +97,7 @@ class Draws:
         # Where the first drawn token is; the others follow a record apart.
         self.tokens_address = address(self._tokens)
         self._changes: list[Changes | None] = [None] * self._num_rows
+        self._biases: list[Changes | None] = [None] * self._num_rows
         self._seen: list[_Seen | None] = [None] * self._num_rows
         self._late: list[Late | None] = [None] * self._num_rows
         self._texts: list[Texts | None] = [None] * self._num_rows
@@ -129,7 +125,7 @@ class Draws:
         if len(set(map(_row, draws))) < len(draws):
             _check_shared(draws)
         for number, draw in enumerate(draws):
-            row, point, cuts, changes, repeats, late, feedback, texts = draw
+            row, point, cuts, changes, repeats, late, feedback, texts, biases = draw
             if not 0 <= row < most:
                 raise ValueError(f"there is no row {row} of logits")
             place = number * _RECORD_BYTES
@@ -139,6 +135,8 @@ class Draws:
             self._bytes[place : place + len(said)] = said
             if changes is not self._changes[number]:
                 self._change(number, changes)
+            if biases is not self._biases[number]:
+                self._bias(number, biases)
             if repeats is not None:
                 self._penalise(number, repeats, before)
             elif self._seen[number] is not None:
@@ -177,6 +175,12 @@ class Draws:
         self._records[number, of.CHANGED_IDS : of.NUM_CHANGES + 1] = added
         self._records[number, of.ONLY : of.NUM_ONLY + 1] = only
         self._changes[number] = changes
+
+    def _bias(self, number: int, biases: Changes | None) -> None:
+        """Write what the cut `logit_bias` adds, and keep it."""
+        added = [0, 0, 0] if biases is None else _addresses(biases, self._vocab_size)
+        self._records[number, of.BIASED_IDS : of.NUM_BIASES + 1] = added
+        self._biases[number] = biases
 
     def _read(self, number: int, texts: Texts | None) -> None:
         """Write where the texts of tokens are, and keep them."""
@@ -266,8 +270,8 @@ def _check_shared(draws: Sequence[Draw]) -> None:
     """Raise for a row that a draw changes while another thread may draw from it."""
     rows = Counter(map(_row, draws))
     for draw in draws:
-        is_changed = (draw.changes, draw.repeats, draw.late) != (None, None, None)
-        if is_changed and rows[draw.row] > 1:
+        changing = (draw.changes, draw.repeats, draw.late, draw.biases)
+        if changing != (None, None, None, None) and rows[draw.row] > 1:
             raise ValueError(f"row {draw.row} is changed by one draw and has {rows[draw.row]}")
 
 
@@ -320,12 +324,12 @@ def _encoded(cuts: tuple[Cut, ...]) -> tuple[bytes, bool]:
         raise ValueError(f"{len(cuts)} cuts, but a draw takes {MAX_CUTS}")
     kinds = [cut.kind for cut in cuts]
     if any(kinds.count(kind) > 1 for kind in ADJUSTS):
-        raise ValueError("penalties and dry act once in a draw")
+        raise ValueError("penalties, dry and biases act once in a draw")
     early = tuple(takewhile(ADJUSTS.__contains__, kinds))
     others = cuts[len(early) :]
     parts = [
         _CUT.pack(_KINDS[kind], value, min(count, _LARGEST), *more)
         for kind, value, count, *more in others
     ]
-    said = struct.pack("=qq", _EARLY[early], len(others)) + b"".join(parts)
-    return said, "infill" in kinds
+    before = [_KINDS[kind] for kind in early] + [of.NO_CUT] * (of.MOST_EARLY - len(early))
+    return _EARLY.pack(*before, len(others)) + b"".join(parts), "infill" in kinds

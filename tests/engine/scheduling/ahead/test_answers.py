@@ -29,8 +29,8 @@ from tests.engine.scheduling.guesses import guess, texts
 WORD = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
 ORDERS: list[tuple[Step, ...]] = [
     CUT_FIRST,
-    ("dry", "penalties", "temperature", "top_k", "xtc"),
-    ("top_k", "dry", "temperature", "penalties", "top_p"),
+    ("dry", "penalties", "logit_bias", "temperature", "top_k", "xtc"),
+    ("top_k", "dry", "temperature", "penalties", "logit_bias", "top_p"),
     ("xtc", "dry", "top_n_sigma", "penalties", "typical_p"),
     ("top_k", "top_p") * 5 + ("temperature",),
     ("penalties", "top_k", "penalties", "temperature"),
@@ -64,6 +64,7 @@ def samplings(draw: st.DrawFn) -> Sampling:
         frequency_penalty=draw(picked([0.0, 0.0, 0.0, 0.4])),
         penalty_window=draw(picked([-1, -1, 0, 1, 2, 9, 64])),
         penalize_prompt=draw(st.booleans()),
+        repetition_last=draw(st.booleans()),
         dry_multiplier=draw(picked([0.0, 0.0, 0.8, 9.0, -0.5])),
         dry_allowed_length=draw(picked([0, 1, 2])),
         dry_window=draw(picked([-1, -1, 1, 5, 64])),

@@ -42,8 +42,8 @@ CONSTRAINTS = (
 
 
 ORDERS: list[tuple[Step, ...]] = [
-    ("dry", "penalties", "temperature", "top_k", "xtc"),
-    ("top_k", "dry", "temperature", "penalties", "top_p"),
+    ("dry", "penalties", "logit_bias", "temperature", "top_k", "xtc"),
+    ("top_k", "dry", "temperature", "logit_bias", "penalties", "top_p"),
     ("xtc", "dry", "top_n_sigma", "penalties", "typical_p"),
     ("dry", "penalties", "top_k", "infill", "temperature"),
     ("penalties", "temperature", "top_p", "adaptive_p"),
@@ -78,6 +78,7 @@ def penalised(draw: random.Random) -> CompletionRequest:
         frequency_penalty=draw.choice([0.0, 0.25, 1.5]),
         penalty_window=draw.choice([-1, 0, 1, 2, 7, 64, 5000]),
         penalize_prompt=draw.choice([False, True]),
+        repetition_last=draw.choice([False, True]),
         dry_multiplier=draw.choice([0.0, 0.0, 0.8, 9.0]),
         dry_allowed_length=draw.choice([0, 1, 2]),
         dry_window=draw.choice([-1, -1, 1, 64]),

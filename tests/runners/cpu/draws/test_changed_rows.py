@@ -4,6 +4,7 @@ import ctypes
 import struct
 from collections.abc import Callable
 from functools import cache
+from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,13 +36,8 @@ from tests.runners.cpu.draws.alone import FLAVOURS, one_of_each_width
 
 SIZE = 83
 ROW = 1
-ORDERS: dict[tuple[str, ...], int] = {
-    (): 0,
-    ("penalties",): of.EARLY_PENALTIES,
-    ("dry",): of.EARLY_DRY,
-    ("penalties", "dry"): of.PENALTIES_THEN_DRY,
-    ("dry", "penalties"): of.DRY_THEN_PENALTIES,
-}
+ADJUSTMENTS = (of.PENALTIES, of.DRY, of.LOGIT_BIAS)
+ORDERS = [order for number in range(4) for order in permutations(ADJUSTMENTS, number)]
 
 
 def _copying(target: Target) -> ir.Module:
@@ -72,7 +68,8 @@ def seen_by_the_draw(
     repeats: Repeats,
     last: int | None,
     told: Told | None = None,
-    early: int = of.EARLY_PENALTIES,
+    order: tuple[int, ...] = (of.PENALTIES,),
+    biases: Changes | None = None,
 ) -> Logits:
     """The row as the draw sees it. `last`: a token that comes after the others; None told: it waits for nothing."""
     logits = np.stack([np.zeros(SIZE, np.float32), row, np.ones(SIZE, np.float32)])
@@ -80,15 +77,19 @@ def seen_by_the_draw(
     part = of.part_bytes(SIZE)
     scratch = np.full(part * of.NUM_PARTS, 0xA5, np.uint8)  # whatever was there before
     record = np.zeros(of.RECORD_WORDS, np.int64)
-    record[of.ROW], record[of.EARLY] = ROW, early
+    record[of.ROW] = ROW
+    record[of.EARLY : of.EARLY + of.MOST_EARLY] = [*order, *[of.NO_CUT] * 3][: of.MOST_EARLY]
     about = [address(changes.ids), address(changes.added), changes.ids.size]
     record[of.CHANGED_IDS : of.NUM_CHANGES + 1] = about
+    if biases is not None:
+        about = [address(biases.ids), address(biases.added), biases.ids.size]
+        record[of.BIASED_IDS : of.NUM_BIASES + 1] = about
     tokens, first, counted, end, *factors, _ = repeats
     kept = np.array([0 if last is None else last], np.int64)
     place = 0 if last is None else address(kept)
     about = [address(tokens) + 8 * first, end - first, counted - first, place]
     record[of.SEEN : of.LAST + 1] = about
-    struct.pack_into("=fff", record.data.cast("B"), 8 * of.FACTORS, *factors)
+    struct.pack_into("=fffi", record.data.cast("B"), 8 * of.FACTORS, *factors)
     late = Late()
     record[of.TOLD] = 0 if told is None else write_told(late, told, SIZE)[1]
     where = (address(record), address(logits), SIZE, address(scratch), part)
@@ -148,9 +149,10 @@ factors = st.floats(-3.0, 3.0) | st.sampled_from([0.0, -0.0, 1e-45, 1e38, 1e300,
     presence=factors,
     frequency=factors,
     penalize_prompt=st.booleans(),
+    repetition_last=st.booleans(),
     allowed=st.none() | st.binary(min_size=-(-SIZE // 8), max_size=-(-SIZE // 8)),
     late_share=st.sampled_from([None, 0.0, 0.2, 1.0]),
-    order=st.sampled_from([*ORDERS]),
+    order=st.sampled_from(ORDERS),
 )
 @settings(max_examples=150, deadline=None)
 def test_penalties_are_the_samplers_to_the_bit(
@@ -165,9 +167,10 @@ def test_penalties_are_the_samplers_to_the_bit(
     presence: float,
     frequency: float,
     penalize_prompt: bool,
+    repetition_last: bool,
     allowed: bytes | None,
     late_share: float | None,
-    order: tuple[str, ...],
+    order: tuple[int, ...],
 ) -> None:
     with np.errstate(all="ignore"):
         penalties = Penalties(
@@ -177,6 +180,7 @@ def test_penalties_are_the_samplers_to_the_bit(
                 frequency_penalty=frequency,
                 penalty_window=window,
                 penalize_prompt=penalize_prompt,
+                repetition_last=repetition_last,
             )
         )
         penalties.start(prompt)
@@ -184,12 +188,13 @@ def test_penalties_are_the_samplers_to_the_bit(
             penalties.push(token)
         repeats = penalties.repeats(None if last is None else 0)
         row, changes = _row(seed, style), _changes(seed, share)
+        biases = _changes(seed + 3, share)
         bits = None if allowed is None else np.frombuffer(allowed, np.uint8)
         late = None if late_share is None else _changes(seed + 1, late_share)
         costs = None if late_share is None else _changes(seed + 2, late_share)
         told = None if bits is None and late is None else Told(bits, late, costs)
         seen = [
-            seen_by_the_draw(flavour, row, changes, repeats, last, told, ORDERS[order])
+            seen_by_the_draw(flavour, row, changes, repeats, last, told, order, biases)
             for flavour in FLAVOURS
         ]
         if last is not None:
@@ -201,8 +206,10 @@ def test_penalties_are_the_samplers_to_the_bit(
         if late is not None:
             wanted[late.ids] += late.added
         for step in order:
-            if step == "penalties":
+            if step == of.PENALTIES:
                 penalties.apply(wanted)
+            elif step == of.LOGIT_BIAS:
+                wanted[biases.ids] += biases.added
             elif costs is not None:
                 wanted[costs.ids] += costs.added
     is_number = ~np.isnan(wanted)

@@ -27,8 +27,8 @@ def test_rows_and_cuts_are_checked_before_kernels_see_them() -> None:
     compiled, _ = drawer(possible()[0].name, 64)
     with pytest.raises(ValueError, match="no row 2"):
         compiled.draw([Draw(2, 0.5, ())])
-    with pytest.raises(ValueError, match="11 cuts"):
-        compiled.draw([Draw(0, 0.5, (Cut("scale", 1.0, 0),) * 11)])
+    with pytest.raises(ValueError, match="12 cuts"):
+        compiled.draw([Draw(0, 0.5, (Cut("scale", 1.0, 0),) * 12)])
     with pytest.raises(ValueError, match="act once"):
         compiled.draw([Draw(0, 0.5, (PENALTIES, Cut("top_k", 0.0, 9), PENALTIES))])
     with pytest.raises(ValueError, match="no version 3"):
@@ -43,8 +43,9 @@ def test_a_row_that_a_draw_changes_has_no_other_draw() -> None:
     compiled, logits = drawer(possible()[0].name, 64)
     logits[:] = 0.0
     plain = Draw(0, 0.5, ())
-    changing = plain._replace(changes=Changes(np.array([3]), np.ones(1, np.float32)))
-    for draws in ([plain, changing], [changing, plain], [changing, changing]):
+    change = Changes(np.array([3]), np.ones(1, np.float32))
+    changing, biased = plain._replace(changes=change), plain._replace(biases=change)
+    for draws in ([plain, changing], [changing, plain], [changing, changing], [biased, plain]):
         with pytest.raises(ValueError, match="row 0 is changed by one draw and has 2"):
             compiled.draw(draws)
     assert compiled.draw([plain, plain]) == [32, 32]
@@ -95,8 +96,12 @@ def test_a_list_is_checked_before_kernels_see_it(only: Any, said: str) -> None:
 def test_changes_are_checked_before_kernels_see_them(ids: Any, added: Any, said: str) -> None:
     compiled, logits = drawer(possible()[0].name, 64)
     logits[:] = 0.0
-    with pytest.raises(ValueError, match=said):
-        compiled.draw([Draw(0, 0.5, (), Changes(ids, added))])
+    for draw in (
+        Draw(0, 0.5, (), Changes(ids, added)),
+        Draw(0, 0.5, (), biases=Changes(ids, added)),
+    ):
+        with pytest.raises(ValueError, match=said):
+            compiled.draw([draw])
     assert compiled.draw([Draw(0, 0.5, ())]) != [None]
 
 
@@ -106,6 +111,19 @@ def test_a_record_without_changes_has_none_of_the_draw_before() -> None:
     ban = Changes(np.array([5]), np.array([-np.inf], np.float32))
     found = [compiled.draw([Draw(0, 0.5, greedy, changes)]) for changes in (ban, None, ban)]
     assert found == [[0], [5], [0]]
+
+
+def test_biases_act_where_the_cuts_name_them() -> None:
+    """And a record without them has none of the draw before."""
+    compiled, logits = drawer(possible()[0].name, 64)
+    logits[0], logits[0, 5], logits[0, 7] = 0.0, 2.0, 1.0
+    ban = Changes(np.array([5]), np.array([-np.inf], np.float32))
+    two, one = (Cut("top_k", 0.0, keep) for keep in (2, 1))
+    bias = Cut("logit_bias", 0.0, 0)
+    late, early, unnamed = (Draw(0, 0.5, cuts) for cuts in ((two, bias, one), (bias, one), (one,)))
+    for draw, wanted in ((late, 7), (early, 7), (unnamed, 5)):
+        draws = [draw._replace(biases=biases) for biases in (ban, None, ban)]
+        assert [compiled.draw([each]) for each in draws] == [[wanted], [5], [wanted]]
 
 
 # --- tokens that occurred ---

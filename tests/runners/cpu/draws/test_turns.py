@@ -33,10 +33,10 @@ ODD = ("huge", "not a number", "infinite", "all banned")
 
 
 def any_samplings() -> st.SearchStrategy[Sampling]:
-    """Of cuts, penalties, DRY, mirostat and adaptive-p, in any order."""
+    """Of cuts, penalties, DRY, biases, mirostat and adaptive-p, in any order."""
     adjusted: st.SearchStrategy[dict[str, Any]] = st.builds(
         dict,
-        order=orders(*CUTS, "penalties", "dry", "adaptive_p"),
+        order=orders(*CUTS, "penalties", "dry", "logit_bias", "adaptive_p"),
         adaptive_target=st.sampled_from([-1.0, 0.0, 0.3, 1.0]),
         adaptive_decay=st.sampled_from([0.0, 0.5, 0.9, 0.99]),
         repetition_penalty=st.sampled_from([1.0, 1.3]),
@@ -44,6 +44,8 @@ def any_samplings() -> st.SearchStrategy[Sampling]:
         frequency_penalty=st.sampled_from([0.0, 0.3]),
         penalty_window=st.sampled_from([-1, 1, 2, 20]),
         penalize_prompt=st.booleans(),
+        repetition_last=st.booleans(),
+        logit_bias=st.sampled_from([{}, {0: 2.5, 1: -4.0}, {0: -np.inf, 1: 3.0}]),
         dry_multiplier=st.sampled_from([0.0, 0.8, -3.0]),
         dry_allowed_length=st.sampled_from([0, 1]),
         mirostat=st.sampled_from([0, 0, 1, 2]),
