@@ -2,7 +2,7 @@
 
     python -m tests.foreign_clients FOLDER [--without guidellm]
 
-Needs node, npm and an index of packages. guidellm brings torch: where there is a build without CUDA, such as
+Needs node 22, npm and an index of packages. guidellm brings torch: where there is a build without CUDA, such as
 `torch==…+cpu`, put it into FOLDER/venv first, which saves gigabytes.
 """
 
