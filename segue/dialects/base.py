@@ -229,7 +229,10 @@ class Service(Protocol):
         """Every served name, the default first."""
 
     def card(self, model: str) -> Card:
-        """Raises UnknownModel."""
+        """Of this very name. Raises UnknownModel."""
+
+    def meant(self, model: str) -> Card:
+        """Of the model that completes for this name, which is any where one is served. Raises UnknownModel."""
 
     async def tokenize(
         self, model: str, text: str, *, add_special: bool, parse_special: bool

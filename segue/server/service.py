@@ -101,6 +101,9 @@ class ModelService:
             name = self._models.resolve(model, exact=True)  # "default"; raises for every other name
         return self._card(name)
 
+    def meant(self, model: str) -> Card:
+        return self._card(self._models.resolve(model))
+
     def _card(self, name: str) -> Card:
         own = self._models.resolve(name)
         adapters = {each.name for each in self._models.adapters(own)}

@@ -77,6 +77,8 @@ def test_seeds_have_32_bits(given: int, used: int) -> None:
         ("typical_p", 2, 1.0),
         ("dry_base", 3, 3.0),
         ("dry_base", 0, 1.75),
+        ("presence_penalty", 1e9, 1e6),
+        ("n_probs", -1, 0),
     ],
 )
 def test_what_is_out_of_range_is_replaced(field: str, given: float, used: float) -> None:
@@ -98,6 +100,8 @@ def test_ignore_eos_shows_in_logit_bias() -> None:
     banned = [{"token": 5, "bias": None}, {"token": 9, "bias": None}]
     assert generation_settings(call_of(ignore_eos=True))["logit_bias"] == banned
     assert generation_settings(call_of())["logit_bias"] == []
+    huge = generation_settings(call_of(logit_bias={"3": -1e9}))["logit_bias"]
+    assert huge == [{"token": 3, "bias": -1e6}]
     both = generation_settings(call_of(ignore_eos=True, logit_bias=[[3, 1.5]]))["logit_bias"]
     assert both == [{"token": 3, "bias": 1.5}, *banned]
 

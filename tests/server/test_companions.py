@@ -104,3 +104,15 @@ def test_tokens_are_joined_by_the_model_that_was_named(all_dialects: Live) -> No
     for name, status in (("tiny", 200), ("unknown", 404)):
         body = {"tokens": [1], "model": name}
         assert all_dialects.client.post("/llamacpp/detokenize", json=body).status_code == status
+
+
+def test_templates_are_those_of_the_model_that_would_complete(all_dialects: Live) -> None:
+    """Where one model is served, any name is its own, as it is for completions."""
+    asked = {"messages": [{"role": "user", "content": "hi"}]}
+    statuses = [
+        all_dialects.client.post(
+            "/llamacpp/apply-template", json={**asked, "model": model}
+        ).status_code
+        for model in ("other", "unknown")
+    ]
+    assert statuses == [501, 404]  # this model has no template

@@ -27,6 +27,12 @@ def test_cards_never_stand_for_another_model(service: ModelService) -> None:
         service.card("other")
 
 
+def test_the_model_that_is_meant_is_the_one_that_completes(service: ModelService) -> None:
+    assert service.meant("other") == service.meant("") == service.card("tiny")
+    with pytest.raises(UnknownModel):
+        service.meant("unknown")
+
+
 def test_status(models: OneModel, service: ModelService) -> None:
     assert (service.card("").status, service.card("").info) == ("ok", INFO)
     models.is_up = False

@@ -37,6 +37,9 @@ class OneCard:
     def card(self, model: str) -> Card:
         return self._card
 
+    def meant(self, model: str) -> Card:
+        return self._card
+
     def cards(self) -> list[Card]:
         return [self._card, *(Card(n, 77, "ok", CHATTY, is_alias=True) for n in ("fim", "code"))]
 

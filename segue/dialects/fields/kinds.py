@@ -262,13 +262,14 @@ class NumTop:
     """How many alternatives to report: a number, or true for one and false for none at all."""
 
     high: int
-    off_at_zero: bool = False  # 0 is none at all, not the chosen token alone
+    is_off_from_zero: bool = False  # 0 and below are none at all, not the chosen token alone
 
     def read(self, value: Any) -> Any:
         if type(value) is bool:
             return 1 if value else UNSET
-        meaning = {0: UNSET} if self.off_at_zero else {}
-        return Integer(0, self.high, meaning).read(value)
+        low = -MAX_INT32 if self.is_off_from_zero else 0
+        number = Integer(low, self.high).read(value)
+        return UNSET if self.is_off_from_zero and number <= 0 else number
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [Integer(0, self.high).schema(), Boolean().schema()]}

@@ -79,6 +79,7 @@ class Biases:
     """
 
     max_bias: float
+    clamp: bool = False  # a larger bias counts as the largest
 
     def read(self, value: Any) -> dict[int | str, float]:
         pairs = list(value.items()) if type(value) is dict else value
@@ -101,7 +102,8 @@ class Biases:
         token, bias = pair
         if bias is False:
             return self._token(token), -math.inf
-        return self._token(token), Number(-self.max_bias, self.max_bias).read(bias)
+        number = Number(-self.max_bias, self.max_bias, clamp=self.clamp)
+        return self._token(token), number.read(bias)
 
     def _token(self, token: Any) -> int | str:
         if type(token) is str and token:

@@ -66,7 +66,7 @@ TEMPLATE_FIELDS = Table(
 
 
 async def apply_template(service: Service, values: Mapping[str, Any]) -> Reply:
-    info = service.card(values["model"]).info
+    info = service.meant(values["model"]).info
     if info is None:
         raise Unavailable("Loading model")
     if info.chat_template is None:

@@ -38,6 +38,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server sends a piece without text for each token, except for those that end inside a character.",
     ),
     Difference(
+        "Chunks that tell progress have no tokens, and timings stand in the last chunk alone unless "
+        "`timings_per_token` asks for them.",
+        "The server writes `[0]` into the first. Where a stop string has ended an answer, the chunk before the last "
+        "one has timings too; and a stream of several choices may begin with `data: null`.",
+    ),
+    Difference(
         "With several choices, `usage` and `timings` of a whole answer cover all of them.",
         "The server reports those of the first choice.",
     ),
@@ -87,8 +93,9 @@ DIFFERENCES: tuple[Difference, ...] = (
         "and file.",
     ),
     Difference(
-        "`truncated` is also true where context of an `/infill` request did not fit.",
-        "The server cuts it in silence.",
+        "`truncated` is also true where context of an `/infill` request did not fit, and false where an answer of "
+        "`n_predict` tokens just fills the context.",
+        "The server cuts the first in silence, and nothing is missing from the second.",
     ),
     Difference(
         "`prompt` in answers is what the request wrote, without BOS; of `/infill` it is the text before the gap.",
@@ -101,6 +108,10 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "`/apply-template` with `continue_final_message: false` ends an assistant's message that comes last.",
         "The server continues it whatever the request says.",
+    ),
+    Difference(
+        "`/apply-template` takes one message at least, each with a text: `content: null` is a 400.",
+        "The server writes nothing for it. A message without a text is a call of tools, which are not served here.",
     ),
     Difference(
         "`/apply-template` answers 501 where a model has no chat template; `chat_template_caps` of `/props` is empty.",

@@ -105,7 +105,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     *(_as_llamacpp(row) for row in SAMPLERS.with_defaults(**OWN_DEFAULTS).rows),
     Field(
         "logit_bias",
-        Biases(MAX_NUMBER),
+        Biases(MAX_NUMBER, clamp=True),
         "Added to the logits, by token id or text; false bans.",
         "sampling.logit_bias",
     ),
@@ -133,8 +133,8 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     Field(
         "n_probs",
-        NumTop(MAX_LOGPROBS, off_at_zero=True),
-        "Alternatives reported for each token; 0 reports nothing.",
+        NumTop(MAX_LOGPROBS, is_off_from_zero=True),
+        "Alternatives reported for each token; 0 and below report nothing.",
         "logprobs",
         aliases=("logprobs",),
     ),
@@ -180,7 +180,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
         "sampling.penalty_window",
         default=64,
     ),
-    *PENALTIES.rows,
+    *(_as_llamacpp(row) for row in PENALTIES.rows),
     *ENDINGS.rows,
     GBNF,
     LAZY,

@@ -39,10 +39,10 @@ def _described(card: Card) -> dict[str, Any]:
         "aliases": card.aliases,
         "tags": [],
         "object": "model",
+        "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
         "created": card.created,
         "owned_by": "llamacpp",
         "meta": None if card.known is None else _meta(card.known),
-        "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
     }
 
 

@@ -42,9 +42,9 @@ class Native:
             case Progress():
                 index = event.prompt * self._request.n
                 piece = self._blank(index, event.num_tokens)
-                piece["prompt_progress"] = render_progress(event)
                 if self._call.shape["timings_per_token"]:
                     piece["timings"] = timings_of_reading(event)
+                piece["prompt_progress"] = render_progress(event)
                 return [piece]
             case _:
                 return []
@@ -69,8 +69,8 @@ class Native:
 
     def _template(self, index: int, has_scores: bool, num_prompt: int) -> Template:
         names = ["content", "tokens", "tokens_predicted"]
-        names += ["completion_probabilities"] * has_scores
         names += ["timings"] * self._call.shape["timings_per_token"]
+        names += ["completion_probabilities"] * has_scores
         return Template(self._blank(index, num_prompt) | {name: hole(name) for name in names})
 
     def _blank(self, index: int, num_prompt: int) -> dict[str, Any]:

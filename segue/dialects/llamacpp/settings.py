@@ -16,6 +16,53 @@ NO_SEED = 2**32 - 1
 # What stands there for a top_n_sigma that cuts nothing.
 OFF = -1.0
 
+# Their order in its answers.
+ORDER = (
+    "seed",
+    "temperature",
+    "dynatemp_range",
+    "dynatemp_exponent",
+    "top_k",
+    "top_p",
+    "min_p",
+    "top_n_sigma",
+    "xtc_probability",
+    "xtc_threshold",
+    "typical_p",
+    "repeat_last_n",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "dry_sequence_breakers",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+    "adaptive_target",
+    "adaptive_decay",
+    "stop",
+    "max_tokens",
+    "n_predict",
+    "n_keep",
+    "n_discard",
+    "ignore_eos",
+    "stream",
+    "logit_bias",
+    "n_probs",
+    "min_keep",
+    "grammar",
+    "grammar_lazy",
+    "grammar_triggers",
+    "preserved_tokens",
+    "samplers",
+    "timings_per_token",
+    "post_sampling_probs",
+    "lora",
+)
+
 # Grammars hold from the first token on.
 NEVER_LAZY = {"grammar_lazy": False, "grammar_triggers": [], "preserved_tokens": []}
 
@@ -26,12 +73,12 @@ NEVER_SHIFTED = {"n_keep": 0, "n_discard": 0}
 def generation_settings(call: Call) -> dict[str, Any]:
     request = call.request
     num_predict = -1 if request.max_tokens is None else request.max_tokens
-    return {
+    settings = {
         **_sampling(request.sampling),
         "logit_bias": _biases(request.sampling, call.info),
         "stop": request.stop,
-        "n_predict": num_predict,
         "max_tokens": num_predict,
+        "n_predict": num_predict,
         **NEVER_SHIFTED,
         "n_probs": request.logprobs or 0,
         "post_sampling_probs": request.post_sampling_probs,
@@ -41,6 +88,7 @@ def generation_settings(call: Call) -> dict[str, Any]:
         "timings_per_token": call.shape["timings_per_token"],
         "lora": [_adapter(each, call) for each in request.adapters or ()],
     }
+    return {name: settings[name] for name in sorted(settings, key=ORDER.index)}
 
 
 def _adapter(adapter: Adapter, call: Call) -> dict[str, Any]:
@@ -72,6 +120,6 @@ def _biases(sampling: Sampling, info: ModelInfo | None) -> list[dict[str, Any]]:
     ends = info.end_tokens if info and sampling.ignore_eos else ()
     biases = {**sampling.logit_bias, **dict.fromkeys(ends, -math.inf)}
     return [
-        {"token": token, "bias": bias if math.isfinite(bias) else None}
+        {"bias": bias if math.isfinite(bias) else None, "token": token}
         for token, bias in biases.items()
     ]

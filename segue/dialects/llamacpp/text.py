@@ -66,8 +66,8 @@ class Completion:
             "model": call.model,
             "system_fingerprint": fingerprint(call),
             "object": "text_completion",
-            "id": f"cmpl-{call.stamp.public_id}",
         }
+        self._id = {"id": f"cmpl-{call.stamp.public_id}"}
 
     def push(self, event: Event) -> list[Any]:
         match event:
@@ -76,7 +76,8 @@ class Completion:
             case Progress():
                 blank = _choice(event.prompt * self._request.n, "", None)
                 told = {"timings": timings_of_reading(event)} if self._tells_timings else {}
-                return [self._chunk(blank, prompt_progress=render_progress(event), **told)]
+                told["prompt_progress"] = render_progress(event)
+                return [self._chunk(blank, **told)]
             case Prompted():
                 return self._open(event)
             case Finished():
@@ -91,7 +92,7 @@ class Completion:
                 return []
 
     def _chunk(self, choice: dict[str, Any], **more: Any) -> dict[str, Any]:
-        return {"choices": [choice], **self._head, **more}
+        return {"choices": [choice], **self._head, **self._id, **more}
 
     def _render_delta(self, delta: Delta) -> Any:
         template = self._templates.get(delta.choice)
@@ -140,19 +141,16 @@ class Completion:
         self._num_told += num_tokens
         prompt = self._prompt(finished)
         usage = Usage(len(prompt.tokens), num_tokens, prompt.num_cached)
-        return self._chunk(
-            _choice(finished.choice, "", None, finished.reason),
-            usage=render_usage(usage),
-            timings=timings([prompt], [finished]),
-        )
+        choice = _choice(finished.choice, "", None, finished.reason)
+        return self._whole([choice], usage, timings([prompt], [finished]))
 
     def fold(self, tally: Tally) -> Any:
-        return {
-            "choices": [self._fold_choice(tally, index) for index in range(len(tally.choices))],
-            **self._head,
-            "usage": render_usage(tally.usage),
-            "timings": all_timings(tally),
-        }
+        choices = [self._fold_choice(tally, index) for index in range(len(tally.choices))]
+        return self._whole(choices, tally.usage, all_timings(tally))
+
+    def _whole(self, choices: list[Any], usage: Usage, timings: dict[str, Any]) -> dict[str, Any]:
+        told = {"usage": _render_usage(usage)}
+        return {"choices": choices, **self._head, **told, **self._id, "timings": timings}
 
     def _fold_choice(self, tally: Tally, index: int) -> dict[str, Any]:
         choice, prompt = tally.choices[index], tally.prompts[index // tally.n]
@@ -165,6 +163,11 @@ class Completion:
             if echo:
                 logprobs = {key: rows + logprobs[key] for key, rows in writer.echo(prompt).items()}
         return _choice(index, text, logprobs, choice.finished.reason)
+
+
+def _render_usage(usage: Usage) -> dict[str, Any]:
+    """In its order: what was generated comes first."""
+    return {"completion_tokens": usage.completion_tokens, **render_usage(usage)}
 
 
 def _choice(index: int, text: Any, logprobs: Any, reason: str | None = None) -> dict[str, Any]:

@@ -62,10 +62,10 @@ def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: 
     family = _family(vocab, fim)
     after = prompt_tokens(_as_text(infill.suffix), vocab, "suffix", is_start=False)
     opening = _opening(prompt, vocab)
-    before, typed = _around_line(prompt, vocab)
+    layout = _layout(family, infill, len(after))
+    before, typed = _around_line(prompt, vocab, is_split=layout == PSM_LINE)
     if opening and before[:1] == opening:
         del before[0]  # the caller's tokens already begin with BOS
-    layout = _layout(family, infill, len(after))
     repo, files, current = _surroundings(infill, vocab, fim, family)
     current, inside = _name_inside(vocab, fim, current)
 
@@ -162,11 +162,15 @@ def _checked_size(num_fixed: int, room: int) -> int:
     return num_fixed
 
 
-def _around_line(prompt: Prompt, vocab: Vocab) -> tuple[list[int], list[int]]:
-    """The prompt up to its last non-blank line, and the rest. Blank lines at the end do not move the split."""
+def _around_line(prompt: Prompt, vocab: Vocab, *, is_split: bool) -> tuple[list[int], list[int]]:
+    """The prompt up to its last non-blank line, and the rest. Blank lines at the end do not move the split.
+
+    Where no marker comes between the two, all is read as one text: in many vocabularies a line's end and the blanks
+    after it are one token.
+    """
     parts = prompt.parts
     last = parts[-1] if parts else ""
-    if not isinstance(last, str):
+    if not is_split or not isinstance(last, str):
         return prompt_tokens(_as_text(prompt), vocab), []
     at = last.rfind("\n", 0, len(last.rstrip())) + 1
     before = prompt_tokens(_as_text(Prompt((*parts[:-1], last[:at]))), vocab)

@@ -88,6 +88,35 @@ def test_each_family_gets_its_own_tokens_in_its_own_order(
     vocab.close()
 
 
+class NotingVocab(FakeVocab):
+    """Remembers the texts that were made tokens of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        self.texts.append(text)
+        return super().tokenize(text, add_special, parse_special)
+
+
+@pytest.mark.parametrize(
+    ("infill", "texts"),
+    [
+        (ask(), [BEFORE + TYPED]),
+        (ask(LONG, order="spm"), [BEFORE + TYPED]),
+        (ask(LONG), [BEFORE, TYPED]),
+    ],
+)
+def test_a_line_is_a_text_of_its_own_where_a_marker_comes_before_it(
+    infill: Infill, texts: list[str]
+) -> None:
+    """Else the blanks at its start belong to the line's end before them: in many vocabularies they are one token."""
+    vocab = NotingVocab()
+    lay(vocab, infill)
+    assert [text for text in vocab.texts if text in BEFORE + TYPED] == texts
+
+
 def test_a_model_that_knows_the_suffix_first_only_says_so(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "x.gguf", fim=False, control_tokens=SEED_CODER)
     with pytest.raises(InvalidField) as caught:
