@@ -52,6 +52,12 @@ DIFFERENCES = (
         "The system, as seen in 0.9.5, goes on to `max_tokens` with tokens that have no text.",
     ),
     Difference(
+        "`top_k`, `top_p` and `min_p` act on the tokens that a grammar allows; between the tokens of JSON there is one "
+        "space, or a line break and what indents the next line.",
+        "The system draws among all tokens, and once more among the allowed ones where that gives another, so that "
+        "tokens which pass both are drawn too often; spaces in its JSON may go on without end.",
+    ),
+    Difference(
         "`suffix` is filled in for: the completion is made to lead up to it. It is returned behind the "
         "completion, in streams too.",
         "The system only appends it, so that the text before does not fit, and not in streams.",
