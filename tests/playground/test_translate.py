@@ -95,6 +95,23 @@ def test_what_a_dialect_cannot_say_is_named() -> None:
     assert "top_k" in translate(PLAIN, SOURCE, BY_NAME["llamafile"]).lost
 
 
+@pytest.mark.parametrize(
+    ("more", "lost"),
+    [
+        ({"repetition_penalty": 1.2}, ()),
+        ({"repetition_penalty": 1.2, "presence_penalty": 1}, ("repetition_last",)),
+        ({"logit_bias": {"5": 2}}, ()),
+        ({"logit_bias": {"5": 2}, "presence_penalty": 1}, ("samplers",)),
+    ],
+)
+def test_another_order_of_penalties_and_biases_is_named_where_it_counts(
+    more: dict[str, Any], lost: tuple[str, ...]
+) -> None:
+    asked = PLAIN | {"temperature": 0} | more
+    assert translate(asked, SOURCE, BY_NAME["mistralrs"]).lost == lost
+    assert translate(asked, SOURCE, BY_NAME["vllm"]).lost == ()
+
+
 def test_the_seventh_loses_nothing() -> None:
     body = PLAIN | {"guided_regex": "a+", "n": 2, "dry_multiplier": 0.5}
     assert translate(body, SOURCE, BY_NAME["openai"]).body == body
