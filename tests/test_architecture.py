@@ -40,6 +40,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.detokenizer": (),
     "segue.unicode_categories": (),
     "segue.logs": (),
+    "segue.imports": (),
     "segue.cpus": ("segue.machine",),
     "segue.processes.shared_numbers": (),
     "segue.processes.sharing": (),
@@ -64,7 +65,7 @@ LAW: dict[str, tuple[str, ...]] = {
     ),
     "segue.engine.request": (*_REQUEST, "segue.engine.request"),
     "segue.engine.scheduling": (*_REQUEST, "segue.engine.request", "segue.engine.scheduling"),
-    "segue.engine.process": (*_BASE, "segue.logs", "segue.cpus", "segue.engine"),
+    "segue.engine.process": (*_BASE, "segue.logs", "segue.cpus", "segue.imports", "segue.engine"),
     "segue.server": (
         "segue",
         *_BASE,
@@ -162,7 +163,13 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "opentelemetry": ("segue.server.tracing",),
     "starlette": ("segue.server", "segue.cli"),
     "uvicorn": ("segue.server", "segue.cli"),
-    "click": ("segue.cli", "segue.serving", "segue.commands", "segue.bench"),
+    "click": (
+        "segue.cli",
+        "segue.serving",
+        "segue.assembly.server",
+        "segue.commands",
+        "segue.bench",
+    ),
     "pickle": (),
 }
 

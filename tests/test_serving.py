@@ -1,51 +1,39 @@
-"""Loading, as `segue serve` shows it."""
+"""`segue serve`, up to where its server is made."""
 
-import asyncio
-from io import StringIO
+import subprocess
+import sys
 
-from rich.console import Console
+import pytest
+from click.testing import CliRunner
 
 from segue import config
-from segue.engine.process.fleet import Fleet, Member
-from segue.engine.seam import Engine
-from segue.models.progress import silent
-from segue.models.progress_bars import shown
-from segue.serving import _load
-from segue.types import ModelInfo
-from tests.support.fakes import INFO, ScriptedEngine, speak
-from tests.support.waiting import PATIENCE_S
+from segue.assembly.ahead import worker_ahead
+from segue.cli import cli
+
+# What only a server needs, and what the worker's process imports for itself.
+LATER = {"numpy", "starlette", "uvicorn", "segue.dialects", "segue.engine.seam", "segue.server"}
 
 
-def test_a_bar_is_shown_while_a_model_loads_and_no_longer() -> None:
-    out = StringIO()
-    meanwhile = ""
-
-    async def start() -> Engine:
-        nonlocal meanwhile
-        meanwhile = out.getvalue()
-        return ScriptedEngine(speak("one"))
-
-    fleet = Fleet([Member("tiny", (), start)])
-    with shown(Console(file=out, force_terminal=True, width=80)) as report:
-        asyncio.run(_load(fleet, config.load({}), "http://127.0.0.1:1", report))
-        assert "Loading tiny" in meanwhile
-        drawn = out.getvalue()
-    assert out.getvalue() == drawn  # nothing was left to take away
+def test_the_worker_is_started_before_the_server_is_imported() -> None:
+    """A start took as long as both after one another."""
+    program = f"import sys, segue.serving; print({LATER} & sys.modules.keys())"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == "set()\n", found.stderr
 
 
-def test_models_are_known_while_the_first_one_loads() -> None:
-    async def main() -> None:
-        known: list[ModelInfo | None] = []
+def test_a_worker_that_nobody_needs_ends() -> None:
+    with worker_ahead(config.load({"runner": "fake"})) as worker:
+        assert worker is not None
+        assert worker.process.is_alive()
+    assert not worker.process.is_alive()
 
-        async def start() -> Engine:
-            async with asyncio.timeout(PATIENCE_S):
-                while None in (found := [fleet.known(name) for name in fleet.names]):
-                    await asyncio.sleep(0)
-            known.extend(found)
-            return ScriptedEngine(speak("one"))
 
-        fleet = Fleet([Member(name, (), start, look=lambda: INFO) for name in ("one", "two")])
-        await _load(fleet, config.load({}), "http://127.0.0.1:1", silent)
-        assert known == [INFO, INFO]
+@pytest.mark.parametrize("flags", [{"engine": "vllm"}, {"server_processes": 2}])
+def test_others_make_their_workers_themselves(flags: dict[str, object]) -> None:
+    with worker_ahead(config.load(flags)) as worker:
+        assert worker is None
 
-    asyncio.run(main())
+
+def test_what_is_wrong_is_still_one_sentence() -> None:
+    result = CliRunner().invoke(cli, ["serve", "--runner", "fake", "--dialect", "klingon"])
+    assert "there is no dialect 'klingon'" in str(result.exception)

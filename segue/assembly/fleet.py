@@ -12,6 +12,7 @@ from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.attached import Attached
 from segue.engine.process.client import OnCrash
 from segue.engine.process.fleet import Fleet, Member
+from segue.engine.process.new_worker import NewWorker
 from segue.engine.process.spawning import beside
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
@@ -33,14 +34,20 @@ from segue.types import ModelInfo, ServedAdapter
 log = logging.getLogger("segue")
 
 
-def build_fleet(settings: Settings, report: Report, sockets: WorkerSockets | None = None) -> Fleet:
-    """Every model of the settings; none is started yet. `report`: called with the progress of downloads.
+def build_fleet(
+    settings: Settings,
+    report: Report,
+    sockets: WorkerSockets | None = None,
+    ahead: NewWorker | None = None,
+) -> Fleet:
+    """Every model of the settings; none is loaded yet. `report`: called with the progress of downloads.
 
-    `sockets`: where other server processes connect to the workers.
+    `sockets`: where other server processes connect to the workers. `ahead`: the first model's worker, if its process
+    was started already.
     """
     if wrong := wrong_flavour(settings):
         raise Incompatible(wrong)
-    members = build_members(settings, report, sockets)
+    members = build_members(settings, report, sockets, ahead)
     return Fleet(members, settings.keep_alive_s or None, settings.strict_model)
 
 
@@ -70,7 +77,10 @@ def companion_obstacle(settings: Settings) -> str | None:
 
 
 def build_members(
-    settings: Settings, report: Report, sockets: WorkerSockets | None = None
+    settings: Settings,
+    report: Report,
+    sockets: WorkerSockets | None = None,
+    ahead: NewWorker | None = None,
 ) -> list[Member]:
     if (settings.lora or settings.draft) and (wrong := companion_obstacle(settings)):
         raise SetupError(wrong)
@@ -81,11 +91,11 @@ def build_members(
 
         return of_vllm.build_members(settings, None if sockets is None else sockets.listen)
     if settings.runner == "fake":
-        return [_fake(settings, sockets)]
-    return _of_files(settings, report, sockets)
+        return [_fake(settings, sockets, ahead)]
+    return _of_files(settings, report, sockets, ahead)
 
 
-def _fake(settings: Settings, sockets: WorkerSockets | None) -> Member:
+def _fake(settings: Settings, sockets: WorkerSockets | None, ahead: NewWorker | None) -> Member:
     context_length = settings.context_length or FakeLoader.context_length
     fake = FakeLoader(
         num_slots=settings.num_slots,
@@ -95,11 +105,14 @@ def _fake(settings: Settings, sockets: WorkerSockets | None) -> Member:
     )
     choice = model_defaults.choices(settings.generation_config, ["fake"])["fake"]
     loader = _with_defaults(fake, choice, None, "fake")
-    return Member("fake", (), _starter(settings, lambda: loader, _listener(sockets, "fake")))
+    start = _starter(settings, lambda: loader, _listener(sockets, "fake"), ahead)
+    return Member("fake", (), start)
 
 
-def _of_files(settings: Settings, report: Report, sockets: WorkerSockets | None) -> list[Member]:
-    """Adapters and the draft model belong to the first one."""
+def _of_files(
+    settings: Settings, report: Report, sockets: WorkerSockets | None, ahead: NewWorker | None
+) -> list[Member]:
+    """Adapters, the draft model and the worker that was started already belong to the first one."""
     refs = names.parse_all(settings.models, settings.aliases)
     taken = [name for ref in refs for name in ref.names]
     adapters = adapter_files.parse_all(settings.lora, taken)
@@ -112,7 +125,12 @@ def _of_files(settings: Settings, report: Report, sockets: WorkerSockets | None)
         return Member(
             ref.served_name,
             ref.aliases,
-            _starter(settings, fetch, _listener(sockets, ref.served_name)),
+            _starter(
+                settings,
+                fetch,
+                _listener(sockets, ref.served_name),
+                ahead if ref is refs[0] else None,
+            ),
             _served(adapters),
             look=partial(_look, settings, ref),
         )
@@ -200,11 +218,18 @@ def _with_defaults(loader: Loader, choice: Choice, path: Path | None, name: str)
 
 
 def _starter(
-    settings: Settings, make_loader: Callable[[], Loader], listener: socket.socket | None = None
+    settings: Settings,
+    make_loader: Callable[[], Loader],
+    listener: socket.socket | None = None,
+    ahead: NewWorker | None = None,
 ) -> Callable[[], Awaitable[Engine]]:
     async def start() -> Engine:
+        nonlocal ahead
         loader = await beside(make_loader)
-        supervisor = Supervisor(loader, settings.chunk_rows, settings.step_timeout_s, listener)
+        supervisor = Supervisor(
+            loader, settings.chunk_rows, settings.step_timeout_s, listener, ahead
+        )
+        ahead = None  # it is one worker: the next start makes another
         await supervisor.start()
         return supervisor
 

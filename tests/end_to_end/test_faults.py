@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.engine.process import supervisor
+from segue.engine.process import new_worker, supervisor
 from segue.engine.process.spawning import start_apart
 from tests.support import faults
 from tests.support.faults import FaultyLoader
@@ -62,7 +62,7 @@ class Mortal(Live):
 def live() -> Iterator[Mortal]:
     with pytest.MonkeyPatch.context() as patch, Mortal() as server:
         patch.setattr(supervisor, "LONGEST_PAUSE_S", 0.05)
-        patch.setattr(supervisor, "start_apart", server.start_worker)
+        patch.setattr(new_worker, "start_apart", server.start_worker)
         yield server
 
 

@@ -114,8 +114,8 @@ def children(pid: int) -> list[int]:
 LOADING = """
 import time
 from dataclasses import dataclass
-from segue import config, serving
-from segue.assembly import fleet as assembly
+from segue import config
+from segue.assembly import fleet as assembly, server as serving
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet, Member
 from segue.server.transport import listen

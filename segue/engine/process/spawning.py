@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import signal
 import sys
 import threading
@@ -10,24 +9,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
-
-from segue.cpus import interrupt_as_usual
+from typing import TypeVar
 
 T = TypeVar("T")
 
 _starting = threading.Lock()
-
-
-def run_worker(*args: Any) -> None:
-    """The new process's first function. Its parent never imports what only a worker needs: kernels, constraints."""
-    ignore_signals()
-    gc.disable()  # what modules make stays, and is no garbage
-    from segue.engine.process.worker import main
-
-    gc.enable()
-    interrupt_as_usual()  # what the server's thread set is inherited
-    main(*args)
 
 
 def start_apart(process: BaseProcess, argument: object) -> None:

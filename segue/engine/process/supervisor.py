@@ -9,14 +9,14 @@ A worker that hangs is killed: pings ask for the age of the work its threads do,
 import asyncio
 import contextlib
 import logging
-import multiprocessing
 import socket
 import time
 from multiprocessing.process import BaseProcess
 
 from segue.engine.process import messages
 from segue.engine.process.client import READ_LIMIT, Client
-from segue.engine.process.spawning import beside, ending, reap, run_worker, start_apart
+from segue.engine.process.new_worker import NewWorker, Task
+from segue.engine.process.spawning import beside, ending, reap
 from segue.engine.seam import Loader
 from segue.errors import BY_CODE, Incompatible, ModelUnavailable, shortage
 
@@ -36,13 +36,16 @@ class Supervisor(Client):
         chunk_rows: int,
         step_timeout_s: float = DEFAULT_STEP_TIMEOUT_S,
         listener: socket.socket | None = None,
+        ahead: NewWorker | None = None,
     ) -> None:
-        """`listener`: a listening socket, where other server processes connect to the worker."""
+        """`listener`: a listening socket, where other server processes connect to the worker. `ahead`: the first
+        worker, if its process was started already."""
         super().__init__()
         self._loader = loader
         self._chunk_rows = chunk_rows
         self._step_timeout_s = step_timeout_s
         self._listener = listener
+        self._ahead = ahead
         self._process: BaseProcess | None = None
         self._supervision: asyncio.Task[None] | None = None
         self._has_loaded = False  # the current worker, even if it has died since
@@ -96,26 +99,14 @@ class Supervisor(Client):
                 await asyncio.wait_for(self._is_closed.wait(), pause_s)
 
     async def _run_worker(self, ready: asyncio.Future[None]) -> None:
-        ours, theirs = socket.socketpair()
-        process = multiprocessing.get_context("spawn").Process(
-            target=run_worker,
-            args=(
-                theirs,
-                self._listener,
-                self._loader,
-                self._chunk_rows,
-                log.getEffectiveLevel(),
-                self._num_restarts,
-            ),
-            name="segue-worker",
-            daemon=True,
-        )
-        self._process = process
-        reader, self._writer = await asyncio.open_connection(sock=ours, limit=READ_LIMIT)
+        worker, self._ahead = self._ahead or NewWorker(self._listener), None
+        self._process = process = worker.process
+        reader, self._writer = await asyncio.open_connection(sock=worker.sock, limit=READ_LIMIT)
         watching = asyncio.create_task(self._watch(process))
         try:
-            await beside(lambda: start_apart(process, self._loader))
-            theirs.close()
+            level = log.getEffectiveLevel()
+            task = Task(self._loader, self._chunk_rows, level, self._num_restarts)
+            await beside(lambda: worker.begin(task))
             while (report := await messages.read(reader, messages.reports)) is not None:
                 self._num_unanswered = 0
                 self._take_report(report, ready)
@@ -125,7 +116,6 @@ class Supervisor(Client):
                 raise ModelUnavailable(f"loading the model {how}")
         finally:
             watching.cancel()
-            theirs.close()
             self._writer.close()
             self._lost()
             await beside(lambda: reap(process))

@@ -124,7 +124,7 @@ def test_a_limit_of_open_files_that_nothing_fits_in_is_said_plainly() -> None:
     program = (
         "import resource, sys\n"
         "from segue.cli import main\n"
-        "import segue.serving\n"
+        "import segue.assembly.server\n"
         "sys.argv = ['segue', 'serve', '--runner', 'fake', '--port', '0']\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\n"
         "main()\n"

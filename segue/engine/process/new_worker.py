@@ -1,0 +1,92 @@
+"""A worker's process before it has a model: it imports its modules, and waits to be told what to load."""
+
+import contextlib
+import importlib
+import multiprocessing
+import socket
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, NamedTuple
+
+from segue import imports
+from segue.cpus import interrupt_as_usual
+from segue.engine.process.spawning import ignore_signals, start_apart
+
+if TYPE_CHECKING:
+    from segue.engine.seam import (
+        Loader,
+    )  # numpy comes with it, for which a start ahead must not wait
+
+
+class Task(NamedTuple):
+    """What a worker is told: the arguments of its `main` after the sockets."""
+
+    loader: "Loader"
+    chunk_rows: int
+    log_level: int
+    num_restarts: int
+
+
+class NewWorker:
+    """The process and this side of its socket. Whoever has it tells it once, or closes it."""
+
+    def __init__(
+        self, listener: socket.socket | None = None, modules: tuple[str, ...] = ()
+    ) -> None:
+        """`listener`: where other server processes connect. `modules`: to be imported besides a worker's own."""
+        self.sock, self._theirs = socket.socketpair()
+        self._told, self._tell = multiprocessing.Pipe(duplex=False)
+        self.process = multiprocessing.get_context("spawn").Process(
+            target=_run,
+            args=(self._theirs, listener, self._told, modules),
+            name="segue-worker",
+            daemon=True,
+        )
+
+    def start(self, loader: object = None) -> None:
+        """`loader`: what it will be told to load, if that is known."""
+        try:
+            start_apart(self.process, loader)
+        finally:
+            self._theirs.close()
+            self._told.close()
+
+    def begin(self, task: Task) -> None:
+        """Start it unless it was, and tell it what to do."""
+        try:
+            if self.process.pid is None:
+                self.start(task.loader)
+            # If it has died, the end of its socket says so.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._tell.send(task)
+        finally:
+            self._tell.close()
+
+    def close(self) -> None:
+        """End a process that was told nothing. One that was has ended when its supervisor did."""
+        for end in (self._tell, self._told, self._theirs, self.sock):
+            end.close()
+        if self.process.pid is not None:
+            self.process.kill()
+            self.process.join()
+
+
+def _run(
+    sock: socket.socket,
+    listener: socket.socket | None,
+    told: "Connection[None, Task]",
+    modules: tuple[str, ...],
+) -> None:
+    """The new process's first function. Its parent never imports what only a worker needs: kernels, constraints."""
+    ignore_signals()
+    with imports.many():
+        from segue.engine.process.worker import main
+
+        for name in modules:
+            importlib.import_module(name)
+    interrupt_as_usual()  # what the server's thread set is inherited
+    try:
+        task = told.recv()
+    except (EOFError, OSError):
+        return  # it is not needed
+    told.close()
+    main(sock, listener, *task)
