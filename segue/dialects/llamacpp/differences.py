@@ -123,6 +123,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server ignores the schema beside a grammar, and keywords it does not know.",
     ),
     Difference(
+        "In a grammar every rule is defined once and every class has characters; tokens (`<[5]>`) and a first line "
+        "`%llguidance` are refused. Names of rules may have `_`, and rules may lead to themselves from the left.",
+        "The server takes the last of two rules, and ends the answer at an empty class. It knows tokens, and that line "
+        "where it was built with the library; names with `_` and such rules it refuses.",
+    ),
+    Difference(
         "A constraint bans tokens before every step of sampling.",
         "The server draws without it first; if that token may not come, it draws again after the ban. Cuts then keep "
         "other tokens, and `post_sampling_probs` may list some that cannot come.",
