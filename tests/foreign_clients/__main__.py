@@ -48,7 +48,10 @@ def _environment(folder: Path, packages: list[str]) -> Path:
     python = folder / "venv" / "bin" / "python"
     if not python.exists():
         venv.create(folder / "venv", with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # The pip that comes with Python 3.11 takes minutes to choose among the releases of these.
+    subprocess.run([*pip, "--upgrade", "pip"], check=True)
+    subprocess.run([*pip, *packages], check=True)
     return python
 
 
