@@ -136,6 +136,15 @@ def children(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+def parts(node: Node) -> Iterator[Node]:
+    """Those of a sequence, and of the sequences in it, one after the other."""
+    if isinstance(node, Seq):
+        for item in node.items:
+            yield from parts(item)
+    else:
+        yield node
+
+
 def refs(node: Node) -> Iterator[str]:
     stack = [node]
     while stack:

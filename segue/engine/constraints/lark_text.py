@@ -15,6 +15,7 @@ from segue.engine.constraints.grammar import (
     Seq,
     Terminal,
     Tokens,
+    parts,
 )
 from segue.engine.constraints.lexemes import cut
 from segue.engine.constraints.regular import pruned, straightened
@@ -104,8 +105,8 @@ class _Writer:
         if depth == _MAX_NESTING:
             return self._named(node, in_lexeme)
         match node:
-            case Seq(items):
-                return " ".join(self._grouped(n, in_lexeme, depth) for n in items) or '""'
+            case Seq():
+                return " ".join(self._grouped(n, in_lexeme, depth) for n in parts(node)) or '""'
             case Either(options):
                 return " | ".join(self._write(n, in_lexeme, depth + 1) for n in options)
             case Repeat(_, _, 0):

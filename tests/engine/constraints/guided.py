@@ -1,17 +1,11 @@
 """Constraints, their grammars, and what a guide of them allows, for the tests here."""
 
 import numpy as np
-import pytest
 
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.guide import Guide
-from segue.engine.constraints.schemas.options import SPACES_ARE_COUNTED
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
-
-COUNTS_SPACES = pytest.mark.skipif(
-    not SPACES_ARE_COUNTED, reason="llguidance before 1.8 lets spaces follow spaces"
-)
 
 
 def regex(text: str) -> Constraint:

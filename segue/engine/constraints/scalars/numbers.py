@@ -325,7 +325,7 @@ def by_json(numbers: Numbers) -> str | None:
         schema["minimum"] = _next_multiple(numbers.low, int(step))
     if numbers.high is not None:
         schema["maximum"] = -_next_multiple((-numbers.high[0], numbers.high[1]), int(step))
-    return msgspec.json.encode(schema).decode()
+    return msgspec.json.encode(schema | {"x-guidance": {"whitespace_flexible": False}}).decode()
 
 
 def _next_multiple(bound: Bound, step: int) -> int:

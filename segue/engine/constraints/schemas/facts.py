@@ -15,6 +15,7 @@ from segue.engine.constraints.scalars.numbers import Bound
 from segue.engine.constraints.scalars.pattern import Pattern
 from segue.engine.constraints.schemas.documents import Documents, Part
 from segue.engine.constraints.schemas.options import Options
+from segue.engine.constraints.schemas.spaces import Spaces
 from segue.engine.constraints.schemas.values import TYPES, Json, key_of
 
 
@@ -288,9 +289,14 @@ class Writer(Protocol):
     def options(self) -> Options: ...
 
     @property
+    def spaces(self) -> Spaces: ...
+
+    @property
     def reader(self) -> Reader: ...
 
-    def value(self, goals: Goals) -> Node: ...
+    def value(self, goals: Goals) -> Node:
+        """With the space that may follow it, as has a constant."""
+        ...
 
     def constant(self, value: Json) -> Node: ...
 

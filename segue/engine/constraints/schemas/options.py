@@ -1,12 +1,11 @@
 """How a schema is to be written: spaces, separators, escapes, and what to do about what cannot be enforced."""
 
 from dataclasses import dataclass
-from importlib.metadata import version
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from segue.engine.constraints.grammar import GrammarError, Node, Terminal
+from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.scalars.strings import ALL_ESCAPES, literal, quoted
 from segue.engine.constraints.schemas.values import Json
 
@@ -14,8 +13,6 @@ from segue.engine.constraints.schemas.values import Json
 WHITESPACE = r"[ ]|\n[ \t]{0,40}"
 MAX_ANY_ORDER = 6  # properties: there is a rule for each set of those that are written
 FLEXIBLE = r"[\x20\x0A\x0D\x09]+"
-# The compiler before 1.8, which vLLM still asks for, lets spaces follow spaces: it does not know `ignore_once`.
-SPACES_ARE_COUNTED = tuple(map(int, version("llguidance").split(".")[:2])) >= (1, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,25 +44,6 @@ class Options:
             case dict():
                 return any(self.is_excluded(part) for item in value.items() for part in item)
         return False
-
-    @property
-    def comma(self) -> Node:
-        return _separator(self.item_separator)
-
-    @property
-    def colon(self) -> Node:
-        return _separator(self.key_separator)
-
-    def like_ours(self, schema: str) -> str:
-        """A schema for the compiler's own numbers, with the same spaces around them: then they mix with others."""
-        own: dict[str, Any] = {"whitespace_flexible": False}
-        if self.whitespace is not None:
-            own = {"whitespace_pattern": self.whitespace}
-        return msgspec.json.encode(msgspec.json.decode(schema) | {"x-guidance": own}).decode()
-
-
-def _separator(regex: str) -> Node:
-    return Terminal(f'"{regex}"' if regex in (",", ":") else f"/{slashed(regex)}/")
 
 
 def slashed(source: str) -> str:

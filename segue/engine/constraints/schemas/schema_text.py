@@ -8,7 +8,7 @@ from segue.engine.constraints.regular import pruned
 from segue.engine.constraints.schemas.documents import Documents
 from segue.engine.constraints.schemas.facts import Goal
 from segue.engine.constraints.schemas.keywords.expander import Expander
-from segue.engine.constraints.schemas.options import Options, slashed
+from segue.engine.constraints.schemas.options import Options
 from segue.engine.constraints.schemas.rules.emitter import Emitter
 from segue.engine.constraints.schemas.values import Json
 
@@ -31,7 +31,4 @@ def schema_text(schema: Json, options: Options) -> Written:
 
 def lark(rules: Rules, options: Options) -> str:
     """The rules of JSON values as Lark text, with the spaces that may stand between their parts."""
-    head = '%llguidance {"ignore_once": true}\n'
-    if options.whitespace is not None:
-        head += f"%ignore /{slashed(options.whitespace)}/\n"
-    return head + write(rules)
+    return write(rules)

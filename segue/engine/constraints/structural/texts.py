@@ -6,7 +6,6 @@ from typing import NamedTuple
 from segue.engine.constraints import gbnf
 from segue.engine.constraints.grammar import Free, GrammarError, Nested, Node, Range, Ref, char_set
 from segue.engine.constraints.scalars.pattern import read_pattern
-from segue.engine.constraints.schemas.options import SPACES_ARE_COUNTED
 from segue.engine.constraints.schemas.values import Json
 from segue.engine.constraints.structural import shapes
 from segue.engine.constraints.structural.joining import literal
@@ -56,8 +55,6 @@ def schema(walker: Walker, own: shapes.Schema, at: At) -> Node:
     if own.style != "json" and own.style not in STYLES:
         known = ", ".join(["json", *STYLES])
         raise at.error(f"the style {own.style!r} is not supported; {known} are")
-    if own.max_whitespace_cnt and not SPACES_ARE_COUNTED:
-        raise at.error("max_whitespace_cnt other than 0 needs llguidance 1.8 or newer")
     any_order = own.any_order and walker.any_order
     wishes = Wishes(_spaces(own.max_whitespace_cnt), at.stops(own.excludes), any_order)
     maker = _Maker(walker, at)

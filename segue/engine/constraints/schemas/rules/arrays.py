@@ -32,7 +32,7 @@ class Tuples:
         if arrays.unique is not None and is_free:
             distinct = Distinct(arrays, self._writer.reader).rule(self._writer)
             if distinct is not None:
-                return [Seq((_OPEN, distinct, _CLOSE))]
+                return [Seq((self._writer.spaces.after(_OPEN), distinct, _CLOSE))]
             if not self._writer.options.is_lenient:
                 raise Unenforceable(
                     f"at {arrays.unique.part.path}: uniqueItems cannot be enforced but for items of a short list "
@@ -40,12 +40,12 @@ class Tuples:
                 )
             self._writer.reader.ignore("uniqueItems", arrays.unique.part)
         if arrays.contains:
-            return [Seq((_OPEN, self._counted(), _CLOSE))]
-        return [Seq((_OPEN, self._plain(), _CLOSE))]
+            return [Seq((self._writer.spaces.after(_OPEN), self._counted(), _CLOSE))]
+        return [Seq((self._writer.spaces.after(_OPEN), self._plain(), _CLOSE))]
 
     def _plain(self) -> Node:
         """The rule if only the number of items is counted."""
-        arrays, comma = self._arrays, self._writer.options.comma
+        arrays, comma = self._arrays, self._writer.spaces.comma
         num = len(arrays.items) if arrays.most is None else min(len(arrays.items), arrays.most)
         most = None if arrays.most is None else min(arrays.most, ENDLESS) - num
         least = max(0, arrays.least - num)
@@ -135,7 +135,7 @@ class Tuples:
                 if not is_possible:
                     break
             else:
-                comma = () if index == 0 else (self._writer.options.comma,)
+                comma = () if index == 0 else (self._writer.spaces.comma,)
                 item = self._writer.value(tuple(goals))
                 following = yield index + 1, tuple(after)
                 found.append(seq(*comma, item, following))

@@ -39,7 +39,7 @@ class Distinct:
             for key, value in self._next(taken).items():
                 if writer.options.is_excluded(value):
                     continue
-                comma = (writer.options.comma,) if taken else ()
+                comma = (writer.spaces.comma,) if taken else ()
                 options.append(seq(*comma, writer.constant(value), places[taken | {key}]))
             writer.define(place, Either(tuple(options)))
         return places[frozenset()]

@@ -10,7 +10,6 @@ from segue.engine.constraints.grammar import (
     Rules,
     Seq,
     Terminal,
-    either,
     seq,
 )
 from segue.engine.constraints.scalars import oracle
@@ -31,7 +30,9 @@ from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
 from segue.engine.constraints.schemas.keywords.expander import ANNOTATIONS, Expander
 from segue.engine.constraints.schemas.options import Options
 from segue.engine.constraints.schemas.rules.arrays import Tuples
+from segue.engine.constraints.schemas.rules.choice import factored
 from segue.engine.constraints.schemas.rules.objects import Fields
+from segue.engine.constraints.schemas.spaces import Spaces
 from segue.engine.constraints.schemas.values import Json, type_of
 
 MAX_RULES = 20_000
@@ -43,6 +44,7 @@ class Emitter:
     def __init__(self, expander: Expander, options: Options) -> None:
         self._expander = expander
         self._spelling = options
+        self.spaces = Spaces(options)
         self.rules: Rules = {}
         self._names: dict[frozenset[Goal], str] = {}
         self._todo: list[tuple[str, Goals]] = []
@@ -57,11 +59,11 @@ class Emitter:
 
     def all(self, goals: Goals) -> Rules:
         """Rules for values that meet the goals; the first is `root`. Raises GrammarError."""
-        self.rules["root"] = self.value(goals)
+        self.rules["root"] = self._value(goals)
         while self._todo:
             name, goals = self._todo.pop()
             self.rules[name] = self._options(goals)
-        return self.rules
+        return self.rules | self.spaces.rules
 
     def void_places(self) -> list[str]:
         """The schemas that no value fits, whatever others say."""
@@ -73,7 +75,10 @@ class Emitter:
         ]
 
     def value(self, goals: Goals) -> Node:
-        """The rule for values that meet them."""
+        """Values that meet them, as parts of others."""
+        return self.spaces.after(self._value(goals))
+
+    def _value(self, goals: Goals) -> Node:
         wanted = tuple(dict.fromkeys(goal for goal in goals if not _is_free(goal)))
         key = frozenset(wanted)
         if key not in self._names:
@@ -105,7 +110,7 @@ class Emitter:
                 found.update(dict.fromkeys(self._branch(branch)))
         except GrammarError as error:
             raise _placed(error, goals) from None
-        return either(*found) if found else NEVER
+        return factored(found) if found else NEVER
 
     def scalars(self, goals: Goals) -> list[Node]:
         """Values that meet the goals, which allow neither strings nor arrays nor objects."""
@@ -157,7 +162,7 @@ class Emitter:
             schema = by_json(numbers)
             if schema is None:
                 raise Unenforceable(str(error)) from None
-            return [Terminal(f"%json {self._spelling.like_ours(schema)}")]
+            return [Terminal(f"%json {schema}")]
         is_plain = few is not None or " & " not in terminal
         return [] if not is_plain and oracle.is_empty(terminal) else [Terminal(terminal)]
 
@@ -174,7 +179,7 @@ class Emitter:
         found: list[Node] = []
         if plain:
             found.append(Terminal(f"/{'|'.join(self._regex(v, is_integer) for v in plain)}/"))
-        return found + [self.constant(v) for v in values if isinstance(v, list | dict)]
+        return found + [self._constant(v) for v in values if isinstance(v, list | dict)]
 
     def _regex(self, value: Json, is_integer: bool) -> str:
         match type_of(value):
@@ -187,7 +192,10 @@ class Emitter:
         return literal(quoted(value, self._spelling.escapes))
 
     def constant(self, value: Json) -> Node:
-        """One value."""
+        """One value, as a part of another."""
+        return self.spaces.after(self._constant(value))
+
+    def _constant(self, value: Json) -> Node:
         if isinstance(value, list):
             return self.listed("[", [self.constant(item) for item in value], "]")
         if isinstance(value, dict):
@@ -197,15 +205,14 @@ class Emitter:
 
     def key(self, name: str) -> Node:
         """A name and its colon."""
-        return Seq(
-            (Terminal(f"/{literal(quoted(name, self._spelling.escapes))}/"), self._spelling.colon)
-        )
+        key = Terminal(f"/{literal(quoted(name, self._spelling.escapes))}/")
+        return seq(key, self.spaces.colon)
 
     def listed(self, begin: str, items: list[Node], end: str) -> Node:
         inner: list[Node] = []
         for item in items:
-            inner += [self._spelling.comma, item] if inner else [item]
-        return Seq((Terminal(f'"{begin}"'), *inner, Terminal(f'"{end}"')))
+            inner += [self.spaces.comma, item] if inner else [item]
+        return Seq((self.spaces.after(Terminal(f'"{begin}"')), *inner, Terminal(f'"{end}"')))
 
 
 def _placed(error: GrammarError, goals: Goals) -> GrammarError:

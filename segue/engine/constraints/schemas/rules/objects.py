@@ -3,6 +3,7 @@
 Free names may come twice in a text, and then the last one counts. So no rule here takes two of them for two properties.
 """
 
+from collections import deque
 from typing import NamedTuple
 
 from segue.engine.constraints.grammar import EMPTY, Either, Node, Repeat, Seq, Terminal, seq
@@ -19,6 +20,7 @@ from segue.engine.constraints.schemas.facts import (
 )
 from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
 from segue.engine.constraints.schemas.options import MAX_ANY_ORDER
+from segue.engine.constraints.schemas.rules.choice import Choice
 from segue.engine.constraints.schemas.shapes import Free, Named
 
 MAX_OPTIONAL = 450  # properties that may be left out; each costs the parser a few items
@@ -143,43 +145,47 @@ class Fields:
             body = self._any_order(fields, rest)
         else:
             body = self._plain(fields, rest)
-        return [Seq((_OPEN, body, _CLOSE))]
+        return [Seq((self._writer.spaces.after(_OPEN), body, _CLOSE))]
 
     def _key(self, name: str) -> Node:
         text = literal(quoted(name, self._escapes))
-        return Seq((Terminal(f"/{text}/"), self._writer.options.colon))
+        return seq(Terminal(f"/{text}/"), self._writer.spaces.colon)
 
     def _kinds(self, free: list[Free]) -> Node | None:
         options = [
-            seq(Terminal(kind.key), self._writer.options.colon, self._writer.value(kind.goals))
+            seq(Terminal(kind.key), self._writer.spaces.colon, self._writer.value(kind.goals))
             for kind in free
         ]
         return self._writer.rule(Either(tuple(options))) if options else None
 
     def _plain(self, fields: list[tuple[Node, bool]], rest: Node | None) -> Node:
-        """In one row if there is a property that must be there, else by which one is the first."""
-        comma = self._writer.options.comma
-        more = Repeat(seq(comma, rest), 0, None) if rest is not None else EMPTY
-        first = next((i for i, (_, is_required) in enumerate(fields) if is_required), None)
-        if first is not None:
-            before = [Repeat(seq(field, comma), 0, 1) for field, _ in fields[:first]]
-            after = [
-                seq(comma, field) if is_required else Repeat(seq(comma, field), 0, 1)
-                for field, is_required in fields[first + 1 :]
-            ]
-            return seq(*before, fields[first][0], *after, more)
-        options: list[Node] = [EMPTY]
+        """From the last to the first, each with all that may follow it."""
+        comma = self._writer.spaces.comma
+        more = () if rest is None else (Repeat(seq(comma, rest), 0, None),)
+        after = deque[Node](more)  # what follows a property
+        later = Choice(self._writer.rule)  # what follows its comma, if that is not always the same
         if rest is not None:
-            options.append(seq(rest, more))
-        tail: Node = more
-        for field, _ in reversed(fields):
-            options.append(seq(field, tail))
-            tail = self._writer.rule(seq(Repeat(seq(comma, field), 0, 1), tail))
-        return Either(tuple(options))
+            later.add(seq(rest, *more))
+        is_needed = False
+        for field, is_required in reversed(fields):
+            if is_required:
+                after.extendleft((field, comma))
+                later.clear()
+                is_needed = True
+                continue
+            if is_needed and not later:
+                later.add(self._writer.rule(seq(*tuple(after)[1:])))
+                after = deque((comma, later.node))
+            later.add(self._writer.rule(seq(field, *after)))
+            following = seq(comma, later.node)
+            after = deque((following if is_needed else Repeat(following, 0, 1),))
+        if not later:
+            return seq(*tuple(after)[1:]) if is_needed else EMPTY
+        return later.node if is_needed else Repeat(later.node, 0, 1)
 
     def _any_order(self, fields: list[tuple[Node, bool]], rest: Node | None) -> Node:
         """By which there are already."""
-        comma = self._writer.options.comma
+        comma = self._writer.spaces.comma
         again = EMPTY if rest is None else Repeat(seq(comma, rest), 0, None)
         needed = sum(1 << i for i, (_, is_required) in enumerate(fields) if is_required)
 
@@ -214,7 +220,7 @@ class Fields:
             if index == len(fields):
                 return self._end(num, has_any, rest, ending)
             field, is_required = fields[index]
-            comma = (self._writer.options.comma,) if has_any else ()
+            comma = (self._writer.spaces.comma,) if has_any else ()
             options: list[Node] = []
             if self._most is None or num < self._most:
                 options.append(seq(*comma, field, state(index + 1, num + 1, True)))
@@ -241,7 +247,7 @@ class Fields:
             missing = 0
         if missing > 0 and rest is None:
             return Either(())
-        comma = self._writer.options.comma
+        comma = self._writer.spaces.comma
         tail = EMPTY if ending is None else ending
         many = (
             EMPTY if rest is None or room == 0 else Repeat(seq(comma, rest), max(0, missing), room)
