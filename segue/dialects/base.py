@@ -274,8 +274,19 @@ class Companion:
     _: KW_ONLY
     is_native: bool = False
     list_field: str = ""  # a body that is a list is this field's value
+    query_first: bool = (
+        False  # of a POST: fields may be in the query, and the body is for what is missing there
+    )
     is_public: bool = False  # asked by those that have no key; its body is not read
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
+
+    @property
+    def has_body(self) -> bool:
+        return self.method == "POST" and bool(self.table.rows)
+
+    def is_asked_by(self, query: Mapping[str, str]) -> bool:
+        """Whether the query has all that must be told."""
+        return all(row.name in query for row in self.table.rows if row.required)
 
 
 class Difference(NamedTuple):

@@ -1,5 +1,6 @@
 """The endpoint of all companion operations: what a dialect serves besides completions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import parse_qsl
@@ -41,14 +42,14 @@ class Companions:
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[bool, Draft]:
         """The body, and whether it is so large that the answer may be long too."""
-        table = self.companion.table
-        if self.companion.method == "POST" and table.rows:
-            body = await read_body(receive)
-            read = partial(_read_companion, self.companion, body)
-            draft = await beside_the_loop(is_large(body), read)
-            return is_large(body), draft
-        query = scope["query_string"].decode("latin-1")
-        return False, table.read(dict(parse_qsl(query, keep_blank_values=True)))
+        companion = self.companion
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        if not companion.has_body or (companion.query_first and companion.is_asked_by(query)):
+            return False, companion.table.read(query)
+        body = await read_body(receive)
+        read = partial(_read_companion, companion, body, query if companion.query_first else {})
+        draft = await beside_the_loop(is_large(body), read)
+        return is_large(body), draft
 
 
 def _nameless(path: str) -> UnknownPath:
@@ -58,11 +59,13 @@ def _nameless(path: str) -> UnknownPath:
     return error
 
 
-def _read_companion(companion: Companion, body: bytes) -> Draft:
+def _read_companion(companion: Companion, body: bytes, query: Mapping[str, str]) -> Draft:
     value = decode(body)
     name = companion.list_field
     if name and type(value) is list:
         value = {name: value}
     elif name and not (type(value) is dict and name in value):
         raise MalformedBody(f"The body must be a list: the value of {name}, not {show(value)}.")
+    if query and type(value) is dict:
+        value = {**query, **value}
     return companion.table.read(value)

@@ -1,4 +1,5 @@
-"""llamafile's server: one prompt, one choice, errors as text."""
+"""llamafile's server: one prompt, one choice, errors as text. "0.9.3" in a source is llamafiler 0.9.3 itself, asked
+the same."""
 
 from typing import Any
 
@@ -71,6 +72,28 @@ CASES = [
         answer="stop must be a string or a list of at most 4 strings, not a list of 5\r\n",
         source="manual: up to 4 stop sequences",
     ),
+    Case(
+        "stop",
+        PATH,
+        {**ASK, "stop": "x" * 51, "max_tokens": 1},
+        answer=whole(" ", 1),
+        source="0.9.3: a single text may be of any length",
+    ),
+    Case(
+        "stop",
+        PATH,
+        {**ASK, "stop": ["é" * 25], "max_tokens": 1},
+        answer=whole(" ", 1),
+        source="0.9.3: 50 bytes in a list",
+    ),
+    Case(
+        "stop",
+        PATH,
+        {**ASK, "stop": ["fox", "é" * 26]},
+        status=400,
+        answer=Like(r"stop\[1\] must be a string of 1 to 50 bytes, not .+\r\n"),
+        source="0.9.3: stop array string too long",
+    ),
     Case("n", PATH, {**ASK, "n": 1, "max_tokens": 1}, answer=whole(" ", 1), source="B.4: n is 1"),
     Case(
         "n",
@@ -95,6 +118,14 @@ CASES = [
         answer=whole(" ", 1),
         headers={"x-segue-ignored": "echo, model"},
         source="A.1 echo: without effect",
+    ),
+    Case(
+        "echo",
+        PATH,
+        {**ASK, "echo": 1},
+        status=400,
+        answer="echo must be true or false, not 1\r\n",
+        source="0.9.3: echo field must be boolean",
     ),
     Case(
         "usage",
@@ -149,12 +180,49 @@ CASES = [
         source="B.4 /tokenize",
     ),
     Case(
+        "token prompt",
+        "/llamafile/tokenize?prompt=a+b&parse_special=true",
+        b"",
+        answer={"add_special": True, "parse_special": True, "tokens": ["a", " ", "b"]},
+        source="0.9.3: the query of a POST",
+    ),
+    Case(
+        "token prompt",
+        "/llamafile/tokenize?prompt=hi",
+        {"prompt": "body", "add_special": False},
+        answer={"add_special": True, "parse_special": False, "tokens": ["h", "i"]},
+        source="manual: the body is only consulted if the query has no prompt",
+    ),
+    Case(
+        "token prompt",
+        "/llamafile/tokenize?add_special=0&parse_special=1",
+        {"prompt": "hi", "parse_special": False},
+        answer={"add_special": False, "parse_special": False, "tokens": ["h", "i"]},
+        source="0.9.3: the body goes before the query",
+    ),
+    Case(
+        "token prompt",
+        "/llamafile/tokenize?add_special=0",
+        b"",
+        status=400,
+        answer="The body is empty: it must be a JSON object.\r\n",
+        source="a prompt is required",
+    ),
+    Case(
         "batch",
         PATH,
         {**ASK, "prompt": ["x"]},
         status=400,
         answer=ANY,
         source="A.1 prompt: a string only",
+    ),
+    Case(
+        "error",
+        PATH,
+        {**ASK, "prompt": ""},
+        status=400,
+        answer="the prompt is empty: it must hold at least one token\r\n",
+        source="0.9.3: BOS alone is a prompt; this model has none",
     ),
     Case(
         "error",

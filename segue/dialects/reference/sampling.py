@@ -35,9 +35,9 @@ _SCOPES = """\
 
 The repetition penalty and DRY look at prompt and output, in every system that has them. Presence and frequency
 penalties look at the output only in OpenAI's API, in vLLM and in mistral.rs (their samplers count output tokens
-apart from those of the prompt), and at prompt and output in llama.cpp, Ollama and llamafile, whose samplers are handed
-all tokens. `penalize_prompt` in the table below is that difference. The window (`repeat_last_n`) counts
-tokens back from the end of what they look at; -1 is all of it, 0 turns them off.
+apart from those of the prompt) and in llamafile, whose sampler is not handed the prompt; and at prompt and output in
+llama.cpp and Ollama, whose samplers are handed all tokens. `penalize_prompt` in the table below is that difference. The
+window (`repeat_last_n`) counts tokens back from the end of what they look at; -1 is all of it, 0 turns them off.
 
 The repetition penalty divides, or multiplies, a logit before presence and frequency penalties are taken off it; in
 mistral.rs it does so after them (`repetition_last`).
