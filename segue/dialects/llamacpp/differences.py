@@ -38,6 +38,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server sends a piece without text for each token, except for those that end inside a character.",
     ),
     Difference(
+        "With `n_indent`, a stream has the text of the whole answer.",
+        "The server has sent the beginning of the line that it then takes back.",
+    ),
+    Difference(
         "Chunks that tell progress have no tokens, and timings stand in the last chunk alone unless "
         "`timings_per_token` asks for them.",
         "The server writes `[0]` into the first. Where a stop string has ended an answer, the chunk before the last "
