@@ -44,6 +44,7 @@ FOREIGN = {
     **dict.fromkeys(
         ("-ctk", "-ctv", "--cache-type-k", "--cache-type-v"), "KV is kept in 16 bits here"
     ),
+    **dict.fromkeys(("--server", "--v2"), "segue serve needs none: it is a server"),
     "--lora-scaled": "here it is --lora FILE@SCALE",
     **dict.fromkeys(("--enable-lora", "--lora-modules"), "here it is --lora NAME=FILE.gguf"),
     "--download-dir": "here it is --cache-dir PATH; models of Hugging Face stay in HF_HOME",
