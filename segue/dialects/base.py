@@ -274,9 +274,7 @@ class Companion:
     _: KW_ONLY
     is_native: bool = False
     list_field: str = ""  # a body that is a list is this field's value
-    query_first: bool = (
-        False  # of a POST: fields may be in the query, and the body is for what is missing there
-    )
+    query_first: bool = False  # of a POST: the body is for fields that are not in the query
     is_public: bool = False  # asked by those that have no key; its body is not read
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
 

@@ -88,3 +88,16 @@ def test_numbers_that_the_compiler_writes_have_the_same_space() -> None:
     assert "%json" in grammar.text
     assert is_whole(grammar, "[ 7 , 14\n]")
     assert not is_whole(grammar, "[ 7  , 14]")
+
+
+def test_space_beside_json_in_lark_is_written_into_the_rules() -> None:
+    """What a grammar ignores does not stand before JSON; a rule's own space does, on either side."""
+    ignored = 'start: "a" list\nlist: %json {"type": "array"}\n%ignore / /'
+    written = 'start: "a" SP? list SP? "b"\nSP: / +/\nlist: %json {"type": "array"}'
+    grammars = [
+        COMPILER.compile(Constraint(kind="lark", value=text)) for text in (ignored, written)
+    ]
+    assert is_whole(grammars[0], "a[]")
+    assert not is_whole(grammars[0], "a []")
+    assert is_whole(grammars[1], "a[] b")
+    assert is_whole(grammars[1], "a [1]b")

@@ -4,6 +4,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from segue.engine.constraints.grammar import Terminal
+from segue.engine.constraints.lark_text import write
 from segue.engine.constraints.regular import pruned
 from segue.engine.constraints.schemas import judge, shapes
 from segue.engine.constraints.schemas.documents import Documents, Part
@@ -13,7 +14,6 @@ from segue.engine.constraints.schemas.keywords.expander import Expander
 from segue.engine.constraints.schemas.options import Options
 from segue.engine.constraints.schemas.rules.emitter import Emitter
 from segue.engine.constraints.schemas.rules.objects import Fields, Members
-from segue.engine.constraints.schemas.schema_text import lark
 from segue.engine.constraints.schemas.values import Json, type_of
 
 
@@ -134,7 +134,7 @@ class Arguments:
     def json(self, goals: Goals, types: Set[str]) -> str | None:
         """Values of these types as Lark text; None if there are none."""
         rules = pruned(Emitter(self._expander, self._options).all((*goals, _of_types(types))))
-        return None if rules is None else lark(rules, self._options)
+        return None if rules is None else write(rules)
 
 
 _PARTS: dict[frozenset[str], Part] = {}

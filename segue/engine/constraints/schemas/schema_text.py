@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from segue.engine.constraints.grammar import GrammarError, Rules
+from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.lark_text import write
 from segue.engine.constraints.regular import pruned
 from segue.engine.constraints.schemas.documents import Documents
@@ -26,9 +26,4 @@ def schema_text(schema: Json, options: Options) -> Written:
     rules = pruned(emitter.all((Goal(documents.same(documents.root)),)))
     if rules is None:
         raise GrammarError(expander.reason(emitter.void_places()))
-    return Written(lark(rules, options), tuple(expander.ignored))
-
-
-def lark(rules: Rules, options: Options) -> str:
-    """The rules of JSON values as Lark text, with the spaces that may stand between their parts."""
-    return write(rules)
+    return Written(write(rules), tuple(expander.ignored))

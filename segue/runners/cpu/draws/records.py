@@ -5,10 +5,8 @@
 RECORD_WORDS = 96
 ROW = 0  # row of the logits
 POINT = 1  # a double in [0, 1)
-EARLY, MOST_EARLY = (
-    2,
-    3,
-)  # kinds of the adjustments that come before all cuts, in order; NO_CUT after them
+EARLY = 2  # kinds of the adjustments that come before all cuts, in order; NO_CUT after them
+MOST_EARLY = 3
 NUM_CUTS = 5  # without these
 CUTS = 6  # where the first cut begins
 CUT_WORDS = 5  # kind, a double, a count; of a dynamic temperature, two doubles more
@@ -74,9 +72,8 @@ NO_FEEDBACK, MIROSTAT_1, MIROSTAT_2, ADAPTIVE_P = range(4)
 
 BLOCK = 64  # logits whose maximum is one entry of PEAKS
 SCALED, WEIGHTS, IDS, LOGITS, IDS_2, LOGITS_2, VALUES, PLACES, PEAKS = range(9)
-SAVED, REPEATED, UNPENALISED, SAVED_LATE, SAVED_COSTS, SAVED_BIASES, MASKED, NUM_PARTS = range(
-    9, 17
-)
+SAVED, REPEATED, UNPENALISED, SAVED_LATE, SAVED_COSTS, SAVED_BIASES = range(9, 15)
+MASKED, NUM_PARTS = range(15, 17)
 COUNTS = WEIGHTS  # of tokens that occurred, while they are penalised
 SCORES = PEAKS  # of a cut that orders by something else than logits: what it leaves needs no peaks
 SHARES = SCALED  # of candidates, once adaptive-p has other logits for them
