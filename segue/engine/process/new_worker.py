@@ -11,10 +11,8 @@ from segue import imports
 from segue.cpus import interrupt_as_usual
 from segue.engine.process.spawning import ignore_signals, start_apart
 
-if TYPE_CHECKING:
-    from segue.engine.seam import (
-        Loader,
-    )  # numpy comes with it, for which a start ahead must not wait
+if TYPE_CHECKING:  # numpy comes with it, for which a start ahead must not wait
+    from segue.engine.seam import Loader
 
 
 class Task(NamedTuple):
