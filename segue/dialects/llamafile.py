@@ -17,7 +17,7 @@ from segue.dialects.openai import fields as openai
 from segue.dialects.rendering.logprobs import token_text
 from segue.dialects.rendering.text_completion import TextCompletion, plain_usage
 from segue.errors import PromptTooLong, SegueError, UnsupportedMedia
-from segue.types import CUT_FIRST, Finished, Usage
+from segue.types import CUT_FIRST, Delta, Event, Finished, Usage
 
 # --- fields --------------------------------------------------------------------------------------
 
@@ -108,6 +108,11 @@ class Completion(TextCompletion):
     def __init__(self, call: Call):
         super().__init__(call)
         self._head["model"] = call.shape["model"]
+
+    def push(self, event: Event) -> list[Any]:
+        """Only the last chunk has no text."""
+        has_nothing = isinstance(event, Delta) and not event.text
+        return [] if has_nothing else super().push(event)
 
     def _ending(self, finished: Finished) -> dict[str, Any]:
         return {"finish_reason": finished.reason}
@@ -262,7 +267,14 @@ LLAMAFILE = Dialect(
     ),
     companions=(
         Companion("GET", "/v1/models", "The served model.", models),
-        Companion("GET", "/tokenize", "Text to token strings.", tokenize, TOKENIZE_FIELDS),
+        Companion(
+            "GET",
+            "/tokenize",
+            "Text to token strings.",
+            tokenize,
+            TOKENIZE_FIELDS,
+            first_of_query=True,
+        ),
         Companion(
             "POST",
             "/tokenize",
@@ -270,6 +282,7 @@ LLAMAFILE = Dialect(
             tokenize,
             TOKENIZE_FIELDS,
             query_first=True,
+            first_of_query=True,
         ),
     ),
     error=error_reply,

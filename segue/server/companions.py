@@ -43,7 +43,8 @@ class Companions:
     async def _read(self, scope: Scope, receive: Receive) -> tuple[bool, Draft]:
         """The body, and whether it is so large that the answer may be long too."""
         companion = self.companion
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = dict(reversed(pairs) if companion.first_of_query else pairs)
         if not companion.has_body or (companion.query_first and companion.is_asked_by(query)):
             return False, companion.table.read(query)
         body = await read_body(receive)

@@ -94,6 +94,13 @@ CASES = [
         answer=Like(r"stop\[1\] must be a string of 1 to 50 bytes, not .+\r\n"),
         source="0.9.3: stop array string too long",
     ),
+    Case(
+        "stop",
+        PATH,
+        {**ASK, "stop": " b", "stream": True},
+        chunks=[{**HEAD, "choices": [choice("", "stop")]}, DONE],
+        source="0.9.3: only the last chunk has no text",
+    ),
     Case("n", PATH, {**ASK, "n": 1, "max_tokens": 1}, answer=whole(" ", 1), source="B.4: n is 1"),
     Case(
         "n",
@@ -185,6 +192,17 @@ CASES = [
         b"",
         answer={"add_special": True, "parse_special": True, "tokens": ["a", " ", "b"]},
         source="0.9.3: the query of a POST",
+    ),
+    *(
+        Case(
+            "token prompt",
+            "/llamafile/tokenize?prompt=a&add_special=0&prompt=b&add_special=1",
+            None if method == "GET" else b"",
+            method=method,
+            answer={"add_special": False, "parse_special": False, "tokens": ["a"]},
+            source="0.9.3: of two fields of one name the first counts",
+        )
+        for method in ("GET", "POST")
     ),
     Case(
         "token prompt",
