@@ -49,7 +49,7 @@ class Options(TypedDict, total=False):
     stop_token_ids: Sequence[int]
     post_sampling_probs: bool
     # what the answer must match: one of these
-    json_schema: dict[str, Any] | str
+    json_schema: dict[str, Any] | str | bool
     grammar: str | dict[str, Any]
     guided_regex: str
     guided_choice: Sequence[str]

@@ -29,7 +29,7 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     top_p: float = 1.0
     min_p: float = 0.0
     typical_p: float = 1.0
-    top_n_sigma: float = 0.0  # 0 or less is off
+    top_n_sigma: float = -1.0  # 0 or less is off
     xtc_probability: float = 0.0
     xtc_threshold: float = 0.1  # above 0.5 no token can be excluded
     min_keep: int = 0  # top_p, min_p, typical_p and xtc leave at least this many candidates

@@ -85,6 +85,13 @@ def test_what_is_out_of_range_is_replaced(field: str, given: float, used: float)
     assert generation_settings(call_of(**{field: given}))[field] == used
 
 
+@pytest.mark.parametrize("value", [0.0, -0.5, 1.5])
+def test_a_top_n_sigma_is_told_as_it_was_sent(value: float) -> None:
+    """Also one that is off: 0 was told as -1, what stands there without one."""
+    assert generation_settings(call_of(top_n_sigma=value))["top_n_sigma"] == value
+    assert generation_settings(call_of())["top_n_sigma"] == -1
+
+
 def test_adaptive_decay_is_not() -> None:
     with pytest.raises(InvalidField, match="Field 'adaptive_decay': Value must be between"):
         call_of(adaptive_decay=1)

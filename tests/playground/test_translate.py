@@ -95,6 +95,13 @@ def test_what_a_dialect_cannot_say_is_named() -> None:
     assert "top_k" in translate(PLAIN, SOURCE, BY_NAME["llamafile"]).lost
 
 
+@pytest.mark.parametrize("value", [-1, -0.5, 0])
+def test_a_cut_that_is_off_is_not_lost(value: float) -> None:
+    """Clients of llama.cpp send -1; vLLM's dialect has no such field."""
+    said = translate(PLAIN | {"top_n_sigma": value, "temperature": 0.5}, SOURCE, BY_NAME["vllm"])
+    assert said.lost == ()
+
+
 @pytest.mark.parametrize(
     ("more", "lost"),
     [

@@ -69,6 +69,12 @@ def _json_schema(value: Any, param: str) -> Any:
     return Constraint(kind="json_schema", value=value, param=param)
 
 
+def _schema_or_boolean(value: Any, param: str) -> Any:
+    """Also true, which every value fits, and false, which none does."""
+    schema = msgspec.json.encode(value).decode() if type(value) is bool else value
+    return _json_schema(schema, param)
+
+
 def _any_json(value: Any, param: str) -> Any:
     if value is not True:
         raise Mismatch("true or left out", value)
@@ -95,7 +101,7 @@ _structural_tag = _encoded("structural_tag", "a structural tag")
 _TYPED: dict[str, Read] = {
     "regex": _text("regex"),
     "lark": _text("lark"),
-    "json_schema": _json_schema,
+    "json_schema": _schema_or_boolean,
     "llguidance": _encoded("llguidance", "an llguidance grammar"),
 }
 
@@ -129,6 +135,17 @@ def _within(read: Read, value: Any, param: str, at: str) -> Any:
 def _text_or_typed(value: Any, param: str) -> Any:
     reads = _typed if type(value) is dict else _text_or_none("grammar")
     return reads(value, param)
+
+
+# --- llama.cpp -----------------------------------------------------------------------------------
+
+_LARK_MARK = "%llguidance"
+
+
+def _gbnf_or_marked_lark(value: Any, param: str) -> Any:
+    """GBNF, or Lark where the text begins with its mark."""
+    is_lark = type(value) is str and value.startswith(_LARK_MARK)
+    return _text_or_none("lark" if is_lark else "gbnf")(value, param)
 
 
 # --- OpenAI's response_format --------------------------------------------------------------------
@@ -249,6 +266,7 @@ _TYPED_SHAPE = {
     "required": ["type", "value"],
 }
 _SCHEMA_OR_TEXT = {"anyOf": [_OBJECT, _TEXT]}
+_ANY_SCHEMA = {"anyOf": [_OBJECT, _TEXT, {"type": "boolean"}]}
 
 
 def row(name: str, reads: Read, shape: Mapping[str, Any], doc: str) -> Field:
@@ -263,7 +281,7 @@ CONSTRAINTS = Table(
             {"anyOf": [_TEXT, _TYPED_SHAPE]},
             "A GBNF or Lark grammar, or mistral.rs's object with type and value.",
         ),
-        row("json_schema", _json_schema, _SCHEMA_OR_TEXT, "A JSON schema."),
+        row("json_schema", _schema_or_boolean, _ANY_SCHEMA, "A JSON schema."),
         row(
             "response_format",
             _response_format,
@@ -303,5 +321,10 @@ LAZY = Field(
     Only(False, "a grammar holds from the first token here"),
     "Grammars that begin to hold later are not served.",
 )
-GBNF = row("grammar", _text_or_none("gbnf"), _TEXT, "A GBNF grammar; an empty text is none.")
+GBNF = row(
+    "grammar",
+    _gbnf_or_marked_lark,
+    _TEXT,
+    f"A GBNF grammar, or a Lark grammar that begins with `{_LARK_MARK} {{}}`; an empty text is none.",
+)
 TYPED_GRAMMAR = row("grammar", _typed, _TYPED_SHAPE, "What the answer must match.")

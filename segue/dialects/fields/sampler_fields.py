@@ -1,6 +1,7 @@
 """The samplers that llama.cpp, Ollama and mistral.rs have beyond OpenAI's, as rows to pick from."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,7 +146,11 @@ _FIELDS_OF: dict[Step, tuple[str, ...]] = {
     "temperature": ("temperature", "dynatemp_range"),
     "adaptive_p": ("adaptive_target",),
 }
-_OFF_BELOW_0 = ("top_n_sigma", "adaptive_target")
+# Where more values than the neutral one turn a step off.
+_IS_OFF: dict[str, Callable[[float], bool]] = {
+    "top_n_sigma": lambda value: value <= 0,
+    "adaptive_target": lambda value: value < 0,
+}
 _NEUTRAL = Sampling()
 
 
@@ -163,7 +168,8 @@ def name_idle_steps(draft: Draft) -> None:
 
 def _is_set(name: str, draft: Draft) -> bool:
     value = draft.values[f"sampling.{name}"]
-    return value != getattr(_NEUTRAL, name) and not (name in _OFF_BELOW_0 and value < 0)
+    is_off = _IS_OFF.get(name)
+    return not is_off(value) if is_off else bool(value != getattr(_NEUTRAL, name))
 
 
 # What vLLM has of the kind.

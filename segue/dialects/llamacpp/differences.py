@@ -38,6 +38,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server sends a piece without text for each token, except for those that end inside a character.",
     ),
     Difference(
+        "A stream that ends inside a character ends with U+FFFD, like the whole answer.",
+        "The server's streams end before the token that begins it.",
+    ),
+    Difference(
         "With `n_indent`, a stream has the text of the whole answer.",
         "The server has sent the beginning of the line that it then takes back.",
     ),
@@ -123,14 +127,18 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "`grammar` and `json_schema` together are refused, and so is a schema that cannot be enforced "
-        "in full; `grammar_lazy` is refused.",
-        "The server ignores the schema beside a grammar, and keywords it does not know.",
+        "in full or that nothing fits, such as `false`; `grammar_lazy` is refused.",
+        "The server ignores the schema beside a grammar, keywords it does not know, and `false`.",
     ),
     Difference(
-        "In a grammar every rule is defined once and every class has characters; tokens (`<[5]>`) and a first line "
-        "`%llguidance` are refused. Names of rules may have `_`, and rules may lead to themselves from the left.",
-        "The server takes the last of two rules, and ends the answer at an empty class. It knows tokens, and that line "
-        "where it was built with the library; names with `_` and such rules it refuses.",
+        "In GBNF every rule is defined once and every class has characters; tokens (`<[5]>`) are refused. Names of "
+        "rules may have `_`, and rules may lead to themselves from the left.",
+        "The server takes the last of two rules, and ends the answer at an empty class. It knows tokens; names with "
+        "`_` and such rules it refuses.",
+    ),
+    Difference(
+        "A grammar that begins with `%llguidance` is Lark, and a 400 where it is none.",
+        "The server knows Lark where it was built with the library. It answers free text where the grammar is wrong.",
     ),
     Difference(
         "A constraint bans tokens before every step of sampling.",

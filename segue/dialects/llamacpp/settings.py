@@ -13,9 +13,6 @@ STEP_NAMES = {"typical_p": "typ_p"}
 # What its answers tell of a request without a seed: -1 in 32 bits without a sign.
 NO_SEED = 2**32 - 1
 
-# What stands there for a top_n_sigma that cuts nothing.
-OFF = -1.0
-
 # Their order in its answers.
 ORDER = (
     "seed",
@@ -105,7 +102,6 @@ def _sampling(sampling: Sampling) -> dict[str, Any]:
         if row.target.startswith("sampling.")
     } | {
         "seed": NO_SEED if sampling.seed is None else sampling.seed,
-        "top_n_sigma": sampling.top_n_sigma or OFF,
         "samplers": [STEP_NAMES.get(step, step) for step in sampling.order],
     }
 

@@ -150,8 +150,14 @@ def _values(request: CompletionRequest) -> dict[str, Any]:
     # Whether text around a gap may spell special tokens is each system's own rule.
     values["prompts"] = tuple(prompt.parts for prompt in request.prompts)
     return values | {
-        f"sampling.{name}": getattr(request.sampling, name) for name in Sampling.__struct_fields__
+        f"sampling.{name}": _setting(request.sampling, name) for name in Sampling.__struct_fields__
     }
+
+
+def _setting(sampling: Sampling, name: str) -> Any:
+    """For comparison: every top_n_sigma that is off is the same."""
+    value = getattr(sampling, name)
+    return max(value, 0.0) if name == "top_n_sigma" else value
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -184,7 +190,7 @@ def _has_order(sampling: Sampling) -> bool:
     """Whether another order of the steps could change the result."""
     if (sampling.logit_bias or sampling.text_bias) and _penalizes(sampling):
         return True
-    cuts = sum(getattr(sampling, name) != neutral for name, neutral in _CUTS.items())
+    cuts = sum(_setting(sampling, name) != neutral for name, neutral in _CUTS.items())
     is_scaled = sampling.temperature != 1
     return sampling.temperature > 0 and cuts + is_scaled > 1
 

@@ -1,7 +1,7 @@
 """The native path."""
 
-from tests.contract import ANY, END_TOKEN, NUMBER, Case
-from tests.contract.llamacpp.shapes import NATIVE, READING, entries, native, piece, timings
+from tests.contract import ANY, END_TOKEN, NUMBER, Case, Like
+from tests.contract.llamacpp.shapes import NATIVE, READING, entries, error, native, piece, timings
 
 NATIVES = [
     Case(
@@ -186,6 +186,32 @@ NATIVES = [
         {"prompt": "x", "grammar": 'root ::= "yes" | "no"', "response_fields": ["stop_type"]},
         answer={"stop_type": "eos"},
         source="A.1 grammar",
+    ),
+    Case(
+        "stop",
+        NATIVE,
+        {
+            "prompt": "x",
+            "grammar": '%llguidance {}\nstart: "yes" "!"',
+            "response_fields": ["content", "stop_type"],
+        },
+        answer={"content": "yes!", "stop_type": "eos"},
+        source="llama.cpp's docs/llguidance.md",
+    ),
+    Case(
+        "fold",
+        NATIVE,
+        {"prompt": "x", "json_schema": True, "n_predict": 1, "response_fields": ["content"]},
+        answer={"content": Like(r'["\[{\-0-9tfn]')},
+        source="b11549: any JSON value",
+    ),
+    Case(
+        "error",
+        NATIVE,
+        {"prompt": "x", "json_schema": False},
+        status=400,
+        answer=error("json_schema: no value fits the schema; at #: false"),
+        source="a constraint is enforced or refused",
     ),
     Case(  # a dead end is neither an end nor a limit
         "stop",

@@ -27,7 +27,10 @@ def read(name: str, value: Any) -> Any:
         ("grammar", {"type": "lark", "value": "start: /a/"}, "lark", "start: /a/"),
         ("grammar", {"type": "json_schema", "value": SCHEMA}, "json_schema", TEXT),
         ("grammar", {"type": "llguidance", "value": {"grammars": []}}, "llguidance", None),
+        ("grammar", {"type": "json_schema", "value": True}, "json_schema", "true"),
         ("json_schema", SCHEMA, "json_schema", TEXT),
+        ("json_schema", True, "json_schema", "true"),
+        ("json_schema", False, "json_schema", "false"),
         ("response_format", {"type": "json_object"}, "json_object", ""),
         ("response_format", {"type": "json_object", "schema": SCHEMA}, "json_schema", TEXT),
         (
@@ -90,8 +93,12 @@ def test_nothing_asked_for(name: str, value: Any) -> None:
         ("structured_outputs", {"json": {}, "whitespace_pattern": 5}),
         ("structured_outputs", {"json": {}, "disable_any_whitespace": "false"}),
         ("structured_outputs", {"json": {}, "disable_additional_properties": 0}),
+        ("structured_outputs", {"json": True}),
+        ("response_format", {"type": "json_schema", "json_schema": {"schema": True}}),
+        ("guided_json", True),
         ("guided_choice", ["a", 5]),
         ("format", "xml"),
+        ("format", True),
     ],
 )
 def test_refused(name: str, value: Any) -> None:
@@ -129,6 +136,19 @@ def test_an_empty_constraint_does_not_fail_open(name: str, value: Any) -> None:
 def test_an_empty_grammar_of_llamacpp_is_none() -> None:
     assert GBNF.kind.read("") is UNSET
     assert read("grammar", "") is UNSET
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('root ::= "%llguidance"', "gbnf"),
+        ('%llguidance {}\nstart: "::="', "lark"),
+        ('\n%llguidance {}\nstart: "a"', "gbnf"),  # there too the text must begin with it
+    ],
+)
+def test_a_grammar_of_llamacpp_is_lark_where_it_is_marked(text: str, kind: str) -> None:
+    read = GBNF.kind.read(text)
+    assert (read.kind, read.value) == (kind, text)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f"
         ({"samplers": "kt", "temperature": 0.3, "repeat_penalty": 1.2}, ("repeat_penalty",)),
         ({"samplers": [], "temperature": 0}, ("temperature",)),
         ({"samplers": ["top_k"], "top_p": 1.0, "top_n_sigma": -1, "xtc_probability": 0}, ()),
+        ({"samplers": ["top_k"], "top_n_sigma": 0, "adaptive_target": -0.5}, ()),
+        ({"samplers": ["top_k"], "top_n_sigma": 1}, ("top_n_sigma",)),
         ({"adaptive_target": 0.5}, ("adaptive_target",)),  # it had no effect in silence
         ({"adaptive_target": 0.5, "samplers": ["adaptive_p"]}, ()),
         ({"mirostat": 2, "min_p": 0.1, "temperature": 0.5, "dry_multiplier": 1}, ("min_p",)),
