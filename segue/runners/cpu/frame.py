@@ -61,7 +61,6 @@ class Frame:
         wanted: list[int] = []
         items: list[int] = []  # first row and number of rows
         stood: list[int] = []  # of slots with a state: see SPANS
-        most = self._item_rows
         is_fused = True
         append, table = self._slots.append, self._slots.kv.table
         for slot, new, past, num_logits, _, returnable in spans:
@@ -75,9 +74,10 @@ class Frame:
             positions += range(past, past + count)
             tables += [table(slot)] * count
             wanted += range(first + count - num_logits, first + count)
+            most = self._item_rows.of(count)
             for start in range(0, count, most):
                 items += (first + start, min(most, count - start))
-            is_fused = is_fused and count <= most
+            is_fused = is_fused and count <= self._item_rows.few
         self.tokens[: len(tokens)] = tokens
         self.positions[: len(tokens)] = positions
         self.tables[: len(tokens)] = tables

@@ -1,10 +1,12 @@
 """The memory that steps work in, one after the other, and the words of a board that have its addresses."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
 from segue.runners.cpu.memory import address, zeros
@@ -14,11 +16,37 @@ from segue.runners.cpu.step.program.places import Mixture
 from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, scan_scratch
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
+WIDE_HEAD = 128  # heads with more dimensions are wide
+UNITS = 4  # of a span, that each thread should have in attention
 
 
-def item_rows(shared: int) -> int:
-    """Rows of a prompt that attend together, `shared` query heads each. If possible, the heads are a multiple of 6."""
-    most = max(1, TILE_ROWS // shared)
+class ItemRows(NamedTuple):
+    """How many rows of a span attend together. The more do, the less often keys and values are read."""
+
+    few: int
+    many: int
+    enough: int  # rows of a span that are enough for `many`
+
+    def of(self, count: int) -> int:
+        """For a span of `count` rows."""
+        return self.many if count >= self.enough else self.few
+
+
+def item_rows(layers: Sequence[Layer], threads: int) -> ItemRows:
+    """For all of these layers. Wide heads stay at few rows: sums and values of more would leave the cache."""
+    few, many = (
+        min((_in_sixes(layer.shared, tile) for layer in layers), default=tile)
+        for tile in (TILE_ROWS // 2, TILE_ROWS)
+    )
+    if any(layer.head_size > WIDE_HEAD for layer in layers):
+        many = few
+    key_heads = min((layer.key_heads for layer in layers), default=1)
+    return ItemRows(few, many, -(-UNITS * threads * many // key_heads))
+
+
+def _in_sixes(shared: int, tile: int) -> int:
+    """Rows of `shared` query heads that make up a tile; if possible, their heads are a multiple of 6."""
+    most = max(1, tile // shared)
     return next((rows for rows in range(most, 0, -1) if rows * shared % 6 == 0), most)
 
 
@@ -28,11 +56,11 @@ class Workspace:
         self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
         self.max_rows = max_rows
         layers = anatomy.by_layer
-        self.item_rows = item_rows(max(1, *(layer.shared for layer in layers)))
+        attending = [layer for layer in layers if layer.attends]
+        self.item_rows = item_rows(attending, threads)
         recurrences = [layer.recurrence for layer in layers if layer.recurrence is not None]
         self._arrays: list[NDArray[np.generic]] = []
         width = anatomy.width
-        attending = [layer for layer in layers if layer.attends]
         queries = max((layer.queries for layer in attending), default=0)
         self._set(on.WIDTH, width)
         self._set(on.RESIDUAL, self._floats(max_rows * width))

@@ -13,8 +13,6 @@ from segue.runners.cpu.products.processor import VARIABLE, possible, this_target
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.slots import kv
 from segue.runners.cpu.slots.kv import BLOCK
-from segue.runners.cpu.step.attention.scratch import TILE_ROWS
-from segue.runners.cpu.workspace import item_rows
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.conftest import empty, load
 from tests.runners.histories import Operation, perform
@@ -288,12 +286,3 @@ def test_default_memory_is_bounded_by_what_there_is(
 def test_too_little_memory_is_refused(q8_gguf: Path) -> None:
     with pytest.raises(Incompatible, match="holds not one block"):
         load(q8_gguf, kv_bytes=1000)
-
-
-@pytest.mark.parametrize(
-    ("shared", "rows"),
-    [(1, 48), (2, 24), (3, 16), (4, 12), (5, 6), (6, 8), (7, 6), (8, 6), (64, 1)],
-)
-def test_rows_attend_together_in_sixes_of_query_heads(shared: int, rows: int) -> None:
-    assert item_rows(shared) == rows
-    assert rows * shared <= TILE_ROWS or rows == 1

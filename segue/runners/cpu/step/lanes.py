@@ -42,6 +42,9 @@ _LEAST_MAXIMUM = 1e-30  # a group below this becomes zeros: 1 / scale would not 
 _EXP_LEAST = -87.0  # below it e^x is no normal number
 ROUNDER = 1.5 * 2**23  # a small number added to it is rounded to a whole one, ties to even
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.428606765330187e-06
+_LEAST_POWER = -126.0  # below it 2^x is no normal number
+# 2^x from -1/2 to 1/2, off by at most 1.7e-7 of it.
+_POWERS = (0.0013264727, 0.009671513, 0.055507336, 0.24022242, 0.693147, 1.0)
 _TAYLOR = (0.0013888889, 0.008333334, 0.041666668, 0.16666667, 0.5, 1.0, 1.0)
 
 
@@ -60,25 +63,35 @@ def nearest(b: Builder, x: Value) -> Value:
 
 def exp(b: Builder, x: Value) -> Value:
     """e^x for x <= 0: 2^k times a polynomial of the remainder. Uses only operations that IEEE 754 defines."""
-    return exps(b, [x])[0]
-
-
-def exps(b: Builder, xs: list[Value]) -> list[Value]:
-    """exp of several vectors, step by step side by side: none of them waits for its own last result."""
-    xs = [greater(b, x, floats(_EXP_LEAST)) for x in xs]
-    shifted = [b.fadd(b.fmul(x, floats(1.4426950408889634)), floats(ROUNDER)) for x in xs]
-    ks = [b.fsub(x, floats(ROUNDER)) for x in shifted]
+    x = greater(b, x, floats(_EXP_LEAST))
+    shifted = b.fadd(b.fmul(x, floats(1.4426950408889634)), floats(ROUNDER))
+    k = b.fsub(shifted, floats(ROUNDER))
     for part in (-_LN2_HIGH, -_LN2_LOW):
-        xs = [fma(b, k, floats(part), x) for k, x in zip(ks, xs, strict=True)]
-    values = [floats(_TAYLOR[0]) for _ in xs]
+        x = fma(b, k, floats(part), x)
+    value = floats(_TAYLOR[0])
     for factor in _TAYLOR[1:]:
+        value = fma(b, value, x, floats(factor))
+    return _times_power(b, value, shifted)
+
+
+def powers_of_2(b: Builder, xs: list[Value]) -> list[Value]:
+    """2^x for x from -126 (less is taken as that) to 126, by the same operations; whole numbers have exact ones.
+
+    Several vectors step by step side by side: none of them waits for its own last result.
+    """
+    xs = [greater(b, x, floats(_LEAST_POWER)) for x in xs]
+    shifted = [b.fadd(x, floats(ROUNDER)) for x in xs]
+    xs = [b.fsub(x, b.fsub(k, floats(ROUNDER))) for x, k in zip(xs, shifted, strict=True)]
+    values = [floats(_POWERS[0]) for _ in xs]
+    for factor in _POWERS[1:]:
         values = [fma(b, value, x, floats(factor)) for value, x in zip(values, xs, strict=True)]
-    # The last bits of `shifted` are those of k: added to the exponent, they multiply by 2^k. The result is normal.
-    powers = [b.shl(b.bitcast(x, INTS), ints(23)) for x in shifted]
-    return [
-        b.bitcast(b.add(b.bitcast(value, INTS), power), FLOATS)
-        for value, power in zip(values, powers, strict=True)
-    ]
+    return [_times_power(b, value, k) for value, k in zip(values, shifted, strict=True)]
+
+
+def _times_power(b: Builder, value: Value, shifted: Value) -> Value:
+    """value * 2^k. The last bits of `shifted` are those of k: they are added to the exponent. The result is normal."""
+    power = b.shl(b.bitcast(shifted, INTS), ints(23))
+    return b.bitcast(b.add(b.bitcast(value, INTS), power), FLOATS)
 
 
 def sigmoid(b: Builder, x: Value) -> Value:

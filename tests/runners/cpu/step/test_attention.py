@@ -1,12 +1,16 @@
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from segue.engine.seam import Logits, Span
 from segue.runners.cpu.step.attention.scratch import QUERY_PART
 from tests.runners.cpu.conftest import load
+from tests.runners.cpu.step.attention_alone import Text, attended
+from tests.runners.cpu.translation.test_functions import built
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 
@@ -29,3 +33,65 @@ def test_bits_do_not_depend_on_how_many_rows_share_a_tile(
                 np.testing.assert_array_equal(row, rows.setdefault(i, row.copy()))
         runner.free(0)
     runner.close()
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Callable[..., int]:
+    return built(attended, 1)
+
+
+def text(positions: int, tokens: int = 700, size: int = 32) -> Text:
+    """Scores are a few units wide."""
+    random = np.random.default_rng(3)
+    keys, values = (random.standard_normal((tokens, size)).astype(np.float16) for _ in range(2))
+    queries = (random.standard_normal((positions, 3, size)) / 2).astype(np.float32)
+    return Text(keys, values, queries)
+
+
+def with_scores(some: Text, scores: NDArray[np.float64]) -> Text:
+    """The same with tokens that have these scores, which floats hold, for every query."""
+    keys, queries = some.keys.copy(), np.zeros_like(some.queries)
+    keys[:, 0] = scores / 512
+    queries[..., 0] = 512
+    return replace(some, keys=keys, queries=queries)
+
+
+LENGTH = np.arange(700.0)
+SHAPES = {
+    "alike": 0 * LENGTH,
+    "growing": LENGTH / 2,
+    "falling": -LENGTH / 2,
+    "one far above": np.where(LENGTH == 400, 500.0, 0.0),
+    "all above, then below": np.where(LENGTH < 300, 30_000.0, -30_000.0),
+    "all below, then above": np.where(LENGTH < 300, -30_000.0, 30_000.0),
+    "millions": np.where(LENGTH % 100 == 7, 2.0**24, -(2.0**24)),
+}
+
+
+@pytest.mark.parametrize("positions", [1, 2, 5, 32])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_it_computes_is_what_the_definition_says(
+    kernel: Callable[..., int], positions: int, shape: str
+) -> None:
+    some = with_scores(text(positions), SHAPES[shape])
+    np.testing.assert_allclose(some.computed(kernel), some.defined(), atol=3e-6)
+
+
+@pytest.mark.parametrize("positions", [1, 32])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"window": 1},
+        {"window": 100},
+        {"window": 300},
+        {"cap": 3.0},
+        {"sinks": np.array([-100.0, 2.0, 100.0], np.float32)},
+        {"window": 40, "cap": 5.0, "sinks": np.array([0.0, 4.0, -4.0], np.float32)},
+    ],
+)
+def test_windows_caps_and_sinks(
+    kernel: Callable[..., int], positions: int, changes: dict[str, object]
+) -> None:
+    some = replace(text(positions), **changes)  # type: ignore[arg-type]
+    np.testing.assert_allclose(some.computed(kernel), some.defined(), atol=3e-6)

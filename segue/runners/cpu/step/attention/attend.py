@@ -1,8 +1,8 @@
 """Attention over blocks of 32 cells: the query heads that share a key head, of one or several rows of a sequence.
 
-A context is processed in segments of 8 blocks: scores of a segment, their exponentials, the sum of values; segments
-are then joined in order. That order does not depend on which rows share a tile, and so neither do a row's bits. A row
-of a tile adds tokens that it does not see with a share of 0.
+A context is processed in segments of 8 blocks: scores of a segment, powers of 2 of them, and values are added to those
+of the segments before, token by token. That order does not depend on which rows share a tile, and so neither do a row's
+bits. A row of a tile adds tokens that it does not see with a share of 0.
 """
 
 from typing import Any
@@ -14,7 +14,6 @@ from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.attention.latents import score_latents
 from segue.runners.cpu.step.attention.scratch import (
-    ALL_SUMS,
     BLOCK,
     QUERY_PART,
     ROW_BYTES,
@@ -30,7 +29,7 @@ from segue.runners.cpu.step.attention.shares import (
     NOTHING,
     cap_scores,
     greatest,
-    join,
+    raise_top,
     shares,
     total_of,
     with_sink,
@@ -167,16 +166,14 @@ def _weigh(
     end: Any,
     window: Any,
     cap: Any,
-    is_first: Any,
     scratch: Any,
+    size: Any,
 ) -> None:
-    """Turn scores into shares (not normalised). Stores each row's greatest score and sum.
+    """Turn scores into shares (not normalised), and add them to each row's sum.
 
     Two passes: the greatest score of one row is found while that of another is on its way.
     """
-    scores = scratch + SCORES
-    tops = scratch + TOPS + (0 if is_first else 4)
-    sums = scratch + (ALL_SUMS if is_first else SUMS)
+    scores, tops, sums = scratch + SCORES, scratch + TOPS, scratch + SUMS
     bound = min(SEGMENT, -(-(end - start) // BLOCK) * BLOCK)
     for row in range(rows):
         low = _unseen(context, row, group, start, window)
@@ -184,7 +181,10 @@ def _weigh(
         if count > low:
             if cap != np.float32(0):
                 cap_scores(scores + row * ROW_BYTES, count, cap)
-            put_real(tops + row * SUM_BYTES, greatest(scores + row * ROW_BYTES, low, count))
+            most, place = greatest(scores + row * ROW_BYTES, low, count), tops + row * SUM_BYTES
+            if most > real(place):
+                values = scratch + TOTAL + row * size * 4
+                raise_top(place, most, sums + row * SUM_BYTES, values, size)
     for row in range(rows):
         low = _unseen(context, row, group, start, window)
         count = _seen(context, row, group, start, SEGMENT)
@@ -218,24 +218,11 @@ def _clear_scores(rows: Any, padded: Any, scratch: Any) -> None:
 
 
 @compiled
-def _begin(rows: Any, scratch: Any, size: Any) -> None:
-    """Clear sums and values. Rows with a window may begin in different segments: each joins its first one to these."""
-    clear(scratch + ALL_SUMS, rows * LANES)
-    clear(scratch + TOTAL, rows * size)
+def _begin(rows: Any, padded: Any, scratch: Any, size: Any) -> None:
+    clear(scratch + SUMS, rows * LANES)
+    clear(scratch + TOTAL, padded * size)
     for row in range(rows):
         put_real(scratch + TOPS + row * SUM_BYTES, np.float32(NOTHING))
-
-
-@compiled
-def _join_rows(
-    rows: Any, group: Any, context: Any, start: Any, window: Any, scratch: Any, size: Any
-) -> None:
-    """Join the segment at `start` to those before it, for the rows that see it."""
-    for row in range(rows):
-        low = _unseen(context, row, group, start, window)
-        if _seen(context, row, group, start, SEGMENT) > low:
-            total = scratch + TOTAL + row * size * 4
-            join(scratch + row * SUM_BYTES, total, total + TILE_ROWS * size * 4, size)
 
 
 @compiled
@@ -251,7 +238,7 @@ def _finish(
 ) -> None:
     for row in range(rows):
         place = out + (row // group) * out_bytes + (row % group) * head_bytes
-        factor = np.float32(1) / total_of(scratch + ALL_SUMS + row * SUM_BYTES)
+        factor = np.float32(1) / total_of(scratch + SUMS + row * SUM_BYTES)
         if sinks:
             top = real(scratch + TOPS + row * SUM_BYTES)
             factor = with_sink(top, factor, real(sinks + (row % group) * 4))
@@ -279,7 +266,8 @@ def attend(
     sinks: Any,
     upcoming: Any,
 ) -> None:
-    """`rows` queries [rows][size], scaled: `group` heads a position, the first of which sees `context` tokens.
+    """`rows` queries [rows][size]: `group` heads a position, the first of which sees `context` tokens. Queries are
+    scaled so that scores are exponents of 2.
 
     `keys` and `values` are those of the head in block 0; the block table is at `table`. If both are one address, keys
     lie token by token, and the first `mixed` numbers of each are its value; else values are as wide as keys. Results go
@@ -287,10 +275,10 @@ def attend(
     a chunk); `cap` (0: none) limits scores by tanh; `sinks` (0: none) is the address of one score per head that takes a
     share of the softmax but adds no value. `upcoming` (0: none) is the block that will be read after this call.
     """
-    total, part = scratch + TOTAL, scratch + TOTAL + TILE_ROWS * mixed * 4
     floats, padded, scored = 0, rows, rows
     if rows > FEW:
-        floats, padded = part + TILE_ROWS * mixed * 4, -(-rows // HALF_TILE) * HALF_TILE
+        floats = scratch + TOTAL + TILE_ROWS * mixed * 4
+        padded = -(-rows // HALF_TILE) * HALF_TILE
         if keys == values:
             _clear_scores(rows, padded, scratch)
         else:
@@ -298,21 +286,16 @@ def attend(
             q, scored = floats + SEGMENT * size * 4, padded
     last = context + (rows - 1) // group
     first = _unseen(context, 0, group, 0, window) // BLOCK * BLOCK
-    if window:
-        _begin(rows, scratch, mixed)
+    _begin(rows, padded, scratch, mixed)
     start = first // SEGMENT * SEGMENT
     while start < last:
         begin, end = max(first, start), min(last, start + SEGMENT)
-        sums = total if start == 0 and window == 0 else part
         after = _block(keys, table, end, stride) if end < last else upcoming
         _score_segment(
             q, scored, begin, end, start, keys, values, stride, table, size, scratch, floats
         )
-        _weigh(rows, group, context, start, end, window, cap, sums == total, scratch)
-        clear(sums, padded * mixed)
-        p = scratch + SCORES + 4 * (begin - start)
+        _weigh(rows, group, context, start, end, window, cap, scratch, mixed)
+        p, sums = scratch + SCORES + 4 * (begin - start), scratch + TOTAL
         _mix_segment(p, padded, begin, end, values, after, stride, table, mixed, size, floats, sums)
-        if sums == part:
-            _join_rows(rows, group, context, start, window, scratch, mixed)
         start += SEGMENT
     _finish(rows, group, scratch, mixed, out, out_bytes, head_bytes, sinks)

@@ -1,10 +1,10 @@
-"""Where attention keeps what in a thread's scratch memory. Free of kernels, since the workspace needs the sizes too."""
+"""Where attention keeps what in a thread's scratch memory. Free of kernels, since others need the numbers too."""
 
 LANES = 16
 BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
-TILE_ROWS = 48  # query heads worked on together: they read a segment's keys and values once
+TILE_ROWS = 96  # query heads worked on together: they read a segment's keys and values once
 # Dimensions of a query that fit into a row: wider heads are taken part by part.
 QUERY_PART = SEGMENT
 
@@ -12,19 +12,19 @@ QUERY_PART = SEGMENT
 # first-level cache.
 ROW_BYTES = 4 * (SEGMENT + LANES)
 SUM_BYTES = 4 * LANES
+BITS_PER_NAT = 1.4426950408889634  # scores are exponents of 2, those that models define of e
 
 # Offsets of what has a row for each query head.
 SCORES = 0
-SUMS = SCORES + TILE_ROWS * ROW_BYTES  # of the segment's shares
-ALL_SUMS = SUMS + TILE_ROWS * SUM_BYTES
-TOPS = ALL_SUMS + TILE_ROWS * SUM_BYTES  # the greatest score so far, and that of the segment
+SUMS = SCORES + TILE_ROWS * ROW_BYTES  # of shares so far
+TOPS = SUMS + TILE_ROWS * SUM_BYTES  # a whole number near the greatest score so far
 TOTAL = TOPS + TILE_ROWS * SUM_BYTES  # rows of a head's size: sums of values so far
 
 
 def scratch_bytes(size: int) -> int:
-    """After TOTAL: the segment's own sums of values, its values in f32, and the parts of queries.
+    """After TOTAL: the segment's values in f32, and the parts of queries.
 
     `size`: of keys; values are no wider.
     """
     queries = -(-size // QUERY_PART) * TILE_ROWS * ROW_BYTES
-    return TOTAL + 2 * TILE_ROWS * size * 4 + SEGMENT * size * 4 + queries
+    return TOTAL + TILE_ROWS * size * 4 + SEGMENT * size * 4 + queries

@@ -1,4 +1,8 @@
-"""The softmax of attention: exponentials of scores, their sums, and how segments are joined."""
+"""The softmax of attention: powers of 2 of scores, and their sums.
+
+Powers are relative to a whole number near the greatest score so far. If that grows, what was added up is multiplied by
+a power of 2, which is exact.
+"""
 
 from collections.abc import Callable
 from functools import reduce
@@ -10,12 +14,10 @@ from segue.runners.cpu.emit import (
     LANES,
     Builder,
     Value,
-    ahead,
     at,
     cell,
     f32,
     floats,
-    fma,
     greater,
     i32,
     load,
@@ -26,15 +28,22 @@ from segue.runners.cpu.emit import (
     tree,
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, define
-from segue.runners.cpu.step.attention.scratch import ALL_SUMS, SUMS, TOPS
+from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.attention.tiles import is_wide
-from segue.runners.cpu.step.lanes import capped, exp, exps, maximum, vectors
+from segue.runners.cpu.step.lanes import (
+    capped,
+    exp,
+    maximum,
+    nearest,
+    powers_of_2,
+    vectors,
+)
 
 NOTHING = -1e30  # below every score
 
 
 # Vectors worked on side by side, so that none waits for its own last result. More would not fit into registers.
-_AT_ONCE = 4 if is_wide else 2
+_AT_ONCE = 8 if is_wide else 2
 
 
 def _over(
@@ -85,15 +94,15 @@ def greatest(b: Builder, scores: Value, low: Value, count: Value) -> Value:
 def shares(
     b: Builder, scores: Value, low: Value, count: Value, bound: Value, top: Value, sums: Value
 ) -> None:
-    """In place: scores `low` … `count` - 1 become e^(score - top), whose lanes' sums go to `sums`.
+    """In place: scores `low` … `count` - 1 become 2^(score - top), which are added to the 16 `sums`.
 
     Other scores below `bound` become 0.
     """
-    inside, tops, total = _inside(b, low, count), splat(b, top), cell(b, floats(0.0))
+    inside, tops, total = _inside(b, low, count), splat(b, top), cell(b, load(b, sums))
 
     def weigh(indices: list[Value], are_all: bool) -> None:
         places = [at(b, scores, index, 64) for index in indices]
-        powers = exps(b, [b.fsub(load(b, place), tops) for place in places])
+        powers = powers_of_2(b, [b.fsub(load(b, place), tops) for place in places])
         for index, place, power in zip(indices, places, powers, strict=True):
             share = power if are_all else b.select(inside(index), power, floats(0.0))
             store(b, share, place)
@@ -111,44 +120,36 @@ def cap_scores(b: Builder, scores: Value, count: Value, cap: Value) -> None:
         store(b, capped(b, load(b, place), caps), place)
 
 
-def _exp_of_one(b: Builder, x: Value) -> Value:
-    return b.extract_element(exp(b, splat(b, x)), ir.Constant(i32, 0))
+def _first(b: Builder, x: Value) -> Value:
+    return b.extract_element(x, ir.Constant(i32, 0))
 
 
-exp_one = define(FLOAT, FLOAT)(_exp_of_one)
+@define(FLOAT, FLOAT)
+def exp_one(b: Builder, x: Value) -> Value:
+    return _first(b, exp(b, splat(b, x)))
 
 
 @define(FLOAT, FLOAT, FLOAT, FLOAT)
 def with_sink(b: Builder, top: Value, factor: Value, sink: Value) -> Value:
-    """The factor that makes a row's shares and the share of its sink add up to 1."""
+    """The factor that makes a row's shares and the share of its sink, a score of base e, add up to 1."""
+    sink = b.fmul(sink, ir.Constant(f32, BITS_PER_NAT))
     most = greater(b, sink, top)
-    part, rest = (_exp_of_one(b, b.fsub(score, most)) for score in (top, sink))
+    part, rest = (
+        _first(b, powers_of_2(b, [splat(b, b.fsub(score, most))])[0]) for score in (top, sink)
+    )
     return b.fdiv(part, b.fadd(b.fdiv(part, factor), rest))
 
 
-def _blend(b: Builder, left: Value, x: Value, right: Value, y: Value, count: Value) -> None:
-    """x = x * left + y * right"""
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        kept = b.fmul(load(b, place), left)
-        store(b, fma(b, load(b, at(b, y, each.index, 64)), right, kept), place)
-
-
-@define(VOID, INT, INT, INT, INT)
-def join(b: Builder, row: Value, total: Value, part: Value, size: Value) -> None:
-    """Add a segment's values and sums to those before it, both rescaled to the greatest score so far.
-
-    `row` is the scratch memory, from which the row's sums and greatest scores are found at the usual offsets.
-    """
-    tops = ahead(b, row, TOPS)
-    before, now = load(b, tops, f32), load(b, ahead(b, tops, 4), f32)
-    most = greater(b, now, before)
-    both = splat(b, b.fsub(now, most))
-    powers = exp(b, b.insert_element(both, b.fsub(before, most), ir.Constant(i32, 0)))
-    left, right = (splat(b, b.extract_element(powers, ir.Constant(i32, i))) for i in (0, 1))
-    _blend(b, left, total, right, part, size)
-    _blend(b, left, ahead(b, row, ALL_SUMS), right, ahead(b, row, SUMS), number(LANES))
-    store(b, most, tops)
+@define(VOID, INT, FLOAT, INT, INT, INT)
+def raise_top(b: Builder, top: Value, most: Value, sums: Value, values: Value, size: Value) -> None:
+    """Round `most` to the whole number at `top`. Sums and values become relative to it."""
+    before, now = load(b, top, f32), _first(b, nearest(b, splat(b, most)))
+    factor = powers_of_2(b, [splat(b, b.fsub(before, now))])[0]
+    for place, count in ((sums, number(1)), (values, vectors(b, size))):
+        with loop(b, count) as each:
+            own = at(b, place, each.index, 64)
+            store(b, b.fmul(load(b, own), factor), own)
+    store(b, now, top)
 
 
 @define(FLOAT, INT)

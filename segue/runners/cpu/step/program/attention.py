@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.words import NORMS, Row, float_word, product
 from segue.runners.cpu.weights import Weights
@@ -73,14 +74,14 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         layer.pairs,
         int(anatomy.family.turns == "neighbours"),
         *(places.turns[2:4] if layer.window else places.turns[:2]),
-        float_word(anatomy.query_scale),
+        float_word(anatomy.query_scale * BITS_PER_NAT),
         *biases,
         *norms,
         float_word(anatomy.epsilon),
         NORMS[anatomy.family.norm],
         *((own, own) if norms[0] else (0, 0)),
         layer.window,
-        float_word(anatomy.score_cap),
+        float_word(anatomy.score_cap * BITS_PER_NAT),
         weights.vector(f"{name}attn_sinks.weight"),
         int(anatomy.family.norms_heads_last),
         places.turns[4] if grows else 0,

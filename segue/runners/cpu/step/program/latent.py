@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from segue.runners.cpu.anatomy.latent import Latent
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.words import Row, float_word, product
 from segue.runners.cpu.weights import Weights
@@ -54,7 +55,7 @@ def _words(weights: Weights, places: Places, number: int, latent: Latent) -> Row
         layer.shared,
         int(anatomy.family.turns == "neighbours"),
         *(places.turns[:2] if layer.pairs else (0, 0)),
-        float_word(anatomy.query_scale),
+        float_word(anatomy.query_scale * BITS_PER_NAT),
         places.turns[4] if anatomy.temperature else 0,
         weights.vector(f"{name}attn_q_a_norm.weight"),
         weights.vector(f"{name}attn_kv_a_norm.weight"),

@@ -34,7 +34,7 @@ def power_of_two(b: Builder, x: Value) -> Value:
     rest, value = b.fsub(x, b.fsub(shifted, floats(ROUNDER))), floats(_POWERS[0])
     for factor in _POWERS[1:]:
         value = fma(b, value, rest, floats(factor))
-    # As in lanes.exps: the last bits of `shifted` are those of the whole number.
+    # As in lanes.exp: the last bits of `shifted` are those of the whole number.
     exponent = b.shl(b.bitcast(shifted, INTS), ints(23))
     return b.bitcast(b.add(b.bitcast(value, INTS), exponent), FLOATS)
 
