@@ -95,3 +95,29 @@ def test_windows_caps_and_sinks(
 ) -> None:
     some = replace(text(positions), **changes)  # type: ignore[arg-type]
     np.testing.assert_allclose(some.computed(kernel), some.defined(), atol=3e-6)
+
+
+@pytest.mark.parametrize("positions", [1, 8])  # few rows, and several tiles
+def test_tokens_of_a_long_text_are_not_lost_below_the_last_place_of_its_sum(
+    kernel: Callable[..., int], positions: int
+) -> None:
+    """Segments have sums of their own: a chain of 16,384 additions would be off by 1e-4."""
+    some = text(positions, tokens=1 << 14, size=16)
+    alike = with_scores(replace(some, values=some.values[:1].repeat(1 << 14, 0)), np.full(1, 0.3))
+    np.testing.assert_allclose(alike.computed(kernel), alike.defined(), rtol=1e-5)
+
+
+def test_the_sign_of_a_0_does_not_tell_of_tokens_that_a_row_does_not_see(
+    kernel: Callable[..., int],
+) -> None:
+    """All that the row before the last sees is lost below the least number, or is -0."""
+    least = 2.0**-24
+    parts = [(256, 0, -least), (256, 300, -0.0), (1, 474, -least), (1, 600, -0.0), (1, 0, 1.0)]
+    counts, scores, values = (np.array(column) for column in zip(*parts, strict=True))
+    some = text(positions=2, tokens=515)
+    some.values[:] = values.repeat(counts)[:, None]
+    both = with_scores(some, scores.repeat(counts))
+    alone = replace(
+        both, keys=both.keys[:-1], values=both.values[:-1], queries=both.queries[:1]
+    ).computed(kernel)
+    assert alone[0].tobytes() == both.computed(kernel)[0].tobytes()

@@ -1,7 +1,7 @@
 """Attention over blocks of 32 cells: the query heads that share a key head, of one or several rows of a sequence.
 
-A context is processed in segments of 8 blocks: scores of a segment, powers of 2 of them, and values are added to those
-of the segments before, token by token. That order does not depend on which rows share a tile, and so neither do a row's
+A context is processed in segments of 8 blocks: scores of a segment, powers of 2 of them, the sum of values, which is
+added to that of the segments before. That order does not depend on which rows share a tile, and so neither do a row's
 bits. A row of a tile adds tokens that it does not see with a share of 0.
 """
 
@@ -15,6 +15,7 @@ from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.attention.latents import score_latents
 from segue.runners.cpu.step.attention.scratch import (
     BLOCK,
+    FIRST_ROWS,
     QUERY_PART,
     ROW_BYTES,
     SCORES,
@@ -37,6 +38,7 @@ from segue.runners.cpu.step.attention.shares import (
 from segue.runners.cpu.step.attention.tiles import (
     FEW,
     HALF_TILE,
+    TILE,
     mix_few,
     mix_first_tile,
     mix_tiles,
@@ -44,7 +46,7 @@ from segue.runners.cpu.step.attention.tiles import (
     score_tiles,
 )
 from segue.runners.cpu.step.halves import lane, narrowed, put_halves
-from segue.runners.cpu.step.lanes import clear, copy, scale, vectors
+from segue.runners.cpu.step.lanes import add_into, add_scaled, clear, copy, vectors
 
 
 @define(VOID, INT, INT, INT)
@@ -134,12 +136,15 @@ def _mix_segment(
     table: Any,
     size: Any,
     apart: Any,
+    part: Any,
     floats: Any,
     sums: Any,
 ) -> None:
     """Add the segment's values by their shares at `p`, `size` numbers of each token's `apart`. `after`: the block that
-    is read next, or 0.
+    is read next, or 0. `part`: where the first rows have their sums of the segment.
     """
+    firsts = min(rows, TILE) if floats else rows
+    clear(part, firsts * size)
     for position in range(begin, end, BLOCK):
         block = _block(values, table, position, stride)
         own, tokens = p + 4 * (position - begin), min(BLOCK, end - position)
@@ -150,9 +155,10 @@ def _mix_segment(
             following = after
         if floats:
             place = floats + (position - begin) * apart * 4
-            mix_first_tile(own, block, following, place, tokens, sums, size, apart)
+            mix_first_tile(own, block, following, place, tokens, part, size, apart)
         else:
-            mix_few(own, rows, block, following, tokens, sums, size, apart)
+            mix_few(own, rows, block, following, tokens, part, size, apart)
+    add_into(sums, part, firsts * size)
     if floats:
         mix_tiles(p, rows, floats, end - begin, sums, size, apart)
 
@@ -242,7 +248,9 @@ def _finish(
         if sinks:
             top = real(scratch + TOPS + row * SUM_BYTES)
             factor = with_sink(top, factor, real(sinks + (row % group) * 4))
-        scale(factor, scratch + TOTAL + row * size * 4, place, size)
+        # Plus 0, since the sign of a 0 could tell of tokens that the row does not see.
+        clear(place, size)
+        add_scaled(factor, scratch + TOTAL + row * size * 4, place, size)
 
 
 @compiled
@@ -275,9 +283,10 @@ def attend(
     a chunk); `cap` (0: none) limits scores by tanh; `sinks` (0: none) is the address of one score per head that takes a
     share of the softmax but adds no value. `upcoming` (0: none) is the block that will be read after this call.
     """
+    part = scratch + TOTAL + TILE_ROWS * mixed * 4
     floats, padded, scored = 0, rows, rows
     if rows > FEW:
-        floats = scratch + TOTAL + TILE_ROWS * mixed * 4
+        floats = part + FIRST_ROWS * mixed * 4
         padded = -(-rows // HALF_TILE) * HALF_TILE
         if keys == values:
             _clear_scores(rows, padded, scratch)
@@ -296,6 +305,8 @@ def attend(
         )
         _weigh(rows, group, context, start, end, window, cap, scratch, mixed)
         p, sums = scratch + SCORES + 4 * (begin - start), scratch + TOTAL
-        _mix_segment(p, padded, begin, end, values, after, stride, table, mixed, size, floats, sums)
+        _mix_segment(
+            p, padded, begin, end, values, after, stride, table, mixed, size, part, floats, sums
+        )
         start += SEGMENT
     _finish(rows, group, scratch, mixed, out, out_bytes, head_bytes, sinks)

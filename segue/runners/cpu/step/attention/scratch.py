@@ -5,6 +5,7 @@ BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
 TILE_ROWS = 96  # query heads worked on together: they read a segment's keys and values once
+FIRST_ROWS = 12  # most rows whose values are added block by block: few, or the first tile
 # Dimensions of a query that fit into a row: wider heads are taken part by part.
 QUERY_PART = SEGMENT
 
@@ -22,9 +23,9 @@ TOTAL = TOPS + TILE_ROWS * SUM_BYTES  # rows of a head's size: sums of values so
 
 
 def scratch_bytes(size: int) -> int:
-    """After TOTAL: the segment's values in f32, and the parts of queries.
+    """After TOTAL: the segment's own sums of values of the first rows, its values in f32, and the parts of queries.
 
     `size`: of keys; values are no wider.
     """
     queries = -(-size // QUERY_PART) * TILE_ROWS * ROW_BYTES
-    return TOTAL + TILE_ROWS * size * 4 + SEGMENT * size * 4 + queries
+    return TOTAL + (TILE_ROWS + FIRST_ROWS + SEGMENT) * size * 4 + queries

@@ -98,7 +98,7 @@ def shares(
 
     Other scores below `bound` become 0.
     """
-    inside, tops, total = _inside(b, low, count), splat(b, top), cell(b, load(b, sums))
+    inside, tops, total = _inside(b, low, count), splat(b, top), cell(b, floats(0.0))
 
     def weigh(indices: list[Value], are_all: bool) -> None:
         places = [at(b, scores, index, 64) for index in indices]
@@ -109,7 +109,7 @@ def shares(
             b.store(b.fadd(b.load(total), share), total)
 
     _over(b, low, count, bound, weigh)
-    store(b, b.load(total), sums)
+    store(b, b.fadd(load(b, sums), b.load(total)), sums)
 
 
 @define(VOID, INT, INT, FLOAT)

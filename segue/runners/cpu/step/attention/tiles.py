@@ -177,7 +177,9 @@ def _score_first_tile(
 
 @dataclass(frozen=True)
 class _Mixer:
-    """Adds up to a segment's values by their shares."""
+    """Adds up to a segment's values by their shares. Floats are a whole segment's, whose sum is added to what is there:
+    tokens added one by one to the sum of a long context would lose what is below its last place.
+    """
 
     rows: int
     width: int  # vectors of each row's sums in registers
@@ -199,9 +201,14 @@ class _Mixer:
         """16 * width columns."""
         p, values, following, floats_out, tokens, out, dimensions, apart = args
         size, row_bytes = self.numbers.size, b.mul(dimensions, number(4))
+        is_whole = self.numbers is FLOATS
         first = at(b, out, column, 4)
         outs = [b.add(first, b.mul(row_bytes, number(row))) for row in range(self.rows)]
-        sums = [[cell(b, load(b, ahead(b, one, 64 * j))) for j in range(width)] for one in outs]
+        places = [[ahead(b, one, 64 * j) for j in range(width)] for one in outs]
+        sums = [
+            [cell(b, floats(0.0) if is_whole else load(b, place)) for place in own]
+            for own in places
+        ]
         value_bytes, start = b.mul(apart, number(size)), b.mul(column, number(size))
         with loop(b, tokens) as each:
             offset = b.add(b.mul(each.index, value_bytes), start)
@@ -218,9 +225,10 @@ class _Mixer:
                 share = splat(b, load(b, at(b, ahead(b, p, ROW_BYTES * row), each.index, 4), f32))
                 for j in range(width):
                     b.store(fma(b, share, value[j], b.load(own[j])), own[j])
-        for one, own in zip(outs, sums, strict=True):
-            for j in range(width):
-                store(b, b.load(own[j]), ahead(b, one, 64 * j))
+        for targets, own in zip(places, sums, strict=True):
+            for target, total in zip(targets, own, strict=True):
+                found = b.load(total)
+                store(b, b.fadd(load(b, target), found) if is_whole else found, target)
 
 
 def _mixer(rows: int, numbers: Numbers, is_first: bool = False) -> Kernel:
@@ -316,7 +324,7 @@ def score_tiles(
 
 @compiled
 def mix_tiles(p: Any, rows: Any, values: Any, tokens: Any, out: Any, size: Any, apart: Any) -> None:
-    """Add `tokens` values in f32 to the sums of all rows but those of the first tile."""
+    """Add a segment's `tokens` values in f32 to the sums of all rows but those of the first tile."""
     row = TILE
     while row + TILE <= rows:
         _mix_tile(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size, apart)
