@@ -95,7 +95,9 @@ def loops(x: Any, y: Any) -> Any:
 ON_TWO_NUMBERS = [(arithmetic, INTEGERS), (conditions, SMALL), (loops, SMALL)]
 
 
-@pytest.mark.parametrize(("written", "numbers"), ON_TWO_NUMBERS, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(
+    ("written", "numbers"), ON_TWO_NUMBERS, ids=["arithmetic", "conditions", "loops"]
+)
 def test_integers_are_python_s(written: Any, numbers: st.SearchStrategy[int]) -> None:
     made = built(written, 2)
 
