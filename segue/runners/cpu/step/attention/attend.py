@@ -154,13 +154,13 @@ def _mix_segment(
         elif after:
             following = after
         if floats:
-            place = floats + (position - begin) * apart * 4
+            place = floats + (position - begin) * LANES * 4
             mix_first_tile(own, block, following, place, tokens, part, size, apart)
         else:
             mix_few(own, rows, block, following, tokens, part, size, apart)
     add_into(sums, part, firsts * size)
     if floats:
-        mix_tiles(p, rows, floats, end - begin, sums, size, apart)
+        mix_tiles(p, rows, floats, end - begin, sums, size)
 
 
 @compiled

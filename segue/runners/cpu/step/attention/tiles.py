@@ -33,7 +33,13 @@ from segue.runners.cpu.emit import (
     store,
 )
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
-from segue.runners.cpu.step.attention.scratch import BLOCK, QUERY_PART, ROW_BYTES, TILE_ROWS
+from segue.runners.cpu.step.attention.scratch import (
+    BLOCK,
+    QUERY_PART,
+    ROW_BYTES,
+    SEGMENT,
+    TILE_ROWS,
+)
 from segue.runners.cpu.step.halves import widened
 
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
@@ -41,6 +47,9 @@ is_wide = os.environ.get(WIDE_REGISTERS) == "1"
 # Rows of a tile, and vectors of each: 24 of 32 registers of 512 bits, 12 of 16 of 256 bits, 24 of 32 of 128 bits.
 TILE, _TILE_WIDTH = (12, 2) if is_wide else (6, 1)
 HALF_TILE = TILE // 2
+# Columns of a segment's values that all tiles go through before the next ones: 16 KiB stay in the first-level cache,
+# but twice as much, which a wide tile takes, do not.
+_COLUMNS = 1 << 16 if is_wide else LANES
 FEW = 8  # up to this many rows are few
 _MOST, _FEW_VECTORS = (
     (8, 16) if is_wide else (4, 4)
@@ -187,14 +196,14 @@ class _Mixer:
     is_first: bool = False  # copies the values as floats
 
     def emit(self, b: Builder, args: list[Value]) -> None:
-        """p, values, following, floats_out, tokens, out, dimensions, apart"""
-        dimensions = args[-2]
+        """p, values, following, floats_out, tokens, out, dimensions, apart (see _mixer)"""
+        columns = args[-1] if self.numbers is FLOATS else args[-2]
         step = LANES * self.width
-        wide = b.udiv(dimensions, number(step))
+        wide = b.udiv(columns, number(step))
         with loop(b, wide) as each:
             self._columns(b, b.mul(each.index, number(step)), self.width, args)
         done = b.mul(wide, number(step))
-        with loop(b, b.udiv(b.sub(dimensions, done), number(LANES))) as each:
+        with loop(b, b.udiv(b.sub(columns, done), number(LANES))) as each:
             self._columns(b, b.add(done, b.mul(each.index, number(LANES))), 1, args)
 
     def _columns(self, b: Builder, column: Value, width: int, args: list[Value]) -> None:
@@ -209,18 +218,22 @@ class _Mixer:
             [cell(b, floats(0.0) if is_whole else load(b, place)) for place in own]
             for own in places
         ]
+        copy = b.add(values if is_whole else floats_out, b.mul(column, number(4 * SEGMENT)))
         value_bytes, start = b.mul(apart, number(size)), b.mul(column, number(size))
         with loop(b, tokens) as each:
-            offset = b.add(b.mul(each.index, value_bytes), start)
-            place = b.add(values, offset)
-            if self.numbers is HALVES:
+            copied = at(b, copy, each.index, 4 * LANES)
+            copies = [ahead(b, copied, 4 * LANES * SEGMENT * j) for j in range(width)]
+            sources = copies
+            if not is_whole:
+                offset = b.add(b.mul(each.index, value_bytes), start)
                 for line in range(0, 2 * LANES * width, LINE):
                     fetch(b, ahead(b, b.add(following, offset), line))
-            value = [self.numbers.read(b, ahead(b, place, size * LANES * j)) for j in range(width)]
+                place = b.add(values, offset)
+                sources = [ahead(b, place, size * LANES * j) for j in range(width)]
+            value = [self.numbers.read(b, source) for source in sources]
             if self.is_first:
-                target = b.add(floats_out, b.mul(offset, number(2)))
-                for j in range(width):
-                    store(b, value[j], ahead(b, target, 4 * LANES * j))
+                for one, target in zip(value, copies, strict=True):
+                    store(b, one, target)
             for row, own in enumerate(sums):
                 share = splat(b, load(b, at(b, ahead(b, p, ROW_BYTES * row), each.index, 4), f32))
                 for j in range(width):
@@ -234,7 +247,8 @@ class _Mixer:
 def _mixer(rows: int, numbers: Numbers, is_first: bool = False) -> Kernel:
     """(p, values, following, floats_out, tokens, out, dimensions, apart)
 
-    `apart`: numbers from one token's values to the next one's, in the block and in its copy.
+    `apart`: numbers from one token's values to the next one's; of floats, how many columns to take. Floats lie as
+    [16 columns of them][token of the segment][16].
     """
     mixer = _Mixer(rows, _TILE_WIDTH, numbers, is_first)
 
@@ -323,14 +337,18 @@ def score_tiles(
 
 
 @compiled
-def mix_tiles(p: Any, rows: Any, values: Any, tokens: Any, out: Any, size: Any, apart: Any) -> None:
+def mix_tiles(p: Any, rows: Any, values: Any, tokens: Any, out: Any, size: Any) -> None:
     """Add a segment's `tokens` values in f32 to the sums of all rows but those of the first tile."""
-    row = TILE
-    while row + TILE <= rows:
-        _mix_tile(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size, apart)
-        row += TILE
-    if row < rows:
-        _mix_half(p + row * ROW_BYTES, values, 0, 0, tokens, out + row * size * 4, size, apart)
+    for first in range(0, size, _COLUMNS):
+        count, some = min(_COLUMNS, size - first), values + first * SEGMENT * 4
+        row = TILE
+        while row + TILE <= rows:
+            sums = out + (row * size + first) * 4
+            _mix_tile(p + row * ROW_BYTES, some, 0, 0, tokens, sums, size, count)
+            row += TILE
+        if row < rows:
+            sums = out + (row * size + first) * 4
+            _mix_half(p + row * ROW_BYTES, some, 0, 0, tokens, sums, size, count)
 
 
 @define(VOID, INT, INT)
