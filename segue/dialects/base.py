@@ -275,7 +275,7 @@ class Companion:
     is_native: bool = False
     list_field: str = ""  # a body that is a list is this field's value
     query_first: bool = False  # of a POST: the body is for fields that are not in the query
-    first_of_query: bool = False  # a field that is in the query twice has its first value there
+    first_value_counts: bool = False  # of a field that is in the query twice; else the last does
     is_public: bool = False  # asked by those that have no key; its body is not read
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
 

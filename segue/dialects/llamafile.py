@@ -273,7 +273,7 @@ LLAMAFILE = Dialect(
             "Text to token strings.",
             tokenize,
             TOKENIZE_FIELDS,
-            first_of_query=True,
+            first_value_counts=True,
         ),
         Companion(
             "POST",
@@ -282,7 +282,7 @@ LLAMAFILE = Dialect(
             tokenize,
             TOKENIZE_FIELDS,
             query_first=True,
-            first_of_query=True,
+            first_value_counts=True,
         ),
     ),
     error=error_reply,

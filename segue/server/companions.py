@@ -44,7 +44,7 @@ class Companions:
         """The body, and whether it is so large that the answer may be long too."""
         companion = self.companion
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        query = dict(reversed(pairs) if companion.first_of_query else pairs)
+        query = dict(reversed(pairs) if companion.first_value_counts else pairs)
         if not companion.has_body or (companion.query_first and companion.is_asked_by(query)):
             return False, companion.table.read(query)
         body = await read_body(receive)

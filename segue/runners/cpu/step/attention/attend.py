@@ -155,7 +155,7 @@ def _mix_segment(
             following = after
         if floats:
             place = floats + (position - begin) * LANES * 4
-            mix_first_tile(own, block, following, place, tokens, part, size, apart)
+            mix_first_tile(own, block, following, place, tokens, part, size, size, apart)
         else:
             mix_few(own, rows, block, following, tokens, part, size, apart)
     add_into(sums, part, firsts * size)

@@ -5,7 +5,7 @@ BLOCK = 32  # tokens
 SEGMENT_BLOCKS = 8
 SEGMENT = BLOCK * SEGMENT_BLOCKS
 TILE_ROWS = 96  # query heads worked on together: they read a segment's keys and values once
-FIRST_ROWS = 12  # most rows whose values are added block by block: few, or the first tile
+FIRST_ROWS = 12  # most rows whose values are added block by block: those of a tile, or few
 # Dimensions of a query that fit into a row: wider heads are taken part by part.
 QUERY_PART = SEGMENT
 

@@ -35,6 +35,7 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step.attention.scratch import (
     BLOCK,
+    FIRST_ROWS,
     QUERY_PART,
     ROW_BYTES,
     SEGMENT,
@@ -45,7 +46,7 @@ from segue.runners.cpu.step.halves import widened
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
 is_wide = os.environ.get(WIDE_REGISTERS) == "1"
 # Rows of a tile, and vectors of each: 24 of 32 registers of 512 bits, 12 of 16 of 256 bits, 24 of 32 of 128 bits.
-TILE, _TILE_WIDTH = (12, 2) if is_wide else (6, 1)
+TILE, _TILE_WIDTH = (FIRST_ROWS, 2) if is_wide else (FIRST_ROWS // 2, 1)
 HALF_TILE = TILE // 2
 # Columns of a segment's values that all tiles go through before the next ones: 16 KiB stay in the first-level cache,
 # but twice as much, which a wide tile takes, do not.
@@ -196,8 +197,8 @@ class _Mixer:
     is_first: bool = False  # copies the values as floats
 
     def emit(self, b: Builder, args: list[Value]) -> None:
-        """p, values, following, floats_out, tokens, out, dimensions, apart (see _mixer)"""
-        columns = args[-1] if self.numbers is FLOATS else args[-2]
+        """p, values, following, floats_out, tokens, out, dimensions, columns, apart (see _mixer)"""
+        columns = args[-2]
         step = LANES * self.width
         wide = b.udiv(columns, number(step))
         with loop(b, wide) as each:
@@ -208,7 +209,7 @@ class _Mixer:
 
     def _columns(self, b: Builder, column: Value, width: int, args: list[Value]) -> None:
         """16 * width columns."""
-        p, values, following, floats_out, tokens, out, dimensions, apart = args
+        p, values, following, floats_out, tokens, out, dimensions, _, apart = args
         size, row_bytes = self.numbers.size, b.mul(dimensions, number(4))
         is_whole = self.numbers is FLOATS
         first = at(b, out, column, 4)
@@ -245,14 +246,14 @@ class _Mixer:
 
 
 def _mixer(rows: int, numbers: Numbers, is_first: bool = False) -> Kernel:
-    """(p, values, following, floats_out, tokens, out, dimensions, apart)
+    """(p, values, following, floats_out, tokens, out, dimensions, columns, apart)
 
-    `apart`: numbers from one token's values to the next one's; of floats, how many columns to take. Floats lie as
-    [16 columns of them][token of the segment][16].
+    Takes so many `columns` of the `dimensions` that rows of `out` have. `apart`: numbers from one token's f16 values to
+    the next one's. Floats, and what is copied to `floats_out`, lie as [16 columns of them][token of the segment][16].
     """
     mixer = _Mixer(rows, _TILE_WIDTH, numbers, is_first)
 
-    @define(VOID, *[INT] * 8)
+    @define(VOID, *[INT] * 9)
     def mix(b: Builder, *args: Value) -> None:
         mixer.emit(b, list(args))
 
@@ -292,7 +293,7 @@ def _mix_few(b: Builder, rows: int, args: list[Value]) -> None:
     _Mixer(rows, _mix_width(rows), HALVES).emit(b, args)
 
 
-_score_some, _mix_some = by_rows(6, _score_few), by_rows(8, _mix_few)
+_score_some, _mix_some = by_rows(6, _score_few), by_rows(9, _mix_few)
 _score_tile, _score_half = _score_tile_of(TILE), _score_tile_of(HALF_TILE)
 _mix_tile, _mix_half = _mixer(TILE, FLOATS), _mixer(HALF_TILE, FLOATS)
 mix_first_tile = _mixer(TILE, HALVES, is_first=True)
@@ -313,7 +314,7 @@ def mix_few(
     """Add `tokens` f16 values to each row's sums. Prefetches the block at `following`."""
     for row in range(0, rows, _MOST):
         place, sums = p + row * ROW_BYTES, out + row * size * 4
-        _mix_some(rows - row, place, values, following, 0, tokens, sums, size, apart)
+        _mix_some(rows - row, place, values, following, 0, tokens, sums, size, size, apart)
 
 
 @compiled
@@ -344,11 +345,11 @@ def mix_tiles(p: Any, rows: Any, values: Any, tokens: Any, out: Any, size: Any) 
         row = TILE
         while row + TILE <= rows:
             sums = out + (row * size + first) * 4
-            _mix_tile(p + row * ROW_BYTES, some, 0, 0, tokens, sums, size, count)
+            _mix_tile(p + row * ROW_BYTES, some, 0, 0, tokens, sums, size, count, 0)
             row += TILE
         if row < rows:
             sums = out + (row * size + first) * 4
-            _mix_half(p + row * ROW_BYTES, some, 0, 0, tokens, sums, size, count)
+            _mix_half(p + row * ROW_BYTES, some, 0, 0, tokens, sums, size, count, 0)
 
 
 @define(VOID, INT, INT)
