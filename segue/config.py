@@ -73,6 +73,66 @@ class Settings:
             "themselves"
         ),
     )
+    cache_dir: Path = field(
+        default_factory=user_cache_dir,
+        metadata=_said(
+            "folder of the embedded model and of compiled kernels; by default segue in the user's cache folder "
+            "(~/.cache on Linux). Models of Hugging Face are kept in HF_HOME",
+            variable="SEGUE_CACHE",
+        ),
+    )
+    context_length: Count | None = field(
+        default=None,
+        metadata=_said(
+            "tokens of the longest sequence; auto: the model's own context, at most 8192 (on vLLM all of it)"
+        ),
+    )
+    kv_memory_mib: Count | None = field(
+        default=None,
+        metadata=_said(
+            "memory for the KV cache; auto: for 16 sequences of full length (on llama.cpp 4), at most a fourth of the "
+            "memory"
+        ),
+    )
+    num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
+        default=64, metadata=_said("sequences in the KV cache at once, cached prefixes included")
+    )
+    chunk_rows: Annotated[int, Meta(ge=2, le=65536)] = field(
+        default=256, metadata=_said("tokens per step; longer prompts are read in chunks")
+    )
+    threads: Count | None = field(
+        default=None, metadata=_said("compute threads; auto: one per processor that may be used")
+    )
+    runner: Literal["auto", "cpu", "llama", "fake"] = field(
+        default="auto",
+        metadata=_said(
+            "what computes the model; auto: Segue's CPU kernels if they support it, else llama.cpp; fake is for tests"
+        ),
+    )
+    cpu_flavour: str | None = field(
+        default=None,
+        metadata=_said(
+            "the instruction set of the kernels (avx2, neon, ...); auto: the best that the processor has",
+            variable="SEGUE_CPU",
+        ),
+    )
+    infill: Literal["auto", "fim-only"] = field(
+        default="auto",
+        metadata=_said(
+            "a suffix for a model without FIM tokens: auto ranks middles, fim-only refuses"
+        ),
+    )
+    engine: Literal["segue", "vllm"] = field(
+        default="segue",
+        metadata=_said("the engine: Segue's own, or vLLM, which serves Hugging Face folders"),
+    )
+    vllm_options: tuple[str, ...] = field(
+        default=(),
+        metadata=_said(
+            "an engine argument of vLLM, NAME=VALUE, such as tensor_parallel_size=2",
+            flag="--vllm-option",
+        ),
+    )
     # Not empty: that would be every address of this machine, by a variable of a script that is not set.
     host: Annotated[str, Meta(min_length=1)] = field(
         default="127.0.0.1", metadata=_said("address to listen on")
@@ -89,7 +149,10 @@ class Settings:
         metadata=_said("the dialect of the root paths, as `segue dialects` names them"),
     )
     strict_model: bool = field(
-        default=False, metadata=_said("refuse requests for a model that is not served")
+        default=False,
+        metadata=_said(
+            "refuse names that are not served; without it, a model that is served alone answers to any name"
+        ),
     )
     preload: bool = field(
         default=False,
@@ -103,6 +166,59 @@ class Settings:
         metadata=_said(
             "whether requests may set how long a model stays loaded; auto: yes, unless API keys are set"
         ),
+    )
+    defaults: tuple[str, ...] = field(
+        default=(),
+        metadata=_said(
+            "a default for fields that a request leaves out, NAME=VALUE: a sampling field in any dialect's spelling, "
+            "such as temperature=0.7, n_predict=256 or seed=1",
+            flag="--default",
+        ),
+    )
+    generation_config: tuple[str, ...] = field(
+        default=(),
+        metadata=_said(
+            "where llama.cpp's, vLLM's and mistral.rs' dialects take a model's own sampling defaults from: auto (the "
+            "model), off or vllm (nowhere), or a generation_config.json or its folder; NAME= in front: of that model"
+        ),
+    )
+    api_keys: tuple[str, ...] = field(
+        default=(),
+        repr=False,
+        metadata=_said(
+            "an API key, [NAME:]KEY; other users can see flags in the list of processes",
+            flag="--api-key",
+            variable="SEGUE_API_KEY",
+            is_secret=True,
+        ),
+    )
+    api_key_file: Path | None = field(
+        default=None, metadata=_said("a file of keys, one per line, read again when it changes")
+    )
+    requests_per_minute: CountOrNone = field(
+        default=0, metadata=_said("requests per minute for each key; 0: any number")
+    )
+    tokens_per_minute: CountOrNone = field(
+        default=0, metadata=_said("tokens per minute for each key, prompts included; 0: any number")
+    )
+    max_concurrent: CountOrNone = field(
+        default=0,
+        metadata=_said("requests at once for each key, counted by candidates; 0: any number"),
+    )
+    allowed_hosts: tuple[str, ...] = field(
+        default=(),
+        metadata=_said(
+            "an allowed Host header, besides loopback and addresses", flag="--allowed-host"
+        ),
+    )
+    cors_origins: tuple[str, ...] = field(
+        default=(),
+        metadata=_said(
+            "an allowed CORS origin: URL, SCHEME:, localhost or *", flag="--cors-origin"
+        ),
+    )
+    max_queue: Count = field(
+        default=512, metadata=_said("requests that may wait for their first token; more get 429")
     )
     drain_timeout_s: Seconds = field(
         default=30.0,
@@ -134,43 +250,9 @@ class Settings:
             "seconds without reading after which a client is disconnected", flag="--write-timeout"
         ),
     )
-    max_queue: Count = field(
-        default=512, metadata=_said("requests that may wait for their first token; then 429")
-    )
-    max_concurrent: CountOrNone = field(
-        default=0,
-        metadata=_said("requests at once for each key, counted by candidates; 0: any number"),
-    )
-    requests_per_minute: CountOrNone = field(
-        default=0, metadata=_said("requests per minute for each key; 0: any number")
-    )
-    tokens_per_minute: CountOrNone = field(
-        default=0, metadata=_said("tokens per minute for each key, prompts included; 0: any number")
-    )
-    api_keys: tuple[str, ...] = field(
-        default=(),
-        repr=False,
-        metadata=_said(
-            "an API key, [NAME:]KEY; other users can see flags in the list of processes",
-            flag="--api-key",
-            variable="SEGUE_API_KEY",
-            is_secret=True,
-        ),
-    )
-    api_key_file: Path | None = field(
-        default=None, metadata=_said("a file of keys, one per line, read again when it changes")
-    )
-    allowed_hosts: tuple[str, ...] = field(
-        default=(),
-        metadata=_said(
-            "an allowed Host header, besides loopback and addresses", flag="--allowed-host"
-        ),
-    )
-    cors_origins: tuple[str, ...] = field(
-        default=(),
-        metadata=_said(
-            "an allowed CORS origin: URL, SCHEME:, localhost or *", flag="--cors-origin"
-        ),
+    # A million token ids are 8 MB of JSON, and a hundred such bodies still fit in memory.
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = field(
+        default=16 << 20, metadata=_said("the largest request body accepted")
     )
     max_n: Count = field(default=128, metadata=_said("the largest n of a request"))
     max_best_of: Count = field(default=128, metadata=_said("the largest best_of of a request"))
@@ -187,73 +269,6 @@ class Settings:
     max_total_tokens: Count = field(
         default=1 << 20, metadata=_said("tokens that one request may generate, over all candidates")
     )
-    defaults: tuple[str, ...] = field(
-        default=(),
-        metadata=_said(
-            "a default for fields that a request leaves out, NAME=VALUE: a sampling field in any dialect's spelling, "
-            "such as temperature=0.7, n_predict=256 or seed=1",
-            flag="--default",
-        ),
-    )
-    generation_config: tuple[str, ...] = field(
-        default=(),
-        metadata=_said(
-            "where llama.cpp's, vLLM's and mistral.rs' dialects take a model's own sampling defaults from: auto (the "
-            "model), off or vllm (nowhere), or a generation_config.json or its folder; NAME= in front: of that model"
-        ),
-    )
-    log_prompts: bool = field(default=False, metadata=_said("write prompts into the log"))
-    engine: Literal["segue", "vllm"] = field(
-        default="segue",
-        metadata=_said("the engine: Segue's own, or vLLM, which serves Hugging Face folders"),
-    )
-    vllm_options: tuple[str, ...] = field(
-        default=(),
-        metadata=_said(
-            "an engine argument of vLLM, NAME=VALUE, such as tensor_parallel_size=2",
-            flag="--vllm-option",
-        ),
-    )
-    runner: Literal["auto", "cpu", "llama", "fake"] = field(
-        default="auto",
-        metadata=_said(
-            "what computes the model; auto: Segue's CPU kernels if they support it, else llama.cpp"
-        ),
-    )
-    threads: Count | None = field(
-        default=None, metadata=_said("compute threads; auto: one per processor that may be used")
-    )
-    cpu_flavour: str | None = field(
-        default=None,
-        metadata=_said(
-            "the instruction set of the kernels (avx2, neon, ...); auto: the best that the processor has",
-            variable="SEGUE_CPU",
-        ),
-    )
-    context_length: Count | None = field(
-        default=None,
-        metadata=_said("tokens of the longest sequence; auto: the context of the model"),
-    )
-    kv_memory_mib: Count | None = field(
-        default=None,
-        metadata=_said("memory for the KV cache; auto: depends on the model and the machine"),
-    )
-    infill: Literal["auto", "fim-only"] = field(
-        default="auto",
-        metadata=_said(
-            "a suffix for a model without FIM tokens: auto ranks middles, fim-only refuses"
-        ),
-    )
-    num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
-        default=64, metadata=_said("sequences in the KV cache at once, cached prefixes included")
-    )
-    chunk_rows: Annotated[int, Meta(ge=2, le=65536)] = field(
-        default=256, metadata=_said("tokens per step; longer prompts are read in chunks")
-    )
-    # A million token ids are 8 MB of JSON, and a hundred such bodies still fit in memory.
-    max_body_bytes: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = field(
-        default=16 << 20, metadata=_said("the largest request body accepted")
-    )
     log_level: Literal["debug", "info", "warning", "error"] = field(
         default="info", metadata=_said("the lowest level that is logged")
     )
@@ -261,16 +276,11 @@ class Settings:
         default="text",
         metadata=_said("the format of log lines: for people, or one JSON object per line"),
     )
+    log_prompts: bool = field(default=False, metadata=_said("write prompts into the log"))
     otlp_endpoint: str = field(
         default="",
         metadata=_said(
             "send a trace of each request to this OpenTelemetry collector, such as http://127.0.0.1:4318"
-        ),
-    )
-    cache_dir: Path = field(
-        default_factory=user_cache_dir,
-        metadata=_said(
-            "where models are kept (those of Hugging Face: HF_HOME)", variable="SEGUE_CACHE"
         ),
     )
 

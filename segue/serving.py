@@ -21,7 +21,8 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     """Serve MODELS over HTTP; without any, the embedded one.
 
     A model is PATH.gguf, OWNER/REPO[:QUANT] or hf:OWNER/REPO/FILE.gguf of Hugging Face, or NAME= and one of these; with
-    --engine vllm also a folder. Every flag is also a variable SEGUE_* and a key of the file --config.
+    --engine vllm also a folder. Every flag is also a variable SEGUE_* and a key of the file --config: docs/settings.md
+    has a table of all.
     """
     settings = config.load(flags, file=config_file)
     if print_config:

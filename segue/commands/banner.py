@@ -24,7 +24,7 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         "runner": info.runner + _threads(info.runner, settings.threads or usable_cpus()),
         **_companions(settings),
         **_defaults(info),
-        "memory": f"{info.kv_tokens:,} tokens of KV{_states(info)}, contexts up to {info.context_length:,}",
+        "memory": f"{info.kv_tokens:,} tokens of KV{_states(info)}, contexts up to {_context(info)}",
         "same bytes": promise,
         "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
     }
@@ -47,6 +47,16 @@ def _states(info: ModelInfo) -> str:
         return ""
     plural = "s" if info.num_states > 1 else ""
     return f", states of {info.num_states:,} sequence{plural} ({decimal(info.state_bytes)} each)"
+
+
+def _context(info: ModelInfo) -> str:
+    """The longest context that is served, and the model's own where that is another."""
+    served, own = info.context_length, info.train_context
+    if own in (0, served):
+        return f"{served:,}"
+    if own > served:
+        return f"{served:,} of the model's {own:,} (--context-length)"
+    return f"{served:,}, more than the {own:,} that the model was made for"
 
 
 def _companions(settings: Settings) -> dict[str, str]:

@@ -9,7 +9,12 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from segue import config
-from segue.assembly.runners import choose_runner, runner_memory, runner_obstacle
+from segue.assembly.runners import (
+    DEFAULT_CONTEXT,
+    choose_runner,
+    runner_memory,
+    runner_obstacle,
+)
 from segue.commands.completing import model_names, names_and_files
 from segue.commands.options import with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
@@ -71,7 +76,8 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
         "file": str(path),
         "size": f"{decimal(about.num_bytes)}, {about.num_params / 1e6:.0f} M parameters, {about.quantization}",
         "architecture": about.architecture,
-        "context": f"{about.context_length} tokens",
+        "context": f"{about.context_length} tokens"
+        + _served_context(settings, about.context_length),
         "vocabulary": f"{about.vocab_size} tokens",
         "infill": _infill(about.has_fim),
         "chat template": "yes" if about.has_template else "none",
@@ -111,6 +117,18 @@ def _local_model(model: str, cache_dir: Path) -> LocalModel:
             return kept
     known = ", ".join(kept.name for kept in here) or "none"
     raise ModelUnavailable(f"there is no model {model} on this machine; there are: {known}")
+
+
+def _served_context(settings: config.Settings, own: int) -> str:
+    """How much of a model's own context is served, where that is not all of it."""
+    served = settings.context_length
+    if served is None:
+        return (
+            f"; {DEFAULT_CONTEXT} are served without --context-length"
+            if own > DEFAULT_CONTEXT
+            else ""
+        )
+    return f"; {served} are served" if own != served else ""
 
 
 def _infill(has_fim: bool) -> str:

@@ -23,6 +23,8 @@ _COMPLETED = {
     "generation_config": files,
 }
 
+_FILE_HELP = "a file of settings in TOML, such as segue serve --print-config writes"
+
 # Settings of commands that run a model without serving it.
 _RUNNING = (
     "engine",
@@ -76,13 +78,13 @@ def _with_rows(command: Command, rows: list[Setting]) -> Command:
     for row in reversed(rows):
         command = _option(row)(command)
     kind = click.Path(path_type=Path)
-    return click.option("--config", "config_file", type=kind, help="settings in TOML")(command)
+    return click.option("--config", "config_file", type=kind, help=_FILE_HELP)(command)
 
 
 def _option(row: Setting) -> Callable[[Command], Command]:
     if row.kind == "bool":
         flags = f"{row.flag}/--no-{row.flag[2:]}"
-        return click.option(flags, row.name, default=None, help=row.help)
+        return click.option(flags, row.name, default=None, help=row.help + _default(row))
     kind = click.Choice(row.choices) if row.choices else click.STRING
     is_list = row.kind == "list"
     return click.option(
@@ -91,7 +93,7 @@ def _option(row: Setting) -> Callable[[Command], Command]:
         type=kind,
         metavar=_METAVARS.get(row.kind),
         multiple=is_list,
-        help=row.help + _default(row),
+        help=row.help + ("; repeatable" if is_list else "") + _default(row),
         shell_complete=files if row.kind == "path" else _COMPLETED.get(row.name),
     )
 
@@ -102,5 +104,7 @@ def _default(row: Setting) -> str:
         return f"  [default: {AUTO}]" if AUTO in row.help else ""
     if row.default is dataclasses.MISSING or row.default in ((), ""):
         return ""
+    if row.kind == "bool":
+        return f"  [default: {'on' if row.default else 'off'}]"
     shown = f"{row.default:g}" if row.kind == "float" else str(row.default)
     return f"  [default: {shown}]"

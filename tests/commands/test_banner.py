@@ -57,6 +57,18 @@ def test_it_tells_the_models_own_sampling_defaults() -> None:
     assert "temperature 0.6, top_k 20 (tiny.gguf), for the dialects that read them" in words
 
 
+def test_it_tells_a_context_that_is_not_the_models_own() -> None:
+    """8,192 tokens of a model of 131,072 were served without a word."""
+    info = replace(INFO, context_length=8192)
+    for own, words in (
+        (0, "contexts up to 8,192\n"),
+        (8192, "contexts up to 8,192\n"),
+        (131_072, "contexts up to 8,192 of the model's 131,072 (--context-length)\n"),
+        (4096, "contexts up to 8,192, more than the 4,096 that the model was made for\n"),
+    ):
+        assert words in banner(replace(info, train_context=own), Settings(), "http://x")
+
+
 def test_it_tells_what_states_take() -> None:
     info = replace(INFO, num_states=64, state_bytes=22_400_000)
     wanted = "2,048 tokens of KV, states of 64 sequences (22.4 MB each), contexts up to 2,048"

@@ -56,6 +56,24 @@ def test_memory_is_told_where_it_is_more_than_the_file(cache: Path, tmp_path: Pa
     assert "of memory" not in shown
 
 
+def test_the_context_that_is_served_is_shown_where_it_is_not_the_models_own(
+    cache: Path, tmp_path: Path
+) -> None:
+    long = tmp_path / "long.gguf"
+    write_tiny_gguf(long, context_length=131_072)
+    for given, words in (
+        ((), "131072 tokens; 8192 are served without --context-length"),
+        (("--context-length", "4096"), "131072 tokens; 4096 are served"),
+        (("--context-length", "131072"), "131072 tokens"),
+    ):
+        (line,) = [
+            x
+            for x in models("show", str(long), *given).output.splitlines()
+            if x.startswith("context")
+        ]
+        assert line.split(None, 1)[1] == words
+
+
 def test_the_sampling_defaults_of_a_file_are_shown(cache: Path) -> None:
     assert "no defaults of its own" in models("show", "default").output
     file = write_tiny_gguf(cache / "own.gguf", sampling={"temp": 0.6, "top_k": "many"})

@@ -25,10 +25,17 @@ def test_the_help_tells_defaults_and_what_a_model_is(words: str) -> None:
 
 
 def test_nothing_is_told_where_the_default_is_nothing() -> None:
-    assert "when it changes --allowed-host" in help_of("serve")
+    assert "when it changes --requests-per-minute" in help_of("serve")
 
 
 def test_a_model_is_named_in_one_way() -> None:
     """`models show MODEL --model OTHER` described MODEL."""
     assert "--model " not in help_of("models", "show")
     assert "--model " in help_of("complete")
+
+
+def test_switches_tell_their_default_and_lists_that_they_may_be_given_again() -> None:
+    words = help_of("serve")
+    assert "not only the first one [default: off]" in words
+    assert "unless API keys are set [default: auto]" in words
+    assert "localhost or *; repeatable" in words

@@ -35,7 +35,11 @@ KEYS = ("SEGUE_API_KEY", "SEGUE_AGAINST_API_KEY")  # variables: what is in a com
 @click.command()
 @click.argument("url", default=DEFAULT_URL)
 @click.option(
-    "--dialect", type=click.Choice(list(REQUEST_FORMATS)), default="openai", show_default=True
+    "--dialect",
+    type=click.Choice(list(REQUEST_FORMATS)),
+    default="openai",
+    show_default=True,
+    help="how the server is asked",
 )
 @click.option("--clients", default="1,4,16", show_default=True, help="closed loop: so many at once")
 @click.option("--requests", type=click.IntRange(1), help="in each load; by default four per client")
@@ -48,10 +52,28 @@ KEYS = ("SEGUE_API_KEY", "SEGUE_AGAINST_API_KEY")  # variables: what is in a com
     help="of each open load",
 )
 @click.option("--contexts", help="one client and prompts of so many words, such as 64,512,2048")
-@click.option("--prompt-words", type=click.IntRange(1), default=64, show_default=True)
-@click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True)
+@click.option(
+    "--prompt-words",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="words of each prompt",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="tokens of each answer",
+)
 @click.option("--against", help='another server to measure in turns: its URL, or "llama.cpp"')
-@click.option("--against-dialect", type=click.Choice(list(REQUEST_FORMATS)), default="openai")
+@click.option(
+    "--against-dialect",
+    type=click.Choice(list(REQUEST_FORMATS)),
+    default="openai",
+    show_default=True,
+    help="how the other is asked",
+)
 @click.option("--model", help="the model to ask for; none: the first that the server lists")
 @click.option("--against-model", help="the other's; for llama.cpp, the file it serves")
 @click.option(
@@ -79,7 +101,8 @@ def bench(
     json_file: Path | None,
 ) -> None:
     """Send load to the server at URL and print what came of it. Without a URL, http://127.0.0.1:8080. Keys are read
-    from SEGUE_API_KEY and, for the server of --against, SEGUE_AGAINST_API_KEY."""
+    from SEGUE_API_KEY and, for the server of --against, SEGUE_AGAINST_API_KEY. The table has tokens and requests per
+    second, milliseconds to the first token and from each to the next (gap), medians and 90th percentiles."""
     if rate and contexts:
         raise click.UsageError("--rate and --contexts exclude each other")
     for address in (url, against):
