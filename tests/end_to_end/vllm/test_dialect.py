@@ -3,12 +3,6 @@
 Here is what both answer alike; what they do not is listed in the dialect (`DIFFERENCES`).
 """
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +12,7 @@ import pytest
 
 from tests.support.models.tiny_hf import write_tiny_hf
 from tests.support.serving import serving
+from tests.support.vllm.own_server import vllm_serving
 from tests.support.vllm.server import IS_EXACT, NEEDS_VLLM
 
 pytestmark = [*NEEDS_VLLM, pytest.mark.timeout(1200)]
@@ -86,28 +81,16 @@ class Both(NamedTuple):
 @pytest.fixture(scope="module")
 def both(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     folder = write_tiny_hf(tmp_path_factory.mktemp("hf") / "tiny", tiny_gguf)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", "tiny"]
-    command += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256"]
-    command += [] if IS_EXACT else ["--gpu-memory-utilization", "0.15"]
-    environment = os.environ | {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    options = ["--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager"]
+    options += [] if IS_EXACT else ["--gpu-memory-utilization", "0.15"]
     with (
         serving(f"tiny={tiny_gguf}", "--context-length", "256") as served,
+        vllm_serving(folder, "--max-model-len", "256", *options) as address,
+        httpx2.HTTPTransport(uds=address) as way,
         httpx2.Client(base_url=f"{served.url}/vllm/", timeout=300) as segue,
-        httpx2.Client(base_url=f"http://127.0.0.1:{port}/", timeout=300) as vllm,
-        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process,
+        httpx2.Client(transport=way, base_url="http://vllm/", timeout=300) as vllm,
     ):
-        try:
-            stderr = process.stderr
-            assert stderr is not None
-            assert any("startup complete" in line for line in stderr), "vLLM's server has ended"
-            # Keep reading, or a full pipe would stop the server.
-            threading.Thread(target=stderr.read, daemon=True).start()
-            yield Both(vllm, segue)
-        finally:
-            process.send_signal(signal.SIGTERM)
+        yield Both(vllm, segue)
 
 
 @pytest.mark.parametrize("body", ANSWERED, ids=str)
