@@ -11,7 +11,7 @@ from segue.distributed.actor_watch import watch_actors
 from segue.distributed.checkpoint import Weights, own_defaults, read_origin, read_weights
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.parent_watch import tie
-from segue.distributed.request.follow import Llm
+from segue.distributed.request.follow import Llm, Refused
 from segue.engine.seam import Capabilities, Vocab
 from segue.errors import (
     EngineDied,
@@ -342,7 +342,7 @@ def _error(error: Exception) -> SegueError:
         return EngineDied("vLLM's engine ended unexpectedly; it is being started again")
     if isinstance(error, GracefulHTTPError):  # max_num_queued_reqs, for one
         return Unavailable(error.message, retry_after_s=_RETRY_S)
-    if isinstance(error, VLLMClientError | ValueError):
+    if isinstance(error, VLLMClientError | Refused):
         return InvalidField(
             f"vLLM refuses this request: {error}", getattr(error, "parameter", None)
         )

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
+from segue.distributed.answers import answered
 from segue.distributed.invariance import VARIABLE, is_claimed, is_invariant
 from segue.distributed.launch import Launched
 from segue.distributed.request.events import Output
@@ -254,6 +255,7 @@ class VllmEngine:
 
     async def _take(self, launched: Launched) -> None:
         try:
+            await _ask_first(launched)
             await _load_adapters(launched)
             if is_claimed():
                 launched = await _tried(launched)
@@ -303,11 +305,23 @@ class VllmEngine:
             raise
 
 
+async def _ask_first(launched: Launched) -> None:
+    """Ask the engine what vLLM would ask it with the first request, which waits for ever if the engine dies meanwhile.
+
+    Only from the first call on does vLLM notice an engine that says of itself that it has failed. Raises
+    ModelUnavailable.
+    """
+    try:
+        await answered(launched.llm, launched.llm.get_supported_tasks())
+    except Exception as error:
+        raise ModelUnavailable(f"vLLM's engine was started and does not answer: {error}") from error
+
+
 async def _load_adapters(launched: Launched) -> None:
     """As `vllm serve` does: vLLM's engine dies of one that it cannot load with a request. Raises ModelUnavailable."""
     for name, adapter in launched.adapters.items():
         try:
-            await launched.llm.add_lora(adapter)
+            await answered(launched.llm, launched.llm.add_lora(adapter))
         except Exception as error:
             raise ModelUnavailable(f"vLLM cannot load the adapter {name}: {error}") from error
 

@@ -90,6 +90,8 @@ class StandIn:
         self.errored = False
         self.is_shut_down = False
         self.pause: asyncio.Event | None = None  # waited for before every output but the first
+        self.dies_of = ""  # a call that is never answered: the engine dies
+        self.gives_up: Callable[[dict[str, Any]], bool] = lambda params: False  # without a token
 
     def launched(self) -> Launched:
         return Launched(
@@ -134,7 +136,17 @@ class StandIn:
             self._tasks.pop(collector.request_id, None)
             collector.put(error)
 
+    async def get_supported_tasks(self) -> tuple[str, ...]:
+        await self._die_of("get_supported_tasks")
+        return ("generate",)
+
+    async def _die_of(self, call: str) -> None:
+        if self.dies_of == call:
+            self.errored = True
+            await asyncio.Event().wait()
+
     async def add_lora(self, lora_request: Any) -> bool:
+        await self._die_of("add_lora")
         self.loaded.append(lora_request)
         if lora_request in self.unfit:
             raise ValueError("rank 32 is greater than max_lora_rank 16")
@@ -157,6 +169,9 @@ class StandIn:
         rows = _logprobs(logits)
         scored = _prompt(rows, tokens, params["prompt_logprobs"])
         completion, num_drawn = Completion(), 0
+        if self.gives_up(params):
+            yield StandInOutput(None, [Completion(logprobs=[], finish_reason="abort")])
+            return
         while completion.finish_reason is None:
             if num_drawn and self.pause is not None:
                 await self.pause.wait()

@@ -8,6 +8,7 @@ import pytest
 
 from segue.distributed import launch
 from segue.distributed.launch import Gauges
+from segue.distributed.request.follow import Refused
 from segue.errors import EngineDied, EngineFault, InvalidField, Unavailable
 
 
@@ -81,7 +82,8 @@ def exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (Graceful(), Unavailable),
         (Client(), InvalidField),
-        (ValueError(), InvalidField),
+        (Refused(), InvalidField),
+        (ValueError(), EngineFault),  # of what came back
         (Dead(), EngineDied),
         (RuntimeError(), EngineFault),
     ],

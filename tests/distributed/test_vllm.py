@@ -1,8 +1,7 @@
 """The engine over a stand-in for vLLM: its story must be the one our own engine tells."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +10,9 @@ import pytest
 from segue.distributed.launch import Launched, parse_options
 from segue.distributed.vllm import VllmEngine
 from segue.errors import Incompatible, InvalidField, ModelUnavailable, Unavailable
-from segue.runners.fake import EOS, FakeRunner, default_capabilities
+from segue.runners.fake import FakeRunner, default_capabilities
 from segue.types import (
     Adapter,
-    CompletionRequest,
     Constraint,
     Delta,
     Infill,
@@ -23,37 +21,9 @@ from segue.types import (
     Sampling,
     Truncation,
 )
+from tests.distributed.harness import GREEDY, run, started, told
 from tests.distributed.stand_in import StandIn
 from tests.engine.harness import Bench, RequestEvents, ask
-from tests.support.waiting import PATIENCE_S
-
-GREEDY = Sampling(seed=7, temperature=0.0)
-
-
-@asynccontextmanager
-async def started(llm: StandIn) -> AsyncIterator[VllmEngine]:
-    async def launch() -> Launched:
-        return llm.launched()
-
-    engine = VllmEngine(launch)
-    await engine.start()
-    try:
-        yield engine
-    finally:
-        await engine.close()
-    assert llm.open == set()
-
-
-async def told(engine: VllmEngine, request: CompletionRequest) -> RequestEvents:
-    story = RequestEvents()
-    async for event in engine.submit(request):
-        story.push(event)
-    return story
-
-
-def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(coroutine, PATIENCE_S))
-
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -215,47 +185,6 @@ def test_a_prompt_is_told_of_before_its_choices() -> None:
             if isinstance(event, Delta):
                 before = story.events[:place]
                 assert story.prompted[event.choice // 3] in before
-
-    run(check())
-
-
-@pytest.mark.parametrize(
-    ("script", "cause"), [(b"ab", "constraint"), (bytes([97]), "dead_end"), (b"abc", "constraint")]
-)
-def test_the_end_of_a_constraint(script: bytes, cause: str) -> None:
-    """vLLM draws the end token where nothing may follow, met or not."""
-
-    async def check() -> None:
-        constraint = Constraint(kind="choice", value=("ab",))
-        llm = StandIn(script)
-        if cause == "dead_end":
-            constraint = Constraint(kind="regex", value="b+")
-        async with started(llm) as engine:
-            bias = {EOS: 1000.0} if cause == "dead_end" else {}
-            sampling = Sampling(temperature=0.0, logit_bias=bias)
-            story = await told(engine, ask("x", sampling=sampling, constraint=constraint))
-        assert story.finished[0].cause == cause
-        assert llm.asked[0]["grammar"].startswith("%llguidance {}\nstart:")
-
-    run(check())
-
-
-@pytest.mark.parametrize(("value", "cause"), [("abc", "dead_end"), ("ab(c)?", "constraint")])
-@pytest.mark.parametrize("stride", [1, 3])
-def test_where_bans_leave_nothing_of_a_constraint(value: str, cause: str, stride: int) -> None:
-    """vLLM draws what is forbidden, then. It is no part of the text, which ends as on our own engine."""
-
-    async def check() -> None:
-        llm = StandIn(b"ab!", stride)
-        llm.refused = frozenset(b"!")
-        sampling = Sampling(seed=7, temperature=0.0, allowed_token_ids=tuple(b"ab"))
-        constraint = Constraint(kind="regex", value=value)
-        request = ask("x", sampling=sampling, constraint=constraint)
-        [expected] = Bench(FakeRunner(default_capabilities(), b"ab!")).run(request)
-        async with started(llm) as engine:
-            story = await told(engine, request)
-        assert (story.texts[0], story.finished[0].cause) == ("ab", cause)
-        assert story.essence == expected.essence
 
     run(check())
 

@@ -1,7 +1,6 @@
 """Starts of vLLM's engine: its adapters are loaded, and one that is not served does not stay."""
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -9,12 +8,8 @@ import pytest
 from segue.distributed.launch import Launched
 from segue.distributed.vllm import VllmEngine
 from segue.errors import ModelUnavailable, Unavailable
+from tests.distributed.harness import run
 from tests.distributed.stand_in import StandIn
-from tests.support.waiting import PATIENCE_S
-
-
-def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
 
 def engine_of(*llms: StandIn | Exception) -> VllmEngine:
@@ -41,7 +36,8 @@ async def until_up(engine: VllmEngine) -> None:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("segue.distributed.vllm._LOOK_S", 0.01)
+    for module in ("answers", "vllm"):
+        monkeypatch.setattr(f"segue.distributed.{module}._LOOK_S", 0.01)
     monkeypatch.setattr("segue.distributed.vllm.next_pause", lambda *_: 0.0)
 
 
@@ -66,6 +62,33 @@ def test_an_adapter_that_does_not_fit_is_told_at_the_start() -> None:
         with pytest.raises(ModelUnavailable, match="the adapter giant: rank 32 is greater"):
             await engine_of(llm).start()
         assert llm.is_shut_down
+
+    run(check())
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("call", ["get_supported_tasks", "add_lora"])
+def test_an_engine_that_dies_of_a_call_is_not_waited_for(call: str) -> None:
+    """vLLM never answers such a call."""
+
+    async def check() -> None:
+        first, second, third = llms = [StandIn() for _ in range(3)]
+        for llm in llms:
+            llm.adapters = {"poet": "one"}
+        first.dies_of = second.dies_of = call
+        engine = engine_of(*llms)
+        with pytest.raises(ModelUnavailable, match="ended unexpectedly"):
+            await engine.start()
+        assert first.is_shut_down
+
+        running = StandIn()
+        engine = engine_of(running, second, third)
+        await engine.start()
+        running.errored = True
+        await until_up(engine)
+        assert second.is_shut_down
+        assert (await engine.stats()).restarts == 2
+        await engine.close()
 
     run(check())
 

@@ -62,6 +62,7 @@ WATCHED_TOP = 64
 
 # vLLM's finish reason → cause, where no token or stop string explains the end.
 _CAUSES: dict[str, Cause] = {"length": "max_tokens", "stop": "eos"}
+_REFUSED = "error"  # among others where a token was drawn that the constraint forbids
 
 
 class RequestEvents:
@@ -75,6 +76,7 @@ class RequestEvents:
     def take(self, candidate: Candidate, output: Output, now: float) -> list[Event]:
         """The events of one output. Sets the candidate's cause if the candidate ended."""
         completion = output.outputs[0]
+        self._check_end(candidate, completion.finish_reason)
         if candidate.is_probe:
             return self._probed(candidate, completion, now)
         if candidate.num_next:
@@ -89,11 +91,18 @@ class RequestEvents:
         if candidate.cause is None and completion.finish_reason is not None:
             candidate.cause = _CAUSES.get(completion.finish_reason)
             if candidate.cause is None:
-                raise EngineFault(f"vLLM ended the request: {completion.finish_reason}")
+                raise _ended(completion.finish_reason)
         if candidate.cause is not None:
             self._set_cause_at_dead_end(candidate)
             events += self._job.finished(candidate)
         return events
+
+    def _check_end(self, candidate: Candidate, reason: str | None) -> None:
+        """Raise if vLLM gave the request up ("abort", "error"): then the output may lack tokens, scores, the prompt."""
+        if reason is None or reason in _CAUSES:
+            return
+        if reason != _REFUSED or candidate not in self._witnesses:
+            raise _ended(reason)
 
     def _probed(self, probe: Candidate, completion: Completion, now: float) -> list[Event]:
         """Record the scores of tokens that were given. They come as drawn tokens."""
@@ -131,7 +140,7 @@ class RequestEvents:
         job, events = self._job, list[Event]()
         scored = _scored(completion) if job.needs_scores else []
         for index, token in enumerate(completion.token_ids):
-            if completion.finish_reason == "error" and self._is_refused(candidate, token, now):
+            if completion.finish_reason == _REFUSED and self._is_refused(candidate, token, now):
                 break
             score = None
             if job.needs_scores:
@@ -167,6 +176,10 @@ class RequestEvents:
         witness = self._witnesses.get(candidate)
         if witness is not None and candidate.cause == "eos" and not witness.is_whole:
             candidate.cause = "dead_end"
+
+
+def _ended(reason: str) -> EngineFault:
+    return EngineFault(f"vLLM ended the request: {reason}")
 
 
 def _scored(completion: Completion) -> list[tuple[int, Mapping[int, Entry]]]:

@@ -42,9 +42,18 @@ class Llm(Protocol):
 
     async def add_lora(self, lora_request: Any) -> Any: ...
 
+    async def get_supported_tasks(self) -> Any: ...
+
     async def abort(self, request_id: str, internal: bool = False) -> None: ...
 
     def shutdown(self, timeout: float | None = None) -> None: ...
+
+
+class Refused(Exception):
+    """vLLM did not take a request, for an error of Python's own: some of its checks raise no other.
+
+    The same errors are faults where they come later, from vLLM's outputs or what is made of them.
+    """
 
 
 class Ask:
@@ -100,7 +109,7 @@ async def follow(llm: Llm, ask: Ask, take: Callable[[Output], bool]) -> None:
 
 
 async def _added(llm: Llm, ask: Ask) -> Collector:
-    """Add the request to vLLM. If cancelled meanwhile, the request is aborted once it is added."""
+    """Add the request to vLLM. If cancelled meanwhile, the request is aborted once it is added. Raises Refused."""
     adding = asyncio.ensure_future(
         llm.add_request(
             ask.request_id,
@@ -116,4 +125,6 @@ async def _added(llm: Llm, ask: Ask) -> Collector:
         with contextlib.suppress(Exception):
             await llm.abort((await adding).request_id, internal=True)
         raise
+    except (ValueError, OverflowError) as error:
+        raise Refused(str(error)) from error
     return collector

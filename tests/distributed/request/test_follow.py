@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from segue.distributed.request.events import Output
-from segue.distributed.request.follow import Ask, follow
+from segue.distributed.request.follow import Ask, Refused, follow
 from tests.distributed.stand_in import Dead, StandIn
 
 PARAMS = {"max_tokens": 5, "prompt_logprobs": None}
@@ -48,6 +48,20 @@ def test_what_either_side_raises_comes_out() -> None:
     llm.errored = True
     with pytest.raises(Dead):
         asyncio.run(follow(llm, ask(), lambda output: False))
+
+
+def test_what_vllm_does_not_take_is_told_from_what_fails_later() -> None:
+    class Strict(StandIn):
+        async def add_request(self, *args: Any, **more: Any) -> Any:
+            raise ValueError("top_k must be above 0")
+
+    def fail(output: Output) -> bool:
+        raise ValueError("not enough values to unpack")
+
+    with pytest.raises(Refused, match="top_k must be above 0"):
+        asyncio.run(follow(Strict(), ask(), lambda output: True))
+    with pytest.raises(ValueError, match="not enough"):
+        asyncio.run(follow(StandIn(script=b"abcde"), ask(), fail))
 
 
 def test_cancelling_aborts() -> None:

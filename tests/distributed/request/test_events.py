@@ -1,0 +1,86 @@
+"""How texts end: by a constraint, at a dead end, and where vLLM gives a request up."""
+
+from typing import Any
+
+import pytest
+
+from segue.distributed.logits.own_draws import unpack
+from segue.distributed.request.mapping import DRAW_KEY
+from segue.errors import EngineFault
+from segue.runners.fake import EOS, FakeRunner, default_capabilities
+from segue.types import Constraint, Infill, Prompt, Sampling
+from tests.distributed.harness import run, started, told
+from tests.distributed.stand_in import StandIn
+from tests.engine.harness import Bench, ask
+
+
+@pytest.mark.parametrize(
+    ("script", "cause"), [(b"ab", "constraint"), (bytes([97]), "dead_end"), (b"abc", "constraint")]
+)
+def test_the_end_of_a_constraint(script: bytes, cause: str) -> None:
+    """vLLM draws the end token where nothing may follow, met or not."""
+
+    async def check() -> None:
+        constraint = Constraint(kind="choice", value=("ab",))
+        llm = StandIn(script)
+        if cause == "dead_end":
+            constraint = Constraint(kind="regex", value="b+")
+        async with started(llm) as engine:
+            bias = {EOS: 1000.0} if cause == "dead_end" else {}
+            sampling = Sampling(temperature=0.0, logit_bias=bias)
+            story = await told(engine, ask("x", sampling=sampling, constraint=constraint))
+        assert story.finished[0].cause == cause
+        assert llm.asked[0]["grammar"].startswith("%llguidance {}\nstart:")
+
+    run(check())
+
+
+@pytest.mark.parametrize(("value", "cause"), [("abc", "dead_end"), ("ab(c)?", "constraint")])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_where_bans_leave_nothing_of_a_constraint(value: str, cause: str, stride: int) -> None:
+    """vLLM draws what is forbidden, then. It is no part of the text, which ends as on our own engine."""
+
+    async def check() -> None:
+        llm = StandIn(b"ab!", stride)
+        llm.refused = frozenset(b"!")
+        sampling = Sampling(seed=7, temperature=0.0, allowed_token_ids=tuple(b"ab"))
+        constraint = Constraint(kind="regex", value=value)
+        request = ask("x", sampling=sampling, constraint=constraint)
+        [expected] = Bench(FakeRunner(default_capabilities(), b"ab!")).run(request)
+        async with started(llm) as engine:
+            story = await told(engine, request)
+        assert (story.texts[0], story.finished[0].cause) == ("ab", cause)
+        assert story.essence == expected.essence
+
+    run(check())
+
+
+def _is_probe(params: dict[str, Any]) -> bool:
+    packed = (params.get("extra_args") or {}).get(DRAW_KEY)
+    return packed is not None and bool(unpack(packed).forced)
+
+
+@pytest.mark.parametrize(
+    ("fields", "which"),
+    [
+        ({}, None),
+        ({"max_tokens": 0}, None),
+        ({"beam_search": True, "n": 2}, None),
+        ({"infill": Infill(suffix=Prompt((" the end",)), mode="ranked")}, _is_probe),
+    ],
+)
+def test_what_vllm_gives_up_is_a_fault(fields: dict[str, Any], which: Any) -> None:
+    """Neither the client's fault, nor an answer with less in it."""
+
+    async def check() -> None:
+        llm = StandIn()
+        llm.gives_up = which or (lambda params: True)
+        async with started(llm) as engine:
+            story = await told(engine, ask("x", **fields))
+        assert story.failed is not None
+        assert (story.failed.code, story.failed.message) == (
+            EngineFault.code,
+            "vLLM ended the request: abort",
+        )
+
+    run(check())
