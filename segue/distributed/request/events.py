@@ -62,6 +62,10 @@ WATCHED_TOP = 64
 
 # vLLM's finish reason → cause, where no token or stop string explains the end.
 _CAUSES: dict[str, Cause] = {"length": "max_tokens", "stop": "eos"}
+# What ends a text first, if its constraint ends it at the same token; other causes come after that.
+_BEFORE_CONSTRAINT: frozenset[Cause | None] = frozenset(
+    {"eos", "stop_token", "stop_text", "indent"}
+)
 _REFUSED = "error"  # among others where a token was drawn that the constraint forbids
 
 
@@ -157,9 +161,9 @@ class RequestEvents:
     def _follow(self, candidate: Candidate, token: int) -> None:
         """Advance the constraint. If only the end may follow, end the text before vLLM draws the end token."""
         witness = self._witnesses.get(candidate)
-        if witness is None or candidate.cause in ("eos", "stop_token"):
+        if witness is None or candidate.cause in _BEFORE_CONSTRAINT:
             return
-        if witness.accept(token) and candidate.cause in (None, "max_tokens"):
+        if witness.accept(token):
             candidate.cause = "constraint"
 
     def _is_refused(self, candidate: Candidate, token: int, now: float) -> bool:

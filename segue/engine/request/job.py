@@ -264,7 +264,7 @@ class Job:
             decode_s=sequence.decode_s,
         )
         # Under a constraint only a cut leaves half a character, and what matches ends before it.
-        rest = sequence.output.flush(keeps_half=sequence.guide is None)
+        rest = sequence.output.flush(keeps_half=self.request.constraint is None)
         told: list[Event] = [end] if rest is None else [self._delta(sequence, rest), end]
         events = self._emit(sequence, told)
         if self.request.max_tokens == 0:

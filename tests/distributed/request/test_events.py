@@ -8,8 +8,8 @@ from segue.distributed.logits.own_draws import unpack
 from segue.distributed.request.mapping import DRAW_KEY
 from segue.errors import EngineFault
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
-from segue.types import Constraint, Infill, Prompt, Sampling
-from tests.distributed.harness import run, started, told
+from segue.types import Constraint, Infill, Prompt, Repetition, Sampling
+from tests.distributed.harness import GREEDY, run, started, told
 from tests.distributed.stand_in import StandIn
 from tests.engine.harness import Bench, ask
 
@@ -51,6 +51,44 @@ def test_where_bans_leave_nothing_of_a_constraint(value: str, cause: str, stride
             story = await told(engine, request)
         assert (story.texts[0], story.finished[0].cause) == ("ab", cause)
         assert story.essence == expected.essence
+
+    run(check())
+
+
+AT_ONCE: dict[str, dict[str, Any]] = {
+    "max_tokens": {"max_tokens": 3},
+    "repetition": {"repetition": Repetition(max_size=1, min_count=2)},
+    "stop": {"stop": ("bb",)},
+    "time": {"time_limit_s": -1.0},
+}
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_what_ends_a_text_where_its_constraint_does(name: str) -> None:
+    """The cause is the one of our own engine."""
+
+    async def check() -> None:
+        text = "ab\n" if name == "time" else "abb"
+        script, constraint = text.encode(), Constraint(kind="choice", value=(text,))
+        request = ask("x", sampling=GREEDY, constraint=constraint, **AT_ONCE[name])
+        [expected] = Bench(FakeRunner(default_capabilities(), script)).run(request)
+        async with started(StandIn(script)) as engine:
+            story = await told(engine, request)
+        assert story.finished[0].cause == expected.finished[0].cause
+        assert story.essence == expected.essence
+
+    run(check())
+
+
+def test_half_a_character_of_a_constraint_is_left_out() -> None:
+    async def check() -> None:
+        constraint = Constraint(kind="regex", value="é+")
+        request = ask("x", constraint=constraint, sampling=GREEDY, max_tokens=3)
+        script = "é".encode()
+        [expected] = Bench(FakeRunner(default_capabilities(), script)).run(request)
+        async with started(StandIn(script)) as engine:
+            story = await told(engine, request)
+        assert story.texts == expected.texts == {0: "é"}
 
     run(check())
 
