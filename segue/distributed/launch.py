@@ -12,6 +12,7 @@ from segue.distributed.checkpoint import Weights, own_defaults, read_origin, rea
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.parent_watch import tie
 from segue.distributed.request.follow import Llm, Refused
+from segue.distributed.request.room import Room
 from segue.engine.seam import Capabilities, Vocab
 from segue.errors import (
     EngineDied,
@@ -124,6 +125,7 @@ class Launched:
     error: Callable[[Exception], SegueError]
     can_draw: bool = True  # whether Segue's own sampler can draw
     can_cut: bool = True  # whether filters can have an order that vLLM lacks
+    room: Room | None = None  # for tokens that a request names; None: for all
     # LoRA adapters by name, as vLLM's requests
     adapters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -179,6 +181,20 @@ def _can_cut(config: Any) -> bool:
     return config.speculative_config is None or config.use_v2_model_runner
 
 
+def _room(config: Any) -> Room | None:
+    if not config.use_v2_model_runner:
+        return None
+    from vllm import envs
+    from vllm.v1.worker.gpu.sample import logit_bias as of
+
+    return Room(
+        biases=of.MAX_NUM_LOGIT_BIAS_TOKENS,
+        allowed=of.MAX_NUM_ALLOWED_TOKEN_IDS,
+        stops=of.MAX_NUM_STOP_TOKEN_IDS,
+        bad_words=envs.VLLM_MAX_BAD_WORDS_TOTAL_TOKENS,
+    )
+
+
 def _launch(launch: Launch) -> Launched:
     from vllm import envs
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -193,6 +209,14 @@ def _launch(launch: Launch) -> Launched:
         disable_log_stats=True,
     )
     envs.enable_envs_cache()  # else vLLM reads its variables for every token of every stream
+    try:
+        return _launched(launch, config, llm, gauges)
+    except BaseException:  # it is not served, and must not keep its memory
+        llm.shutdown()
+        raise
+
+
+def _launched(launch: Launch, config: Any, llm: Any, gauges: Gauges) -> Launched:
     watch_actors(llm)
     vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
     limits = _capabilities(config, tuple(name for name, _ in launch.adapters))
@@ -208,6 +232,7 @@ def _launch(launch: Launch) -> Launched:
         error=_error,
         can_draw=_can_draw(config),
         can_cut=_can_cut(config),
+        room=_room(config),
         adapters=_adapters(launch.adapters),
     )
 

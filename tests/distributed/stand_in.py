@@ -10,6 +10,7 @@ import numpy as np
 from segue.distributed.launch import Gauges, Launched
 from segue.distributed.logits.own_draws import OwnDraws, unpack
 from segue.distributed.request.mapping import DRAW_KEY
+from segue.distributed.request.room import Room
 from segue.engine.seam import Span
 from segue.errors import EngineDied, EngineFault, SegueError
 from segue.runners.fake import FakeLoader, FakeRunner, FakeVocab, default_capabilities
@@ -80,6 +81,7 @@ class StandIn:
         self.stride = stride  # tokens an output holds at the most
         self.limits = default_capabilities(context_length=context_length)
         self.adapters: dict[str, Any] = {}
+        self.room: Room | None = None
         self.loaded: list[Any] = []  # of these
         self.unfit: tuple[Any, ...] = ()  # of these, too
         # Tokens that the constraint forbids: vLLM draws one where bans leave nothing else.
@@ -104,6 +106,7 @@ class StandIn:
             prompt=lambda tokens, salt: list(tokens),
             error=_error,
             adapters=self.adapters,
+            room=self.room,
         )
 
     @property

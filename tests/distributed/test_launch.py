@@ -9,7 +9,7 @@ import pytest
 from segue.distributed import launch
 from segue.distributed.launch import Gauges
 from segue.distributed.request.follow import Refused
-from segue.errors import EngineDied, EngineFault, InvalidField, Unavailable
+from segue.errors import EngineDied, EngineFault, Incompatible, InvalidField, Unavailable
 
 
 def told(running: int, waiting: int, usage: float) -> Any:
@@ -94,3 +94,38 @@ def test_errors_of_vllm(error: Exception, expected: type[Exception]) -> None:
     assert type(known) is expected
     if isinstance(known, Unavailable):
         assert (known.message, known.retry_after_s) == ("The engine is busy.", 1.0)
+
+
+class Started:
+    """vLLM's client, of a model whose tokenizer is not known here."""
+
+    def __init__(self) -> None:
+        resources = SimpleNamespace(engine_manager=None)
+        self.engine_core = SimpleNamespace(resources=resources)
+        self.is_shut_down = False
+
+    def get_tokenizer(self) -> object:
+        return object()
+
+    def shutdown(self) -> None:
+        self.is_shut_down = True
+
+
+def test_an_engine_that_cannot_be_used_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory would be held for ever, and once more with every further attempt."""
+    llm = Started()
+    envs = SimpleNamespace(disable_envs_cache=lambda: None, enable_envs_cache=lambda: None)
+    client = SimpleNamespace(from_vllm_config=lambda *args, **more: llm)
+    named = {"vllm": {"envs": envs}, "vllm.v1.engine.async_llm": {"AsyncLLM": client}}
+    for name, found in named.items():
+        module = ModuleType(name)
+        vars(module).update(found)
+        monkeypatch.setitem(sys.modules, name, module)
+    generation = SimpleNamespace(try_get_generation_config=dict)
+    config = SimpleNamespace(model_config=generation)
+    monkeypatch.setattr(launch, "engine_config", lambda _: config)
+    for name in ("_usage", "_stat_logger"):
+        monkeypatch.setattr(launch, name, lambda *_: None)
+    with pytest.raises(Incompatible, match="tokenizer"):
+        launch._launch(launch.Launch(model="folder", name="tiny"))
+    assert llm.is_shut_down

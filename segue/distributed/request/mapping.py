@@ -185,7 +185,7 @@ def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> d
         "logprobs": asked.num_alternatives,
         "stop_token_ids": sorted(rules.stops if goes_on else rules.stops | rules.ends),
         "ignore_eos": goes_on,
-        "logit_bias": _biases(s, rules) or None,
+        "logit_bias": logit_biases(s, rules) or None,
         "allowed_token_ids": None if s.allowed_token_ids is None else list(s.allowed_token_ids),
         "bad_words": list(s.bad_words),
         **_common(request, asked),
@@ -211,7 +211,7 @@ def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
+def logit_biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
     """Logit biases, as in engine/sampling/logit_bans.py: only those that ban, where a step adds the others."""
     ends = dict.fromkeys(rules.ends, -math.inf) if rules.ignores_ends else {}
     only_bans = adds_biases(s)

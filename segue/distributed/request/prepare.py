@@ -17,6 +17,7 @@ from segue.distributed.request.mapping import (
     is_drawn_here,
     parameters,
 )
+from segue.distributed.request.room import check_room
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
@@ -78,6 +79,9 @@ class VllmRequests:
         if vocab.size > limits.vocab_size:
             _check_known(job, limits.vocab_size)
         self._check_sampler(job)
+        room = self.launched.room
+        if room is not None and request.max_tokens != 0 and not request.beam_search:
+            check_room(room, request.sampling, job.rules, vocab)
         return VllmRequest(job, RequestEvents(job, vocab, grammar), text)
 
     def _check_sampler(self, job: Job) -> None:

@@ -5,11 +5,14 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from segue.distributed import launch as launching
 from segue.distributed.launch import Launch, engine_config
+from segue.distributed.request.room import Room
 from tests.support.models.tiny_hf import write_tiny_hf
 from tests.support.vllm.server import NEEDS_VLLM
 from tests.support.vllm.unstarted import do_not_start
@@ -131,3 +134,9 @@ def test_pages_are_told_what_the_folder_knows(
     assert info.origin.num_bytes == info.size_bytes > 0
     assert info.origin.metadata[f"{info.architecture}.embedding_length"] == config["hidden_size"]
     assert info.on_gpu == (not current_platform.is_cpu())
+
+
+def test_the_room_of_the_second_model_runner_is_vllms() -> None:
+    second, first = (SimpleNamespace(use_v2_model_runner=is_it) for is_it in (True, False))
+    assert launching._room(second) == Room(biases=1024, allowed=1024, stops=128, bad_words=1024)
+    assert launching._room(first) is None
