@@ -90,9 +90,10 @@ class Ahead:
         return made if made.spans and is_all and has_room else None
 
     def _are_proposed(self, going_on: list[Sequence]) -> bool:
-        """Whether the draft model will probably propose tokens: it does not where a constraint forces them."""
+        """Whether the draft model will probably propose tokens: it does not where a constraint forces them, nor where
+        what that allows is not known yet."""
         model = self._draft_model
-        if model is None or all(sequence.forced for sequence in going_on):
+        if model is None or all(each.awaits_mask or each.forced for each in going_on):
             return False
         return model.is_coming(len(going_on))
 

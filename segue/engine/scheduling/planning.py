@@ -143,6 +143,8 @@ class Planner:
 
     def _prompt_chunk(self, batch: Batch, sequence: Sequence, may_preempt: bool = True) -> None:
         count = self._chunk(batch, sequence)
+        if not count and sequence.awaits_mask:
+            self.awaits_mask = True
         while count > 0 and sequence.slot is not None:
             if self._memory.make_room(batch.num_cells + self._cells(sequence, count)):
                 batch.num_prompt_rows += count
@@ -162,9 +164,11 @@ class Planner:
         count = min(sequence.num_pending, num_taken + self._rows_left(batch, sequence))
         if sequence.computed < sequence.checkpoint_at:
             count = min(count, sequence.checkpoint_at - sequence.computed)
+        if count < sequence.num_pending:
+            return count
         # One that was preempted may wait for a mask: then its last row is for a later step, as it is while decoding.
-        stops_before = self._stops_at_fork(sequence) or sequence.awaits_mask
-        return count - (stops_before and count == sequence.num_pending > 1)
+        stops_before = sequence.awaits_mask or (count > 1 and self._stops_at_fork(sequence))
+        return count - stops_before
 
     def _rows_left(self, batch: Batch, sequence: Sequence) -> int:
         """How many more rows it may take."""

@@ -48,7 +48,8 @@ class TextDrafts:
 
 
 def _may_draft(sequence: Sequence) -> bool:
-    return not (sequence.forced or sequence.awaits_mask)
+    # In this order: what is forced is known only with the mask, and whoever asks for it waits.
+    return not (sequence.awaits_mask or sequence.forced)
 
 
 def _chances(sequence: Sequence, most: int, num_open: int) -> Iterable[float]:

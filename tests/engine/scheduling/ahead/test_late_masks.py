@@ -12,8 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from segue.engine.constraints.compiler import Grammar
+from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.drafts.model import DraftModel
+from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Draw
-from segue.runners.fake import EOS, default_capabilities
+from segue.runners.fake import EOS, FakeRunner, default_capabilities
 from segue.types import CompletionRequest, Constraint, Sampling
 from tests.engine.constraints.guided import regex
 from tests.engine.constraints.lazy_masks import LazyMasks, use
@@ -223,14 +226,22 @@ def test_forced_tokens_leave_the_draws_after_them_as_they_are(kind: str, goes_on
         assert [same(story) for story in stories] == [same(story) for story in singles]
 
 
-def test_nobody_waits_for_masks_that_are_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A constraint that takes forever: the others get a token in every step."""
+@pytest.mark.parametrize("drafts", ["none", "of texts", "of a model"])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_nobody_waits_for_masks_that_are_not_found(
+    monkeypatch: pytest.MonkeyPatch, goes_on: bool, drafts: str
+) -> None:
+    """A constraint that takes forever: the others get a token in every step. Whether to draft is asked for all."""
     slow = plain(0, constraint=regex("[a-z ]{50}"))
     [alone] = Bench(runner(rows_ahead=0)).run(slow)
     masks = use(monkeypatch)
-    ran = impatient(masks)
+    ran = impatient(masks, draft_rows=8 if drafts == "of texts" else 1)
     monkeypatch.setattr(ran.chance, "random", lambda: 1.0)  # nothing is found by waiting
     bench = Bench(ran)
+    if drafts == "of a model":
+        draft = DraftModel(FakeRunner())
+        bench.scheduler = Scheduler(ran, bench.vocab, 64, lambda: 0.0, draft)
+    bench.may_go_on = lambda: goes_on
     others = [plain(number) for number in range(1, 5)]
     for request in (slow, *others):
         bench.submit(request)
@@ -240,6 +251,7 @@ def test_nobody_waits_for_masks_that_are_not_found(monkeypatch: pytest.MonkeyPat
     assert len(bench.stories[slow.request_id].tokens[0]) == 1, (
         "the first mask is known from the start"
     )
+    assert masks.num_awaited == 0
     while bench.step() or bench.scheduler.awaits_mask:
         masks.find_all()
     assert same(bench.stories[slow.request_id]) == same(alone)
@@ -266,6 +278,35 @@ def test_nobody_waits_for_the_mask_of_one_that_was_preempted(
     while bench.step() or bench.scheduler.awaits_mask:
         masks.find_all()
     assert same(bench.stories[slow.request_id]) == same(alone)
+    bench.scheduler.check()
+
+
+def test_nobody_waits_for_the_mask_of_one_that_was_preempted_and_is_all_cached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same answer was given before, so that nothing is read again but the row that needs the mask."""
+    slow = plain(0, constraint=regex("[a-z ]{50}"))
+    masks = use(monkeypatch)
+    ran = impatient(masks)
+    monkeypatch.setattr(ran.chance, "random", lambda: 0.0)  # found while the step waits
+    bench = Bench(ran)
+    [before] = bench.run(msgspec.structs.replace(slow, request_id="before"))
+    monkeypatch.setattr(ran.chance, "random", lambda: 1.0)  # nothing is found by waiting
+    num_awaited = masks.num_awaited
+    bench.submit(slow)
+    while bench.step():
+        pass
+    [running] = bench.scheduler._state.running
+    bench.scheduler._planner._preempt(Batch(), running)
+    other = plain(1)
+    bench.submit(other)
+    while not bench.stories[other.request_id].done:
+        assert bench.step()
+    assert bench.scheduler.awaits_mask
+    assert masks.num_awaited == num_awaited
+    while bench.step() or bench.scheduler.awaits_mask:
+        masks.find_all()
+    assert bench.stories[slow.request_id].essence == before.essence
     bench.scheduler.check()
 
 
