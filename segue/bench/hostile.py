@@ -38,7 +38,10 @@ LIVEZ_EVERY_S = 0.02
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0],
+        epilog="What follows is for segue serve: a model, flags. Without it the fake runner serves.",
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="cases whose name begins so")
     options, arguments = parser.parse_known_args()

@@ -41,7 +41,10 @@ _PHASES = ("quiet", "knocked", "control")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0],
+        epilog="What follows is for segue serve: a model, flags. Without it the fake runner serves.",
+    )
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each phase")
     parser.add_argument("--rounds", type=int, default=5)

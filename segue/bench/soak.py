@@ -54,7 +54,10 @@ BAD: tuple[bytes, ...] = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0],
+        epilog="What follows is for segue serve: a model, flags. Without it the fake runner serves.",
+    )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kill-every", type=float, default=60.0, help="seconds; 0: never")
     options, arguments = parser.parse_known_args()

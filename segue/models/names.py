@@ -118,7 +118,7 @@ def _unnamed(text: str, is_file: Callable[[str], bool]) -> ModelRef:
         return _path(text)
     if "/" in text:
         return _hub(text, text)
-    raise ModelUnavailable(f"no model {text!r}: write {FORMS}")
+    raise ModelUnavailable(f"no model {text!r}: write {FORMS}; the path of a folder begins with ./")
 
 
 def _path(text: str) -> ModelRef:

@@ -51,7 +51,8 @@ def read_keys(file: Path) -> list[Key]:
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
-        raise SetupError(f"cannot read the API keys in {file}: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise SetupError(f"cannot read the API keys in {file}: {why}") from None
     return [parse_key(line) for line in lines if line and not line.startswith("#")]
 
 

@@ -140,6 +140,11 @@ def test_a_damaged_file_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptur
         read_keys(file)
 
 
+def test_a_file_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"keys: No such file or directory$"):
+        read_keys(tmp_path / "keys")
+
+
 def test_a_deleted_file_takes_its_keys_with_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
