@@ -69,8 +69,8 @@ def spell(schema: dict[str, Any]) -> str:
         return " | ".join(msgspec.json.encode(value).decode() for value in schema["enum"])
     kind = schema.get("type", "any")
     if kind == "array":
-        items = schema.get("items")
-        return f"list of {spell(items)}" if items else "list"
+        items = spell(schema["items"]) if schema.get("items") else ""
+        return f"list of ({items})" if " or " in items else f"list of {items}" if items else "list"
     if isinstance(kind, list):
         return " or ".join(kind)
     return str(kind) + _bounds(schema)

@@ -16,6 +16,7 @@ from segue.dialects.reference.tables import INTRODUCTION, entries, spell, takers
         ({"type": "integer", "minimum": -1, "maximum": 2**31 - 1}, "integer -1 to 2^31"),
         ({"type": "number", "exclusiveMinimum": 0, "maximum": 1}, "number >0 to 1"),
         ({"type": "array", "items": {"type": "string"}}, "list of string"),
+        ({"type": "array", "items": {"type": ["string", "null"]}}, "list of (string or null)"),
         ({"anyOf": [{"type": "string"}, {"enum": ["a", "b"]}]}, 'string or "a" | "b"'),
         ({"const": 1}, "1"),
         ({}, "any"),

@@ -3,12 +3,12 @@
 python -m segue.engine.constraints.schemas.table
 """
 
+from collections.abc import Iterable
+
 from segue.engine.constraints.scalars.formats import FORMATS, NUMBER_FORMATS, UNCHECKED_FORMATS
 from segue.engine.constraints.schemas.keywords.assertions import ASSERTIONS
 from segue.engine.constraints.schemas.keywords.expander import ANNOTATIONS, APPLICATORS, COMPANIONS
 
-_FIRST = "0.1.0"
-_SINCE: dict[str, str] = {}  # the version since which that holds, where it is not the first
 _NOTES = {  # of keywords that hold other schemas
     "$ref": "into the schema itself: pointers, anchors, embedded `$id`; nothing is fetched",
     "anyOf": "",
@@ -40,26 +40,28 @@ def exact() -> dict[str, str]:
 
 
 def markdown() -> str:
-    lines = ["| keyword | | since | |", "|---|---|---|---|"]
-    lines += [
-        f"| `{name}` | exact | {_SINCE.get(name, _FIRST)} | {note} |"
-        for name, note in exact().items()
-    ]
-    annotations = ", ".join(f"`{name}`" for name in sorted(ANNOTATIONS))
-    lines.append(
-        f"| {annotations}, `x-...` | no effect | {_FIRST} | they say nothing about values |"
+    notes = exact()
+    annotations = _listed([*sorted(ANNOTATIONS), "x-..."])
+    refused = ", ".join(
+        f"`{name}`" + (f" ({note})" if note else "") for name, note in REFUSED.items()
     )
-    lines += [
-        f"| `{name}` | refused | {_SINCE.get(name, _FIRST)} | {note} |"
-        for name, note in REFUSED.items()
+    lines = [
+        f"Enforced: {_listed(name for name, note in notes.items() if not note)}; and with notes:",
+        "",
+        "| keyword | |",
+        "|---|---|",
+        *(f"| `{name}` | {note} |" for name, note in notes.items() if note),
+        "",
+        f"- Without effect, as they say nothing about values: {annotations}.",
+        f"- Refused: {refused}, and any other: a misspelt keyword would leave the output free.",
+        f"- Formats: {_listed([*FORMATS, *NUMBER_FORMATS])}; {_listed(sorted(UNCHECKED_FORMATS))} allow everything. "
+        "Any other is refused.",
     ]
-    lines.append(
-        f"| any other | refused | {_FIRST} | a misspelt keyword would leave the output free |"
-    )
-    formats = ", ".join(f"`{name}`" for name in [*FORMATS, *NUMBER_FORMATS])
-    unchecked = ", ".join(f"`{name}`" for name in sorted(UNCHECKED_FORMATS))
-    lines += ["", f"Formats: {formats}. {unchecked} allow everything. Any other is refused."]
     return "\n".join(lines) + "\n"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 if __name__ == "__main__":
