@@ -90,8 +90,8 @@ class Reference:
 
     def _norm(self, x: Array, name: str) -> Array:
         mean = (x * x).mean(-1, keepdims=True)
-        scaled: Array = x / np.sqrt(mean + np.float32(self._shape.epsilon)) * self._weight(name)
-        return scaled
+        length: Array = np.sqrt(mean + np.float32(self._shape.epsilon))
+        return x / length * self._weight(name)
 
     def _product(self, x: Array, name: str) -> Array:
         product: Array = x @ self._weight(f"{name}.weight").T

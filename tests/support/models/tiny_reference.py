@@ -60,8 +60,8 @@ _ATTENTION = ("norm", "q", "k", "v", "output")
 
 
 def _normalise(x: Array, weight: Array) -> Array:
-    scaled: Array = x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPSILON)) * weight
-    return scaled
+    length: Array = np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPSILON))
+    return x / length * weight
 
 
 def _rotate(x: Array) -> Array:

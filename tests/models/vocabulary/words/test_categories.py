@@ -39,12 +39,14 @@ def test_every_character_has_llama_cpps_category(tmp_path: Path, pre: str) -> No
 
 
 def test_the_table_agrees_with_pythons() -> None:
-    """Where both know a character; Python's is of another version of Unicode."""
+    """Where both know a character; Python's is of another version of Unicode, from 3.14 on of a newer one."""
+    is_newer = unicodedata.unidata_version.partition(".")[0] > "15"
     stand_ins = dict(zip("NLPMS", "\xd1\xd2\xd3\xd4\xd5", strict=True))
     for point in range(0xA1, 0x3000):
         category = unicodedata.category(chr(point))[0]
         if category in stand_ins and chr(point) not in "ſ":
-            assert categories.in_classes(chr(point)) == stand_ins[category], hex(point)
+            ours = categories.in_classes(chr(point))
+            assert ours == stand_ins[category] or (is_newer and ours == "\xd0"), hex(point)
 
 
 def test_white_space_is_a_tab_and_all_else_as_it_is() -> None:
