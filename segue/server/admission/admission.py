@@ -129,24 +129,30 @@ class Admission:
         try:
             self.examine(scope, incoming)
         except SegueError as error:
-            reply = self.dialect_at(scope["path"]).error(error)
-            start, body = reply_messages(reply, error_headers(error))
-            headers = [*start["headers"], *incoming.added(start["headers"])]
-            incoming.record.status = reply.status
-            incoming.record.refuse(error)
-            self.finish(incoming.record)
-            return Refusal(reply.status, headers, body["body"])
+            return self._refuse(incoming, error)
         return None
 
-    def broken_off(self, scope: Scope | None, error: SegueError) -> None:
-        """The connection itself answered with an error. `scope`: of its request, if the head was whole."""
-        if scope is None:
-            self._metrics.observe(error.status)
-        else:
-            record = IncomingRequest.of(scope).record
-            record.status = error.status
-            record.refuse(error)
-            self.finish(record)
+    def broken_off(self, scope: Scope | None, error: SegueError) -> Refusal:
+        """The answer of a connection that cannot read on. `scope`: of its request, if the head was whole."""
+        if scope is not None:
+            return self._refuse(IncomingRequest.of(scope), error)
+        status, headers, body = self._whole("", error)
+        self._metrics.observe(status)
+        return Refusal(status, [*headers, *SECURITY_HEADERS], body)
+
+    def _refuse(self, incoming: IncomingRequest, error: SegueError) -> Refusal:
+        record = incoming.record
+        status, headers, body = self._whole(record.path, error)
+        headers = [*headers, *incoming.added(headers)]
+        record.status = status
+        record.refuse(error)
+        self.finish(record)
+        return Refusal(status, headers, body)
+
+    def _whole(self, path: str, error: SegueError) -> Refusal:
+        reply = self.dialect_at(path).error(error)
+        start, body = reply_messages(reply, error_headers(error))
+        return Refusal(reply.status, start["headers"], body["body"])
 
     def finish(self, record: RequestRecord) -> None:
         """The request ended: free its place, write its access log line, count it in the metrics, trace it.

@@ -29,10 +29,9 @@ from segue.bounds import (
     MAX_LINGER_BYTES,
     MAX_URL_BYTES,
 )
-from segue.dialects.openai import error_reply
 from segue.errors import HeadTooLarge, MalformedHttp, SegueError, Unavailable, UrlTooLong
 from segue.server.admission.admission import Admission, Refusal
-from segue.server.framing import Header, encode
+from segue.server.framing import Header
 from segue.server.transport.chunk_writer import offer_chunks
 from segue.server.transport.old_http import HTTP_1_0, without_chunks
 from segue.server.transport.write_alarm import WriteAlarm, num_in_system
@@ -252,20 +251,15 @@ class Connection(HttpToolsProtocol):
             self._refuse(cycle, refusal)
         else:
             if scope["http_version"] == HTTP_1_0:
+                cycle.waiting_for_100_continue = False  # it knows no such answer
                 app = without_chunks(app, cycle)
             offer_chunks(cycle)
             super()._start_asgi_task(cycle, app)
 
     def _refuse(self, cycle: RequestResponseCycle, refusal: Refusal) -> None:
         """Write the refusal. The rest of the body is discarded as it arrives."""
-        status, headers, body = refusal
-        is_last = not cycle.keep_alive or _CLOSE in headers
-        if is_last and _CLOSE not in headers:
-            headers.append(_CLOSE)
-        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
-        if cycle.scope["method"] == "HEAD":
-            body = b""
-        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
+        is_last = not cycle.keep_alive or _CLOSE in refusal.headers
+        self._write_whole(refusal, is_last, has_body=cycle.scope["method"] != "HEAD")
         self._has_refused = True
         cycle.response_started = cycle.response_complete = True
         cycle.keep_alive = not is_last
@@ -279,7 +273,7 @@ class Connection(HttpToolsProtocol):
         """The server shuts down: refuse a request whose body is not complete."""
         cycle = self.cycle
         if cycle is not None and cycle.more_body and not cycle.response_complete:
-            self._refuse_malformed(Unavailable("The server is shutting down.", retry_after_s=1.0))
+            self._refuse_malformed(Unavailable("The server is shutting down."))
 
     def _stop(self, wrong: SegueError) -> SegueError:
         """Keep the error for data_received, which answers with it; raised in a callback, it ends the parsing."""
@@ -289,6 +283,8 @@ class Connection(HttpToolsProtocol):
     def _refuse_malformed(self, wrong: SegueError) -> None:
         """Stop reading. A running answer is finished; otherwise the error is sent, and the connection closes."""
         self._ignores_input = True
+        if self._is_lingering or self.transport.is_closing():
+            return  # a request before this one was the last to be answered
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete and not cycle.more_body:
             cycle.keep_alive = False
@@ -296,20 +292,23 @@ class Connection(HttpToolsProtocol):
         log.debug("a connection was refused: %s", wrong.message)
         is_between = cycle is None or cycle.response_complete
         if is_between or not cycle.response_started:
-            self._write_error(wrong)
             scope = None if is_between else cast("Scope", cycle.scope)
-            self._admission.broken_off(scope, wrong)
+            has_body = scope is None or scope["method"] != "HEAD"
+            self._write_whole(self._admission.broken_off(scope, wrong), True, has_body)
         if cycle is not None:
             cycle.disconnected = True
+            cycle.waiting_for_100_continue = False  # its task may not have begun to read
             cycle.message_event.set()
         self._end()
 
-    def _write_error(self, wrong: SegueError) -> None:
-        body = encode(error_reply(wrong).body)
-        self.transport.write(
-            b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
-            % (STATUS_LINE[wrong.status], len(body), body)
-        )
+    def _write_whole(self, refusal: Refusal, is_last: bool, has_body: bool) -> None:
+        status, headers, body = refusal
+        if is_last and _CLOSE not in headers:
+            headers = [*headers, _CLOSE]
+        every = (*self.server_state.default_headers, *headers)
+        lines = [b"%b: %b\r\n" % header for header in every]
+        whole = (STATUS_LINE[status], *lines, b"\r\n", body if has_body else b"")
+        self.transport.write(b"".join(whole))
 
     def _end(self) -> None:
         """Close after what is written (lingering close). If the client is still sending, keep the socket open for a

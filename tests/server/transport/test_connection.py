@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import logging
 import re
 import socket
 import threading
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from segue.dialects import DIALECTS
 from segue.server.admission.hosts import Hosts
 from segue.server.admission.keys import Keyring, parse_key
 from segue.server.transport import connection
@@ -253,6 +255,77 @@ def test_http_1_0_gets_no_chunks(live: Live, streamed: bool) -> None:
     assert b"connection: close" in head
     assert text.startswith(b"data: {" if streamed else b"{")
     assert text.endswith(b"data: [DONE]\n\n" if streamed else b"}")
+
+
+def test_http_1_0_is_not_told_to_continue(live: Live) -> None:
+    """It takes the first head for that of its answer."""
+    head = b"POST /v1/completions HTTP/1.0\r\nexpect: 100-continue\r\ncontent-length: 14\r\n\r\n"
+    assert status(exchange(live, head + b'{"prompt":"a"}')) == 200
+
+
+CHUNKED = b"host: x\r\ntransfer-encoding: chunked\r\n"
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+def test_a_body_that_is_broken_at_once_is_not_asked_for(
+    live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The refusal is written before the request's task begins; a 100 behind it failed, with two tracebacks."""
+    sent = b"POST /v1/completions HTTP/1.1\r\nexpect: 100-continue\r\n" + CHUNKED + b"\r\nZZ\r\n"
+    answer = exchange(live, sent)
+    assert status(answer) == 400
+    assert b"100 Continue" not in answer
+    wait_until(lambda: not live.num_running)
+    assert not errors(caplog)
+
+
+@pytest.mark.parametrize("more", [GET, b"\x00 garbage"])
+@pytest.mark.parametrize(
+    ("rest", "code"),
+    [
+        (b"1.1\r\nhost: x\r\ncontent-encoding: gzip", 415),
+        (b"1.0\r\nconnection: upgrade\r\nupgrade: h2c\r\nx-api-key: none", 401),
+    ],
+)
+def test_what_follows_the_last_request_is_dropped(
+    launch: Launch, caplog: pytest.LogCaptureFixture, rest: bytes, code: int, more: bytes
+) -> None:
+    """The answer was lost: the connection failed over a second one."""
+    live = launch(keys=Keyring([parse_key("ada:secret")]))
+    key = b"" if b"x-api-key" in rest else b"\r\nx-api-key: secret"
+    refused = b"POST /v1/completions HTTP/" + rest + key + b"\r\ncontent-length: 2\r\n\r\n{}"
+    answer = exchange(live, refused + more)
+    assert status(answer) == code
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert not errors(caplog)
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [(b"/v1/completions", b'{"error":{"message":'), (b"/ollama/api/generate", b'{"error":"This')],
+)
+def test_a_body_that_breaks_is_answered_like_any_other(
+    launch: Launch, path: bytes, shape: bytes
+) -> None:
+    live = launch(dialects=DIALECTS)
+    head, _, body = exchange(
+        live, b"POST " + path + b" HTTP/1.1\r\n" + CHUNKED + b"\r\nZZ\r\n"
+    ).partition(b"\r\n\r\n")
+    assert status(head) == 400
+    assert body.startswith(shape)
+    for name in (b"date", b"x-request-id", b"x-content-type-options"):
+        assert head.count(b"\r\n%b: " % name) == 1
+
+
+def test_what_is_no_request_is_answered_with_a_date(live: Live) -> None:
+    """As RFC 9110 asks of every answer of a server with a clock."""
+    answer = exchange(live, b"GARBAGE\r\n\r\n")
+    assert status(answer) == 400
+    assert b"\r\ndate: " in answer
+    assert b"\r\nconnection: close\r\n" in answer
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
