@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
@@ -27,4 +28,10 @@ class ByPath(BaseRoute):
         return best
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await scope[_ROUTE].handle(scope, receive, send)
+        route: Route = scope[_ROUTE]
+        if scope["method"] not in (route.methods or ()):
+            # A route would name its own methods only.
+            routes = self._routes[scope["path"]]
+            allowed = {method for each in routes for method in each.methods or ()}
+            raise HTTPException(405, headers={"Allow": ", ".join(sorted(allowed))})
+        await route.handle(scope, receive, send)

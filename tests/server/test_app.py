@@ -7,6 +7,7 @@ import pytest
 from starlette.routing import Route
 
 from segue import __version__
+from segue.dialects import DIALECTS
 from segue.dialects.base import Companion, Reply, Service
 from segue.dialects.fields.kinds import Text
 from segue.dialects.fields.table import Field, Table
@@ -92,6 +93,14 @@ def test_unknown_paths_and_methods(
     error = answer.json()["error"]
     assert error["type"] in ("not_found_error", "invalid_request_error")
     assert "\x1b" not in error["message"]
+
+
+def test_every_method_of_a_path_is_allowed(launch: Launch) -> None:
+    """Each is a route of its own, and the first one named its own only."""
+    live = launch(dialects=DIALECTS)
+    for method in ("PUT", "DELETE", "OPTIONS"):
+        answer = live.client.request(method, "/lora-adapters")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
 
 
 def test_an_idle_model_is_healthy(live: Live) -> None:
