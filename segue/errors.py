@@ -20,10 +20,10 @@ SegueError
 │   └── Overloaded               429 rate_limit_exceeded      Retry-After
 ├── ServiceError                 the caller may try again
 │   ├── Unavailable              503 unavailable              loading, restarting or draining; Retry-After
-│   ├── EngineDied               503 engine_died              the model process ended under the request
+│   ├── EngineDied               503 engine_died              the model process ended under the request; Retry-After
 │   ├── TimedOut                 504 timeout
 │   └── EngineFault              500 engine_fault             our bug, or the model's
-└── SetupError                   raised before there is a server; printed by the command line
+└── SetupError                   raised before there is a server, or a model; printed by the command line
     ├── ModelUnavailable         cannot be found, fetched or read
     └── Incompatible             a library or machine that cannot run it
 """
@@ -36,6 +36,7 @@ from typing import ClassVar
 class SegueError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
+    usual_retry_s: ClassVar[float | None] = None  # when to try again, unless a raiser knows better
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class SegueError(Exception):
         super().__init__(message)
         self.message = message
         self.param = param
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = self.usual_retry_s if retry_after_s is None else retry_after_s
         self.details = dict(details or {})  # figures that belong to the code
 
 
@@ -130,6 +131,7 @@ class Unsupported(RequestError):
 class Overloaded(RequestError):
     status = 429
     code = "rate_limit_exceeded"
+    usual_retry_s = 1.0
 
 
 class ServiceError(SegueError):
@@ -138,10 +140,12 @@ class ServiceError(SegueError):
 
 class Unavailable(ServiceError):
     code = "unavailable"
+    usual_retry_s = 1.0
 
 
 class EngineDied(ServiceError):
     code = "engine_died"
+    usual_retry_s = 1.0
 
 
 class TimedOut(ServiceError):
@@ -155,7 +159,7 @@ class EngineFault(ServiceError):
 
 
 class SetupError(SegueError):
-    pass
+    code = "setup_error"
 
 
 class ModelUnavailable(SetupError):
@@ -171,8 +175,9 @@ def _leaves(root: type[SegueError]) -> list[type[SegueError]]:
     return [leaf for child in children for leaf in _leaves(child)] if children else [root]
 
 
+_RAISED: list[type[SegueError]] = [*_leaves(SegueError), SetupError]
 # An error crosses the process boundary as its code (types.Failed) and is raised again by it.
-BY_CODE: dict[str, type[SegueError]] = {leaf.code: leaf for leaf in _leaves(SegueError)}
+BY_CODE: dict[str, type[SegueError]] = {each.code: each for each in _RAISED}
 
 
 # --- errors of the system, which has no more to give: a sentence tells more of them than a traceback ---

@@ -7,8 +7,10 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from segue.engine.process.messages import framed, read
-from segue.errors import BY_CODE, EngineFault, SegueError, Unavailable
+from segue.engine.seam import error_of, failed_of
+from segue.errors import EngineFault, SegueError, Unavailable
 from segue.processes.messages import Answer, Call, Message, Returned, encode, frames
+from segue.types import Failed
 
 log = logging.getLogger("segue.processes")
 
@@ -74,17 +76,16 @@ class Channel:
         if frame.error is None:
             future.set_result(frame.answer)
         else:
-            code, message, param = frame.error
-            future.set_exception(BY_CODE.get(code, EngineFault)(message, param))
+            future.set_exception(error_of(frame.error))
 
     async def _reply(self, call: Call) -> None:
         try:
             returned = Returned(call.number, await self._answer(call.message))
         except SegueError as error:
-            returned = Returned(call.number, error=(error.code, error.message, error.param))
+            returned = Returned(call.number, error=failed_of(error))
         except Exception:
             log.exception("a message between server processes could not be handled")
-            returned = Returned(call.number, error=(EngineFault.code, "the call failed", None))
+            returned = Returned(call.number, error=Failed(EngineFault.code, "the call failed"))
         self._write(returned)
 
     def _write(self, frame: Call | Returned) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from segue.types import Adapter
+from segue.types import Adapter, Failed
 
 # --- server process → parent ----------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class Call(Struct, frozen=True, tag=True, array_like=True):
 class Returned(Struct, frozen=True, tag=True, array_like=True):
     number: int
     answer: Answer = None
-    error: tuple[str, str, str | None] | None = None  # code, message, param
+    error: Failed | None = None
 
 
 frames = msgspec.msgpack.Decoder(Call | Returned)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from segue.errors import EngineFault, InvalidField, Unavailable
+from segue.errors import EngineFault, InvalidField, SetupError, Unavailable
 from segue.processes.channel import Channel
 from segue.processes.messages import Answer, Keep, Kept, Message, Open, Started, Stop
 from tests.support.waiting import PATIENCE_S
@@ -63,14 +63,25 @@ def test_both_sides_call_and_answers_find_their_calls() -> None:
 def test_errors_are_raised_by_the_caller() -> None:
     async def main() -> None:
         async def refuse(message: Message) -> Answer:
-            if isinstance(message, Keep):
-                raise ValueError("secret")
+            match message:
+                case Keep():
+                    raise ValueError("secret")
+                case Open("later"):
+                    raise Unavailable("not yet", retry_after_s=4.0)
+                case Open("damaged"):
+                    raise SetupError("/a/file is damaged")
             raise InvalidField("id must be smaller", "id")
 
         _, child, tasks = await pair(refuse, silent)
         with pytest.raises(InvalidField, match="must be smaller") as refusal:
             await child.call(Open("x"))
         assert refusal.value.param == "id"
+        with pytest.raises(Unavailable, match="not yet") as later:
+            await child.call(Open("later"))
+        assert later.value.retry_after_s == 4.0
+        # A load that failed: no client is told of the file, as open_engine sees to.
+        with pytest.raises(SetupError, match="damaged"):
+            await child.call(Open("damaged"))
         with pytest.raises(EngineFault, match="the call failed"):
             await child.call(Keep("x", 1.0))
         await end(tasks)

@@ -16,12 +16,11 @@ from segue.engine.process import messages
 from segue.engine.process.mailbox import Mailbox
 from segue.engine.process.stats_report import LastStats
 from segue.engine.process.suspects import Suspects, digests
-from segue.engine.seam import Sink
+from segue.engine.seam import Sink, error_of
 from segue.errors import BY_CODE, EngineDied, EngineFault, InvalidField, Unavailable
 from segue.types import LAST, CompletionRequest, Event, Failed, ModelInfo, Stats
 
 READ_LIMIT = 2**20
-_DIED_RETRY_S = 1.0
 
 
 class _Open(Mailbox):
@@ -55,7 +54,7 @@ class Client:
     @property
     def info(self) -> ModelInfo:
         if self._info is None:
-            raise Unavailable("the model is still loading", retry_after_s=1.0)
+            raise Unavailable("the model is still loading")
         return self._info
 
     @property
@@ -113,7 +112,7 @@ class Client:
     # --- for subclasses ---------------------------------------------------------------------------
 
     async def _drain(self, drain_s: float) -> None:
-        """Refuse new requests, wait at most `drain_s` for open ones, and end the rest."""
+        """Refuse new requests and calls, wait at most `drain_s` for open ones, and end the rest."""
         self._is_closing = True
         if drain_s > 0 and self._is_ready:
             with contextlib.suppress(TimeoutError):
@@ -132,7 +131,7 @@ class Client:
                 if step_s == 0:
                     self._last_stats.confirm()
             case messages.Answer(call):
-                future = self._calls.pop(call, None)
+                future = self._calls.get(call)
                 if future is not None and not future.done():
                     future.set_result(report)
             case messages.Ready(info, num_restarts):
@@ -147,17 +146,17 @@ class Client:
         running = digests(box.request for box in self._open.values())
         self._on_crash(self._num_restarts, running)
         message = "the model process ended unexpectedly; it is being started again"
-        self._end_all(Failed(EngineDied.code, message, retry_after_s=_DIED_RETRY_S))
+        self._end_all(Failed(EngineDied.code, message))
 
     def _end_all(self, failed: Failed) -> None:
         for mailbox in self._open.values():
             mailbox.put([failed])
         self._open.clear()
-        self._nothing_open.set()
         for future in self._calls.values():
             if not future.done():
-                future.set_exception(EngineDied(failed.message, retry_after_s=_DIED_RETRY_S))
+                future.set_exception(error_of(failed))
         self._calls.clear()
+        self._settle()
 
     def _forget(self, mailbox: _Open) -> bool:
         """Remove the request; return whether it was still open."""
@@ -165,9 +164,12 @@ class Client:
         if self._open.get(request_id) is not mailbox:
             return False
         del self._open[request_id]
-        if not self._open:
-            self._nothing_open.set()
+        self._settle()
         return True
+
+    def _settle(self) -> None:
+        if self.is_idle:
+            self._nothing_open.set()
 
     def _check_ready(self) -> None:
         if not self._is_ready or self._is_closing:
@@ -186,11 +188,13 @@ class Client:
         self._check_ready()
         call = next(self._call_ids)
         future = self._calls[call] = asyncio.get_running_loop().create_future()
+        self._nothing_open.clear()
         try:
             self._send(make_message(call))
             answer: messages.Answer = await future
         finally:
             self._calls.pop(call, None)
+            self._settle()
         if answer.error is not None:
             code, message, param = answer.error
             raise BY_CODE.get(code, EngineFault)(message, param)

@@ -82,9 +82,9 @@ class Bodies:
         if body.size > self._max_bytes:
             raise self._too_large()
         if self._held[body.holder] > self._most_shared:
-            raise Overloaded("Too many large requests at once; wait for one.", retry_after_s=1.0)
+            raise Overloaded("Too many large requests at once; wait for one.")
         if self._num_held > self._most_held:
-            raise Unavailable("Too many large requests at once.", retry_after_s=1.0)
+            raise Unavailable("Too many large requests at once.")
 
     def _release(self, body: _Body) -> None:
         self._num_held -= body.size

@@ -121,3 +121,15 @@ def test_closing_waits_for_open_requests(tmp_path: Path) -> None:
                 await anext(engine.submit(ask("late")))
 
     asyncio.run(main())
+
+
+def test_closing_waits_for_open_calls(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, 1) as (_, (engine,)):
+            tokenizing = asyncio.create_task(engine.tokenize("0", True, True))
+            while engine.is_idle:
+                await asyncio.sleep(0)
+            await engine.close(drain_s=30)
+            assert await tokenizing == [48]
+
+    asyncio.run(main())
