@@ -26,7 +26,7 @@ from segue.engine.process.fleet import Fleet
 from segue.engine.process.new_worker import NewWorker
 from segue.engine.process.spawning import ignore_signals
 from segue.engine.seam import Models
-from segue.errors import SetupError
+from segue.errors import SetupError, Unavailable
 from segue.models.progress import Report, silent
 from segue.models.progress_bars import as_lines, shown
 from segue.processes import handover, messages
@@ -126,8 +126,9 @@ async def _serve(
 
 
 def _failure(task: "asyncio.Future[None]") -> BaseException | None:
-    """A load that is cancelled because the server stops is not a failure."""
-    return task.exception() if task.done() and not task.cancelled() else None
+    """A load that ends because the server stops is not a failure."""
+    error = task.exception() if task.done() and not task.cancelled() else None
+    return None if isinstance(error, Unavailable) else error
 
 
 async def _load(

@@ -17,7 +17,7 @@ from typing import Protocol
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.spawning import beside
 from segue.engine.seam import Engine
-from segue.errors import SetupError, UnknownModel
+from segue.errors import SetupError, Unavailable, UnknownModel
 from segue.types import Adapter, ModelInfo, ServedAdapter
 
 log = logging.getLogger("segue.fleet")
@@ -75,6 +75,7 @@ class Fleet:
         self._keep_alive_s = math.inf if keep_alive_s is None else keep_alive_s
         self._strict = strict
         self._unloading: asyncio.Task[None] | None = None
+        self._is_closing = False
         self._changed = asyncio.Event()
         self.others: Others | None = None
 
@@ -99,6 +100,8 @@ class Fleet:
 
     async def _load(self, member: Member) -> None:
         """Wait for the load of the model; start it if none runs. An error is raised in every request that waits."""
+        if self._is_closing:
+            raise Unavailable("the server is shutting down")
         # A model that cannot be loaded is not tried again with every request for it.
         is_due = member.failure is None or time.monotonic() >= member.retry_at
         if member.loading is None and is_due:
@@ -106,7 +109,7 @@ class Fleet:
             if self.others is not None:
                 self.others.opening(member.name)
         if member.loading is not None:
-            await asyncio.shield(member.loading)
+            await asyncio.wait([member.loading])  # which goes on if this request is cancelled
         if member.failure is not None:
             # Raise a copy per request: one exception raised many times would collect every traceback.
             raise copy.copy(member.failure)
@@ -172,6 +175,8 @@ class Fleet:
         self._find(name).adapters.apply(wanted)
 
     async def close(self, drain_s: float = 0.0) -> None:
+        """Refuse whoever waits for a load, or would begin one; the engines of the others drain."""
+        self._is_closing = True
         if self._unloading is not None:
             self._unloading.cancel()
             with contextlib.suppress(asyncio.CancelledError):

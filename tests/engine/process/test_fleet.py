@@ -7,7 +7,7 @@ import pytest
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine
-from segue.errors import ModelUnavailable, UnknownModel
+from segue.errors import ModelUnavailable, Unavailable, UnknownModel
 from segue.runners.fake import FakeLoader
 from segue.types import CompletionRequest, Failed, ModelInfo, Prompt
 from tests.support.fakes import INFO, ScriptedEngine
@@ -209,8 +209,11 @@ def test_closing_ends_a_load() -> None:
         await asyncio.sleep(0)
         await fleet.close()
         assert loads.num_running == 0
-        with pytest.raises(asyncio.CancelledError):
-            await opening
+        with pytest.raises(Unavailable, match="shutting down"):
+            await opening  # its client is still there, and is told
+        with pytest.raises(Unavailable, match="shutting down"):
+            await fleet.open("one")
+        assert loads.num_begun == 1
 
     asyncio.run(main())
 
