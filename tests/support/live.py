@@ -70,6 +70,10 @@ class Served:
         return socket.create_connection((self.host, self.port), timeout=PATIENCE_S)
 
     @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
     def num_running(self) -> int:
         """Requests whose head has been read, and that have not ended."""
         return len(self._server.server_state.tasks)

@@ -118,7 +118,7 @@ class Server(uvicorn.Server):
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=round(drain_s) + GRACE_S,
+            timeout_graceful_shutdown=round(drain_s) + 2 * GRACE_S,  # _drain needs less
         )
         super().__init__(config)
         self._on_stop = on_stop
@@ -178,20 +178,29 @@ class Server(uvicorn.Server):
                 self._drain_s,
             )
         # In parallel with uvicorn's own wait for open requests, which would otherwise time out.
-        stopping = asyncio.ensure_future(self._drain(self._drain_s))
+        stopping = asyncio.ensure_future(self._drain(self._drain_s, GRACE_S))
         hurrying = asyncio.ensure_future(self._stop_now())
         await super().shutdown(sockets)
         await stopping
         hurrying.cancel()
 
-    async def _drain(self, seconds: float) -> None:
-        """Let running requests finish, then refuse requests whose body is not complete."""
+    async def _drain(self, seconds: float, last_s: float) -> None:
+        """Let running requests finish, then refuse requests whose body is not complete. Clients have `last_s` to
+        read what was written."""
         await self._on_stop(seconds)
-        for connection in list(self.server_state.connections):
-            cast("Connection", connection).stop_reading()
+        for connection in self._connections:
+            connection.stop_reading()
+        asyncio.get_running_loop().call_later(last_s, self._drop_all)
+
+    def _drop_all(self) -> None:
+        """Not left to uvicorn, which would cancel their requests in the middle: each would be an error in the log."""
+        for connection in self._connections:
+            connection.transport.abort()
+
+    @property
+    def _connections(self) -> list[Connection]:
+        return cast("list[Connection]", list(self.server_state.connections))
 
     async def _stop_now(self) -> None:
         await self._hurry.wait()
-        await self._drain(0.0)
-        await asyncio.sleep(HURRY_S)
-        self.force_exit = True
+        await self._drain(0.0, HURRY_S)

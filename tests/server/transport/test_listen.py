@@ -1,4 +1,5 @@
 import json
+import logging
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import httpx2
 import pytest
 
 from segue.errors import SetupError
+from segue.server.transport import listen
 from segue.server.transport.listen import address, bind
 from segue.types import Delta, Failed, Prompted
 from tests.server.conftest import Live
@@ -78,6 +80,25 @@ def test_a_body_that_never_comes_is_not_waited_for() -> None:
         answer = client.makefile("rb").read()
     live.stop()
     assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nretry-after: 1\r\n" in answer
+
+
+def test_a_client_that_does_not_read_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is dropped when its time is up. Its request was cancelled in the middle, with tracebacks in the log."""
+    monkeypatch.setattr(listen, "GRACE_S", 0.3)
+    much = [Delta(0, "x" * 10_000, (1,))] * 2000
+    live = Live(lambda _: [Prompted(0, (1,), 0), *much, Pause()])
+    live.shrink_send_buffers()
+    body = b'{"prompt":"a","stream":true}'
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with live.connect() as client:
+        client.sendall(head + body)
+        wait_until(lambda: any(each.flow.write_paused for each in live.connections))
+        live.stop()
+    assert not live.is_running
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
 def test_a_clean_stop_is_no_death() -> None:
