@@ -110,3 +110,54 @@ def test_a_process_that_died_is_passed_over() -> None:
         dead.ours.close()
 
     asyncio.run(main())
+
+
+def test_none_is_lost_while_every_process_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system holds some hundred for a process that is busy; those beyond were closed without a word."""
+    send_fds = socket.send_fds
+
+    async def main() -> None:
+        listener = bind("127.0.0.1", 0)
+        dealer, takers = Dealer(listener), [Taker(), Taker()]
+        is_refused = asyncio.Event()
+
+        def refuse(*_: object) -> None:
+            is_refused.set()
+            raise BlockingIOError
+
+        monkeypatch.setattr(socket, "send_fds", refuse)
+        for taker in takers:
+            dealer.add(taker.ours)
+        clients = [connect(listener) for _ in range(4)]
+        async with asyncio.timeout(PATIENCE_S):
+            await is_refused.wait()
+        monkeypatch.setattr(socket, "send_fds", send_fds)
+        for taker in takers:
+            await taker.has(2)
+        close(dealer, clients, takers)
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_nobody_took_ends_with_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        listener = bind("127.0.0.1", 0)
+        dealer, taker = Dealer(listener), Taker()
+        is_refused = asyncio.Event()
+
+        def refuse(*_: object) -> None:
+            is_refused.set()
+            raise BlockingIOError
+
+        monkeypatch.setattr(socket, "send_fds", refuse)
+        dealer.add(taker.ours)
+        client = connect(listener)
+        async with asyncio.timeout(PATIENCE_S):
+            await is_refused.wait()
+        dealer.close()
+        assert client.recv(1) == b""
+        close(dealer, [client], [taker])
+
+    asyncio.run(main())
