@@ -73,7 +73,7 @@ FIELDS = openai.FIELDS.pick(
     Field(
         "max_completion_tokens",
         Integer(-1, MAX_INT32, meaning={-1: None}, clamp=True),
-        "Tokens to generate; below 0 until the context is full.",
+        "Tokens to generate; without it, or below 0, until the context is full.",
         "max_tokens",
         aliases=("max_tokens",),
         default=None,

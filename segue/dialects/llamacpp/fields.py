@@ -119,7 +119,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     Field(
         "n_predict",
         Integer(-1, MAX_INT32, meaning={-1: None}),
-        "Tokens to generate; -1 until the context is full, 0 only reads the prompt.",
+        "Tokens to generate; without it, or with -1, until the context is full; 0 only reads the prompt.",
         "max_tokens",
         aliases=("max_completion_tokens", "max_tokens"),
         default=None,

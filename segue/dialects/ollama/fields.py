@@ -131,7 +131,7 @@ OPTIONS = (
     _option(
         "num_predict",
         Whole(_BOUND),
-        "Tokens to generate; 0 and below until the context is full.",
+        "Tokens to generate; without it, or with 0 and below, until the context is full.",
         "max_tokens",
         default=None,
     ),
@@ -337,7 +337,7 @@ TEXT = Table(
         Field(
             "max_tokens",
             _BOUND,
-            "Tokens to generate; 0 and below until the context is full.",
+            "Tokens to generate; without it, or with 0 and below, until the context is full.",
             "max_tokens",
             default=None,
         ),

@@ -131,8 +131,8 @@ INTRODUCTION = """\
 <!-- Written by `segue dialects --markdown > docs/dialects.md`: change the tables in segue/dialects instead. -->
 
 Each dialect is served under its own prefix, so that a base URL of `http://host:8080/llamacpp/v1` is llama.cpp's.
-The dialect named by `--dialect` (by default `openai`, the union of all) is served without a prefix too, and so is
-every path that no other system has.
+The dialect named by `--dialect` is served without a prefix too, and so is every path that no other system has. By
+default it is `openai`, which takes nearly all fields of the others: [the table](#who-takes-what) has which.
 
 In every dialect:
 
@@ -145,8 +145,8 @@ In every dialect:
   `deterministic`: what else the server computes at the time can change an answer. A server that promises nothing
   of seeds (`--engine vllm`, unless it is `deterministic`) gives a request without one none, and sends no such header.
 - A field that a request leaves out has the default of the tables below, unless the server was started with another
-  (`--default NAME=VALUE`, in any dialect's spelling). In llama.cpp's, vLLM's and mistral.rs' dialects a model's own
-  defaults come between the two, as in those systems: `general.sampling.*` of a GGUF file, `generation_config.json` of
+  (`--default NAME=VALUE`, in any dialect's spelling). `max_tokens` is 16 in OpenAI's, vLLM's and Llama Stack's; in the
+  others an answer may fill the context. In llama.cpp's, vLLM's and mistral.rs' dialects a model's own defaults come between the two, as in those systems: `general.sampling.*` of a GGUF file, `generation_config.json` of
   a folder ([defaults.md](defaults.md)). The root and the others do not depend on the model.
 - `x-segue-infill` says how a gap was filled: `fim`, by the model's own tokens, or `ranked`.
 - `x-segue-infill-kept` says how much of what stands around the gap fitted into the context, in tokens kept of tokens

@@ -9,9 +9,11 @@ from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
 _HEAD = """# Models that the CPU runner computes
 
-Made from the table in `segue/runners/cpu/anatomy/families.py` by `python -m segue.runners.cpu.anatomy.document`; a
-test holds it to that. Other architectures, and files that say something beyond the table, run on llama.cpp;
-`segue models show FILE.gguf` tells the reason.
+<!-- Written by `python -m segue.runners.cpu.anatomy.document > docs/models.md`: change families.py instead. -->
+
+A GGUF file whose architecture has a row here is computed by Segue's own kernels. Other architectures, and files that
+say something beyond the table, run on llama.cpp. `segue models show FILE.gguf` tells the architecture, which runner
+would serve the file, and why. How a model is named and fetched: [quickstart.md](quickstart.md#other-models).
 
 """
 _TAIL = """
