@@ -59,6 +59,7 @@ def cli() -> None:
 
 def main() -> None:
     """Show a SetupError, or that the system gives no more, as one sentence, not as a traceback."""
+    _open_what_is_closed()
     _write_utf8()
     try:
         cli(standalone_mode=True)
@@ -71,13 +72,30 @@ def main() -> None:
         _end(words)
 
 
+def _open_what_is_closed() -> None:
+    """A standard stream that was closed by whoever started this leads nowhere: else the next socket had its number, and
+    what a library prints would be sent there."""
+    for number, (name, mode) in enumerate([("stdin", "r"), ("stdout", "w"), ("stderr", "w")]):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:  # seldom: the lowest that is free is the first that was closed
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            os.set_inheritable(number, True)  # by the worker
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
 def _write_utf8() -> None:
-    """Answers are text of any language: a pipe or a file gets UTF-8, though Windows has another encoding for those."""
+    """Answers are text of any language: a pipe or a file gets UTF-8, though Windows has another encoding for those. The
+    names of files may be none: they are written as they are, and for people escaped."""
     if os.environ.get("PYTHONIOENCODING"):
         return
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
-            stream.reconfigure(encoding="utf-8")
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            if stream.isatty():
+                stream.reconfigure(errors="backslashreplace")
+            else:
+                stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _file_trouble(error: Exception) -> str | None:

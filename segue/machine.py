@@ -143,9 +143,10 @@ def free_bytes(folder: Path) -> int:
 
 
 def is_writable(folder: Path) -> bool:
+    """Whether files can be made in this folder, which need not exist yet."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
-    return os.access(folder, os.W_OK)
+    return folder.is_dir() and os.access(folder, os.W_OK)
 
 
 def port_problem(host: str, port: int) -> str | None:

@@ -2,7 +2,11 @@
 
 import gc
 import io
+import os
+import shlex
+import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -23,6 +27,36 @@ def test_a_pipe_gets_utf8_unless_another_encoding_is_asked_for(
         main()
     sys.stdout.flush()
     assert "●" in pipe.getvalue().decode(used)
+
+
+SEGUE = [sys.executable, "-m", "segue"]
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX closes them")
+@pytest.mark.parametrize("closed", ["<&- 2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_end_no_command(closed: str) -> None:
+    """Sockets had their numbers, and the worker ended; a server without standard error did not start at all."""
+    command = shlex.join([*SEGUE, "complete", "x", "--runner", "fake", "--max-tokens", "1"])
+    done = subprocess.run(["sh", "-c", f"exec {command} {closed}"], capture_output=True, cwd=ROOT)
+    assert done.returncode == 0
+    assert bool(done.stdout) == (">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are UTF-16 there")
+def test_a_name_that_is_not_utf_8_is_told_and_written(tmp_path: Path, tiny_gguf: Path) -> None:
+    """Standard error was lost over it, with a traceback."""
+    missing = os.fsencode(tmp_path) + b"/caf\xe9.gguf"
+    asked = [*map(os.fsencode, SEGUE), b"models", b"pull"]
+    done = subprocess.run([*asked, missing], capture_output=True, cwd=ROOT)
+    assert done.returncode == 1
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("segue: there is no file ")
+    assert "caf\\udce9.gguf" in line
+    if sys.platform == "linux":  # others refuse such a file
+        os.link(tiny_gguf, missing)
+        done = subprocess.run([*asked, missing], capture_output=True, cwd=ROOT)
+        assert done.stdout.startswith(missing + b"  ")
 
 
 def test_garbage_is_collected_after_a_command_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:

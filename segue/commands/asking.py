@@ -1,12 +1,14 @@
 """One completion, from an engine in this process or from a server: both give chunks of the root dialect."""
 
+import asyncio
 import json
 import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from http.client import HTTPException
+from threading import Event, Thread
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -65,26 +67,55 @@ async def from_model(body: Chunk, settings: Settings) -> AsyncGenerator[Chunk, N
 
 
 async def from_server(body: Chunk, url: str) -> AsyncGenerator[Chunk, None]:
-    """The chunks of a server, whose key is in the environment."""
-    for chunk in ask_server(url, body, os.environ.get("SEGUE_API_KEY", "")):
-        yield chunk
+    """The chunks of a server, whose key is in the environment. A thread waits for them: Ctrl-C ends a task of the event
+    loop, which must be there to end it."""
+    loop, arrived = asyncio.get_running_loop(), asyncio.Queue[Chunk | Exception | None]()
+    is_left = Event()
+
+    def put(what: Chunk | Exception | None) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(arrived.put_nowait, what)
+
+    def read() -> None:
+        try:
+            for chunk in ask_server(url, body, os.environ.get("SEGUE_API_KEY", "")):
+                put(chunk)
+                if is_left.is_set():
+                    return
+            put(None)
+        except Exception as error:
+            put(error)
+
+    Thread(target=read, name="segue-answer", daemon=True).start()
+    try:
+        while (found := await arrived.get()) is not None:
+            if isinstance(found, Exception):
+                raise found
+            yield found
+    finally:
+        is_left.set()
 
 
 def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
     """The chunks of a server. `url`: its address, with or without /v1. Raises SegueError."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise SetupError(f"--url must be an address such as http://127.0.0.1:8080, not {url!a}")
     headers = {"content-type": "application/json", "user-agent": f"segue/{__version__}"}
     if key:
+        if not (key.isascii() and key.isprintable()):
+            raise SetupError("SEGUE_API_KEY has a character that no header carries")
         headers["authorization"] = f"Bearer {key}"
-    request = Request(completions_url(url), json.dumps(body).encode(), headers)
+    request = Request(_checked_url(url), json.dumps(body).encode(), headers)
+    has_ended = False
     try:
         with urlopen(request, timeout=TIMEOUT_S) as answer:
             yield {"seed": _whole(answer.headers.get("x-segue-seed")) or body.get("seed")}
             for line in answer:
+                has_ended |= line.startswith(b"data: [DONE]")
                 if line.startswith(b"data: {"):
-                    yield _checked(json.loads(line[6:]))
+                    chunk = _read_chunk(line[6:], url)
+                    has_ended |= any(each.get("finish_reason") for each in chunk["choices"])
+                    yield chunk
+        if not has_ended:
+            raise Unavailable(f"{url} sent no answer, or not all of it")
     except HTTPError as error:
         hint = f" {_NAMED_KEY}" if error.code == 401 and ":" in key else ""
         message, param = _complaint(error.read())
@@ -92,6 +123,14 @@ def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise Unavailable(f"{url} cannot be reached: {reason}") from None
+
+
+def _checked_url(url: str) -> str:
+    with suppress(ValueError):  # of an address of IPv6 that has no end
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.netloc and parts.path.isascii():
+            return completions_url(url)
+    raise SetupError(f"--url must be an address such as http://127.0.0.1:8080, not {url!a}")
 
 
 def completions_url(url: str) -> str:
@@ -105,10 +144,25 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None
 
 
-def _checked(chunk: Chunk) -> Chunk:
+def _read_chunk(data: bytes, url: str) -> Chunk:
+    """A chunk with its choices. Raises Unavailable for an error, and for what is no chunk."""
+    try:
+        chunk: Chunk = json.loads(data)
+    except ValueError:
+        chunk = {"choices": None}
     if error := chunk.get("error"):
         raise Unavailable(str(error.get("message", error) if isinstance(error, dict) else error))
-    return chunk
+    match chunk.setdefault("choices", []):
+        case [*choices] if all(_is_choice(each) for each in choices):
+            return chunk
+    raise Unavailable(f"{url} sent what is no completion: {data[:200].decode(errors='replace')!a}")
+
+
+def _is_choice(each: object) -> bool:
+    match each:
+        case {"index": int(), "text": str()}:
+            return True
+    return False
 
 
 def _complaint(content: bytes) -> tuple[str, str | None]:

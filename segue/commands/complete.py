@@ -17,7 +17,7 @@ from segue.commands import receipts
 from segue.commands.asking import Chunk, from_model, from_server, parsed
 from segue.commands.folding import Folding
 from segue.commands.foreign_flags import UnderstandingComplete
-from segue.commands.options import refuse_beside_url, with_engine
+from segue.commands.options import only, refuse_beside_url, with_engine
 from segue.errors import SegueError, SetupError
 
 _PROBABILITY = click.FloatRange(0, 1)
@@ -96,7 +96,7 @@ def complete(
         if url:
             source = from_server(body, url)
         else:
-            loaded = config.load({**settings, "models": models}, file=config_file)
+            loaded = config.load({**settings, "models": only(models)}, file=config_file)
             source = from_model(body, loaded)
         answer = asyncio.run(_write(source, is_quiet=as_json, is_tinted=logprobs))
     if as_json:

@@ -1,5 +1,6 @@
 """`segue doctor`: whether this machine can serve, what would be slow, and why."""
 
+import contextlib
 import importlib.util
 import os.path
 import platform
@@ -12,7 +13,7 @@ import click
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from segue import __version__, config, machine
 from segue.assembly.fleet import companion_obstacle, idle_settings
@@ -50,7 +51,7 @@ def doctor(config_file: Path | None, **flags: Any) -> None:
     """Check this machine with the settings of `segue serve`. Exits with 1 if serving would fail."""
     settings = config.load(flags, file=config_file)
     findings = list(examine(settings))
-    table = Table("", "", "", box=None, show_header=False)
+    table = Table("", "", Column(overflow="fold"), box=None, show_header=False)
     for what, state, words in findings:
         table.add_row(what, f"[{STYLES[state]}]{state}[/]", escape(words))
     Console(soft_wrap=False).print(table)
@@ -159,10 +160,19 @@ def _cache(settings: Settings) -> Iterator[Finding]:
         return
     free = machine.free_bytes(folder)
     words = f"{folder}, {decimal(free)} free"
-    if free < LEAST_DISK and not any((folder / "models").glob("*.gguf")):
+    if free < LEAST_DISK and _is_embedded_missing(settings):
         yield Finding("cache", "fails", f"{words}: too little for the embedded model")
     else:
         yield Finding("cache", "ok", words)
+
+
+def _is_embedded_missing(settings: Settings) -> bool:
+    """Whether the embedded model is to be served, and still to be fetched."""
+    with contextlib.suppress(SegueError):  # of names that are wrong, which is told with the models
+        refs = names.parse_all(settings.models, settings.aliases)
+        embedded = [ref for ref in refs if ref.source == "embedded"]
+        return bool(embedded) and sources.present(embedded[0], settings.cache_dir) is None
+    return False
 
 
 def _models(settings: Settings) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from segue.assembly.runners import (
     runner_obstacle,
 )
 from segue.commands.completing import model_names, names_and_files
-from segue.commands.options import with_cache, with_engine_settings
+from segue.commands.options import only, with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import gguf, model_defaults, names, sources
 from segue.models.inventory import LocalModel, local_models, model_facts, remove
@@ -69,7 +69,7 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
 @with_engine_settings
 def show(model: str, config_file: Path | None, **flags: Any) -> None:
     """Describe MODEL, and say which runner would serve it here and why."""
-    settings = config.load({**flags, "models": model}, file=config_file)
+    settings = config.load({**flags, "models": only(model)}, file=config_file)
     path = _present(model, settings.cache_dir)
     about = model_facts(path)
     rows = {

@@ -59,6 +59,11 @@ def with_engine_settings(command: Command) -> Command:
     return _with_rows(command, [row for row in config.TABLE if row.name in _RUNNING])
 
 
+def only(model: str | None) -> tuple[str, ...]:
+    """The model of a command that runs one, as a setting. Not as text, which is several where it has commas."""
+    return () if model is None else (model,)
+
+
 def with_cache(command: Command) -> Command:
     """The folder of the cache, for a command that runs no model."""
     return _with_rows(command, [row for row in config.TABLE if row.name == "cache_dir"])

@@ -4,17 +4,17 @@ import asyncio
 import json
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from segue import config
-from segue.commands.options import with_engine
+from segue.commands.options import only, with_engine
 from segue.commands.running import running
 from segue.commands.scored import (
     Layout,
@@ -32,7 +32,9 @@ from segue.errors import RequestError
 from segue.types import CompletionRequest, Failed, Prompted
 
 IN_FLIGHT = 128  # enough to fill every step, few enough to bound memory
-_LABEL_CHARS = 48
+_HEADS = ("line", "tokens", "log p", "per token", "perplexity")
+_LABEL_CHARS, _LEAST_LABEL = 48, 8
+_WIDEST = 1000  # of what is no terminal
 
 
 @click.command()
@@ -52,7 +54,12 @@ _LABEL_CHARS = 48
 )
 @with_engine
 def score(
-    file: IO[str], layout: Layout, as_json: bool, config_file: Path | None, **flags: Any
+    file: IO[str],
+    layout: Layout,
+    as_json: bool,
+    config_file: Path | None,
+    models: str | None,
+    **flags: Any,
 ) -> None:
     """Score each line of FILE, or of standard input.
 
@@ -60,7 +67,7 @@ def score(
     the text, or {"context": …, "continuation": …}, which counts the continuation alone.
     """
     subjects = read_subjects(file, layout)
-    settings = config.load(flags, file=config_file)
+    settings = config.load({**flags, "models": only(models)}, file=config_file)
     total = asyncio.run(_report(subjects, as_json, settings))
     for refused in total.refused:
         click.echo(f"segue: line {refused.line}: {refused.reason}", err=True)
@@ -69,11 +76,13 @@ def score(
 
 
 async def _report(subjects: list[Subject], as_json: bool, settings: Settings) -> Sum:
-    total, console = Sum(), Console(stderr=True)
-    table = Table("line", "tokens", "log p", "per token", "perplexity", "text", box=None)
+    total, console, out = Sum(), Console(stderr=True), Console()
+    rows: list[tuple[str, ...]] = []
     columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # Where results are lines of the terminal themselves, they would stand on the bar's line.
+    has_no_bar = not console.is_terminal or (as_json and out.is_terminal)
     async with running(settings, console) as engine:
-        with Progress(*columns, console=console, transient=True) as progress:
+        with Progress(*columns, console=console, transient=True, disable=has_no_bar) as progress:
             bar = progress.add_task("", total=len(subjects))
             async for subject, result in results(engine, subjects):
                 total.add(result)
@@ -83,12 +92,30 @@ async def _report(subjects: list[Subject], as_json: bool, settings: Settings) ->
                     label = " ".join(subject.label.split())[:_LABEL_CHARS]
                     logprobs = result.logprobs
                     figures = _figures(len(result.tokens), len(logprobs), sum(logprobs))
-                    table.add_row(str(subject.line), *figures, label)
+                    rows.append((str(subject.line), *figures, label))
                 progress.advance(bar)
     if not as_json:
-        table.add_row("all", *_figures(total.num_tokens, total.num_scored, total.logprob), "")
-        Console().print(table, markup=False)
+        rows.append(("all", *_figures(total.num_tokens, total.num_scored, total.logprob), ""))
+        width = out.width if out.is_terminal else _WIDEST
+        table, needed = _table(rows, width)
+        Console(width=max(width, needed)).print(table, markup=False)
     return total
+
+
+def _table(rows: Sequence[tuple[str, ...]], width: int) -> tuple[Table, int]:
+    """The rows as a table, and the columns of a terminal that it needs. No figure is ever cut: of a text there is as
+    much as fits beside them, but for its first word or so, and a terminal breaks lines that are longer."""
+    figures = [
+        max(map(len, column)) + 2
+        for column in zip(_HEADS, *(row[:-1] for row in rows), strict=True)
+    ]
+    room = max(_LEAST_LABEL, width - sum(figures) - 2)
+    heads = (Column(head, no_wrap=True) for head in _HEADS)
+    text = Column("text", no_wrap=True, overflow="ellipsis", max_width=room)
+    table = Table(*heads, text, box=None)
+    for row in rows:
+        table.add_row(*row)
+    return table, sum(figures) + room + 2
 
 
 def _figures(num_tokens: int, num_scored: int, logprob: float) -> Iterable[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from segue import exact_math
+from segue.bounds import MAX_INT32
 from segue.errors import InvalidField
 from segue.types import Prompt, TokenScore
 
@@ -130,6 +131,8 @@ def _from_json(line: int, text: str) -> Subject:
         case {"text": str(whole)} | {"prompt": str(whole)} if whole:
             return Subject(line, Prompt((whole,)))
         case {"text": [*ids]} | {"prompt": [*ids]} if ids and all(type(i) is int for i in ids):
+            if wrong := [each for each in ids if not 0 <= each <= MAX_INT32]:
+                raise InvalidField(f"line {line}: {wrong[0]} is no token id")
             return Subject(line, Prompt((tuple(ids),)))
     raise InvalidField(f"line {line} must be {_EXPECTED}, none of them empty")
 

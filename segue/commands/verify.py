@@ -13,7 +13,7 @@ from segue import config
 from segue.commands import receipts
 from segue.commands.asking import Chunk, from_model, from_server
 from segue.commands.folding import Folding
-from segue.commands.options import refuse_beside_url, with_engine
+from segue.commands.options import only, refuse_beside_url, with_engine
 
 
 @click.command()
@@ -30,7 +30,7 @@ def verify(
         refuse_beside_url(flags, config_file)
         source = from_server({**body, **({"model": models} if models else {})}, url)
     else:
-        settings = config.load({**flags, "models": models}, file=config_file)
+        settings = config.load({**flags, "models": only(models)}, file=config_file)
         source = from_model(body, settings)
     answer = asyncio.run(_folded(source))
     was, now = kept.get("system_fingerprint"), answer.fingerprint

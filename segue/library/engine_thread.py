@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine
 from concurrent.futures import Future
@@ -27,6 +28,10 @@ class EngineThread:
     def __init__(self, settings: Settings) -> None:
         self._loop = asyncio.new_event_loop()
         self._fleet: Fleet | None = None
+        self._process = os.getpid()
+        self._is_closed = False
+        # No work comes after the one that ends the thread. RLock: a handler of signals may close what is being used.
+        self._posting = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="segue-engine", daemon=True)
         self._thread.start()
         try:
@@ -38,6 +43,11 @@ class EngineThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         self._loop.close()
 
     async def _open(self, settings: Settings) -> Engine:
@@ -45,10 +55,16 @@ class EngineThread:
         return await self._fleet.open(self._fleet.members[0])
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        if not self._thread.is_alive():
+        if os.getpid() != self._process:
             work.close()
-            raise EngineFault("this LLM is closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise EngineFault(
+                "this LLM is of the process that forked this one, which needs its own"
+            )
+        with self._posting:
+            if not self._is_closed and self._thread.is_alive():
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        raise EngineFault("this LLM is closed")
 
     def result(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for it. If the caller is interrupted, as by Ctrl-C in a notebook that goes on, so is the work."""
@@ -71,12 +87,20 @@ class EngineThread:
                 yield event
 
     def close(self) -> None:
-        """End the model's process. May be called several times."""
-        if not self._thread.is_alive():
+        """End the model's process, and wait for it. May be called several times, and by any thread: garbage is
+        collected by whichever has made much of it, so it may be the engine's own, which cannot wait for itself."""
+        if os.getpid() != self._process or not self._thread.is_alive():
             return
-        if self._fleet is not None:
-            with contextlib.suppress(Exception):
-                self.run(self._fleet.close()).result(_CLOSE_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        with self._posting:
+            if not self._is_closed:
+                self._is_closed = True
+                asyncio.run_coroutine_threadsafe(self._end(), self._loop)
         if threading.current_thread() is not self._thread:
-            self._thread.join(_CLOSE_S)
+            self._thread.join(2 * _CLOSE_S)
+
+    async def _end(self) -> None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_CLOSE_S):
+                if self._fleet is not None:
+                    await self._fleet.close()
+        self._loop.stop()

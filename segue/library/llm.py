@@ -12,7 +12,7 @@ gives there, to the byte.
 import asyncio
 import atexit
 import itertools
-import operator
+import os
 import queue
 import secrets
 import weakref
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 import msgspec
 
 from segue import config
-from segue.bounds import DRAWN_SEEDS
+from segue.bounds import DRAWN_SEEDS, MAX_INT32
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.tally import Tally
@@ -32,7 +32,8 @@ from segue.errors import InvalidField
 from segue.library.answers import Choice, Completion, Piece, Score
 from segue.library.engine_thread import EngineThread
 from segue.library.options import Options
-from segue.library.settings import check
+from segue.library.plain import plain
+from segue.library.settings import checked
 from segue.types import CompletionRequest, Delta, Done, ModelInfo, Prompted
 
 Text = str | Sequence[int]
@@ -60,8 +61,7 @@ class LLM:
 
         Raises SetupError where it cannot be loaded, and for other settings.
         """
-        check(settings)
-        flags = {"models": (str(model),), **settings}
+        flags = {"models": (os.fsdecode(model),), **checked(settings)}
         self._thread = EngineThread(config.load(flags))
         self.close = weakref.finalize(self, self._thread.close)
         # Registered now, so that it runs before multiprocessing kills the worker, which would look like a crash.
@@ -114,10 +114,11 @@ class LLM:
 
     def score(self, text: Text, num_top: int = 0) -> Score:
         """The log-probability of each token of the text, and of so many alternatives."""
-        return self._thread.result(self._score(text, num_top))
+        return self._thread.result(self._score(_scoring(text, num_top)))
 
     def score_batch(self, texts: Sequence[Text], num_top: int = 0) -> list[Score]:
-        return self._thread.result(_together(self._score(text, num_top) for text in texts))
+        requests = [_scoring(text, num_top) for text in _several("texts", texts)]
+        return self._thread.result(_together(map(self._score, requests)))
 
     def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
         if not isinstance(text, str):
@@ -125,9 +126,12 @@ class LLM:
         return self._thread.result(self._thread.engine.tokenize(text, add_special, True))
 
     def detokenize(self, tokens: Sequence[int]) -> str:
-        if not all(isinstance(token, int) for token in tokens):
+        ids = plain("tokens", tokens)
+        if not isinstance(ids, list) or not all(type(token) is int for token in ids):
             raise TypeError("detokenize takes token ids: a sequence of integers")
-        pieces = self._thread.result(self._thread.engine.pieces(tokens))
+        if wrong := [token for token in ids if not 0 <= token <= MAX_INT32]:
+            raise InvalidField(f"tokens must be from 0 to {MAX_INT32}, not {wrong[0]}", "tokens")
+        pieces = self._thread.result(self._thread.engine.pieces(ids))
         return b"".join(pieces).decode(errors="replace")
 
     # --- with one --------------------------------------------------------------------------------
@@ -161,7 +165,8 @@ class LLM:
         return await asyncio.wrap_future(work)
 
     async def ascore(self, text: Text, num_top: int = 0) -> Score:
-        return await asyncio.wrap_future(self._thread.run(self._score(text, num_top)))
+        work = self._thread.run(self._score(_scoring(text, num_top)))
+        return await asyncio.wrap_future(work)
 
     # --- in the engine's thread ------------------------------------------------------------------
 
@@ -196,17 +201,13 @@ class LLM:
             if isinstance(event, Delta):
                 piece = Piece(event.choice, event.text, event.tokens, event.scores or ())
                 pieces.put(piece)
+            elif (
+                isinstance(event, Prompted) and event.text
+            ):  # with echo, every choice begins with it
+                for choice in range(request.n):
+                    pieces.put(Piece(choice, event.text, ()))
 
-    async def _score(self, text: Text, num_top: int) -> Score:
-        if num_top < 0:
-            raise InvalidField(f"num_top must be 0 or more, not {num_top}", "num_top")
-        request = CompletionRequest(
-            request_id=f"llm-{next(_numbers)}",
-            model="",
-            prompts=_request(text, {}).prompts,
-            max_tokens=0,
-            prompt_logprobs=num_top,
-        )
+    async def _score(self, request: CompletionRequest) -> Score:
         score = Score(())
         async for event in self._thread.events(request):
             if isinstance(event, Prompted):
@@ -250,11 +251,8 @@ _ELSEWHERE = {
 def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
     for name in options.keys() & _ELSEWHERE:
         raise TypeError(f"there is no option {name}: {_ELSEWHERE[name]}")
-    if isinstance(prompt, bytes | bytearray | memoryview):
-        raise InvalidField("prompt must be a text or token ids, not bytes: decode them", "prompt")
-    wire = list(prompt) if isinstance(prompt, Iterable) and not isinstance(prompt, str) else prompt
-    # The hook is for integers of other libraries, as in an array of token ids.
-    body = msgspec.to_builtins({"prompt": wire, **options, **more}, enc_hook=operator.index)
+    given: dict[str, Any] = {"prompt": prompt, **options, **more}
+    body = {name: plain(name, value) for name, value in given.items()}
     number = f"llm-{next(_numbers)}"
     seed = secrets.randbelow(DRAWN_SEEDS)
     stamp = Stamp(request_id=number, public_id=number, created=0, seed=seed, fingerprint="")
@@ -270,7 +268,28 @@ def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
 
 
 def _requests(prompts: Sequence[Text], options: Options) -> list[CompletionRequest]:
-    return [_request(prompt, options) for prompt in prompts]
+    return [_request(prompt, options) for prompt in _several("prompts", prompts)]
+
+
+def _several(name: str, texts: Sequence[Text]) -> Sequence[Text]:
+    if isinstance(texts, str):  # it is a sequence too: of its characters
+        raise InvalidField(f"{name} must be a list of texts, not one text", name)
+    return texts
+
+
+def _scoring(text: Text, num_top: int) -> CompletionRequest:
+    top = plain("num_top", num_top)
+    if type(top) is not int:
+        raise InvalidField(f"num_top must be a whole number, not {top!r:.80}", "num_top")
+    if top < 0 or top > MAX_INT32:
+        raise InvalidField(f"num_top must be 0 or more, not {top}", "num_top")
+    return CompletionRequest(
+        request_id=f"llm-{next(_numbers)}",
+        model="",
+        prompts=_request(text, {}).prompts,
+        max_tokens=0,
+        prompt_logprobs=top,
+    )
 
 
 def _gap(prefix: str, suffix: str, options: Options) -> CompletionRequest:

@@ -1,10 +1,13 @@
 """The settings of an LLM: those of `segue serve` that are about its model. The others would have no effect."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Any
 
-from segue.errors import SetupError
+from segue.errors import InvalidField, SetupError
 from segue.library.options import Options
+from segue.library.plain import plain
 
 SETTINGS = (
     "lora",
@@ -37,11 +40,20 @@ FOREIGN = {
 }
 
 
-def check(names: Iterable[str]) -> None:
-    """Raises SetupError for the first that is no setting of an LLM."""
-    for name in names:
+def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as flags have them. Raises SetupError for the first that is none of an LLM."""
+    for name in settings:
         if name in SETTINGS:
             continue
         near = get_close_matches(name, SETTINGS, 1)
         usual = f"did you mean {near[0]}?" if near else f"an LLM has: {', '.join(SETTINGS)}"
         raise SetupError(f"there is no setting {name!r}; {FOREIGN.get(name, usual).format(name)}")
+    try:
+        return {name: plain(name, _listed(name, value)) for name, value in settings.items()}
+    except InvalidField as error:
+        raise SetupError(error.message) from None
+
+
+def _listed(name: str, value: Any) -> Any:
+    """A text may be several with commas between them; a path is one, whatever its name has."""
+    return [value] if name == "lora" and isinstance(value, os.PathLike) else value

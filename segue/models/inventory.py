@@ -9,6 +9,7 @@ from segue.models.digests import known_digest
 from segue.models.embedded import SMOLLM2
 from segue.models.gguf import GgufHeader, header, split
 from segue.models.hub import has_hub_cache, hub_cache
+from segue.models.names import shown_name
 from segue.models.origin import gguf_origin
 from segue.models.vocabulary.fim import has_fim
 from segue.types import ModelInfo
@@ -109,7 +110,7 @@ def preview(
         kv_tokens=0,
         train_context=read.train_context,
         chat_template=template if isinstance(template, str) else None,
-        file=path.name,
+        file=shown_name(path),
         origin=gguf_origin(path, known_digest(read.files, cache_dir), read),
     )
 

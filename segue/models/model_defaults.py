@@ -15,6 +15,7 @@ import msgspec
 from segue.bounds import MAX_INT32, MAX_NUMBER, MAX_SAMPLING_STEPS, MIN_DIVISOR
 from segue.errors import SetupError
 from segue.models import gguf
+from segue.models.names import shown_name
 from segue.types import ModelDefaults, Step, step_named
 
 FILE_NAME = "generation_config.json"
@@ -200,7 +201,7 @@ def of_choice(choice: Choice, model: Path | None) -> ModelDefaults | None:
         return of_named(choice)
     if choice == "off" or model is None:
         return None
-    found = of_gguf(gguf.header(model), model.name)
+    found = of_gguf(gguf.header(model), shown_name(model))
     warn(found, model.name)
     return found.defaults
 

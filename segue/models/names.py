@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from segue.errors import ModelUnavailable
@@ -41,6 +42,11 @@ class ModelRef:
     @property
     def names(self) -> tuple[str, ...]:
         return (self.served_name, *self.aliases)
+
+
+def shown_name(path: str | Path) -> str:
+    """The name of a file as messages and pages can carry it: what in it is not UTF-8 is replaced."""
+    return os.fsencode(Path(path).name).decode(errors="replace")
 
 
 def parse(text: str, is_file: Callable[[str], bool] = os.path.isfile) -> ModelRef:

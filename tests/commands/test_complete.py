@@ -1,6 +1,9 @@
+import asyncio
+import contextlib
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue.cli import cli
+from segue.commands.asking import from_server
 from segue.commands.folding import Folding
 from segue.errors import (
     InvalidField,
@@ -168,8 +172,89 @@ def test_a_key_with_its_name_is_told_from_the_key(monkeypatch: pytest.MonkeyPatc
         assert ask(live.url, "x", "--max-tokens", "1").exit_code == 0
 
 
+CHUNK = b'data: {"choices": [{"index": 0, "text": "a"}]}\n\n'
+
+
+@contextlib.contextmanager
+def answering(content: bytes | None) -> Iterator[str]:
+    """The address of a server that answers one request with this; with None, not before it is left."""
+    has_left = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1 << 16)
+            if content is None:
+                has_left.wait(10)
+            else:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + content)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            has_left.set()
+            thread.join()
+
+
 @pytest.mark.parametrize(
-    "url", ["foo", "127.0.0.1:8080", "localhost:8080/v1", "ftp://x", "http://"]
+    ("content", "words"),
+    [
+        (b"<html>", "sent no answer, or not all of it"),  # this and the next ended well
+        (CHUNK, "sent no answer, or not all of it"),
+        (b"data: {bad\n\n", "sent what is no completion"),  # and these with a traceback
+        (b'data: {"choices": 3}\n\n', "sent what is no completion"),
+        (b'data: {"choices": [{"text": "a"}]}\n\n', "sent what is no completion"),
+        (b'data: {"error": {"message": "it fell over"}}\n\n', "it fell over"),
+    ],
+)
+def test_an_answer_that_is_none_or_not_whole_is_an_error(content: bytes, words: str) -> None:
+    with answering(content) as url:
+        assert words in message(ask(url, "x"))
+
+
+def test_an_answer_may_end_as_openais_or_by_its_reason_alone() -> None:
+    for end in (b"data: [DONE]\n\n", CHUNK.replace(b'"a"', b'"", "finish_reason": "stop"')):
+        with answering(CHUNK + end) as url:
+            assert ask(url, "x").stdout == "a\n"
+
+
+def test_who_waits_for_a_server_can_be_interrupted() -> None:
+    """Ctrl-C cancels the task, and the event loop itself waited for the server: it had no effect."""
+
+    async def interrupted(url: str) -> None:
+        task = asyncio.ensure_future(anext(from_server({"prompt": "x"}, url)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 5)
+
+    with answering(None) as url:
+        asyncio.run(interrupted(url))
+
+
+def test_a_key_that_no_header_carries_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("schlüssel", "日", "a\nb"):
+        monkeypatch.setenv("SEGUE_API_KEY", key)
+        assert message(ask("http://127.0.0.1:1", "x")).startswith("SEGUE_API_KEY has a character")
+
+
+def test_a_model_is_one_whatever_its_name_has(tmp_path: Path) -> None:
+    """What stood before the first comma was taken for the model."""
+    named = str(tmp_path / "a,b.gguf")
+    for command in (["complete", "x"], ["score", __file__]):
+        result = CliRunner().invoke(cli, [*command, "--model", named])
+        assert message(result).startswith(f"there is no file {named};")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("foo", "127.0.0.1:8080", "localhost:8080/v1", "ftp://x", "http://"),
+        *("http://[::1", "http://x/ü"),
+    ],
 )
 def test_an_address_that_is_none_is_one_sentence(url: str) -> None:
     error = ask(url, "x").exception

@@ -122,6 +122,19 @@ def test_what_is_about_our_engine_is_not_told_of_vllms(
     assert "lora_modules" in adapter[1]
 
 
+def test_a_cache_that_is_a_file_or_full_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file was a good folder, and a full disk no place even for a model that is elsewhere."""
+    (tmp_path / "cache").touch()
+    assert states(tmp_path, GOOD)["cache"][0] == "fails"
+    (tmp_path / "cache").unlink()
+    monkeypatch.setattr(machine, "free_bytes", lambda folder: 1000)
+    assert states(tmp_path, GOOD)["cache"][0] == "fails"
+    mine = str(write_tiny_gguf(tmp_path / "mine.gguf"))
+    assert states(tmp_path, GOOD, models=(mine,))["cache"][0] == "ok"
+
+
 def test_a_model_that_could_not_be_served_is_found(tmp_path: Path) -> None:
     """It was content with a file that is not there, and promised to fail where serving would."""
     good = write_tiny_gguf(tmp_path / "good.gguf")

@@ -1,11 +1,14 @@
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from segue.cli import cli
+from segue.commands.score import _table
 from segue.errors import InvalidField
 
 
@@ -56,6 +59,27 @@ def test_a_line_with_half_a_character_is_refused_alone() -> None:
     refused, scored = objects(result)
     assert "half a character" in refused["error"]
     assert scored["num_tokens"] == 2
+
+
+@pytest.mark.parametrize("width", [20, 80, 1000])
+def test_no_figure_is_cut_and_a_text_stays_on_its_line(width: int) -> None:
+    """In a narrow terminal the perplexity was `12…`, and texts were broken into words below each other."""
+    rows = [
+        ("1", "74", "-457.885", "-6.2724", "529.747", "The sea is blue " * 3),
+        ("all", *"ABCD", ""),
+    ]
+    table, needed = _table(rows, width)
+    console = Console(file=io.StringIO(), width=max(width, needed))
+    console.print(table)
+    head, first, total = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert " ".join(head.split()) == "line tokens log p per token perplexity text"
+    assert first.split()[:6] == ["1", "74", "-457.885", "-6.2724", "529.747", "The"]
+    assert ("…" in first) == (width < 1000)
+    assert total.split() == ["all", *"ABCD"]
+
+
+def test_nothing_but_results_is_written_without_a_terminal() -> None:
+    assert score("abc\n", "--json").stderr == ""  # an empty line, of the bar
 
 
 def test_bad_input_is_refused_before_anything_is_loaded() -> None:

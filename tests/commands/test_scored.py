@@ -77,6 +77,13 @@ def test_the_continuation_is_every_token_that_holds_some_of_it(
     assert counted(subject, scores).tokens == tuple(scores[-num_counted:])
 
 
+@pytest.mark.parametrize("token", [-1, 2**31, 10**20])
+def test_a_number_that_is_no_token_is_refused_by_line(token: int) -> None:
+    """The message to the worker could not be written, with a traceback."""
+    with pytest.raises(InvalidField, match=f"line 2: {token} is no token id"):
+        read_subjects(['{"text": [1]}', f'{{"text": [1, {token}]}}'])
+
+
 def test_figures() -> None:
     result = Scored(3, (score(b"a", None, 0), score(b"b", -1.0), score(b"c", -2.0, 4)))
     assert result.as_json() == {

@@ -19,7 +19,7 @@ from segue.dialects.openai import OPENAI
 from segue.errors import EngineFault, InvalidField, SetupError
 from segue.library.llm import Text
 from segue.library.options import Options
-from segue.library.settings import FOREIGN, SETTINGS
+from segue.library.settings import FOREIGN, SETTINGS, checked
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
 from tests.support.waiting import wait_until
@@ -227,6 +227,29 @@ def test_several_prompts_are_a_batch(llm: LLM) -> None:
     assert len(llm.complete_batch(several, max_tokens=2)) == 2
 
 
+def test_options_are_taken_as_their_types_say(llm: LLM) -> None:
+    """A tuple of stops was refused, a float of NumPy was no integer, and a bias by number no subscript."""
+    options: typing.Any = {"temperature": np.float64(0), "logit_bias": {120: 100.0}}
+    ids: typing.Any = np.array([104, 105])
+    num_top: typing.Any = np.int64(1)
+    assert llm.complete("a", stop=("xxx",), max_tokens=9, **options).text == ""
+    assert llm.detokenize(ids) == "hi"
+    assert llm.score("abc", num_top=num_top) == llm.score("abc", num_top=1)
+
+
+def test_one_text_is_no_batch_of_its_characters(llm: LLM) -> None:
+    for ask in (llm.complete_batch, llm.score_batch):
+        with pytest.raises(InvalidField, match="must be a list of texts, not one text"):
+            ask("abc")
+
+
+def test_a_stream_begins_with_the_prompt_where_the_answer_does(llm: LLM) -> None:
+    pieces = list(llm.stream("abc", echo=True, max_tokens=2, seed=1, n=2))
+    whole = llm.complete("abc", echo=True, max_tokens=2, seed=1, n=2)
+    texts = ["".join(each.text for each in pieces if each.choice == i) for i in (0, 1)]
+    assert texts == [choice.text for choice in whole.choices]
+
+
 def test_every_option_is_a_field_of_the_table_under_its_first_name() -> None:
     known = {row.name: row for row in OPENAI.operations[0].table.rows}
     hints = typing.get_type_hints(Options)
@@ -306,6 +329,18 @@ def test_a_setting_without_effect_is_refused(setting: dict[str, Any], advice: st
     assert advice in error.value.message
 
 
+def test_a_setting_may_be_a_path_or_a_number_of_another_library(tmp_path: Path) -> None:
+    """`--cache-dir must be a path, not PosixPath`."""
+    LLM(runner="fake", cache_dir=tmp_path, threads=np.int64(1)).close()
+    assert checked({"lora": tmp_path / "a,b.gguf"}) == {"lora": [str(tmp_path / "a,b.gguf")]}
+    assert checked({"lora": [tmp_path]}) == {"lora": [str(tmp_path)]}
+    with pytest.raises(SetupError, match="threads cannot be a value of type object"):
+        checked({"threads": object()})
+    wrong: typing.Any = None
+    with pytest.raises(TypeError):
+        LLM(wrong)
+
+
 def test_the_settings_are_those_of_the_server() -> None:
     assert set(_RUNNING) < set(SETTINGS) < {row.name for row in TABLE}
     assert not set(SETTINGS) & set(FOREIGN)
@@ -315,6 +350,19 @@ def test_a_number_of_alternatives_is_not_negative(llm: LLM) -> None:
     """The worker failed to prepare it, with a traceback in the log."""
     with pytest.raises(InvalidField, match="num_top must be 0 or more, not -1"):
         llm.score("abc", num_top=-1)
+
+
+def test_a_number_that_is_none_ends_no_worker(llm: LLM) -> None:
+    wrong: typing.Any
+    for wrong in (2.5, "2", None):
+        with pytest.raises(InvalidField, match="num_top must be a whole number"):
+            llm.score("abc", num_top=wrong)
+    for wrong in (-1, 10**30):
+        with pytest.raises(InvalidField, match="tokens must be from 0 to"):
+            llm.detokenize([wrong])
+        with pytest.raises(InvalidField, match="num_top must be 0 or more"):
+            llm.score("abc", num_top=wrong)
+    assert llm.score("abc").num_scored == 2
 
 
 def test_half_a_character_is_a_wrong_text_and_ends_nothing(llm: LLM) -> None:

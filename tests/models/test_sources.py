@@ -29,6 +29,11 @@ def test_paths_that_cannot_be_served(tmp_path: Path) -> None:
             fetch(parse(f"name={path}"), tmp_path / "cache")
 
 
+def test_a_name_that_is_too_long_is_one_sentence() -> None:
+    with pytest.raises(ModelUnavailable, match=r"cannot read .*: File name too long|no file"):
+        fetch(parse(f"/{'a' * 300}.gguf"), Path("unused"))
+
+
 def test_of_a_split_model_a_folder_names_the_first_file(tmp_path: Path) -> None:
     for name in ("b-00001-of-00002.gguf", "b-00002-of-00002.gguf", "a.gguf"):
         (tmp_path / name).write_bytes(b"GGUF")

@@ -6,6 +6,7 @@ from pathlib import Path
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf
 from segue.models.gguf import GgufHeader
+from segue.models.names import shown_name
 from segue.models.vocabulary.byte_pair import BytePair
 from segue.models.vocabulary.fim import find_fim, with_separators
 from segue.models.vocabulary.fragments import Special, fragments, ordered
@@ -56,7 +57,7 @@ class GgufVocab:
 
     def __init__(self, path: str | Path):
         """Raises Incompatible and ModelUnavailable."""
-        self.file = Path(path).name
+        self.file = shown_name(path)
         self._header = header = gguf.header(path)
         if wrong := unsupported(header):
             raise Incompatible(f"{path} cannot be served here: {wrong}")

@@ -290,7 +290,7 @@ def open_model(path: str, *, vocab_only: bool = False) -> int:
     params = library.llama_model_default_params()
     params.vocab_only = vocab_only
     _log.errors.clear()
-    model = library.llama_model_load_from_file(path.encode(), params)
+    model = library.llama_model_load_from_file(os.fsencode(path), params)
     if model is None:
         raise ModelUnavailable(f"llama.cpp cannot load {path}: {_log.reason()}")
     return int(model)

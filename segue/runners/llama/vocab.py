@@ -12,6 +12,7 @@ from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.fingerprint import unpromised
 from segue.models import token_lists
 from segue.models.gguf.types import FILE_TYPES
+from segue.models.names import shown_name
 from segue.models.vocabulary.fim import find_fim, with_separators
 from segue.models.vocabulary.gguf_vocab import GgufVocab
 from segue.models.vocabulary.spelling import Spelling
@@ -36,7 +37,7 @@ class LlamaVocab:
     """Implements seam.Vocab."""
 
     def __init__(self, path: str | Path):
-        self.file = Path(path).name
+        self.file = shown_name(path)
         self._api = c_api.load()
         if wrong := token_lists.damage(path):
             raise ModelUnavailable(f"{path} has a vocabulary that cannot be used: {wrong}")
