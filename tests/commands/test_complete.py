@@ -188,6 +188,9 @@ def answering(content: bytes | None) -> Iterator[str]:
                 has_left.wait(10)
             else:
                 connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + content)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):
+                    pass  # what is closed before it is read resets the connection
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
