@@ -245,6 +245,7 @@ class Planner:
 
     def _admit(self, batch: Batch) -> None:
         passed: list[Sequence] = []
+        preempted: list[Sequence] = []
         looked_at = 0
         shares: Counter[str] | None = None  # once memory is full
         hopeless: set[str] = set()  # tenants that have their share then
@@ -265,7 +266,7 @@ class Planner:
             if self._is_worth_waiting(batch, sequence, match):
                 passed.append(sequence)
                 continue
-            if not self._start(batch, sequence, match):
+            if not self._start(batch, sequence, match, preempted):
                 passed.append(sequence)
                 shares = self._shares()  # only who is below may still start, by preemption
                 continue
@@ -274,9 +275,15 @@ class Planner:
             self._prompt_chunk(batch, sequence)
             shares = None if shares is None else self._shares()
         self._waiting.extendleft(reversed(passed))
+        self._waiting.extendleft(preempted)  # the oldest was preempted last
 
-    def _start(self, batch: Batch, sequence: Sequence, match: Match | None) -> bool:
-        """Admit the sequence. If memory is full, preempt a sequence of a tenant that holds more than its share."""
+    def _start(
+        self, batch: Batch, sequence: Sequence, match: Match | None, preempted: list[Sequence]
+    ) -> bool:
+        """Admit the sequence. If memory is full, preempt a sequence of a tenant that holds more than its share.
+
+        What is preempted is added to the list: it goes in front of those that wait, also of those looked at before.
+        """
         while True:
             must = not self._running
             if self._memory.start(sequence, match, batch.num_cells + self._long.num_cells, must):
@@ -284,7 +291,8 @@ class Planner:
             victim = self._victim_for(sequence)
             if victim is None:
                 return False
-            self._preempt(batch, victim)
+            self._take_back(batch, victim)
+            preempted.append(victim)
             match = self._memory.match(sequence)  # it may have been in the slot of that one
 
     def _victim_for(self, sequence: Sequence) -> Sequence | None:
@@ -358,6 +366,11 @@ class Planner:
 
     def _preempt(self, batch: Batch, victim: Sequence) -> None:
         """Take its slot. Its tokens stay, and it goes to the front of its tenant's queue."""
+        self._take_back(batch, victim)
+        self._waiting.appendleft(victim)
+
+    def _take_back(self, batch: Batch, victim: Sequence) -> None:
+        """Take its slot, and what this step computes for it."""
         self._running.remove(victim)
         if victim in batch.sequences:
             at = batch.sequences.index(victim)
@@ -371,7 +384,6 @@ class Planner:
             batch.num_cells -= self._cells(victim, len(span.tokens))
         self._memory.retire(victim, keep=False)
         victim.rewind()
-        self._waiting.appendleft(victim)
         self._counts.preemptions += 1
 
 

@@ -293,6 +293,21 @@ def test_keys_take_turns_for_running_slots_too() -> None:
     assert bench.stories[greedy.request_id].essence == Bench().run(greedy)[0].essence
 
 
+def test_one_that_gave_its_place_to_another_key_goes_on_before_those_that_came_later() -> None:
+    bench = Bench(num_slots=4)
+    greedy = [ask(f"greedy {number}", max_tokens=30, tenant="greedy") for number in range(9)]
+    for request in greedy:
+        bench.submit(request)
+    for _ in range(4):
+        bench.step()
+    bench.submit(ask("modest", max_tokens=1, tenant="modest"))
+    bench.step()
+    assert bench.scheduler.stats.preemptions == 1
+    waiting = [sequence.request_id for sequence in bench.scheduler._state.waiting]
+    assert waiting == [request.request_id for request in greedy[3:]]
+    bench.run()
+
+
 def test_two_keys_that_want_everything_share_it() -> None:
     bench = Bench(num_slots=4)
     both = [ask("p", n=6, max_tokens=50, tenant=tenant) for tenant in ("a", "b")]
