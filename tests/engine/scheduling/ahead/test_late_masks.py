@@ -143,6 +143,7 @@ def check_crowd(
             "num_cells": chance.randint(110, 400),
             "context_length": 100,
             "max_rows": chance.choice([64, 512]),
+            "draft_rows": chance.choice([1, 8]),
         }
         crowd = Bench(impatient(masks, seed, can_give_back, **limits))
         if chance.random() < 0.5:
@@ -160,6 +161,7 @@ def check_crowd(
                 masks.find_all()
         assert crowd.scheduler.is_idle
         crowd.scheduler.check()
+        assert masks.num_awaited == 0, "no step waits for as long as a mask takes"
     check_answers(crowd, alone, cancelled)
 
 
