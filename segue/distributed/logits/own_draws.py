@@ -17,7 +17,10 @@ from segue.engine.seam import Logits
 from segue.errors import InvalidField
 from segue.types import Sampling, Step
 
-_MOST_KEPT = 1024  # draws of requests that may come back: preempted ones, which nothing tells from ended ones
+# Of draws that left the batch and may come back: preempted ones, which nothing tells from ended ones. And of their
+# prompts' tokens, some 20 bytes each.
+_MOST_KEPT = 1024
+_MOST_TOKENS = 1 << 22
 _NEEDS_HISTORY: frozenset[Step] = frozenset({"penalties", "dry"})
 
 
@@ -72,7 +75,8 @@ class _Candidate:
     def __init__(self, draw: Draw, vocab_size: int) -> None:
         breakers = {token: frozenset(tails) for token, tails in draw.breakers}
         rules = TokenRules(ends=frozenset(draw.ends), breakers=breakers)
-        self._draw = draw
+        self.num_tokens = len(draw.prompt)
+        self._forced = draw.forced
         self._sampler = Sampler(draw.sampling, draw.seed, draw.candidate, vocab_size, rules)
         self._sampler.branch = draw.branch
         if draw.openings is not None:
@@ -86,8 +90,8 @@ class _Candidate:
         if position < self._num_drawn:
             return None
         self._settle(position)
-        if position < len(self._draw.forced):
-            return self._draw.forced[position]
+        if position < len(self._forced):
+            return self._forced[position]
         before = self._sampler.snapshot()
         try:
             token = self._sampler.sample(row, position)
@@ -113,7 +117,8 @@ class OwnDraws:
 
     def __init__(self, vocab_size: int) -> None:
         self._vocab_size = vocab_size
-        self._candidates: OrderedDict[str, _Candidate] = OrderedDict()
+        self._candidates: OrderedDict[str, _Candidate] = OrderedDict()  # the last used at the end
+        self._num_tokens = 0
 
     def tokens(self, rows: Iterable[tuple[int, Draw, int]], logits: Logits) -> Mapping[int, int]:
         """For each (place, how, position of its output): the token drawn from that place's row of `logits`.
@@ -121,17 +126,29 @@ class OwnDraws:
         Writes to `logits`. A place whose row is left as it is, is left out.
         """
         found: dict[int, int] = {}
+        used: set[str] = set()
         for row, (place, draw, position) in zip(logits, rows, strict=True):
-            token = self._candidate(draw).token(row, position) if position >= 0 else None
+            if position < 0:
+                continue
+            used.add(draw.key)
+            token = self._candidate(draw).token(row, position)
             if token is not None:
                 found[place] = token
+        self._forget(len(used))
         return found
 
     def _candidate(self, draw: Draw) -> _Candidate:
         candidate = self._candidates.get(draw.key)
         if candidate is None:
             candidate = self._candidates[draw.key] = _Candidate(draw, self._vocab_size)
+            self._num_tokens += candidate.num_tokens
         self._candidates.move_to_end(draw.key)
-        while len(self._candidates) > _MOST_KEPT:
-            self._candidates.popitem(last=False)
         return candidate
+
+    def _forget(self, num_used: int) -> None:
+        """Forget those that left longest ago, if they are too many. The last ones are in the batch, and stay."""
+        while (num_left := len(self._candidates) - num_used) > 0:
+            if num_left <= _MOST_KEPT and self._num_tokens <= _MOST_TOKENS:
+                return
+            _, oldest = self._candidates.popitem(last=False)
+            self._num_tokens -= oldest.num_tokens

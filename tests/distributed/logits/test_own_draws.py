@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from segue.distributed.logits import own_draws
 from segue.distributed.logits.own_draws import Draw, OwnDraws, needs_history, steps_only, unpack
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
@@ -93,6 +94,29 @@ def test_rows_of_several_requests_are_told_apart() -> None:
         for place, token in draws.tokens(wanted, np.stack([row, row])).items():
             drawn[place].append(token)
     assert drawn == {0: expected(mirostat, logits), 3: expected(plain, logits)}
+
+
+def test_a_batch_of_more_than_are_kept_forgets_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_draws, "_MOST_KEPT", 1)
+    sampling, logits, keys = Sampling(mirostat=2, mirostat_tau=2.0), rows(6), "abcd"
+    draws, drawn = OwnDraws(WIDTH), {place: list[int]() for place in range(len(keys))}
+    for position, row in enumerate(logits):
+        wanted = [(place, draw_of(sampling, key), position) for place, key in enumerate(keys)]
+        for place, token in draws.tokens(wanted, np.stack([row] * len(keys))).items():
+            drawn[place].append(token)
+    assert list(drawn.values()) == [expected(sampling, logits)] * len(keys)
+
+
+@pytest.mark.parametrize(("bound", "most"), [("_MOST_KEPT", 3), ("_MOST_TOKENS", 3 * len(PROMPT))])
+def test_of_those_that_left_the_last_ones_are_kept(
+    monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    monkeypatch.setattr(own_draws, bound, most)
+    draws, sampling = OwnDraws(WIDTH), Sampling(mirostat=2, presence_penalty=0.5)
+    for key in "abcdefgh":
+        draws.tokens([(0, draw_of(sampling, key), 0)], rows(1))
+    draws.tokens([(0, draw_of(Sampling(mirostat=2), "last"), 0)], rows(1))
+    assert list(draws._candidates) == ["f", "g", "h", "last"]
 
 
 def test_given_tokens_are_drawn_in_order() -> None:
