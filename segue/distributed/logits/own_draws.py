@@ -18,7 +18,7 @@ from segue.errors import InvalidField
 from segue.types import Sampling, Step
 
 # Of draws that left the batch and may come back: preempted ones, which nothing tells from ended ones. And of their
-# prompts' tokens, some 20 bytes each.
+# prompts' tokens, some 36 bytes each.
 _MOST_KEPT = 1024
 _MOST_TOKENS = 1 << 22
 _NEEDS_HISTORY: frozenset[Step] = frozenset({"penalties", "dry"})

@@ -137,7 +137,8 @@ def test_lower_priorities_are_served_first(served: Served, client: httpx2.Client
     # It runs until both others wait, and is served before them by its priority.
     body = {"prompt": "the", "max_tokens": 8000, "ignore_eos": True, "stream": True, "priority": -9}
     with client.stream("POST", "/v1/completions", json=body) as running:
-        next(running.iter_lines())
+        lines = running.iter_lines()  # held: the answer is closed with it
+        next(lines)
         for number, name in enumerate(priorities, 1):
             threading.Thread(target=ask, args=(name,)).start()
             _wait_for_waiting(client, number)

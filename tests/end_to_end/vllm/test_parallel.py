@@ -12,6 +12,8 @@ import pytest
 from tests.support.models.tiny_hf import write_tiny_hf
 from tests.support.models.tiny_reference import TinyReference
 from tests.support.serving import Served, serving
+from tests.support.vllm.processes import descendants, is_running
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.vllm,
@@ -57,8 +59,13 @@ def check_text(served: Served, reference: TinyReference) -> None:
 
 @pytest.mark.parametrize("option", ["tensor_parallel_size=2", "data_parallel_size=2"])
 def test_the_text_is_the_references(folder: str, tiny_gguf: Path, option: str) -> None:
+    """And nothing stays of a server that is killed."""
     with serving(folder, *arguments(option)) as served:
         check_text(served, TinyReference(tiny_gguf))
+        started = descendants(served.process.pid)
+        assert len(started) > 2
+        served.process.kill()
+        wait_until(lambda: not any(map(is_running, started)))
 
 
 def test_two_nodes_of_vllm(folder: str, tiny_gguf: Path) -> None:
