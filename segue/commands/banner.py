@@ -24,7 +24,7 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         "runner": info.runner + _threads(info.runner, settings.threads or usable_cpus()),
         **_companions(settings),
         **_defaults(info),
-        "memory": f"{info.kv_tokens:,} tokens of KV{_states(info)}, contexts up to {_context(info)}",
+        "memory": f"{info.kv_tokens:,} tokens of KV{_states(info)}, contexts up to {_context(info, settings)}",
         "same bytes": promise,
         "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
     }
@@ -49,13 +49,15 @@ def _states(info: ModelInfo) -> str:
     return f", states of {info.num_states:,} sequence{plural} ({decimal(info.state_bytes)} each)"
 
 
-def _context(info: ModelInfo) -> str:
-    """The longest context that is served, and the model's own where that is another."""
+def _context(info: ModelInfo, settings: Settings) -> str:
+    """The longest context that is served, and the model's own where that is another, with the flag that bounds it."""
     served, own = info.context_length, info.train_context
     if own in (0, served):
         return f"{served:,}"
     if own > served:
-        return f"{served:,} of the model's {own:,} (--context-length)"
+        is_memory = settings.kv_memory_mib is not None and served == info.kv_tokens
+        flag = "--kv-memory-mib" if is_memory else "--context-length"
+        return f"{served:,} of the model's {own:,} ({flag})"
     return f"{served:,}, more than the {own:,} that the model was made for"
 
 

@@ -36,12 +36,12 @@ LEAST_MEMORY = 1 << 30
 LEAST_DISK = 400 << 20  # the embedded model while it is unpacked
 NEEDED = ("numpy", "llguidance", "msgspec", "starlette", "uvicorn", "gguf")
 KERNELS = ("llvmlite",)
-STYLES = {"ok": "green", "slow": "yellow", "fails": "bold red"}
+STYLES = {"ok": "green", "note": "yellow", "slow": "yellow", "fails": "bold red"}
 
 
 class Finding(NamedTuple):
     what: str
-    state: Literal["ok", "slow", "fails"]  # `fails`: serving would not work
+    state: Literal["ok", "note", "slow", "fails"]  # `fails`: serving would not work
     words: str
 
 
@@ -108,7 +108,7 @@ def _vllm(settings: Settings) -> Iterator[Finding]:
     else:
         yield Finding("engine", "ok", "vLLM, which chooses its devices and threads")
     if idle := idle_settings(settings):
-        yield Finding("settings", "slow", f"no effect with --engine vllm: {', '.join(idle)}")
+        yield Finding("settings", "note", f"no effect with --engine vllm: {', '.join(idle)}")
 
 
 def _kernels(settings: Settings, root: Path) -> Iterator[Finding]:
@@ -270,5 +270,5 @@ def _keys(settings: Settings) -> Finding:
         return Finding("keys", "ok", "asked for")
     if settings.host not in ("127.0.0.1", "::1", "localhost"):
         words = f"none: anybody who reaches {settings.host} could use this server; --api-key"
-        return Finding("keys", "slow", words)
+        return Finding("keys", "note", words)
     return Finding("keys", "ok", "none needed: only this machine can reach it")

@@ -67,6 +67,10 @@ def test_it_tells_a_context_that_is_not_the_models_own() -> None:
         (4096, "contexts up to 8,192, more than the 4,096 that the model was made for\n"),
     ):
         assert words in banner(replace(info, train_context=own), Settings(), "http://x")
+    small = replace(info, context_length=32, kv_tokens=32, train_context=8192)
+    assert "32 of the model's 8,192 (--kv-memory-mib)" in banner(
+        small, Settings(kv_memory_mib=1), "http://x"
+    )
 
 
 def test_it_tells_what_states_take() -> None:

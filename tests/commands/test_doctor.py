@@ -92,7 +92,7 @@ def test_settings_that_would_not_work(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert states(tmp_path, GOOD, port=port)["address"][0] == "fails"
-    assert states(tmp_path, GOOD, host="0.0.0.0")["keys"][0] == "slow"
+    assert states(tmp_path, GOOD, host="0.0.0.0")["keys"][0] == "note"
     for runner, used in (("auto", 256), ("llama", 10_000)):
         state, words = states(tmp_path, GOOD, threads=10_000, runner=runner)["threads"]
         assert (state, words.split()[0]) == ("slow", str(used))
@@ -114,7 +114,7 @@ def test_what_is_about_our_engine_is_not_told_of_vllms(
         assert not ours & found.keys()
     said = {"engine": "vllm", "threads": 4, "origins": {"threads": "--threads"}}
     assert states(tmp_path, GOOD, **said)["settings"] == (
-        "slow",
+        "note",
         "no effect with --engine vllm: --threads",
     )
     adapter = states(tmp_path, GOOD, engine="vllm", lora=("./folder",))["adapter"]
