@@ -82,6 +82,7 @@ class Guide:
         self._mask: Mask | None = grammar.first  # None at a dead end
         self._failure: BaseException | None = None  # why the mask could not be found
         self._has_failed = False  # at the last token, as the lexer had run into a limit
+        self._is_whole: bool | None = None  # at a dead end, where the same thread finds out
         self._is_due = False  # the mask after the last token: nobody has asked for it yet
         self._coming: Coming | None = None
         # A mask that was asked for before its tokens were accepted, and after how many of them it is.
@@ -213,8 +214,8 @@ class Guide:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the tokens so far are a complete text. Slow: reads all of them again."""
-        return self.may_end()[-1]
+        """Whether the tokens so far are a complete text. Slow, but for a dead end: reads all of them again."""
+        return self.may_end()[-1] if self._is_whole is None else self._is_whole
 
     def _next_mask(self) -> Mask | None:
         mask = _sure_mask(self._grammar, self.matcher)
@@ -226,6 +227,7 @@ class Guide:
                 mask = _PATIENT.submit(self._mask_alone).result()
         if mask is None:
             log.info("a constraint came to a dead end: %s", reason(self.matcher.get_error()))
+            self._is_whole = self.may_end()[-1]
         return mask
 
     def _mask_alone(self) -> Mask | None:

@@ -314,6 +314,21 @@ def test_what_others_have_read_does_not_show(others: int) -> None:
 
 
 @pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize(
+    ("constraint", "is_whole"), [(TANGLED, False), (regex("[ab]*(a[ab]{12}c)?"), True)]
+)
+def test_nobody_waits_to_learn_whether_a_text_at_a_dead_end_is_whole(
+    monkeypatch: pytest.MonkeyPatch, constraint: Constraint, is_whole: bool
+) -> None:
+    """It needs one more lexer: whoever asks, the thread of all requests, had to make it."""
+    guide, tokens = Guide(compiled(constraint)), iter(letters(0, 1000))
+    while guide.apply(np.zeros(VOCAB_SIZE, np.float32)):
+        guide.accept(next(tokens))
+    monkeypatch.setattr(Grammar, "alone", lambda _: pytest.fail("a lexer is made"))
+    assert guide.is_whole == is_whole
+
+
+@pytest.mark.usefixtures("narrow")
 def test_a_text_that_is_over_is_over_in_a_full_lexer_too() -> None:
     shared = Compiler(FakeVocab(), VOCAB_SIZE).compile(TANGLED)
     guide = Guide(shared)
