@@ -18,7 +18,10 @@ from segue.commands.options import only, refuse_beside_url, with_engine
 
 @click.command()
 @click.argument("receipt", type=click.Path(path_type=Path))
-@click.option("--url", help="use this server; without it, the model runs in this process")
+@click.option(
+    "--url",
+    help="use this server, whose key is read from SEGUE_API_KEY; without it the model runs here",
+)
 @with_engine
 def verify(
     receipt: Path, url: str | None, config_file: Path | None, models: str | None, **flags: Any

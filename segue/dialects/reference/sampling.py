@@ -22,12 +22,11 @@ _INTRODUCTION = """\
 
 A token is drawn in steps; the order of the steps is data. Log-probabilities are of the raw logits, before all of
 them (llama.cpp's `post_sampling_probs` asks for the distribution after them). A draw is a pure function of the
-seed, the choice, the position and its purpose. Fill in `samplers` to set the order; a step that is not named does
-not act. `logit_bias` cannot be named there, as it cannot in llama.cpp: biases are added before all steps, and bans hold
+seed, the choice, the position and its purpose. The field `samplers` sets the order; a step that is not named does not
+act. `logit_bias` cannot be named there, as it cannot in llama.cpp: biases are added before all steps, and bans hold
 throughout. Only mistral.rs' order has another place for biases.
 
 Two orders are the defaults:
-
 """
 
 _SCOPES = """\
@@ -46,8 +45,7 @@ mistral.rs it does so after them (`repetition_last`).
 
 For each dialect: the field's name there and its default. A default without a name is fixed; nothing means that
 the dialect has no such field and the step does not act. A model may bring other defaults along, for llama.cpp's, vLLM's
-and mistral.rs' dialects: [defaults.md](defaults.md).
-
+and mistral.rs' dialects: [defaults.md](defaults.md). The names on the left are Segue's own.
 """
 
 
@@ -88,7 +86,8 @@ def _row(name: str, ends: list[tuple[dict[str, Field], Sampling]]) -> list[str]:
         if row is not None:
             cells.append(f"`{row.name}` {shown}")
         else:
-            cells.append(shown if value != neutral and name != "seed" else "")
+            acts = name == "order" or (value != neutral and name != "seed")
+            cells.append(shown if acts else "")
     root = ends[0][0].get(name)
     return [f"`{name}`", spell(root.kind.schema()) if root else "", *cells]
 

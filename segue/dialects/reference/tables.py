@@ -157,8 +157,12 @@ In every dialect:
   another does (`json_schema` under `/vllm`, `regex` of SGLang), and two at once. Only what a system's
   clients send for none is none: `grammar: ""` of llama.cpp, `format: ""` of Ollama,
   `response_format: {"type": "text"}`.
+- Numbers in the tables are a dialect's own bounds; a server may allow less (`--max-n`, `--max-logprobs` and others:
+  [settings.md](settings.md#bounds-of-a-request)).
 
 ## Who takes what
+
+A dialect knows the fields with a dot; some of them only to say that they have no effect or are refused.
 """
 
 
