@@ -24,6 +24,8 @@ from segue.engine.seam import Span
 from segue.errors import EngineFault
 
 _MAX_LOOKAHEAD = 256  # waiting sequences examined per step
+# Those that are passed without a look into the cache: a request may have more prompts, or candidates that wait for one.
+_MAX_PASSED = 2048
 
 
 class Planner:
@@ -249,19 +251,23 @@ class Planner:
         looked_at = 0
         shares: Counter[str] | None = None  # once memory is full
         hopeless: set[str] = set()  # tenants that have their share then
-        while self._waiting and looked_at < _MAX_LOOKAHEAD and self._has_budget(batch):
+        while self._waiting and self._has_budget(batch):
+            # However many wait: a long queue must not delay the step.
+            if looked_at >= _MAX_LOOKAHEAD or len(passed) >= _MAX_PASSED:
+                break
             if shares is not None and hopeless.issuperset(self._waiting.tenants):
-                break  # however many wait: a long queue must not delay the step
-            looked_at += 1
+                break
             sequence = self._waiting.popleft()
             tenant = self._waiting.tenant_of(sequence)
             if shares is not None and not _is_below_share(tenant, shares):
                 hopeless.add(tenant)
+                looked_at += 1
                 passed.append(sequence)
                 continue
             if self._waits_for_leader(batch, sequence) or not self._rows_left(batch, sequence):
                 passed.append(sequence)
                 continue
+            looked_at += 1
             match = self._memory.match(sequence)
             if self._is_worth_waiting(batch, sequence, match):
                 passed.append(sequence)

@@ -53,6 +53,18 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(tenant: str) -> None:
     assert steps_to(made, later) == 1
 
 
+@pytest.mark.parametrize(("num_prompts", "n"), [(300, 1), (1, 300), (3, 128)])
+def test_nor_for_a_request_with_many_prompts_or_candidates(num_prompts: int, n: int) -> None:
+    """They wait for rows, or for the prompt that one of them reads: those that come later are still looked at."""
+    made = bench()
+    prompts = [f"{number:03}" + "x" * LENGTH for number in range(num_prompts)]
+    made.submit(ask(*prompts, n=n, max_tokens=1))
+    made.step()
+    later = short()
+    made.submit(later)
+    assert steps_to(made, later) == 1
+
+
 def test_nor_for_those_of_several_keys() -> None:
     made = bench()
     for tenant in "abc":
