@@ -43,7 +43,7 @@ def list_models(config_file: Path | None, **flags: Any) -> None:
             about = model_facts(kept.path)
             words = about.architecture, about.quantization, _infill(about.has_fim)
         except ModelUnavailable as error:
-            words = "damaged", error.message[:60], ""
+            words = "damaged", error.message.replace(f"{kept.path}", kept.path.name), ""
         table.add_row(kept.name, decimal(kept.num_bytes), *words)
     if not table.rows:
         click.echo("There are none yet: segue models pull")
@@ -107,7 +107,7 @@ def rm(model: str, yes: bool, config_file: Path | None, **flags: Any) -> None:
     kept = _local_model(model, cache_dir)
     if not yes:
         click.confirm(f"Remove {kept.path} ({decimal(kept.num_bytes)})?", abort=True)
-    click.echo(f"{decimal(remove(kept, cache_dir))} are free again")
+    click.echo(f"{decimal(remove(kept))} are free again")
 
 
 def _local_model(model: str, cache_dir: Path) -> LocalModel:

@@ -1,8 +1,9 @@
 """The models on this machine: in Segue's cache and in that of Hugging Face."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from segue.errors import ModelUnavailable
 from segue.models.digests import known_digest
@@ -14,6 +15,10 @@ from segue.models.origin import gguf_origin
 from segue.models.vocabulary.fim import has_fim
 from segue.types import ModelInfo
 
+if TYPE_CHECKING:
+    from huggingface_hub import CachedFileInfo, CachedRevisionInfo
+
+_OF_HUB = "hf:"  # what names of models in the cache of Hugging Face begin with
 _TEMPLATE, _TOKENS = "tokenizer.chat_template", "tokenizer.ggml.tokens"
 
 
@@ -50,15 +55,21 @@ def local_models(cache_dir: Path) -> Iterator[LocalModel]:
 def _of_hub() -> Iterator[LocalModel]:
     repos = hub_cache().repos if has_hub_cache() else ()
     for repo in sorted(repos, key=lambda each: each.repo_id):
-        for revision in repo.revisions:
-            sizes = {
-                file.file_path.relative_to(revision.snapshot_path).as_posix(): file.size_on_disk
-                for file in revision.files
-                if file.file_name.lower().endswith(".gguf")
-            }
+        # What is served comes first: an older revision may have files of the same names.
+        for revision in sorted(repo.revisions, key=lambda each: "main" not in each.refs):
+            sizes = {name: file.size_on_disk for name, file in _gguf_files(revision).items()}
             for file, num_bytes in sorted(models_of(sizes).items()):
                 path = revision.snapshot_path / file
-                yield LocalModel(f"hf:{repo.repo_id}/{file}", path, num_bytes)
+                yield LocalModel(f"{_OF_HUB}{repo.repo_id}/{file}", path, num_bytes)
+
+
+def _gguf_files(revision: "CachedRevisionInfo") -> dict[str, "CachedFileInfo"]:
+    """By the name that each has in its repository."""
+    return {
+        file.file_path.relative_to(revision.snapshot_path).as_posix(): file
+        for file in revision.files
+        if file.file_name.lower().endswith(".gguf")
+    }
 
 
 def models_of(sizes: Mapping[str, int]) -> dict[str, int]:
@@ -122,9 +133,9 @@ def _has_fim(path: Path, read: GgufHeader) -> bool:
         return has_fim(read.metadata, file.read(end - start))
 
 
-def remove(kept: LocalModel, cache_dir: Path) -> int:
-    """Delete the file; return the number of bytes freed."""
-    if not kept.path.is_relative_to(cache_dir):
+def remove(kept: LocalModel) -> int:
+    """Delete the model's files, and no other's; return the number of bytes freed."""
+    if kept.name.startswith(_OF_HUB):
         return _remove_from_hub(kept)
     freed = kept.path.stat().st_size
     kept.path.unlink()
@@ -134,13 +145,27 @@ def remove(kept: LocalModel, cache_dir: Path) -> int:
 def _remove_from_hub(kept: LocalModel) -> int:
     cache = hub_cache()
     for repo in cache.repos:
-        hashes = [
-            revision.commit_hash
-            for revision in repo.revisions
-            if kept.path.is_relative_to(revision.snapshot_path)
-        ]
-        if hashes:
-            plan = cache.delete_revisions(*hashes)
-            plan.execute()
-            return plan.expected_freed_size
+        for revision in repo.revisions:
+            if not kept.path.is_relative_to(revision.snapshot_path):
+                continue
+            files = _gguf_files(revision)
+            own = split.siblings(kept.path.relative_to(revision.snapshot_path).as_posix())
+            if files.keys() <= set(own):  # what else there is belongs to it
+                plan = cache.delete_revisions(revision.commit_hash)
+                plan.execute()
+                return plan.expected_freed_size
+            gone = {files[name] for name in own if name in files}
+            others = {file for each in repo.revisions for file in each.files} - gone
+            return _remove_files(gone, {file.blob_path for file in others})
     raise ModelUnavailable(f"{kept.name} is not in the cache of Hugging Face any more")
+
+
+def _remove_files(gone: Iterable["CachedFileInfo"], needed: Collection[Path]) -> int:
+    """`needed`: what files that stay are links to."""
+    freed = 0
+    for file in gone:
+        file.file_path.unlink()
+        if file.blob_path not in needed:
+            freed += 0 if file.blob_path.is_symlink() else file.size_on_disk
+            file.blob_path.unlink(missing_ok=True)  # where there are no links, it was the file
+    return freed

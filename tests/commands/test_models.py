@@ -155,6 +155,34 @@ def test_a_split_model_of_which_a_file_is_gone_is_damaged(in_hub: list[Path]) ->
     assert "damaged" in models("list").output
 
 
+def test_of_a_repository_one_model_is_removed_and_the_others_stay(
+    in_hub: list[Path], tiny_gguf: Path
+) -> None:
+    """Whatever was asked about, the whole repository was removed."""
+    blobs = in_hub[0].resolve().parent
+    for name in ("Q4_0.gguf", "F16.gguf"):
+        shutil.copy(tiny_gguf, blobs / name)
+        (in_hub[0].parent / name).symlink_to(blobs / name)
+    size = sum(path.stat().st_size for path in in_hub)
+    result = models("rm", "hf:o/r/Q8_0-00001-of-00003.gguf", "--yes")
+    assert result.output == f"{decimal(size)} are free again\n"
+    assert sorted(path.name for path in blobs.iterdir()) == ["F16.gguf", "Q4_0.gguf"]
+    (in_hub[0].parent / "other.gguf").symlink_to(blobs / "F16.gguf")
+    assert models("rm", "hf:o/r/F16.gguf", "--yes").output == "0 bytes are free again\n"
+    listed = models("list").output
+    assert "hf:o/r/F16.gguf" not in listed
+    for name in ("Q4_0.gguf", "other.gguf"):
+        assert f"hf:o/r/{name} " in listed
+        assert models("rm", f"hf:o/r/{name}", "--yes").exit_code == 0
+    assert not blobs.exists()
+
+
+def test_why_a_model_is_damaged_is_told(cache: Path) -> None:
+    """Of a long path nothing else was left."""
+    (cache / "models" / SMOLLM2.file_name).write_bytes(b"GGUF")
+    assert f"{SMOLLM2.file_name} is not a sound GGUF file: " in models("list").output
+
+
 def test_removing_asks_first(cache: Path) -> None:
     kept = cache / "models" / SMOLLM2.file_name
     assert CliRunner().invoke(cli, ["models", "rm", "default"], input="n\n").exit_code == 1
