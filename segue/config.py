@@ -335,7 +335,7 @@ def _check_host(host: str, origin: str) -> None:
 
 def _from_file(file: Path) -> Found:
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # editors on Windows mark it
     except OSError as error:
         raise SetupError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:  # of UTF-8 and of TOML

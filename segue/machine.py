@@ -149,6 +149,19 @@ def is_writable(folder: Path) -> bool:
     return folder.is_dir() and os.access(folder, os.W_OK)
 
 
+def file_problem(file: Path) -> str | None:
+    """Why this file cannot be written, or None."""
+    if file.is_dir():
+        return "it is a folder"
+    if not file.parent.is_dir():
+        return f"there is no folder {file.parent}"
+    return (
+        None
+        if os.access(file if file.exists() else file.parent, os.W_OK)
+        else "it is not permitted"
+    )
+
+
 def port_problem(host: str, port: int) -> str | None:
     """Why a server cannot listen there, or None."""
     try:

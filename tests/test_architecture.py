@@ -121,6 +121,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.config",
         "segue.cpus",
         "segue.engine",
+        "segue.machine",
         "segue.models",
         "segue.runners",
     ),

@@ -99,6 +99,13 @@ def test_a_bad_file_names_the_key_and_the_file(tmp_path: Path, text: str, messag
     assert str(file) in caught.value.message
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors on Windows write one; it was no TOML."""
+    file = tmp_path / "segue.toml"
+    file.write_text("port = 9000\n", encoding="utf-8-sig")
+    assert load({}, HOME, file).port == 9000
+
+
 def test_bad_text_names_the_variable_or_flag(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="SEGUE_PORT must be a whole number"):
         load({}, HOME | {"SEGUE_PORT": "http"})

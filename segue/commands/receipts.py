@@ -1,10 +1,10 @@
 """A receipt: a file with a request, its answer and what computed it, which `segue verify` checks."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from segue import machine
 from segue.commands.folding import Folding
 from segue.errors import SetupError
 
@@ -46,12 +46,8 @@ def make(body: dict[str, Any], answer: Folding) -> dict[str, Any]:
 
 def check_place(file: Path) -> None:
     """Raises SetupError if no file can be written there: before a long answer is computed, not after."""
-    if file.is_dir():
-        raise SetupError(f"cannot write {file}: it is a folder")
-    if not file.parent.is_dir():
-        raise SetupError(f"cannot write {file}: there is no folder {file.parent}")
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise SetupError(f"cannot write {file}: it is not permitted")
+    if problem := machine.file_problem(file):
+        raise SetupError(f"cannot write {file}: {problem}")
 
 
 def write(file: Path, receipt: dict[str, Any]) -> None:

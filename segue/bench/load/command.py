@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import math
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,6 +27,7 @@ from segue.bench.load.report import Figures, figures, table
 from segue.bench.load.requests import REQUEST_FORMATS, Body, prompt
 from segue.cpus import usable_cpus
 from segue.errors import Unavailable
+from segue.machine import file_problem
 
 WARM_UP = 2
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -107,7 +109,10 @@ def bench(
         raise click.UsageError("--rate and --contexts exclude each other")
     for address in (url, against):
         _check_address(address)
-    loads = _numbers(contexts or rate or clients)
+    for file in filter(None, (svg_file, json_file)):
+        if problem := file_problem(file):  # told before the load, not after it
+            raise click.BadParameter(f"cannot write {file}: {problem}")
+    loads = _numbers(contexts or rate or clients, are_whole=not rate)
     unit = "words" if contexts else "/s" if rate else "clients"
     words = passage().split()
     run = secrets.randbits(32)  # what the servers cached in an earlier one is of no use
@@ -161,13 +166,15 @@ def _host(url: str) -> str:
     return url.rpartition("//")[2].rstrip("/")
 
 
-def _numbers(text: str) -> list[float]:
+def _numbers(text: str, *, are_whole: bool) -> list[float]:
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         raise click.BadParameter(f"{text!r} must be numbers with commas between them") from None
-    if not all(number > 0 for number in numbers):
+    if not all(0 < number < math.inf for number in numbers):
         raise click.BadParameter("loads must be above 0")
+    if are_whole and not all(number.is_integer() for number in numbers):
+        raise click.BadParameter("clients and words must be whole numbers")
     return numbers
 
 

@@ -103,6 +103,14 @@ def test_a_server_that_is_not_there_or_refuses_is_told(live: Live) -> None:
     for arguments in (["foo"], ["127.0.0.1:8080"], [live.url, "--against", "foo"]):
         assert "is no address such as http" in bench(*arguments).output
     assert "must be numbers" in bench(live.url, "--clients", "x").output
+    assert "must be whole numbers" in bench(live.url, "--clients", "1.5").output
+    assert "must be above 0" in bench(live.url, "--rate", "inf").output
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_load(tmp_path: Path) -> None:
+    for flag in ("--json", "--svg"):
+        output = bench("http://127.0.0.1:9", flag, str(tmp_path / "none" / "x")).output
+        assert "cannot write" in output.replace("\n", " ")
 
 
 def test_figures_are_those_of_the_answers() -> None:
