@@ -35,7 +35,7 @@ class EngineThread:
         self._thread = threading.Thread(target=self._run, name="segue-engine", daemon=True)
         self._thread.start()
         try:
-            self.engine: Engine = self.run(self._open(settings)).result()
+            self.engine: Engine = self.result(self._open(settings))
         except BaseException:
             self.close()
             raise

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import typing
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 
 import pytest
 
 from segue import LLM
+from segue.library.engine_thread import EngineThread
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -35,6 +36,24 @@ def test_whoever_waits_for_something_as_it_is_closed_waits_no_longer() -> None:
     llm.close()
     with pytest.raises(CancelledError):
         waiting.result(5)
+
+
+def test_a_load_that_is_interrupted_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ctrl-C in a notebook: it was told later that nobody had taken its error."""
+    run, loads = EngineThread.run, list[Future[typing.Any]]()
+
+    def interrupted(self: EngineThread, work: typing.Any) -> typing.Any:
+        def wait() -> None:
+            raise KeyboardInterrupt
+
+        loads.append(running := run(self, work))
+        running.result = wait  # type: ignore[method-assign, assignment]
+        return running
+
+    monkeypatch.setattr(EngineThread, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        LLM(runner="fake")
+    assert loads[0].cancelled()
 
 
 FORK = """
