@@ -100,9 +100,19 @@ def _write_utf8() -> None:
 
 def _file_trouble(error: Exception) -> str | None:
     """Which file could not be read or written, and why."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+    if not isinstance(error, OSError) or not error.strerror:
+        return None
+    if error.filename is not None:
         return f"{os.fspath(error.filename)!s}: {error.strerror}"
-    return None
+    return "the current folder was removed: change to another" if _is_folder_gone() else None
+
+
+def _is_folder_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _end(words: str) -> NoReturn:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from segue.cli import COMMANDS, cli, main
+from segue.cli import COMMANDS, _file_trouble, cli, main
 
 
 @pytest.mark.parametrize(("chosen", "used"), [("", "utf-8"), ("utf-16", "utf-16")])
@@ -41,6 +41,19 @@ def test_streams_that_are_closed_end_no_command(closed: str) -> None:
     done = subprocess.run(["sh", "-c", f"exec {command} {closed}"], capture_output=True, cwd=ROOT)
     assert done.returncode == 0
     assert bool(done.stdout) == (">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a folder that is used cannot be removed there")
+def test_a_folder_that_was_removed_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a traceback, of a start of the worker that knew no file."""
+    assert _file_trouble(FileNotFoundError(2, "No such file or directory")) is None
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    told = _file_trouble(FileNotFoundError(2, "No such file or directory"))
+    assert told == "the current folder was removed: change to another"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are UTF-16 there")

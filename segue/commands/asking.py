@@ -109,9 +109,10 @@ def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
         with urlopen(request, timeout=TIMEOUT_S) as answer:
             yield {"seed": _whole(answer.headers.get("x-segue-seed")) or body.get("seed")}
             for line in answer:
-                has_ended |= line.startswith(b"data: [DONE]")
-                if line.startswith(b"data: {"):
-                    chunk = _read_chunk(line[6:], url)
+                data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+                has_ended |= data == b"[DONE]"
+                if data.startswith(b"{"):
+                    chunk = _read_chunk(data, url)
                     has_ended |= any(each.get("finish_reason") for each in chunk["choices"])
                     yield chunk
         if not has_ended:

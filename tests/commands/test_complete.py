@@ -219,7 +219,8 @@ def test_an_answer_that_is_none_or_not_whole_is_an_error(content: bytes, words: 
 
 
 def test_an_answer_may_end_as_openais_or_by_its_reason_alone() -> None:
-    for end in (b"data: [DONE]\n\n", CHUNK.replace(b'"a"', b'"", "finish_reason": "stop"')):
+    without = CHUNK.replace(b'"a"', b'"", "finish_reason": "stop"')
+    for end in (b"data: [DONE]\n\n", without, b"data:[DONE]\r\n\r\n"):
         with answering(CHUNK + end) as url:
             assert ask(url, "x").stdout == "a\n"
 
