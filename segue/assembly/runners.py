@@ -18,6 +18,7 @@ from segue.runners.cpu.step.board import MAX_THREADS
 from segue.runners.llama.runner import DEFAULT_CONTEXT as DEFAULT_CONTEXT
 from segue.runners.llama.runner import LlamaLoader
 from segue.runners.llama.scaled import scaled_obstacle
+from segue.runners.llama.typed import typed_obstacle
 from segue.runners.llama.unturned import unturned_obstacle
 from segue.runners.vocab import llama_obstacle as llama_obstacle
 
@@ -80,6 +81,7 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
         or llama_obstacle()
         or scaled_obstacle(header, adapted)
         or unturned_obstacle(header)
+        or typed_obstacle(header)
     )
 
 

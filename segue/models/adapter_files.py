@@ -13,6 +13,7 @@ from segue.bounds import MAX_NUMBER
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
+from segue.models.gguf.types import NO_WEIGHTS
 
 SUFFIXES = (".lora_a", ".lora_b")
 # llama.cpp passes over pairs of these without a word.
@@ -118,7 +119,7 @@ def check(path: str, base: GgufHeader) -> GgufHeader:
 def _wrong_kind(header: GgufHeader, base: GgufHeader) -> str | None:
     kinds = header.metadata.get("general.type"), header.metadata.get("adapter.type")
     if kinds != ("adapter", "lora"):
-        return f"its type is {kinds[0]!r} and {kinds[1]!r}, not 'adapter' and 'lora'"
+        return f"its type is {kinds[0]!r:.40} and {kinds[1]!r:.40}, not 'adapter' and 'lora'"
     if len(header.files) > 1:
         return f"it is split into {len(header.files)} files"
     if header.architecture != base.architecture:
@@ -151,6 +152,9 @@ def _wrong_shapes(header: GgufHeader, base: GgufHeader) -> str | None:
     shapes = {tensor.name: tensor.shape for tensor in base.tensors}
     for name, pair in pairs(header).items():
         a, b, shape = pair.a.shape, pair.b.shape, shapes[name]
+        for tensor in (pair.a, pair.b):
+            if tensor.type in NO_WEIGHTS:
+                return f"{tensor.name} is of type {tensor.type}, which weights cannot have"
         if len(shape) < 2 or len(a) != len(shape) or len(b) != len(shape):
             return f"{name} is no matrix like those of its pair"
         # Of the embeddings' pair, one is transposed: a row of it for every token.

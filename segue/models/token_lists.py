@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from segue.models.gguf import header
-from segue.models.gguf.arrays import mapped, texts
+from segue.models.gguf.arrays import mapped, numbers, texts
 from segue.models.vocabulary.longest_match import incomplete, unescaped
 
 _TOKENS = "tokenizer.ggml.tokens"
-_NAMELESS = b"[EMPTY]"  # llama.cpp numbers them
+_KINDS, _BYTE = "tokenizer.ggml.token_type", 6
 
 
 def damage(path: str | Path) -> str | None:
@@ -19,19 +19,30 @@ def damage(path: str | Path) -> str | None:
     if read.array_types.get(_TOKENS) != "":  # not texts: llama.cpp says so itself
         return None
     with mapped(path) as view:
-        tokens = texts(view, read, _TOKENS)
-    wrong = _twice(tokens)
-    if wrong is None and read.metadata.get("tokenizer.ggml.model") == "rwkv":
-        wrong = incomplete(unescaped(token.partition(b"\0")[0] or _NAMELESS) for token in tokens)
+        tokens = named(texts(view, read, _TOKENS))
+        has_kinds = read.array_types.get(_KINDS) == "i"
+        kinds = numbers(view, read, _KINDS) if has_kinds else ()
+    model = read.metadata.get("tokenizer.ggml.model")
+    wrong = _twice(tokens) if tokens else "it has no tokens"
+    if wrong is None and model == "rwkv":
+        wrong = incomplete(map(unescaped, tokens))
+    if wrong is None and model == "bert" and _BYTE in kinds:
+        wrong = "some tokens are bytes, which this kind (bert) has not"
     return wrong
 
 
+def named(tokens: Sequence[bytes]) -> Sequence[bytes]:
+    """As llama.cpp has them: up to the first NUL, and those without a text by their number."""
+    if all(tokens) and b"\0" not in b"".join(tokens):
+        return tokens
+    return [token.partition(b"\0")[0] or b"[EMPTY_%d]" % i for i, token in enumerate(tokens)]
+
+
 def _twice(tokens: Sequence[bytes]) -> str | None:
-    named = [token for token in tokens if token]  # llama.cpp names those without a text itself
-    if len({*named}) == len(named):
+    if len({*tokens}) == len(tokens):
         return None
     seen: dict[bytes, int] = {}
     for number, token in enumerate(tokens):
-        if token and seen.setdefault(token, number) != number:
+        if seen.setdefault(token, number) != number:
             return f"tokens {seen[token]} and {number} are both {token!r:.40}"
     return None

@@ -1,5 +1,6 @@
 """How adapters are written on the command line, and which do not go with a model."""
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,17 @@ def test_refused_with_the_reason(tmp_path: Path, options: dict[str, Any], words:
     base = write_tiny_gguf(tmp_path / "base.gguf")
     lora = write_tiny_lora(tmp_path / "lora.gguf", base, **options)
     with pytest.raises(Incompatible, match=words):
+        adapter_files.check(str(lora), header(base))
+
+
+def test_whole_numbers_are_no_weights(tmp_path: Path) -> None:
+    """llama.cpp ended the process at the first text."""
+    base = write_tiny_gguf(tmp_path / "base.gguf")
+    lora = write_tiny_lora(tmp_path / "lora.gguf", base, names=[Q])
+    data, name = lora.read_bytes(), f"{Q}.lora_b".encode()
+    kind = data.index(name) + len(name) + 4 + 2 * 8
+    lora.write_bytes(data[:kind] + struct.pack("<I", 26) + data[kind + 4 :])
+    with pytest.raises(Incompatible, match=r"attn_q\.weight\.lora_b is of type I32, which weights"):
         adapter_files.check(str(lora), header(base))
 
 

@@ -3,6 +3,8 @@
 import math
 import mmap
 import struct
+from itertools import pairwise
+from operator import attrgetter
 
 from segue.models.gguf.headers import GgufHeader, Tensor, Value
 from segue.models.gguf.types import TENSOR_TYPES
@@ -10,6 +12,10 @@ from segue.models.gguf.types import TENSOR_TYPES
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)  # version 1 counted with 32 bits and has not been written since 2023
 _MAX_KEY, _MAX_TENSOR_NAME, _MAX_DIMS = 65535, 64, 4
+_MAX_ENTRIES = (
+    100_000  # of each kind: models have thousands. Minutes would pass over millions of them
+)
+_MAX_SHOWN = 80  # characters of a name in a message
 
 # GGUF's type numbers of metadata values.
 _SCALARS = {
@@ -47,6 +53,9 @@ class Reader:
             raise Damaged(f"it is {kind}, and only little-endian versions 2 and 3 can be read")
         num_tensors = self.counted("tensors", 8 + 4 + 8 + 4 + 8)
         num_pairs = self.counted("metadata entries", 8 + 4 + 1)
+        for count, what in ((num_tensors, "tensors"), (num_pairs, "metadata entries")):
+            if count > _MAX_ENTRIES:
+                raise Damaged(f"it claims {count} {what}, more than {_MAX_ENTRIES}")
         metadata, lengths = self.pairs(num_pairs)
         entries = [self.tensor_entry() for _ in range(num_tensors)]
         alignment = metadata.get("general.alignment", 32)
@@ -56,9 +65,14 @@ class Reader:
         tensors = [self.placed(entry, start, alignment) for entry in entries]
         if len({tensor.name for tensor in tensors}) < len(tensors):
             raise Damaged("two tensors have the same name")
+        for before, tensor in pairwise(sorted(tensors, key=attrgetter("offset"))):
+            if before.offset + before.num_bytes > tensor.offset:
+                raise Damaged(f"tensors {before.name} and {tensor.name} overlap")
         architecture = metadata.get("general.architecture", "")
         if not isinstance(architecture, str):
             raise Damaged("it names no architecture (general.architecture)")
+        if len(architecture) > _MAX_TENSOR_NAME or not architecture.isprintable():
+            raise Damaged(f"its architecture cannot be named {architecture!r:.{_MAX_SHOWN}}")
         return GgufHeader(
             architecture=architecture,
             metadata=metadata,
@@ -99,9 +113,12 @@ class Reader:
         if not 0 < length <= longest:
             raise Damaged(f"a {what} has a name of {length} bytes")
         try:
-            return self.take(length).decode()
+            name = self.take(length).decode()
         except UnicodeDecodeError:
             raise Damaged(f"a {what} has a name that is not UTF-8") from None
+        if not name.isprintable():  # messages have it, and a terminal would obey it
+            raise Damaged(f"a {what} has the name {name!r:.{_MAX_SHOWN}}")
+        return name
 
     # --- metadata ---
 
@@ -111,7 +128,7 @@ class Reader:
         for _ in range(count):
             key = self.name("metadata entry", _MAX_KEY)
             if key in scalars or key in lengths:
-                raise Damaged(f"{key} is given twice")
+                raise Damaged(f"{key:.{_MAX_SHOWN}} is given twice")
             kind = self.u32()
             if _TYPES.get(key, kind) != kind:
                 raise Damaged(f"{key} is not of the type that it must have")
@@ -126,22 +143,22 @@ class Reader:
             return self.take(self.u64()).decode(errors="replace")
         form = _SCALARS.get(kind)
         if form is None:
-            raise Damaged(f"{key} has the unknown type {kind}")
+            raise Damaged(f"{key:.{_MAX_SHOWN}} has the unknown type {kind}")
         value: Value = form.unpack(self.take(form.size))[0]
         return value
 
     def skip_array(self, key: str) -> int:
         kind = self.u32()
         if kind == _STRING:
-            length = self.counted(f"strings in {key}", 8)
+            length = self.counted(f"strings in {key:.{_MAX_SHOWN}}", 8)
             start = self.at
             self.skip_strings(length)
             self.array_places[key], self.array_types[key] = (start, self.at), ""
             return length
         form = _SCALARS.get(kind)
         if form is None:
-            raise Damaged(f"{key} is an array of the unknown type {kind}")
-        length = self.counted(f"values in {key}", form.size)
+            raise Damaged(f"{key:.{_MAX_SHOWN}} is an array of the unknown type {kind}")
+        length = self.counted(f"values in {key:.{_MAX_SHOWN}}", form.size)
         start = self.at
         self.at += length * form.size
         code = form.format[1:]

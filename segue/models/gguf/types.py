@@ -50,6 +50,9 @@ TENSOR_TYPES: dict[int, TensorType] = {
     42: TensorType("Q2_0", 64, 18),
 }
 
+# Whole numbers, doubles, and what inputs are rounded to: nothing multiplies by weights of these.
+NO_WEIGHTS = ("Q8_1", "Q8_K", "I8", "I16", "I32", "I64", "F64")
+
 # general.file_type, as in names of files.
 FILE_TYPES: dict[int, str] = {
     0: "F32",

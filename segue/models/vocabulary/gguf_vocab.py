@@ -13,7 +13,12 @@ from segue.models.vocabulary.fragments import Special, fragments, ordered
 from segue.models.vocabulary.longest_match import LongestMatch, incomplete, unescaped
 from segue.models.vocabulary.pieces import pieces
 from segue.models.vocabulary.sentence_piece import SentencePiece
-from segue.models.vocabulary.special_tokens import find_roles, is_found_in_texts, strips
+from segue.models.vocabulary.special_tokens import (
+    find_roles,
+    is_found_in_texts,
+    strips,
+    wrong_words,
+)
 from segue.models.vocabulary.spelling import Spelling
 from segue.models.vocabulary.tokens import (
     CONTROL,
@@ -67,6 +72,8 @@ class GgufVocab:
             if key not in header.array_lengths:
                 raise ModelUnavailable(f"{path} has no {key}")
         tokens = read_tokens(path, header)
+        if wrong := wrong_words(header.metadata, header.array_lengths):
+            raise ModelUnavailable(f"{path} has a vocabulary that cannot be used: {wrong}")
         ids = {text: token for token, text in enumerate(tokens.texts)}
         bos, eos = _USUAL[str(header.metadata[_MODEL])]
         usual = (bos if pre is None or pre.has_usual_bos else None, eos)

@@ -30,6 +30,14 @@ _MASKING = ("jina-v2-de", "jina-v2-es", "jina-v2-code", "mmbert")
 _MASKING_ARCHITECTURES = ("nomic-bert-moe", "jina-bert-v3")
 
 
+_NAMED = ("bos", "eos", "eot", "eom", "unknown", "seperator", "padding", "mask")
+_NUMBERS = (
+    *(f"{name}_token_id" for name in _NAMED),
+    *(key for keys in KEYS.values() for key in keys),
+)
+_FLAGS = ("add_bos_token", "add_eos_token", "add_space_prefix")
+
+
 @dataclass(frozen=True)
 class Roles:
     bos: int | None
@@ -79,6 +87,18 @@ def find_roles(
             ends.discard(ids[text])
             found[ids[text]] = kind
     return Roles(bos, eos, fim, frozenset(end for end in ends if end is not None), found)
+
+
+def wrong_words(metadata: Mapping[str, Value], lists: Collection[str]) -> str | None:
+    """What the file says of its special tokens in a type that llama.cpp refuses, or None. `lists`: keys of arrays."""
+    for kind, what, names in ((int, "the number of a token", _NUMBERS), (bool, "a truth", _FLAGS)):
+        for key in (f"tokenizer.ggml.{name}" for name in names):
+            value = metadata.get(key, kind(0))
+            if key in lists:
+                return f"{key} is a list, not {what}"
+            if type(value) is not kind or value < 0:
+                return f"{key} is {value!r:.40}, not {what}"
+    return None
 
 
 def strips(

@@ -37,10 +37,10 @@ def read_tokens(path: str | Path, header: GgufHeader) -> Tokens:
         if len(values) < count:
             raise ModelUnavailable(f"{path} has {count} tokens, but {name} has {len(values)}")
     named = [text or f"[EMPTY_{token}]" for token, text in enumerate(texts)]
-    if len({*named}) < count:
-        wrong = token_lists.damage(path) or "two tokens are the same up to a NUL"
+    if not count or len({*named}) < count:
+        wrong = token_lists.damage(path)
         raise ModelUnavailable(f"{path} has a vocabulary that cannot be used: {wrong}")
-    return Tokens(named, kinds, scores, merges)
+    return Tokens(named, kinds[:count], scores[:count], merges)
 
 
 def _texts(view: mmap.mmap, header: GgufHeader, key: str) -> list[str]:

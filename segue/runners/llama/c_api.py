@@ -146,6 +146,7 @@ SIGNATURES: dict[str, tuple[type | None, Sequence[type]]] = {
     "llama_vocab_bos": (c_int32, (pointer,)),
     "llama_vocab_eos": (c_int32, (pointer,)),
     "llama_vocab_get_add_bos": (c_bool, (pointer,)),
+    "llama_vocab_get_add_eos": (c_bool, (pointer,)),
     "llama_vocab_fim_pre": (c_int32, (pointer,)),
     "llama_vocab_fim_suf": (c_int32, (pointer,)),
     "llama_vocab_fim_mid": (c_int32, (pointer,)),

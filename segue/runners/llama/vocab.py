@@ -50,6 +50,7 @@ class LlamaVocab:
         self.bos = _known(self._api.llama_vocab_bos(self._vocab))
         self.eos = _known(self._api.llama_vocab_eos(self._vocab))
         self.adds_bos = bool(self._api.llama_vocab_get_add_bos(self._vocab))
+        self._check_frame(path)
         self._pieces = self._read_pieces()
         kind = self._api.llama_vocab_type(self._vocab)
         self._spelling = Spelling(self._pieces) if kind == c_api.SENTENCEPIECE else None
@@ -127,6 +128,17 @@ class LlamaVocab:
         if self._model:
             self._api.llama_model_free(self._model)
             self._model = self._vocab = 0
+
+    def _check_frame(self, path: str | Path) -> None:
+        """llama.cpp would end the process at the first text, if it lacks what it adds to texts."""
+        adds_eos = bool(self._api.llama_vocab_get_add_eos(self._vocab))
+        for name, token, is_added in (
+            ("BOS", self.bos, self.adds_bos),
+            ("EOS", self.eos, adds_eos),
+        ):
+            if is_added and token is None:
+                self.close()
+                raise ModelUnavailable(f"{path} adds {name} to texts, but its vocabulary has none")
 
     def _read_pieces(self) -> list[bytes]:
         spell = c_api.quick().llama_token_to_piece

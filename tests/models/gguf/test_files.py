@@ -108,6 +108,17 @@ def test_every_cut_is_noticed(sound: Path) -> None:
         (b"general.architecture", b"general.architecturX", "architecture"),
         (b"general.file_type", b"llama.block_count", "twice"),
         (b"norm.weight", b"norm\xffweight", "UTF-8"),
+        (b"norm.weight", b"norm\x1b[2Jght", r"a tensor has the name 'norm\\x1b\[2Jght'"),
+        (
+            b"llama.block_count",
+            b"llama.block\ncount",
+            r"metadata entry has the name 'llama.block\\n",
+        ),
+        (
+            struct.pack("<Q5s", 5, b"llama"),
+            struct.pack("<Q5s", 5, b"ll\x07ma"),
+            r"named 'll\\x07ma'",
+        ),
         (struct.pack("<IQI", 1, 32, 0), struct.pack("<IQI", 1, 32, 99), "unknown type 99.*newer"),
         (struct.pack("<IQI", 1, 32, 0), struct.pack("<IQI", 9, 32, 0), "9 dimensions"),
         (struct.pack("<IQI", 1, 32, 0), struct.pack("<IQI", 1, 33, 8), "cannot have the shape"),
@@ -121,6 +132,41 @@ def test_the_message_says_what_is_wrong(sound: Path, old: bytes, new: bytes, rea
     bad.write_bytes(data.replace(old, new))
     with pytest.raises(ModelUnavailable, match=reason):
         header(bad)
+
+
+def test_a_long_name_is_not_shown_whole(tmp_path: Path) -> None:
+    """An architecture of 100,000 characters was repeated in the message."""
+    path = tmp_path / "long.gguf"
+    writer = gguf.GGUFWriter(path, "x" * 100_000)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    with pytest.raises(ModelUnavailable, match="its architecture cannot be named 'xxx") as refusal:
+        header(path)
+    assert len(refusal.value.message) < 300 + len(str(path))
+
+
+@pytest.mark.parametrize(("tensors", "pairs"), [(100_001, 0), (0, 100_001)])
+def test_more_entries_than_any_model_has_are_not_read(
+    tmp_path: Path, tensors: int, pairs: int
+) -> None:
+    """A file of 256 MiB has room for 8 million, which would take minutes and gigabytes."""
+    path = tmp_path / "many.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, tensors, pairs) + bytes(4_000_000))
+    with pytest.raises(ModelUnavailable, match=r"claims 100001 .*, more than 100000"):
+        header(path)
+
+
+def test_two_tensors_in_one_place_are_refused(sound: Path) -> None:
+    """As llama.cpp does: one of them is not where it was written."""
+    data, path = sound.read_bytes(), sound.with_name("overlap.gguf")
+    second = next(tensor for tensor in header(sound).tensors if tensor.name == "embd.weight")
+    first_byte = min(tensor.offset for tensor in header(sound).tensors)
+    entry = struct.pack("<IQ", 8, second.offset - first_byte)
+    assert data.count(entry) == 1
+    path.write_bytes(data.replace(entry, struct.pack("<IQ", 8, 0)))
+    with pytest.raises(ModelUnavailable, match=r"tensors norm\.weight and embd\.weight overlap"):
+        header(path)
 
 
 def test_types_that_llama_cpp_alone_knows_are_no_damage(sound: Path) -> None:

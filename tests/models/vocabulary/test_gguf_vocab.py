@@ -1,15 +1,20 @@
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from gguf import GGUFReader, GGUFWriter
+from gguf import GGUFValueType as Kind
 from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.errors import Incompatible, ModelUnavailable, Unsupported
 from segue.models import gguf
 from segue.models.vocabulary.gguf_vocab import GgufVocab, unsupported
+from segue.runners.llama.vocab import LlamaVocab
+from tests.support.models.split_gguf import copy_metadata
 from tests.support.models.tiny_coders import CODERS
-from tests.support.models.tiny_gguf import write_tiny_gguf
+from tests.support.models.tiny_gguf import byte_alphabet, write_tiny_gguf
 from tests.support.models.vocabulary_files import (
     BYTE,
     CONTROL,
@@ -173,10 +178,56 @@ def test_vocabularies_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         (VocabularyFile("llama", ["a", "b"], [NORMAL]), "2 tokens, but tokenizer.ggml.token_type"),
         (VocabularyFile("gpt2", ["a"], merges=["a a"], values={"add_bos_token": True}), "adds BOS"),
         (VocabularyFile("llama", ["a"], values={"add_eos_token": True}), "adds BOS"),
+        (VocabularyFile("gpt2", ["a"], merges=["a a"], values={"add_eos_token": True}), "adds EOS"),
+        (VocabularyFile("llama", ["a\0b", "a"]), "tokens 0 and 1 are both b'a'"),
+        (VocabularyFile("llama", ["[EMPTY_1]", ""]), "tokens 0 and 1 are both"),
     ):
-        with pytest.raises(ModelUnavailable, match=words):
-            GgufVocab(file.write(path))
+        for read in (GgufVocab, LlamaVocab):  # llama.cpp would end the process over most of them
+            with pytest.raises(ModelUnavailable, match=words if read is GgufVocab else str(path)):
+                read(file.write(path))
     assert GgufVocab(nothing.write(path)).bos is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kind", "words"),
+    [
+        ("bos_token_id", -1, Kind.INT32, "bos_token_id is -1, not the number of a token"),
+        ("eot_token_id", True, Kind.BOOL, "eot_token_id is True, not the number of a token"),
+        ("fim_pre_token_id", "1", Kind.STRING, "fim_pre_token_id is '1', not the number"),
+        ("eos_token_id", [1], Kind.ARRAY, "eos_token_id is a list, not the number"),
+        ("add_bos_token", 1, Kind.UINT32, "add_bos_token is 1, not a truth"),
+    ],
+)
+def test_words_of_another_type_are_refused_as_by_llama_cpp(
+    tmp_path: Path, key: str, value: Any, kind: Kind, words: str
+) -> None:
+    """They were passed over."""
+    tokens = [*byte_alphabet().values()]
+    whole = VocabularyFile("gpt2", tokens, merges=["a b"], pre="default").write(tmp_path / "x.gguf")
+    path, reader = tmp_path / "y.gguf", GGUFReader(whole)
+    writer = GGUFWriter(path, "llama")
+    writer.kv_data[0].clear()
+    copy_metadata(reader, writer)
+    writer.add_key_value(f"tokenizer.ggml.{key}", value, kind, Kind.UINT32)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    for read, told in ((GgufVocab, words), (LlamaVocab, "has wrong type")):
+        with pytest.raises(ModelUnavailable, match=told):
+            read(path)
+
+
+def test_more_kinds_than_tokens(tmp_path: Path) -> None:
+    """The numbers of special tokens were held against the longer list."""
+    tokens = [*byte_alphabet().values()]
+    values = {"bos_token_id": 256, "eos_token_id": 257}
+    kinds = [NORMAL] * (len(tokens) + 9)
+    file = VocabularyFile("gpt2", tokens, kinds, merges=["a b"], pre="default", values=values)
+    both = Both(file.write(tmp_path / "x.gguf"))
+    both.check_facts()
+    assert both.ours.end_tokens <= {*range(len(tokens))}
+    both.close()
 
 
 def test_pieces_of_unused_and_odd_tokens(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.latent import latent_of, wrong_latent
 from segue.runners.cpu.anatomy.layers import (
+    counts,
     head_size,
     heads_of,
     hidden_sizes,
@@ -19,6 +20,7 @@ from segue.runners.cpu.anatomy.layers import (
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
 from segue.runners.cpu.anatomy.states.rwkv import wrong_rwkv
+from segue.runners.cpu.anatomy.tensor_types import wrong_type
 
 _MOST = 2**32  # GGUF's counts have 32 bits
 _LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
@@ -121,6 +123,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_turns(header)
         or _wrong_heads(header)
         or _wrong_queries(header)
+        or _wrong_values(header)
         or _wrong_gating(header)
         or _wrong_next_layers(header)
         or _wrong_sharing(header)
@@ -130,6 +133,7 @@ def senseless(header: GgufHeader) -> str | None:
         or wrong_recurrence(header, FAMILIES[header.architecture])
         or wrong_rwkv(header, FAMILIES[header.architecture])
         or _wrong_mixers(header)
+        or wrong_type(header)
     )
 
 
@@ -164,9 +168,10 @@ def _wrong_next_layers(header: GgufHeader) -> str | None:
 
 
 def _wrong_experts(header: GgufHeader) -> str | None:
-    keys = [f"{header.architecture}.expert_{name}count" for name in ("", "used_")]
-    if any(key in header.array_lengths for key in keys):
-        return None  # of each layer
+    keys = [f"expert_{name}count" for name in ("", "used_")]
+    if any(f"{header.architecture}.{key}" in header.array_lengths for key in keys):  # of each layer
+        most, used = (max(counts(header, key), default=0) for key in keys)
+        return f"{used} of {most} experts are used" if used > most else None
     experts, used = header.count("expert_count"), header.count("expert_used_count")
     if not min(experts, 1) <= used <= experts <= MOST_EXPERTS:
         return f"{used} of {experts} experts are used"
@@ -232,6 +237,20 @@ def _wrong_queries(header: GgufHeader) -> str | None:
         is_square = shapes.get(f"blk.{layer}.attn_q.weight") == (width, width)
         if is_square and heads * size != width:
             return f"{heads} heads of {size} are not {width} wide"
+    return None
+
+
+def _wrong_values(header: GgufHeader) -> str | None:
+    """Layers without a matrix for values take keys as values, so that these must be as wide."""
+    if not FAMILIES[header.architecture].norms_values:
+        return None
+    names = {tensor.name for tensor in header.tensors}
+    for i, is_windowed in enumerate(header.listed("attention.sliding_window_pattern")):
+        has_one = f"blk.{i}.attn_v.weight" in names or f"blk.{i}.attn_k.weight" not in names
+        told = header.count(f"attention.value_length{'_swa' if is_windowed else ''}")
+        size = head_size(header, bool(is_windowed))
+        if not has_one and told not in (0, size):
+            return f"layer {i} takes its keys, {size} wide, as values, {told} wide"
     return None
 
 

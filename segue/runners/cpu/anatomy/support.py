@@ -31,9 +31,9 @@ from segue.runners.cpu.anatomy.states.recurrence import (
     recurrence_of,
 )
 from segue.runners.cpu.anatomy.tensor_scales import scale_shapes
+from segue.runners.cpu.anatomy.tensor_types import MATRIX_TYPES
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 from segue.runners.cpu.anatomy.xielu import wrong_shapes
-from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
 MEASURES = ("block_count", "embedding_length")
 COMMON = {
@@ -61,7 +61,6 @@ PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections
 MOST_GROUPS = 32  # of experts
 MOST_TAPS = 16  # of convolutions
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
-MATRIX_TYPES = (*FLOATS, *FORMATS)
 
 
 def supports(header: GgufHeader) -> str | None:
@@ -305,7 +304,8 @@ def _plain(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _wrong_shapes(header: GgufHeader) -> str | None:
     """Why a tensor has a wrong shape, or None. Compiled code relies on these shapes and checks no bounds."""
     anatomy = anatomy_of(header)
-    if (tokens := header.array_lengths.get("tokenizer.ggml.tokens", 0)) > anatomy.vocab_size:
+    tokens = header.array_lengths.get("tokenizer.ggml.tokens", 0)
+    if tokens not in (0, anatomy.vocab_size):  # what is drawn could have no text
         return f"its vocabulary has {tokens} tokens, its embeddings {anatomy.vocab_size}"
     tensors = computed(header.tensors, anatomy)
     expected = shapes(anatomy) | extras(anatomy) | scale_shapes(tensors, anatomy)

@@ -337,6 +337,30 @@ def test_groups_that_make_no_sense_are_computed_by_no_runner(
         assert senseless(changed) == f"8 experts are chosen from {used} of {groups} groups"
 
 
+@pytest.mark.parametrize(
+    ("experts", "used", "reason"),
+    [
+        ((), (4, 4, 4), "4 of 0 experts are used"),
+        ((8, 8, 8), (2, 9, 2), "9 of 8 experts are used"),
+        ((8, 8, 8), (2, 0, 2), None),
+    ],
+)
+def test_experts_of_each_layer(
+    tmp_path: Path, experts: tuple[int, ...], used: tuple[int, ...], reason: str | None
+) -> None:
+    """llama.cpp would end the process where more are used than there are."""
+    found = header(write(tmp_path / "x.gguf", MODELS["llama"]))
+    own = {"llama.expert_count": experts, "llama.expert_used_count": used}
+    lists = {key: values for key, values in own.items() if values}
+    lengths = {key: len(values) for key, values in lists.items()}
+    changed = replace(
+        found,
+        array_lengths={**found.array_lengths, **lengths},
+        short_arrays={**found.short_arrays, **lists},
+    )
+    assert senseless(changed) == reason
+
+
 def test_learned_positions_bound_the_context(tmp_path: Path) -> None:
     path = write(tmp_path / "x.gguf", MODELS["gpt2"])
     runner = load(path, context_length=4096, kv_bytes=8 << 20)
