@@ -30,7 +30,7 @@ MAX_DETOKENIZE_TOKENS = 1 << 18  # the same for token ids
 
 # --- answers (server/feed.py, server/endpoints.py) ------------------------------------------------
 
-MAX_BACKLOG = 100_000  # scores and tokens kept for a reader that does not take them: some 20 MB
+MAX_BACKLOG = 100_000  # scores and tokens of an answer kept for a slow reader: some 20 MB
 LARGE_ANSWER_ITEMS = 2000  # tokens and scores: more take milliseconds, and are rendered in a thread
 MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSON, 200 MB while made
 

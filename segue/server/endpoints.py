@@ -207,20 +207,18 @@ class Completions:
                 raise error_of(event)
         prompts = [event for event in events if isinstance(event, Prompted)]
         headers += found(prompts) if prompts else self._foreseen(call)
-        await _start(send, frame, headers)
+        await feed.pass_on(_start(send, frame, headers))
         while not events:  # the model is being loaded, and every object contains fields about it
             events = await feed.take(PING_S)
             for body in [] if events else frame.note(KEEP_ALIVE):
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+                await feed.pass_on(_send_part(send, body, True))
         stream = Stream(call, frame, self._renderer(call), self._broken)
         while True:
-            feed.is_reader_behind = True  # so that later events are not written before these
+            feed.direct = None  # so that later events are not written before these
             is_long = stream.is_long(events)
             writes, is_over = await beside_the_loop(is_long, partial(stream.render, events))
             for left, body in zip(reversed(range(len(writes))), writes, strict=True):
-                more = left > 0 or not is_over
-                await send({"type": "http.response.body", "body": body, "more_body": more})
-            feed.is_reader_behind = False
+                await feed.pass_on(_send_part(send, body, left > 0 or not is_over))
             if is_over:
                 return
             if writer is not None:
@@ -288,6 +286,10 @@ async def _nothing(request: CompletionRequest) -> AsyncGenerator[Event, None]:
 async def _start(send: Send, frame: Frame, headers: Iterable[Header]) -> None:
     own = [(b"content-type", frame.content_type), *STREAM_HEADERS, *headers]
     await send({"type": "http.response.start", "status": 200, "headers": own})
+
+
+async def _send_part(send: Send, body: bytes, more: bool) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 async def _send(send: Send, reply: Reply, headers: Iterable[Header] = ()) -> None:

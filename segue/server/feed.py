@@ -19,7 +19,7 @@ from starlette.types import Receive
 from segue.bounds import MAX_BACKLOG
 from segue.engine.seam import Sink, failed_of
 from segue.errors import SegueError, TimedOut
-from segue.types import LAST, Event, Failed, TokenScore
+from segue.types import LAST, Event, Failed, Prompted, TokenScore
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,9 @@ class Feed:
         self._timeout_s = timeout_s
         self._deadline: asyncio.TimerHandle | None = None
         self._backlog = 0
-        self.is_reader_behind = False  # set while a write waits: new events are kept
-        # Writes events to the client at once. Returns False if it could not: then they wait for `take`.
+        self._is_reader_behind = False  # while a write may wait for it
+        # Writes events to the client at once. Returns False if it could not: then they wait for `take`, as they do
+        # while it is None.
         self.direct: Callable[[Sequence[Event]], bool] | None = None
         self._num_direct = 0
         self._arrived: list[Event] = []
@@ -92,11 +93,17 @@ class Feed:
         self._backlog = 0
         return taken
 
+    async def pass_on(self, write: Awaitable[None]) -> None:
+        """Await a write to the client. What arrives meanwhile is bounded: the client may not be reading."""
+        self._is_reader_behind = True
+        await write
+        self._is_reader_behind = False
+
     def put(self, events: Sequence[Event]) -> None:
         if self._watch_event is not None:
             for event in events:
                 self._watch_event(event)
-        if self.direct is not None and not self._arrived and not self.is_reader_behind:
+        if self.direct is not None and not self._arrived:
             try:
                 if self.direct(events):
                     self._num_direct += len(events)
@@ -106,7 +113,7 @@ class Feed:
                 return self._end(FAULT)
         self._arrived += events
         self._wake.set()
-        if self.is_reader_behind:
+        if self._is_reader_behind:
             self._backlog += sum(map(_weight, events))
             if self._backlog > MAX_BACKLOG:
                 self._cut(TimedOut("The answer was not read fast enough."))
@@ -121,7 +128,7 @@ class Feed:
     def _end(self, failed: Failed) -> None:
         if not self._pump.done():
             self._pump.cancel()
-            self.is_reader_behind, self.direct = False, None
+            self._is_reader_behind, self.direct = False, None
             self.put((failed,))
 
     async def _run(self) -> None:
@@ -157,5 +164,7 @@ def num_scores(event: Event) -> int:
 
 
 def _weight(event: Event) -> int:
-    """About how much memory an event takes, in tokens and scores."""
-    return 1 + len(getattr(event, "tokens", ())) + num_scores(event)
+    """About how much memory an event takes, in tokens and scores. Those of prompts were counted before they were
+    computed, and one event of them may be more than a backlog."""
+    scores = 0 if isinstance(event, Prompted) else num_scores(event)
+    return 1 + len(getattr(event, "tokens", ())) + scores

@@ -9,7 +9,7 @@ from starlette.types import Message
 from segue.engine.seam import Sink
 from segue.server import feed
 from segue.server.feed import FAULT, Disconnected, Feed
-from segue.types import Delta, Done, Event, Failed, Usage
+from segue.types import Alternative, Delta, Done, Event, Failed, Prompted, TokenScore, Usage
 
 DELTAS = [Delta(0, word, (1,)) for word in ("a", "b", "c")]
 
@@ -106,6 +106,36 @@ def test_a_deadline_ends_the_source_and_is_told() -> None:
     assert failed.code == "timeout"
 
 
+async def stand_still(until: asyncio.Event) -> None:
+    """A write to a client that does not read."""
+    await until.wait()
+
+
+def test_scores_of_prompts_are_no_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were counted with the request. One prompt's could cut off a client that was reading."""
+    monkeypatch.setattr(feed, "MAX_BACKLOG", 100)
+    score = TokenScore(1, b"a", -1.0, 1, (Alternative(2, b"b", -2.0),) * 20)
+    events = [Prompted(each, (1,) * 10, 0, scores=(score,) * 10) for each in range(4)]
+
+    async def main() -> list[Event]:
+        has_put = asyncio.Event()
+
+        async def source(sink: Sink) -> AsyncGenerator[Event, None]:
+            async def all_at_once() -> AsyncGenerator[Event, None]:
+                for event in events:
+                    yield event
+                has_put.set()
+                await asyncio.Event().wait()
+
+            return all_at_once()
+
+        async with Feed(source, silence) as reading:
+            await reading.pass_on(stand_still(has_put))
+            return await reading.take()
+
+    assert asyncio.run(main()) == events
+
+
 def test_a_reader_that_stands_still_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """What arrives while a write waits is counted; past the bound the engine is told to stop."""
     monkeypatch.setattr(feed, "MAX_BACKLOG", 100)
@@ -129,8 +159,7 @@ def test_a_reader_that_stands_still_is_not_kept_for_ever(monkeypatch: pytest.Mon
             return endless()
 
         async with Feed(source, silence, watch=seen.append) as reading:
-            reading.is_reader_behind = True
-            await is_closed.wait()
+            await reading.pass_on(stand_still(is_closed))
             return await reading.take(), num_made
 
     taken, num_made = asyncio.run(main())
