@@ -11,6 +11,7 @@ from segue.dialects.base import Companion, ErrorShape, Service
 from segue.dialects.fields.table import Draft, show
 from segue.errors import MalformedBody, SegueError, UnknownPath
 from segue.server.admission.request_record import RequestRecord
+from segue.server.feed import while_connected
 from segue.server.framing import Header, error_headers, reply_messages
 from segue.server.json_body import beside_the_loop, decode, is_large, read_body
 from segue.server.report_headers import ignored
@@ -32,7 +33,10 @@ class Companions:
             is_long, draft = await self._read(scope, receive)
             headers += ignored(draft.ignored)
             values = {**scope["path_params"], **draft.values}
-            reply = await self.companion.answer(self.service, values)
+            answering = self.companion.answer(self.service, values)
+            # One with a body has a place in the queue, and may wait for a model to be loaded.
+            has_place = self.companion.has_body
+            reply = await (while_connected(receive, answering) if has_place else answering)
             messages = await beside_the_loop(is_long, lambda: reply_messages(reply, headers))
         except SegueError as error:
             RequestRecord.of(scope).refuse(error)

@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from types import TracebackType
+from typing import TypeVar
 
 from starlette.types import Receive
 
@@ -22,6 +23,8 @@ from segue.errors import SegueError, TimedOut
 from segue.types import LAST, Event, Failed, Prompted, TokenScore
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FOREVER_S = 86_400.0
 FAULT = Failed("engine_fault", "The server failed on this request.")
@@ -150,11 +153,30 @@ class Feed:
             self.put((FAULT,))
 
     async def _listen(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        await left(self._receive)
         self._is_gone = True
         self._pump.cancel()
         self._wake.set()
+
+
+async def left(receive: Receive) -> None:
+    """Wait until the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
+    """The result of `work`. Raises Disconnected, and cancels it, once the client is gone."""
+    working, leaving = asyncio.ensure_future(work), asyncio.create_task(left(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Disconnected
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.wait((working, leaving))
 
 
 def num_scores(event: Event) -> int:

@@ -1,5 +1,6 @@
 """What is not a completion: bounded, read beside the event loop where it is large, and honest about what it ignores."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from segue.dialects import DIALECTS
 from segue.dialects.openai import tokens
 from segue.server import companions
 from tests.server.conftest import Launch, Live
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -64,6 +66,29 @@ def test_large_ones_leave_the_event_loop_alone(live: Live, monkeypatch: pytest.M
         assert answer.json()["token_strs"] == ["a"] * size
         assert len(threads) == size + 2
         assert {name != live.loop_thread for name in threads} == {is_beside}
+
+
+def test_a_client_that_leaves_frees_its_place(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model may take a minute to load: those who asked for tokens and left filled the queue for as long."""
+    has_begun, has_ended = threading.Event(), threading.Event()
+
+    async def tokenize(*_: object) -> list[int]:
+        has_begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            has_ended.set()
+        return []
+
+    monkeypatch.setattr(live.engine, "tokenize", tokenize)
+    with live.connect() as client:
+        body = b'{"prompt":"a"}'
+        head = b"POST /tokenize HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+        client.sendall(head + body)
+        assert has_begun.wait(PATIENCE_S)
+        assert live.admission.limiter.num_waiting == 1
+    assert has_ended.wait(PATIENCE_S)
+    wait_until(lambda: live.admission.limiter.num_waiting == 0)
 
 
 @pytest.mark.parametrize(
